@@ -1,0 +1,103 @@
+"""The element types of arrays and scalars: width, range, and how a Python number becomes their bytes."""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from runtime.errors import LaunchError
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """One element type. `bytes` of one element in memory, `code` of `struct`, `numpy` the name that numpy, JAX and
+    torch use for it (ml_dtypes for bfloat16)."""
+
+    name: str
+    bytes: int
+    code: str
+    numpy: str
+
+    @property
+    def is_float(self) -> bool:
+        return self.name.lstrip("b")[0] == "f"
+
+
+DTYPES = {
+    row.name: row
+    for row in (
+        DType("i1", 1, "?", "bool"),
+        DType("s8", 1, "b", "int8"),
+        DType("s16", 2, "h", "int16"),
+        DType("s32", 4, "i", "int32"),
+        DType("s64", 8, "q", "int64"),
+        DType("u8", 1, "B", "uint8"),
+        DType("u16", 2, "H", "uint16"),
+        DType("u32", 4, "I", "uint32"),
+        DType("u64", 8, "Q", "uint64"),
+        DType("f16", 2, "e", "float16"),
+        DType("bf16", 2, "H", "bfloat16"),
+        DType("f32", 4, "f", "float32"),
+        DType("f64", 8, "d", "float64"),
+    )
+}
+
+NAME_OF_NUMPY = {row.numpy: row.name for row in DTYPES.values()}
+"""numpy's, JAX's and torch's names (`float16`, `bool`, `bfloat16`, …) → ours."""
+
+
+def bf16_bits(value: float) -> int:
+    """The 16 bits of `value` rounded to bfloat16: to f32 first, then to nearest even (as torch and JAX convert)."""
+    if value != value:
+        return 0x7FC0
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    if rounded & 0x7FFF == 0x7F80 and value not in (float("inf"), float("-inf")):
+        raise OverflowError("float too large for bf16")
+    return rounded
+
+
+def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
+    """A function that turns a Python or numpy number into what `struct` packs as `dtype`.
+
+    It raises LaunchError `scalar` for what is no such number or does not fit; `name` is the parameter's.
+    """
+    row = DTYPES[dtype]
+
+    def refuse(value: object, why: str) -> LaunchError:
+        return LaunchError("scalar", f"{name} takes {dtype}: {value!r} {why}")
+
+    def boolean(value: object) -> bool:
+        if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+            return bool(value)
+        raise refuse(value, "is not a truth value")
+
+    def integer(value: object) -> int:
+        if isinstance(value, bool):
+            raise refuse(value, "is a truth value")
+        try:
+            number = operator.index(value)  # type: ignore[arg-type]
+        except TypeError:
+            raise refuse(value, "is not an integer") from None
+        low, high = (-1 << row.bytes * 8 - 1, 1 << row.bytes * 8 - 1) if row.name[0] == "s" else (0, 1 << row.bytes * 8)
+        if not low <= number < high:
+            raise refuse(value, "does not fit")
+        return number
+
+    def floating(value: object) -> float | int:
+        if isinstance(value, (bool, str, bytes)):
+            raise refuse(value, "is not a number")
+        try:
+            number = float(value)  # type: ignore[arg-type]
+            if row.name == "bf16":
+                return bf16_bits(number)
+            struct.pack(row.code, number)
+        except TypeError:
+            raise refuse(value, "is not a number") from None
+        except OverflowError:
+            raise refuse(value, "does not fit") from None
+        return number
+
+    return boolean if row.name == "i1" else floating if row.is_float else integer

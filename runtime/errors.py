@@ -1,0 +1,50 @@
+"""What can go wrong in a launch, by whose fault it is. The `dsl` command turns `exit_status` into its own."""
+
+from __future__ import annotations
+
+
+class RuntimeFault(Exception):
+    """Base of every error that `runtime` raises.
+
+    `code` is a stable kebab-case word, `message` one sentence, `hint` what to do about it, `line` the line of the
+    `.tile` file where that is known.
+    """
+
+    exit_status = 3
+
+    def __init__(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> None:
+        super().__init__(code, message, hint, line)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.line = line
+
+    def __str__(self) -> str:
+        where = "" if self.line is None else f" (line {self.line} of the .tile file)"
+        hint = "" if self.hint is None else f"\nhint: {self.hint}"
+        return f"{self.message}{where}{hint}"
+
+
+class LaunchError(RuntimeFault):
+    """The caller's mistake: arguments that the kernel does not take, or PTX text whose header is malformed."""
+
+    exit_status = 2
+
+
+class DeviceError(RuntimeFault):
+    """The device or its driver failed, or there is none."""
+
+
+class DeviceAssertError(DeviceError):
+    """An `assert` of a kernel was false on the device: `line` of the `.tile` file, `block` (x, y, z) and `thread`."""
+
+    def __init__(self, kernel: str, line: int, block: tuple[int, int, int], thread: int) -> None:
+        where = f"block ({block[0]}, {block[1]}, {block[2]}), thread {thread}"
+        super().__init__("device-assert", f"an assert of {kernel} failed in {where}", line=line)
+        self.kernel = kernel
+        self.block = block
+        self.thread = thread
+
+    def __reduce__(self) -> tuple[type[DeviceAssertError], tuple[object, ...]]:
+        """Pickle by the constructor's own arguments (a pool of processes sends errors back)."""
+        return type(self), (self.kernel, self.line, self.block, self.thread)

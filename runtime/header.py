@@ -1,0 +1,336 @@
+"""The header: what a launch needs to know of a kernel, as `//dsl ` lines of JSON before `.version`.
+
+docs/architecture.md has the table of its keys. `read` takes it out of PTX text, `write` makes the line. A header is
+untrusted input: `read` checks the schema version, every type and size, and that it fits the `.entry` it names, and
+raises LaunchError `header` naming the field. The body of the PTX is not covered: editing it by hand is legal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NoReturn
+
+from runtime.dtypes import DTYPES
+from runtime.errors import LaunchError
+from runtime.expressions import Tree
+from runtime.header_checks import Fields, check_expression, check_signature
+from runtime.signature import entries
+
+SCHEMA = 1
+PREFIX = "//dsl "
+MAX_LINE = 1 << 20
+RECORD_WORDS = 8
+"""u32 words of an assert record: flag, `.tile` line, block x, y, z, thread, two spare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The `.tile` file: its path as given, and the SHA-256 of its text in hex."""
+
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An array parameter. `dims`: a name or an int an axis; `access`: r, w or rw; `align`: bytes, of its pointer;
+    `present`: False when this variant was compiled without an optional one."""
+
+    name: str
+    dtype: str
+    dims: tuple[str | int, ...]
+    strided: bool
+    access: Literal["r", "w", "rw"]
+    align: int
+    optional: bool = False
+    present: bool = True
+
+    @property
+    def written(self) -> bool:
+        return self.access != "r"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number passed by value."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A small array passed by value: `length` elements."""
+
+    name: str
+    dtype: str
+    length: int
+
+
+Param = Tensor | Scalar | Table
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One `.param` of the entry. `of` is the tensor, scalar, table or dim that it comes from; none for a record."""
+
+    kind: Literal["pointer", "stride", "scalar", "table", "dim", "record"]
+    of: str = ""
+    axis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Require:
+    """A condition of this variant: its text, line and hint as the `.tile` file has them."""
+
+    expr: Tree
+    text: str
+    line: int
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """All that a launch needs of one `.entry`. Sizes in bytes; `grid`, `moves` and `computes` are expressions."""
+
+    entry: str
+    kernel: str
+    schedule: str | None
+    source: Source
+    arch: str
+    constants: Mapping[str, int | float | bool | str]
+    threads: int
+    cluster: int
+    shared_bytes: int
+    maxregs: int | None
+    dims: tuple[str, ...]
+    params: tuple[Param, ...]
+    arguments: tuple[Argument, ...]
+    grid: tuple[Tree, Tree, Tree]
+    index_bits: Literal[32, 64]
+    requires: tuple[Require, ...] = ()
+    moves: Tree | None = None
+    computes: Tree | None = None
+
+    def argument_bytes(self, argument: Argument) -> int:
+        """Size in the parameter space."""
+        if argument.kind in ("pointer", "record"):
+            return 8
+        if argument.kind in ("stride", "dim"):
+            return self.index_bits // 8
+        param = next(param for param in self.params if param.name == argument.of)
+        return DTYPES[param.dtype].bytes * (param.length if isinstance(param, Table) else 1)
+
+    def argument_dtype(self, argument: Argument) -> str:
+        """Element type in the parameter space; indices are signed."""
+        if argument.kind in ("pointer", "record"):
+            return "u64"
+        if argument.kind in ("stride", "dim"):
+            return f"s{self.index_bits}"
+        return next(param.dtype for param in self.params if param.name == argument.of)
+
+
+KINDS: dict[type, str] = {Tensor: "tensor", Scalar: "scalar", Table: "table"}
+
+
+def to_json(header: Header) -> dict[str, Any]:
+    """The JSON object of a header, in the order of the table in docs/architecture.md."""
+    record: dict[str, Any] = {"schema": SCHEMA, **asdict(header)}
+    record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
+    record["arguments"] = [_argument_json(argument) for argument in header.arguments]
+    for optional in ("moves", "computes"):
+        if record[optional] is None:
+            del record[optional]
+    return record
+
+
+def _argument_json(argument: Argument) -> dict[str, Any]:
+    if argument.kind == "record":
+        return {"kind": "record"}
+    if argument.kind == "dim":
+        return {"kind": "dim", "name": argument.of}
+    if argument.kind == "stride":
+        return {"kind": "stride", "of": argument.of, "axis": argument.axis}
+    return {"kind": argument.kind, "of": argument.of}
+
+
+def write(header: Header) -> str:
+    """The `//dsl ` line (ASCII, newline included) to put before `.version`."""
+    return PREFIX + json.dumps(to_json(header), allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def read(ptx: str) -> dict[str, Header]:
+    """The headers in `ptx` by entry name; empty when it has none. Raises LaunchError `header` naming the field."""
+    signatures = entries(ptx)
+    headers: dict[str, Header] = {}
+    for number, line in enumerate(ptx.splitlines(), 1):
+        if line.lstrip().startswith(".version"):
+            break
+        if not line.startswith(PREFIX):
+            continue
+        header = parse(_json(line, number))
+        if header.entry in headers:
+            raise LaunchError("header", f"line {number}: a second header of entry {header.entry}")
+        if header.entry not in signatures:
+            known = ", ".join(signatures) or "none"
+            raise LaunchError("header", f"header field entry: the PTX has no entry {header.entry} (it has: {known})")
+        sizes = [
+            (argument.kind, argument.of, header.argument_dtype(argument), header.argument_bytes(argument))
+            for argument in header.arguments
+        ]
+        check_signature(header.entry, sizes, signatures[header.entry])
+        headers[header.entry] = header
+    return headers
+
+
+def _json(line: str, number: int) -> Any:
+    def fail(why: str) -> NoReturn:
+        raise LaunchError("header", f"line {number}: the header {why}")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        record = dict(pairs)
+        if len(record) != len(pairs):
+            fail("repeats a key")
+        return record
+
+    if len(line) > MAX_LINE:
+        fail(f"is longer than {MAX_LINE} characters")
+    if not line.isascii():
+        fail("is not ASCII")
+    try:
+        text = line.removeprefix(PREFIX)
+        return json.loads(text, object_pairs_hook=unique, parse_constant=lambda word: fail(f"contains {word}"))
+    except RecursionError:
+        fail("is nested too deeply")
+    except ValueError as error:
+        fail(f"is not JSON: {error}")
+
+
+def parse(record: Any) -> Header:
+    """The header of a JSON object, checked by itself (`read` also checks it against the `.entry`)."""
+    fields = Fields(record, "")
+    if (schema := fields.integer("schema")) != SCHEMA:
+        fields.fail("schema", f"is {schema}, this runtime reads {SCHEMA}")
+    source = fields.record("source")
+    constants = fields.mapping("constants")
+    dims = tuple(fields.names("dims"))
+    params = tuple(_param(row) for row in fields.records("params"))
+    index_bits = fields.integer("index_bits", among=(32, 64))
+    header = Header(
+        entry=fields.name("entry", ptx=True),
+        kernel=fields.text("kernel"),
+        schedule=fields.text("schedule", null=True),
+        source=Source(source.text("file"), source.text("sha256")),
+        arch=fields.architecture("arch"),
+        constants=constants,
+        threads=fields.integer("threads", 1, 1024),
+        cluster=fields.integer("cluster", 1, 16),
+        shared_bytes=fields.integer("shared_bytes", 0, 1 << 20),
+        maxregs=fields.optional_integer("maxregs", 1, 255),
+        dims=dims,
+        params=params,
+        arguments=tuple(_argument(row) for row in fields.records("arguments")),
+        grid=fields.expressions("grid", 3),
+        index_bits=index_bits,  # type: ignore[arg-type]
+        requires=tuple(_require(row) for row in fields.records("requires")),
+        moves=fields.optional("moves"),
+        computes=fields.optional("computes"),
+    )
+    source.done()
+    fields.done()
+    _check_names(header, fields)
+    return header
+
+
+def _param(row: Fields) -> Param:
+    kind = row.text("kind")
+    name, dtype = row.name("name"), row.word("dtype", DTYPES)
+    param: Param
+    if kind == "tensor":
+        align = row.integer("align", 1, 4096)
+        if align & (align - 1):
+            row.fail("align", f"is no power of two: {align}")
+        param = Tensor(
+            name,
+            dtype,
+            tuple(row.dims("dims")),
+            row.boolean("strided"),
+            row.word("access", ("r", "w", "rw")),  # type: ignore[arg-type]
+            align,
+            row.boolean("optional"),
+            row.boolean("present"),
+        )
+        if not param.optional and not param.present:
+            row.fail("present", "is false for a tensor that is not optional")
+    elif kind == "scalar":
+        param = Scalar(name, dtype)
+    elif kind == "table":
+        param = Table(name, dtype, row.integer("length", 1, 1 << 15))
+    else:
+        row.fail("kind", f"is {kind!r}, not tensor, scalar or table")
+    row.done()
+    return param
+
+
+def _argument(row: Fields) -> Argument:
+    kind = row.text("kind")
+    if kind == "record":
+        argument = Argument("record")
+    elif kind == "dim":
+        argument = Argument("dim", row.name("name"))
+    elif kind == "stride":
+        argument = Argument("stride", row.name("of"), row.integer("axis", 0, 63))
+    elif kind in ("pointer", "scalar", "table"):
+        argument = Argument(kind, row.name("of"))  # type: ignore[arg-type]
+    else:
+        row.fail("kind", f"is {kind!r}")
+    row.done()
+    return argument
+
+
+def _require(row: Fields) -> Require:
+    require = Require(row.value("expr"), row.text("text"), row.integer("line", 0, 1 << 31), row.text("hint", null=True))
+    row.done()
+    return require
+
+
+def _check_names(header: Header, fields: Fields) -> None:
+    """Everything that refers to something by name refers to something that there is."""
+    if len({param.name for param in header.params}) != len(header.params):
+        fields.fail("params", "has a name twice")
+    present = [param for param in header.params if isinstance(param, Tensor) and param.present]
+    bound = {dim for tensor in present for dim in tensor.dims if isinstance(dim, str)}
+    if unbound := sorted(set(header.dims) - bound):
+        fields.fail("dims", f"has {unbound[0]}, which no tensor binds")
+    if missing := sorted(bound - set(header.dims)):
+        fields.fail("params", f"has a tensor with the dim {missing[0]}, which is not in dims")
+    for index, argument in enumerate(header.arguments):
+        _check_argument(header, argument, fields, f"arguments[{index}]")
+    numbers = {name for name, value in header.constants.items() if not isinstance(value, str)}
+    scalars = {param.name for param in header.params if isinstance(param, Scalar)}
+    known = {"sms"} | set(header.dims) | numbers | scalars
+    trees = {f"grid[{axis}]": tree for axis, tree in enumerate(header.grid)}
+    trees |= {f"requires[{index}].expr": require.expr for index, require in enumerate(header.requires)}
+    trees |= {key: tree for key in ("moves", "computes") if (tree := getattr(header, key)) is not None}
+    for where, tree in trees.items():
+        check_expression(where, tree, known)
+
+
+def _check_argument(header: Header, argument: Argument, fields: Fields, where: str) -> None:
+    if argument.kind == "record":
+        return
+    if argument.kind == "dim":
+        if argument.of not in header.dims:
+            fields.fail(where, f"names {argument.of!r}, which is no dim")
+        return
+    param = next((param for param in header.params if param.name == argument.of), None)
+    wanted = {"scalar": Scalar, "table": Table}.get(argument.kind, Tensor)
+    if not isinstance(param, wanted):
+        fields.fail(where, f"is a {argument.kind} of {argument.of!r}, which is no such parameter")
+    if isinstance(param, Tensor):
+        if not param.present:
+            fields.fail(where, f"is of {param.name}, which is not present")
+        if argument.kind == "stride" and not (param.strided and argument.axis < len(param.dims)):
+            fields.fail(where, f"is a stride of {param.name} along axis {argument.axis}, which it does not have")

@@ -1,0 +1,99 @@
+"""Float64 operations computed exactly with Python integers, one element at a time.
+
+For what float64 hardware arithmetic cannot give: directed rounding of float64 results, and fused multiply-adds whose
+intermediate values leave float64's range. Slow (microseconds an element) and rarely needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def round_fraction(value: Fraction, rounding: str, *, sticky: bool = False) -> float:
+    """`value`, not zero, rounded to float64, subnormals and overflow included (IEEE 754).
+
+    `sticky` says that the number meant is further from zero than `value`, by less than the way to the next float64 or
+    midpoint of two.
+    """
+    sign = -1 if value < 0 else 1
+    numerator, denominator = abs(value.numerator), value.denominator
+    exponent = numerator.bit_length() - denominator.bit_length()
+    if Fraction(numerator, denominator) < Fraction(2) ** exponent:
+        exponent -= 1
+    last = max(exponent, -1022) - 52  # exponent of the result's last bit
+    if last >= 0:
+        quotient, remainder = divmod(numerator, denominator << last)
+        unit = denominator << last
+    else:
+        quotient, remainder = divmod(numerator << -last, denominator)
+        unit = denominator
+    inexact = remainder != 0 or sticky
+    if rounding == "rn":
+        up = 2 * remainder > unit or (2 * remainder == unit and (sticky or quotient % 2 == 1))
+    elif rounding == "rz":
+        up = False
+    elif rounding in ("rm", "rp"):
+        up = inexact and (sign < 0) == (rounding == "rm")
+    else:
+        raise ValueError(f"unknown rounding {rounding!r}")
+    quotient += up
+    if quotient.bit_length() + last > 1024:
+        to_infinity = rounding == "rn" or (rounding != "rz" and (sign < 0) == (rounding == "rm"))
+        return sign * (math.inf if to_infinity else math.ldexp(2.0**53 - 1, 971))
+    return sign * math.ldexp(quotient, last)
+
+
+def fma_one(a: float, b: float, c: float, rounding: str) -> float:
+    """a * b + c for finite operands, rounded once; an exact zero has IEEE 754's sign."""
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact:
+        return round_fraction(exact, rounding)
+    product_negative = math.copysign(1.0, a) * math.copysign(1.0, b) < 0
+    c_negative = math.copysign(1.0, c) < 0
+    if product_negative == c_negative and (a == 0 or b == 0):
+        return -0.0 if c_negative else 0.0
+    return -0.0 if rounding == "rm" else 0.0
+
+
+def add_one(a: float, b: float, rounding: str) -> float:
+    """a + b for finite operands."""
+    return fma_one(a, 1.0, b, rounding)
+
+
+def mul_one(a: float, b: float, rounding: str) -> float:
+    """a * b for finite operands."""
+    if a == 0 or b == 0:
+        return a * b
+    return round_fraction(Fraction(a) * Fraction(b), rounding)
+
+
+def div_one(a: float, b: float, rounding: str) -> float:
+    """a / b for finite operands, b not zero."""
+    if a == 0:
+        return a / b
+    return round_fraction(Fraction(a) / Fraction(b), rounding)
+
+
+def sqrt_one(a: float, rounding: str) -> float:
+    """The square root of a finite positive number."""
+    mantissa, exponent = math.frexp(a)
+    if exponent % 2:
+        mantissa, exponent = mantissa / 2, exponent + 1
+    scaled = int(Fraction(mantissa) * 4**60)
+    root = math.isqrt(scaled)
+    return round_fraction(
+        Fraction(root, 2**60) * Fraction(2) ** (exponent // 2), rounding, sticky=root * root != scaled
+    )
+
+
+def apply(function: Callable[..., float], rounding: str, result: Array, where: Array, *operands: Array) -> None:
+    """Overwrite `result[where]` with `function(*operands, rounding)` of the same elements (all arrays of one shape)."""
+    chosen = [operand[where].tolist() for operand in operands]
+    result[where] = [function(*row, rounding) for row in zip(*chosen, strict=True)]

@@ -1,0 +1,254 @@
+"""Float formats as bits: flushing, clamping, canonical NaNs, exact widening to f64 and rounding once from f64.
+
+Arrays hold a format as ``FORMATS[dtype].storage``: float16, float32 and float64 where numpy has the type, bit patterns
+otherwise (bf16 in uint16, e4m3 and e5m2 in uint8). A tf32 is a float32 whose 13 lowest bits are zero.
+
+Rounding twice is safe when the first rounding is *to odd* (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+sums", 2008): truncate, and set the last bit if anything was lost. Two more bits of precision than the final format are
+then enough, in every rounding mode and for subnormals too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+ROUNDINGS = ("rn", "rz", "rm", "rp")
+
+
+@dataclass(frozen=True)
+class Format:
+    """One binary float format: where its fields lie and the NaN that PTX instructions generate for it."""
+
+    storage: type[np.generic]
+    bits: type[np.unsignedinteger[Any]]
+    signed: type[np.signedinteger[Any]]
+    fraction: int  # explicit bits of the significand
+    width: int
+    nan: int  # canonical NaN (PTX ISA, "Floating Point Instructions": 0x7fffffff in f32, 0x7fff in 16 bits)
+    infinity: int  # bits of +infinity
+    one: int  # bits of 1.0
+
+    @property
+    def sign(self) -> int:
+        """The sign bit as a mask."""
+        return 1 << (self.width - 1)
+
+
+FORMATS = {
+    "f16": Format(np.float16, np.uint16, np.int16, 10, 16, 0x7FFF, 0x7C00, 0x3C00),
+    "bf16": Format(np.uint16, np.uint16, np.int16, 7, 16, 0x7FFF, 0x7F80, 0x3F80),
+    "f32": Format(np.float32, np.uint32, np.int32, 23, 32, 0x7FFFFFFF, 0x7F800000, 0x3F800000),
+    "tf32": Format(np.float32, np.uint32, np.int32, 10, 32, 0x7FFFE000, 0x7F800000, 0x3F800000),
+    "f64": Format(np.float64, np.uint64, np.int64, 52, 64, 0x7FF8000000000000, 0x7FF0000000000000, 0x3FF0000000000000),
+}
+
+
+def bits_of(x: Array, dtype: str) -> Array:
+    """The bit patterns of `x` as unsigned integers: a view, not a copy."""
+    return x.view(FORMATS[dtype].bits)
+
+
+def is_nan(x: Array, dtype: str) -> Array:
+    """True where `x` is a NaN."""
+    if dtype == "f32" or dtype == "f64" or dtype == "tf32":
+        return np.isnan(x)
+    row = FORMATS[dtype]
+    return (x.view(row.bits) & row.bits(row.sign - 1)) > row.bits(row.infinity)
+
+
+def canonicalise(x: Array, dtype: str) -> Array:
+    """Replace, in place, every NaN by the canonical one, and return `x`. f64 keeps its payloads, as the ISA says."""
+    if dtype != "f64":
+        nan = is_nan(x, dtype)
+        if nan.any():
+            bits_of(x, dtype)[nan] = FORMATS[dtype].nan
+    return x
+
+
+def flush(x: Array, dtype: str) -> Array:
+    """`.ftz`: subnormals become zeros of the same sign. Returns `x` itself where there is nothing to flush."""
+    row = FORMATS[dtype]
+    bits = x.view(row.bits)
+    normal = (bits & row.bits(row.infinity)) != 0
+    if normal.all():
+        return x
+    keep = np.negative(normal.astype(row.bits))
+    keep |= row.bits(row.sign)
+    keep &= bits
+    return keep.view(row.storage)
+
+
+def saturate_unit(x: Array, dtype: str) -> Array:
+    """`.sat`: clamp to [+0, 1] in place, NaN to +0. Works on the bits, where negative floats are negative integers."""
+    row = FORMATS[dtype]
+    nan = is_nan(x, dtype)
+    bits = x.view(row.signed)
+    if nan.any():
+        bits[nan] = 0
+    np.maximum(bits, row.signed(0), out=bits)
+    np.minimum(bits, row.signed(row.one), out=bits)
+    return x
+
+
+def clamp_negative(x: Array, dtype: str) -> Array:
+    """`.relu`: negative values and -0 become +0 in place, NaN the canonical NaN."""
+    row = FORMATS[dtype]
+    bits = x.view(row.signed)
+    nan = is_nan(x, dtype)
+    if nan.any():
+        bits[nan] = row.nan
+    np.maximum(bits, row.signed(0), out=bits)
+    return x
+
+
+def bf16_to_f32(x: Array) -> Array:
+    """Exact: a bf16 is the upper half of a float32."""
+    return (x.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def to_f32(x: Array, dtype: str) -> Array:
+    """Exact float32 of a 16- or 8-bit format; a float32 array is returned as it is."""
+    if dtype == "f16":
+        return x.astype(np.float32)
+    if dtype == "bf16":
+        return bf16_to_f32(x)
+    if dtype in ("e4m3", "e5m2"):
+        return fp8_values(dtype).take(x)
+    return x
+
+
+def to_f64(x: Array, dtype: str) -> Array:
+    """Exact float64 of any format; a float64 array is returned as it is."""
+    if dtype == "f64":
+        return x
+    if dtype == "f16":
+        return x.astype(np.float64)
+    return to_f32(x, dtype).astype(np.float64)
+
+
+@cache
+def fp8_values(dtype: str) -> Array:
+    """The 256 values of e4m3 (bias 7, no infinity, NaN where exponent and fraction are all ones) or e5m2 (bias 15)."""
+    fraction, bias = (3, 7) if dtype == "e4m3" else (2, 15)
+    code = np.arange(256)
+    exponent = (code & 0x7F) >> fraction
+    significand = (code & ((1 << fraction) - 1)) + np.where(exponent > 0, 1 << fraction, 0)
+    value = np.ldexp(significand.astype(np.float64), np.maximum(exponent, 1) - bias - fraction)
+    if dtype == "e4m3":
+        value[(code & 0x7F) == 0x7F] = np.nan
+    else:
+        value[(code & 0x7F) == 0x7C] = np.inf
+        value[(code & 0x7F) > 0x7C] = np.nan
+    value = np.where(code >= 128, -value, value)
+    return canonicalise(value.astype(np.float32), "f32")
+
+
+@cache
+def fp8_of_f16(dtype: str) -> Array:
+    """The nearest code, ties to even, saturating (`.rn.satfinite`), of each of the 65536 float16 patterns; NaN: 0x7f."""
+    finite = fp8_values(dtype)[: 0x7F if dtype == "e4m3" else 0x7C].astype(np.float64)
+    midpoints = (finite[:-1] + finite[1:]) / 2
+    pattern = np.arange(65536, dtype=np.uint16)
+    x = np.abs(pattern.view(np.float16).astype(np.float64))
+    code = np.searchsorted(midpoints, x, side="left")
+    tie = np.append(midpoints, np.inf)[np.minimum(code, len(midpoints))] == x
+    code += tie & (code % 2 == 1) & (code < len(midpoints))
+    code |= (pattern >> 15).astype(code.dtype) << 7
+    code[np.isnan(x)] = 0x7F
+    return code.astype(np.uint8)
+
+
+def odd_f32(x: Array) -> Array:
+    """float64 to float32, rounded to odd."""
+    near = x.astype(np.float32)
+    back = near.astype(np.float64)
+    bits = near.view(np.uint32)
+    bits -= (np.abs(back) > np.abs(x)).astype(np.uint32)
+    bits |= (back != x).astype(np.uint32)
+    return near
+
+
+def odd_f16(x: Array) -> Array:
+    """float32 to float16, rounded to odd."""
+    near = x.astype(np.float16)
+    back = near.astype(np.float32)
+    bits = near.view(np.uint16)
+    bits -= (np.abs(back) > np.abs(x)).astype(np.uint16)
+    bits |= (back != x).astype(np.uint16)
+    return near
+
+
+def bf16_of_f32(x: Array) -> Array:
+    """float32 to bf16, to nearest even; NaN is 0x7fff."""
+    bits = x.view(np.uint32)
+    up = bits >> np.uint32(16)
+    up &= np.uint32(1)
+    up += np.uint32(0x7FFF)
+    up += bits
+    up >>= np.uint32(16)
+    r = up.astype(np.uint16)
+    nan = np.isnan(x)
+    if nan.any():
+        r[nan] = 0x7FFF
+    return r
+
+
+def nearest_of_f32(x: Array, dtype: str) -> Array:
+    """float32 rounded once to nearest even: to f16, bf16, tf32, or saturating to e4m3 or e5m2. Always a new array."""
+    if dtype == "f16":
+        return x.astype(np.float16)
+    if dtype == "bf16":
+        return bf16_of_f32(x)
+    if dtype == "tf32":
+        bits = x.view(np.uint32)
+        r = (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
+        nan = np.isnan(x)
+        if nan.any():
+            r[nan] = FORMATS["tf32"].nan
+        return r.view(np.float32)
+    if dtype in ("e4m3", "e5m2"):
+        return fp8_of_f16(dtype).take(odd_f16(x).view(np.uint16))
+    return x.copy()
+
+
+def nearest_of_f64(x: Array, dtype: str) -> Array:
+    """float64 rounded once, to nearest even. Always a new array."""
+    if dtype == "f32":
+        return x.astype(np.float32)
+    if dtype == "f16":
+        return x.astype(np.float16)
+    if dtype == "f64":
+        return x.copy()
+    return nearest_of_f32(odd_f32(x), dtype)
+
+
+def round_f64(x: Array, dtype: str, rounding: str) -> Array:
+    """float64 rounded once to f16, bf16, f32 or f64 in any of the modes rn, rz, rm, rp. Always a new array.
+
+    `x` may itself have been rounded to odd. The neighbour of the nearest value in the wanted direction is one step of
+    the bit pattern away, infinity and zero included.
+    """
+    r = nearest_of_f64(x, dtype)
+    if rounding == "rn":
+        return r
+    back = to_f64(r, dtype)
+    if rounding == "rz":
+        shrink = np.abs(back) > np.abs(x)
+        grow = np.zeros_like(shrink)
+    elif rounding in ("rm", "rp"):
+        wrong = back > x if rounding == "rm" else back < x
+        grow = wrong & ((x < 0) if rounding == "rm" else (x > 0))
+        shrink = wrong & ~grow
+    else:
+        raise ValueError(f"unknown rounding {rounding!r}")
+    row = FORMATS[dtype]
+    bits = r.view(row.bits)
+    bits += grow.astype(row.bits)
+    bits -= shrink.astype(row.bits)
+    return r

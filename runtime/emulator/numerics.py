@@ -1,0 +1,474 @@
+"""Float arithmetic of PTX on numpy arrays: what an instruction computes, one element a lane.
+
+Elements are float16 (f16), uint16 bit patterns (bf16), float32 (f32) and float64 (f64). Operands, arrays of at least one
+axis, broadcast as in numpy and are not changed. Results are exact where the ISA fixes the bits (PTX ISA, "Floating Point Instructions", "Half Precision
+Floating Point Instructions"); the `.approx` forms are in `approximations.py`, `cvt` in `conversions.py`.
+
+NaN results are canonical: 0x7fffffff in f32, 0x7fff in f16 and bf16; f64 keeps payloads. `ftz` flushes subnormal inputs
+and results to zeros of the same sign. `saturate` clamps the result to [+0, 1] with NaN giving +0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import exact
+from .approximations import (
+    cos_approx,
+    div_approx,
+    div_full,
+    ex2_approx,
+    lg2_approx,
+    rcp_approx,
+    rsqrt_approx,
+    sin_approx,
+    sqrt_approx,
+    tanh_approx,
+)
+from .conversions import convert
+from .formats import (
+    FORMATS,
+    Array,
+    bf16_of_f32,
+    bf16_to_f32,
+    bits_of,
+    canonicalise,
+    clamp_negative,
+    flush,
+    is_nan,
+    nearest_of_f64,
+    round_f64,
+    saturate_unit,
+    to_f32,
+    to_f64,
+)
+
+__all__ = [
+    "abs",
+    "add",
+    "compare",
+    "convert",
+    "copysign",
+    "cos_approx",
+    "div",
+    "div_approx",
+    "div_full",
+    "ex2_approx",
+    "fma",
+    "lg2_approx",
+    "maximum",
+    "minimum",
+    "mul",
+    "neg",
+    "rcp",
+    "rcp_approx",
+    "rsqrt_approx",
+    "sin_approx",
+    "sqrt",
+    "sqrt_approx",
+    "sub",
+    "tanh_approx",
+    "testp",
+]
+
+_TINY = 2.0**-126  # the least normal number of f32 and bf16
+
+
+def _finish(r: Array, dtype: str, ftz: bool, saturate: bool, out: Array | None, relu: bool = False) -> Array:
+    """Modifiers of the result, in place or into `out`."""
+    if ftz:
+        r = flush(r, dtype)
+    if saturate:
+        r = saturate_unit(r, dtype)
+    elif relu:
+        r = clamp_negative(r, dtype)
+    else:
+        r = canonicalise(r, dtype)
+    if out is not None and out is not r:
+        out[...] = r
+        return out
+    return r
+
+
+def _sum_to_odd(p: Array, c: Array, rounding: str) -> Array:
+    """p + c in float64 rounded to odd. |p + c| must stay far from float64's limits; infinities and NaN pass through.
+
+    An exact zero takes the sign that `rounding` gives it (IEEE 754: -0 under rm unless both terms are +0).
+    """
+    s = p + c
+    t = s - p
+    error = (p - (s - t)) + (c - t)
+    bits = s.view(np.int64)
+    fix = ((error > 0) | (error < 0)) & ((bits & np.int64(1)) == 0)
+    if fix.any():
+        outward = (error > 0) == (s > 0)
+        bits += fix & outward
+        bits -= fix & ~outward
+    if rounding == "rm":
+        s[(s == 0) & (np.signbit(p) | np.signbit(c))] = -0.0
+    return s
+
+
+@np.errstate(all="ignore")
+def add(
+    a: Array,
+    b: Array,
+    dtype: str,
+    rounding: str = "rn",
+    ftz: bool = False,
+    saturate: bool = False,
+    out: Array | None = None,
+) -> Array:
+    """`add{.rnd}{.ftz}{.sat}`: a + b rounded once. PTX ISA, "add" (floating point and half precision)."""
+    if ftz:
+        a, b = flush(a, dtype), flush(b, dtype)
+    if rounding == "rn":
+        r = bf16_of_f32(bf16_to_f32(a) + bf16_to_f32(b)) if dtype == "bf16" else np.add(a, b, out=out)
+    elif dtype == "f64":
+        r = np.asarray(a + b)
+        _exactly(exact.add_one, rounding, r, a, b)
+    else:
+        r = round_f64(_sum_to_odd(to_f64(a, dtype), to_f64(b, dtype), rounding), dtype, rounding)
+    return _finish(r, dtype, ftz, saturate, out)
+
+
+def sub(
+    a: Array,
+    b: Array,
+    dtype: str,
+    rounding: str = "rn",
+    ftz: bool = False,
+    saturate: bool = False,
+    out: Array | None = None,
+) -> Array:
+    """`sub{.rnd}{.ftz}{.sat}`: a - b rounded once. PTX ISA, "sub"."""
+    return add(a, neg(b, dtype), dtype, rounding, ftz, saturate, out)
+
+
+@np.errstate(all="ignore")
+def mul(
+    a: Array,
+    b: Array,
+    dtype: str,
+    rounding: str = "rn",
+    ftz: bool = False,
+    saturate: bool = False,
+    out: Array | None = None,
+) -> Array:
+    """`mul{.rnd}{.ftz}{.sat}`: a * b rounded once. PTX ISA, "mul".
+
+    The product of two bf16 is exact in float32 or far below half of bf16's smallest value.
+    """
+    if ftz:
+        a, b = flush(a, dtype), flush(b, dtype)
+    if rounding == "rn":
+        r = bf16_of_f32(bf16_to_f32(a) * bf16_to_f32(b)) if dtype == "bf16" else np.multiply(a, b, out=out)
+    elif dtype == "f64":
+        r = np.asarray(a * b)
+        _exactly(exact.mul_one, rounding, r, a, b)
+    else:
+        r = round_f64(to_f64(a, dtype) * to_f64(b, dtype), dtype, rounding)
+    return _finish(r, dtype, ftz, saturate, out)
+
+
+def _exactly(function: Any, rounding: str, r: Array, *operands: Array) -> None:
+    """Recompute in place, exactly, the elements of `r` whose operands are finite."""
+    same_shape = np.broadcast_arrays(*operands)
+    exact.apply(function, rounding, r, np.logical_and.reduce([np.isfinite(x) for x in same_shape]), *same_shape)
+
+
+@np.errstate(all="ignore")
+def div(
+    a: Array,
+    b: Array,
+    dtype: str,
+    rounding: str = "rn",
+    ftz: bool = False,
+    saturate: bool = False,
+    out: Array | None = None,
+) -> Array:
+    """`div.rnd{.ftz}`: a / b rounded once (IEEE 754). PTX ISA, "div".
+
+    A quotient of 24-bit significands that is not exact in float64 is further from any float32 and any midpoint than
+    float64's error, so that rounding the float64 quotient is rounding once.
+    """
+    if ftz:
+        a, b = flush(a, dtype), flush(b, dtype)
+    if dtype == "f64":
+        r = np.asarray(np.divide(a, b, out=out))
+        if rounding != "rn":
+            finite = np.isfinite(a) & np.isfinite(b) & (b != 0)
+            exact.apply(exact.div_one, rounding, r, finite, *np.broadcast_arrays(a, b))
+    elif dtype == "f32" and rounding == "rn":
+        r = np.divide(a, b, out=out)
+    else:
+        r = round_f64(to_f64(a, dtype) / to_f64(b, dtype), dtype, rounding)
+    return _finish(r, dtype, ftz, saturate, out)
+
+
+def rcp(
+    a: Array, dtype: str, rounding: str = "rn", ftz: bool = False, saturate: bool = False, out: Array | None = None
+) -> Array:
+    """`rcp.rnd{.ftz}`: 1 / a rounded once (IEEE 754). PTX ISA, "rcp"."""
+    row = FORMATS[dtype]
+    one = np.full(1, row.one, row.bits).view(row.storage)
+    return div(one, a, dtype, rounding, ftz, saturate, out)
+
+
+@np.errstate(all="ignore")
+def sqrt(
+    a: Array, dtype: str, rounding: str = "rn", ftz: bool = False, saturate: bool = False, out: Array | None = None
+) -> Array:
+    """`sqrt.rnd{.ftz}`: the square root rounded once (IEEE 754), NaN for negative input, -0 for -0. PTX ISA, "sqrt"."""
+    if ftz:
+        a = flush(a, dtype)
+    if dtype == "f64":
+        r = np.asarray(np.sqrt(a, out=out))
+        if rounding != "rn":
+            exact.apply(exact.sqrt_one, rounding, r, np.isfinite(a) & (a > 0), a)
+    elif dtype == "f32" and rounding == "rn":
+        r = np.sqrt(a, out=out)
+    else:
+        r = round_f64(np.sqrt(to_f64(a, dtype)), dtype, rounding)
+    return _finish(r, dtype, ftz, saturate, out)
+
+
+@np.errstate(all="ignore")
+def fma(
+    a: Array,
+    b: Array,
+    c: Array,
+    dtype: str,
+    rounding: str = "rn",
+    ftz: bool = False,
+    saturate: bool = False,
+    out: Array | None = None,
+    relu: bool = False,
+) -> Array:
+    """`fma.rnd{.ftz}{.sat}{.relu}`: a * b + c rounded once. PTX ISA, "fma" (floating point and half precision)."""
+    if ftz:
+        a, b, c = flush(a, dtype), flush(b, dtype), flush(c, dtype)
+    if dtype == "f64":
+        r = _fma_f64(a, b, c, rounding)
+    else:
+        wide = to_f64(c, dtype)
+        product = to_f64(a, dtype) * to_f64(b, dtype)  # exact: at most 48 bits
+        if rounding == "rn" and dtype == "f16":
+            # Where the float64 sum is inexact, one term is below 2^-13 of the other, and the larger one is a float16.
+            r = (product + wide).astype(np.float16)
+        elif rounding == "rn":
+            r = nearest_of_f64(_safe_sum(product, wide, dtype), dtype)
+        else:
+            r = round_f64(_sum_to_odd(product, wide, rounding), dtype, rounding)
+    return _finish(r, dtype, ftz, saturate, out, relu)
+
+
+def _safe_sum(p: Array, c: Array, dtype: str) -> Array:
+    """p + c in float64, fit for rounding to nearest f32 or bf16; c is of that type, p a product of two of that type.
+
+    Rounding the float64 sum twice can be wrong only if that sum is a midpoint of two results, or if the result is
+    subnormal; those elements (one in 2^29 of random f32) are rounded to odd instead.
+    """
+    s = p + c
+    below = 52 - FORMATS[dtype].fraction  # bits of a float64 that a normal result lacks
+    suspect = (s.view(np.uint64) & np.uint64((1 << below) - 1)) == np.uint64(1 << (below - 1))
+    suspect |= np.abs(s) < _TINY
+    if suspect.any():
+        suspect &= s != 0
+        if suspect.any():
+            p, c = np.broadcast_arrays(p, c)
+            s[suspect] = _sum_to_odd(p[suspect], c[suspect], "rn")
+    return s
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """a * b as an unevaluated sum of two float64 (Dekker, Veltkamp). Needs |a|, |b| < 2^996 and no underflow."""
+    split = 2.0**27 + 1
+    t = split * a
+    a_high = t - (t - a)
+    a_low = a - a_high
+    t = split * b
+    b_high = t - (t - b)
+    b_low = b - b_high
+    p = a * b
+    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """a + b as an unevaluated sum of two float64 (Knuth)."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
+    """a * b + c in float64, rounded once (Boldo and Melquiond 2008; Python integers near the limits of the range)."""
+    a, b, c = np.broadcast_arrays(a, b, c)
+    p, p_low = _two_product(a, b)
+    u, u_low = _two_sum(c, p_low)
+    t, t_low = _two_sum(p, u)
+    r = np.asarray(t + _sum_to_odd(t_low, u_low, "rn"))
+    size = np.abs(p)
+    safe = ((size > 2.0**-900) & (size < 2.0**900)) & (np.abs(a) < 2.0**900) & (np.abs(b) < 2.0**900)
+    safe &= np.abs(c) < 2.0**900
+    if rounding != "rn":
+        safe[...] = False
+    if not safe.all():
+        rest = ~safe
+        finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
+        r[rest] = a[rest] * b[rest] + c[rest]
+        if rounding == "rn":
+            rest &= (a != 0) & (b != 0)  # a zero product leaves a plain, correctly rounded, addition
+        exact.apply(exact.fma_one, rounding, r, rest & finite, a, b, c)
+        lone = rest & np.isfinite(a) & np.isfinite(b) & ~np.isfinite(c)
+        r[lone] = c[lone] + 0.0
+    return r
+
+
+def _ordered(x: Array, dtype: str) -> Array:
+    """Bits as signed integers that are ordered as the numbers are, -0 just below +0."""
+    row = FORMATS[dtype]
+    bits = x.view(row.signed)
+    key = bits >> row.signed(row.width - 1)
+    key &= row.signed(row.sign - 1)
+    key ^= bits
+    return key
+
+
+def _extreme(
+    a: Array, b: Array, dtype: str, nan: bool, xorsign_abs: bool, ftz: bool, out: Array | None, larger: bool
+) -> Array:
+    row = FORMATS[dtype]
+    if ftz:
+        a, b = flush(a, dtype), flush(b, dtype)
+    sign = None
+    if xorsign_abs:
+        sign = (a.view(row.bits) ^ b.view(row.bits)) & row.bits(row.sign)
+        a, b = abs(a, dtype), abs(b, dtype)
+    a_nan, b_nan = is_nan(a, dtype), is_nan(b, dtype)
+    key = (np.maximum if larger else np.minimum)(_ordered(a, dtype), _ordered(b, dtype))
+    bits = key >> row.signed(row.width - 1)
+    bits &= row.signed(row.sign - 1)
+    bits ^= key
+    r = bits.view(row.bits)
+    if sign is not None:
+        r |= sign
+    if a_nan.any() or b_nan.any():
+        a_bits, b_bits, a_nan, b_nan = np.broadcast_arrays(a.view(row.bits), b.view(row.bits), a_nan, b_nan)
+        if nan:
+            r[a_nan | b_nan] = row.nan
+        else:
+            for missing, other in ((a_nan, b_bits), (b_nan, a_bits)):
+                r[missing] = other[missing] if sign is None else other[missing] | sign[missing]
+            r[a_nan & b_nan] = row.nan
+    result = r.view(row.storage)
+    if out is not None:
+        out[...] = result
+        return out
+    return result
+
+
+def maximum(
+    a: Array,
+    b: Array,
+    dtype: str,
+    nan: bool = False,
+    xorsign_abs: bool = False,
+    ftz: bool = False,
+    out: Array | None = None,
+) -> Array:
+    """`max{.ftz}{.NaN}{.xorsign.abs}`. PTX ISA, "max" (floating point and half precision).
+
+    +0 is larger than -0. One NaN gives the other operand, two the canonical NaN; with `nan` one is enough. With
+    `xorsign_abs` the larger magnitude gets the exclusive or of the operands' signs.
+    """
+    return _extreme(a, b, dtype, nan, xorsign_abs, ftz, out, larger=True)
+
+
+def minimum(
+    a: Array,
+    b: Array,
+    dtype: str,
+    nan: bool = False,
+    xorsign_abs: bool = False,
+    ftz: bool = False,
+    out: Array | None = None,
+) -> Array:
+    """`min{.ftz}{.NaN}{.xorsign.abs}`: as `maximum`, with the smaller. PTX ISA, "min"."""
+    return _extreme(a, b, dtype, nan, xorsign_abs, ftz, out, larger=False)
+
+
+_COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal}
+_COMPARISONS |= {"gt": np.greater, "ge": np.greater_equal}
+_NEGATED = {"equ": "ne", "neu": "eq", "ltu": "ge", "leu": "gt", "gtu": "le", "geu": "lt"}
+
+
+@np.errstate(all="ignore")
+def compare(a: Array, b: Array, op: str, dtype: str, ftz: bool = False) -> Array:
+    """`setp.op{.ftz}` on floats: a bool array. PTX ISA, "Floating Point Comparisons".
+
+    `op` is eq ne lt le gt ge (false if an operand is NaN), equ neu ltu leu gtu geu (true then), num or nan (both are
+    numbers, either is a NaN).
+    """
+    if ftz:
+        a, b = flush(a, dtype), flush(b, dtype)
+    if op in ("num", "nan"):
+        either = is_nan(a, dtype) | is_nan(b, dtype)
+        return either if op == "nan" else ~either
+    if dtype in ("f16", "bf16"):
+        a, b = to_f32(a, dtype), to_f32(b, dtype)
+    if op == "ne":
+        return (a < b) | (a > b)
+    if op in _COMPARISONS:
+        return _COMPARISONS[op](a, b)
+    if op == "equ":
+        return ~((a < b) | (a > b))
+    if op in _NEGATED:
+        return ~_COMPARISONS[_NEGATED[op]](a, b)
+    raise ValueError(f"unknown float comparison {op!r}")
+
+
+def abs(a: Array, dtype: str, ftz: bool = False) -> Array:
+    """`abs{.ftz}`: clears the sign bit. PTX ISA, "abs"."""
+    row = FORMATS[dtype]
+    if ftz:
+        a = flush(a, dtype)
+    return (bits_of(a, dtype) & row.bits(row.sign - 1)).view(row.storage)
+
+
+def neg(a: Array, dtype: str, ftz: bool = False) -> Array:
+    """`neg{.ftz}`: flips the sign bit. PTX ISA, "neg"."""
+    row = FORMATS[dtype]
+    if ftz:
+        a = flush(a, dtype)
+    return (bits_of(a, dtype) ^ row.bits(row.sign)).view(row.storage)
+
+
+def copysign(a: Array, b: Array, dtype: str) -> Array:
+    """`copysign d, a, b`: the sign of `a` on the value of `b`. PTX ISA, "copysign"."""
+    row = FORMATS[dtype]
+    sign = bits_of(a, dtype) & row.bits(row.sign)
+    return (sign | (bits_of(b, dtype) & row.bits(row.sign - 1))).view(row.storage)
+
+
+def testp(a: Array, op: str, dtype: str) -> Array:
+    """`testp.op`: finite, infinite, number, notanumber, normal (zeros are) or subnormal. PTX ISA, "testp"."""
+    row = FORMATS[dtype]
+    magnitude = bits_of(a, dtype) & row.bits(row.sign - 1)
+    infinity = row.bits(row.infinity)
+    subnormal = (magnitude != 0) & (magnitude < row.bits(1 << row.fraction))
+    if op == "finite":
+        return magnitude < infinity
+    if op == "infinite":
+        return magnitude == infinity
+    if op == "number":
+        return magnitude <= infinity
+    if op == "notanumber":
+        return magnitude > infinity
+    if op == "normal":
+        return (magnitude < infinity) & ~subnormal
+    if op == "subnormal":
+        return subnormal
+    raise ValueError(f"unknown property {op!r}")

@@ -151,7 +151,7 @@ def fp8_values(dtype: str) -> Array:
 
 @cache
 def fp8_of_f16(dtype: str) -> Array:
-    """The nearest code, ties to even, saturating (`.rn.satfinite`), of each of the 65536 float16 patterns; NaN: 0x7f."""
+    """The nearest code, ties to even, saturating (`.rn.satfinite`), of every float16 pattern; 0x7f for NaN."""
     finite = fp8_values(dtype)[: 0x7F if dtype == "e4m3" else 0x7C].astype(np.float64)
     midpoints = (finite[:-1] + finite[1:]) / 2
     pattern = np.arange(65536, dtype=np.uint16)

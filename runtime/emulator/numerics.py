@@ -1,8 +1,9 @@
 """Float arithmetic of PTX on numpy arrays: what an instruction computes, one element a lane.
 
-Elements are float16 (f16), uint16 bit patterns (bf16), float32 (f32) and float64 (f64). Operands, arrays of at least one
-axis, broadcast as in numpy and are not changed. Results are exact where the ISA fixes the bits (PTX ISA, "Floating Point Instructions", "Half Precision
-Floating Point Instructions"); the `.approx` forms are in `approximations.py`, `cvt` in `conversions.py`.
+Elements are float16 (f16), uint16 bit patterns (bf16), float32 (f32) and float64 (f64). Operands, arrays of at least
+one axis, broadcast as in numpy and are not changed. Results are exact where the ISA fixes the bits (PTX ISA, "Floating
+Point Instructions" and "Half Precision Floating Point Instructions"); the `.approx` forms are in `approximations.py`,
+`cvt` in `conversions.py`.
 
 NaN results are canonical: 0x7fffffff in f32, 0x7fff in f16 and bf16; f64 keeps payloads. `ftz` flushes subnormal inputs
 and results to zeros of the same sign. `saturate` clamps the result to [+0, 1] with NaN giving +0.

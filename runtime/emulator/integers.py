@@ -1,0 +1,422 @@
+"""Integer arithmetic of PTX on numpy arrays: what an instruction computes, one element a lane.
+
+Operands are unsigned arrays of the type's width (uint16, uint32, uint64); the `dtype` string (s16 s32 s64, u16 u32 u64,
+b16 b32 b64) says how their bits are read. Results are unsigned too. Arithmetic wraps. Operands, arrays of at least one
+axis, broadcast as in numpy and are not changed. Shift counts, positions and lengths are uint32. The PTX ISA's sections
+are "Integer Arithmetic Instructions", "Extended-Precision Integer Arithmetic Instructions" and "Logic and Shift
+Instructions".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+_UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_SIGNED: dict[int, type[np.signedinteger[Any]]] = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+
+
+def _width(dtype: str) -> int:
+    return int(dtype[1:])
+
+
+def _is_signed(dtype: str) -> bool:
+    return dtype[0] == "s"
+
+
+def _as(x: Array, dtype: str) -> Array:
+    """`x` viewed as the numbers that `dtype` reads."""
+    width = _width(dtype)
+    return x.view(_SIGNED[width] if _is_signed(dtype) else _UNSIGNED[width])
+
+
+def _bits(x: Array) -> Array:
+    return x.view(_UNSIGNED[x.dtype.itemsize * 8])
+
+
+def _widened(x: Array, dtype: str) -> Array:
+    """`x` sign- or zero-extended to twice its width, as unsigned bits."""
+    width = 2 * _width(dtype)
+    return _bits(_as(x, dtype).astype((_SIGNED if _is_signed(dtype) else _UNSIGNED)[width]))
+
+
+def _count(b: Array, limit: int, kind: type[np.unsignedinteger[Any]]) -> Array:
+    """A count clamped to `limit`, in the type of what is shifted. In numpy shifting by the whole width gives 0."""
+    return np.minimum(b, np.uint32(limit)).astype(kind)
+
+
+def add(a: Array, b: Array, dtype: str, saturate: bool = False) -> Array:
+    """`add{.sat}`: `saturate` (s32) clamps to MININT..MAXINT."""
+    d = a + b
+    if saturate:
+        x, y, z = _as(a, dtype), _as(b, dtype), _as(d, dtype)
+        return _saturated(d, ((x ^ z) & (y ^ z)) < 0, x < 0, dtype)
+    return d
+
+
+def sub(a: Array, b: Array, dtype: str, saturate: bool = False) -> Array:
+    """`sub{.sat}`: `saturate` (s32) clamps to MININT..MAXINT."""
+    d = a - b
+    if saturate:
+        x, y, z = _as(a, dtype), _as(b, dtype), _as(d, dtype)
+        return _saturated(d, ((x ^ y) & (x ^ z)) < 0, x < 0, dtype)
+    return d
+
+
+def _saturated(d: Array, overflow: Array, negative: Array, dtype: str) -> Array:
+    if overflow.any():
+        limits = np.iinfo(_SIGNED[_width(dtype)])
+        d = _bits(np.where(overflow, np.where(negative, limits.min, limits.max).astype(limits.dtype), _as(d, dtype)))
+    return d
+
+
+def mul_lo(a: Array, b: Array, dtype: str) -> Array:
+    """`mul.lo`: the lower half of the product (the same bits for signed and unsigned)."""
+    return a * b
+
+
+def mulhi(a: Array, b: Array, dtype: str) -> Array:
+    """`mul.hi`: the upper half of the product."""
+    width = _width(dtype)
+    if width < 64:
+        return (_widened(a, dtype) * _widened(b, dtype) >> _UNSIGNED[2 * width](width)).astype(_UNSIGNED[width])
+    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
+    a_low, a_high, b_low, b_high = a & mask, a >> half, b & mask, b >> half
+    middle = a_high * b_low + (a_low * b_low >> half)
+    other = a_low * b_high + (middle & mask)
+    high = a_high * b_high + (middle >> half) + (other >> half)
+    if _is_signed(dtype):
+        high -= np.where(_as(a, dtype) < 0, b, np.uint64(0)) + np.where(_as(b, dtype) < 0, a, np.uint64(0))
+    return high
+
+
+def mul_wide(a: Array, b: Array, dtype: str) -> Array:
+    """`mul.wide`: the whole product, twice as wide as `dtype` (16 or 32 bits)."""
+    return _widened(a, dtype) * _widened(b, dtype)
+
+
+def mad(a: Array, b: Array, c: Array, dtype: str, mode: str = "lo", saturate: bool = False) -> Array:
+    """`mad.{hi,lo,wide}{.sat}`: a * b + c. `c` is twice as wide for wide; `saturate` is for hi and s32."""
+    return add(_product(a, b, dtype, mode), c, dtype, saturate)
+
+
+def _product(a: Array, b: Array, dtype: str, mode: str) -> Array:
+    if mode == "lo":
+        return mul_lo(a, b, dtype)
+    if mode == "hi":
+        return mulhi(a, b, dtype)
+    if mode == "wide":
+        return mul_wide(a, b, dtype)
+    raise ValueError(f"unknown half of a product {mode!r}")
+
+
+def addc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Array]:
+    """`add.cc` (carry None) and `addc{.cc}`: a + b + carry and the carry out, both bool arrays."""
+    d = a + b
+    out = d < a
+    if carry is not None:
+        d = d + carry
+        out = out | (carry & (d == 0))
+    return d, out
+
+
+def subc(a: Array, b: Array, borrow: Array | None, dtype: str) -> tuple[Array, Array]:
+    """`sub.cc` (borrow None) and `subc{.cc}`: a - (b + borrow) and the borrow out, both bool arrays."""
+    d = a - b
+    out = a < b
+    if borrow is not None:
+        out = out | (borrow & (d == 0))
+        d = d - borrow
+    return d, out
+
+
+def madc(a: Array, b: Array, c: Array, carry: Array | None, dtype: str, mode: str) -> tuple[Array, Array]:
+    """`mad.{hi,lo}.cc` (carry None) and `madc.{hi,lo}{.cc}`: the half product plus c plus carry, and the carry out."""
+    return addc(_product(a, b, dtype, mode), c, carry, dtype)
+
+
+def _parts(x: Array, dtype: str, width: int) -> list[Array]:
+    """The fields of `width` bits of a 32-bit register, lowest first, as int64."""
+    kind = (_SIGNED if _is_signed(dtype) else _UNSIGNED)[width]
+    shifts = range(0, 32, width)
+    return [(x >> np.uint32(s)).astype(_UNSIGNED[width]).view(kind).astype(np.int64) for s in shifts]
+
+
+def dp4a(a: Array, b: Array, c: Array, a_type: str, b_type: str) -> Array:
+    """`dp4a.atype.btype`: c plus the four products of the bytes of a and b, extended as each type (s32, u32) says."""
+    for x, y in zip(_parts(a, a_type, 8), _parts(b, b_type, 8), strict=True):
+        c = c + (x * y).astype(np.uint32)
+    return c
+
+
+def dp2a(a: Array, b: Array, c: Array, a_type: str, b_type: str, mode: str) -> Array:
+    """`dp2a.{lo,hi}.atype.btype`: c plus the products of the halves of a and the two lower or upper bytes of b."""
+    low, high = _parts(a, a_type, 16)
+    first = {"lo": 0, "hi": 2}[mode]
+    fields = _parts(b, b_type, 8)
+    return c + (low * fields[first] + high * fields[first + 1]).astype(np.uint32)
+
+
+def bfe(a: Array, b: Array, c: Array, dtype: str) -> Array:
+    """`bfe`: the field of a at position b of length c (both mod 256), with its sign extended if `dtype` is signed."""
+    width, kind = _width(dtype), _UNSIGNED[_width(dtype)]
+    position, length = b & np.uint32(0xFF), c & np.uint32(0xFF)
+    taken = np.minimum(length, np.uint32(width) - np.minimum(position, np.uint32(width)))
+    outside = ~kind(0) << taken.astype(kind)
+    d = (a >> _count(position, width, kind)) & ~outside
+    if _is_signed(dtype):
+        last = _count(position + length - np.uint32(1), width - 1, kind)
+        d = d | (outside * ((a >> last) & kind(1) & (length != 0)))
+    return d
+
+
+def bfi(a: Array, b: Array, c: Array, d: Array, dtype: str) -> Array:
+    """`bfi`: b with the d lowest bits of a inserted at position c (both mod 256), cut off at the top."""
+    width, kind = _width(dtype), _UNSIGNED[_width(dtype)]
+    position = _count(c & np.uint32(0xFF), width, kind)
+    field = ~(~kind(0) << _count(d & np.uint32(0xFF), width, kind)) << position
+    return (b & ~field) | ((a << position) & field)
+
+
+def _bit_length(x: Array) -> Array:
+    """Bits up to the highest one, 0 for 0; uint32."""
+    width = x.dtype.itemsize * 8
+    filled, step = x, 1
+    while step < width:
+        filled = filled | (filled >> x.dtype.type(step))
+        step *= 2
+    return np.bitwise_count(filled).astype(np.uint32)
+
+
+def bfind(a: Array, dtype: str, shiftamt: bool = False) -> Array:
+    """`bfind{.shiftamt}`: uint32 position of the highest bit unlike the sign, 0xffffffff if there is none.
+
+    `shiftamt` gives the left shift that brings that bit to the top.
+    """
+    if _is_signed(dtype):
+        x = _as(a, dtype)
+        a = _bits(x ^ (x >> x.dtype.type(_width(dtype) - 1)))
+    position = _bit_length(a) - np.uint32(1)
+    if shiftamt:
+        return np.where(a == 0, position, np.uint32(_width(dtype) - 1) - position)
+    return position
+
+
+def clz(a: Array, dtype: str) -> Array:
+    """`clz`: uint32 count of leading zeros, the width for 0."""
+    return np.uint32(_width(dtype)) - _bit_length(a)
+
+
+def popc(a: Array, dtype: str) -> Array:
+    """`popc`: uint32 count of ones."""
+    return np.bitwise_count(a).astype(np.uint32)
+
+
+def brev(a: Array, dtype: str) -> Array:
+    """`brev`: the bits in reverse order."""
+    kind = a.dtype.type
+    d = a.byteswap()
+    for step, mask in ((4, 0x0F), (2, 0x33), (1, 0x55)):
+        low = kind(int.from_bytes([mask] * a.dtype.itemsize, "little"))
+        d = ((d >> kind(step)) & low) | ((d & low) << kind(step))
+    return d
+
+
+def fns(mask: Array, base: Array, offset: Array) -> Array:
+    """`fns.b32`: position of the offset-th set bit of mask from base on (downwards if negative), else 0xffffffff.
+
+    The ISA leaves base > 31 undefined; it finds nothing here.
+    """
+    mask, base, offset = np.broadcast_arrays(mask, base, offset)
+    start, wanted = base.astype(np.int64), offset.view(np.int32).astype(np.int64)
+    step = np.where(wanted < 0, -1, 1)
+    left = np.maximum(np.abs(wanted), 1)
+    reach = np.where(wanted == 0, 1, 32)
+    d = np.full(mask.shape, 0xFFFFFFFF, np.uint32)
+    for i in range(32):
+        position = start + i * step
+        inside = (position >= 0) & (position < 32) & (start < 32) & (i < reach)
+        found = inside & ((mask >> np.where(inside, position, 0).astype(np.uint32)) & np.uint32(1) != 0)
+        left = left - found
+        hit = found & (left == 0)
+        d[hit] = position[hit]
+    return d
+
+
+# For each mode of prmt, the four-nibble selectors that its two control bits choose among (ISA, tables of "prmt").
+_PRMT_MODES = {
+    "f4e": (0x3210, 0x4321, 0x5432, 0x6543),
+    "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
+    "rc8": (0x0000, 0x1111, 0x2222, 0x3333),
+    "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ecr": (0x0000, 0x1110, 0x2210, 0x3210),
+    "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
+}
+
+
+def prmt(a: Array, b: Array, c: Array, mode: str | None = None) -> Array:
+    """`prmt.b32{.mode}`: four of the eight bytes of {b, a}; in the generic form nibble bit 3 replicates the sign."""
+    if mode is not None:
+        c = np.array(_PRMT_MODES[mode], np.uint32)[c & np.uint32(3)]
+    source = (b.astype(np.uint64) << np.uint64(32)) | a
+    d = np.zeros(1, np.uint32)
+    for place in range(4):
+        select = c >> np.uint32(4 * place)
+        shift = (select & np.uint32(7)) << np.uint32(3)
+        byte = (source >> shift.astype(np.uint64)).astype(np.uint32) & np.uint32(0xFF)
+        sign = select & np.uint32(8)
+        if np.any(sign):
+            replicated = (byte >> np.uint32(7)) * np.uint32(0xFF)
+            byte = byte ^ ((byte ^ replicated) * (sign >> np.uint32(3)))
+        d = d | (byte << np.uint32(8 * place))
+    return d
+
+
+def lop3(a: Array, b: Array, c: Array, lut: int) -> Array:
+    """`lop3.b32`: bit i of the result is bit (4 a_i + 2 b_i + c_i) of `lut`.
+
+    Evaluated as an exclusive or of products, whose coefficients are the Moebius transform of the table.
+    """
+    coefficient = [(lut >> i) & 1 for i in range(8)]
+    for step in (1, 2, 4):
+        for i in range(8):
+            if i & step:
+                coefficient[i] ^= coefficient[i ^ step]
+    a, b, c = np.broadcast_arrays(a, b, c)
+    d = np.full(a.shape, 0xFFFFFFFF if coefficient[0] else 0, np.uint32)
+    for i, factors in enumerate([(), (c,), (b,), (b, c), (a,), (a, c), (a, b), (a, b, c)]):
+        if i and coefficient[i]:
+            term = factors[0]
+            for factor in factors[1:]:
+                term = term & factor
+            d ^= term
+    return d
+
+
+def shl(a: Array, b: Array, dtype: str) -> Array:
+    """`shl`: counts above the width are clamped to it and give 0."""
+    return a << _count(b, _width(dtype), _UNSIGNED[_width(dtype)])
+
+
+def shr(a: Array, b: Array, dtype: str) -> Array:
+    """`shr`: counts above the width are clamped to it; signed types fill with the sign bit, others with 0."""
+    width = _width(dtype)
+    if _is_signed(dtype):
+        return _bits(_as(a, dtype) >> _as(_count(b, width - 1, _UNSIGNED[width]), dtype))
+    return a >> _count(b, width, _UNSIGNED[width])
+
+
+def shf(a: Array, b: Array, c: Array, direction: str, mode: str) -> Array:
+    """`shf.{l,r}.{clamp,wrap}.b32`: {b, a} shifted by c, min(c, 32) or c mod 32; upper word for l, lower for r."""
+    count = (np.minimum(c, np.uint32(32)) if mode == "clamp" else c & np.uint32(31)).astype(np.uint64)
+    source = (b.astype(np.uint64) << np.uint64(32)) | a
+    if direction == "l":
+        return (source << count >> np.uint64(32)).astype(np.uint32)
+    return (source >> count).astype(np.uint32)
+
+
+def sad(a: Array, b: Array, c: Array, dtype: str) -> Array:
+    """`sad`: c + |a - b|."""
+    x, y = _as(a, dtype), _as(b, dtype)
+    return c + (_bits(np.maximum(x, y)) - _bits(np.minimum(x, y)))
+
+
+def _divide(a: Array, b: Array, dtype: str) -> tuple[Array, Array]:
+    """Quotient towards zero and remainder with the sign of a, as unsigned bits, with 1 in place of a zero divisor."""
+    b = np.where(b == 0, b.dtype.type(1), b)
+    if not _is_signed(dtype):
+        q = a // b
+        return q, a - q * b
+    q = abs(a, dtype) // abs(b, dtype)
+    negative = _as(a ^ b, dtype) < 0
+    q = np.where(negative, neg(q, dtype), q)
+    return q, a - q * b
+
+
+def div(a: Array, b: Array, dtype: str) -> Array:
+    """`div`: towards zero. MININT / -1 wraps to MININT.
+
+    The ISA leaves division by zero unspecified; all bits are set here, as on GPUs for 32 bits.
+    """
+    return np.where(b == 0, ~b.dtype.type(0), _divide(a, b, dtype)[0])
+
+
+def rem(a: Array, b: Array, dtype: str) -> Array:
+    """`rem`: a - b * (a / b), with the sign of a. MININT rem -1 is 0. By zero: all bits set, as in `div`."""
+    return np.where(b == 0, ~b.dtype.type(0), _divide(a, b, dtype)[1])
+
+
+def szext(a: Array, b: Array, dtype: str, mode: str) -> Array:
+    """`szext.{clamp,wrap}`: the b lowest bits of a, extended as s32 or u32; b > 31 keeps a (clamp) or wraps mod 32."""
+    n = b & np.uint32(31)
+    above = ~np.uint32(0) << n
+    if mode == "clamp":
+        above = np.where(b >= 32, np.uint32(0), above)
+    d = a & ~above
+    if _is_signed(dtype):
+        sign = (a >> ((n - np.uint32(1)) & np.uint32(31))) & np.uint32(1) & (n != 0)
+        d = d | (above * sign)
+    return d
+
+
+def bmsk(a: Array, b: Array, mode: str) -> Array:
+    """`bmsk.{clamp,wrap}.b32`: b ones from bit a on, cut off at the top; both mod 32 in wrap, unlimited in clamp."""
+    if mode == "wrap":
+        a, b = a & np.uint32(31), b & np.uint32(31)
+    position = np.minimum(a, np.uint32(32))
+    return ~(~np.uint32(0) << np.minimum(b, np.uint32(32))) << position
+
+
+def maximum(a: Array, b: Array, dtype: str, relu: bool = False) -> Array:
+    """`max{.relu}`: the larger; with `relu` at least 0 (signed types)."""
+    return _extreme(np.maximum, a, b, dtype, relu)
+
+
+def minimum(a: Array, b: Array, dtype: str, relu: bool = False) -> Array:
+    """`min{.relu}`: the smaller; with `relu` at least 0 (signed types)."""
+    return _extreme(np.minimum, a, b, dtype, relu)
+
+
+def _extreme(choose: np.ufunc, a: Array, b: Array, dtype: str, relu: bool) -> Array:
+    d = choose(_as(a, dtype), _as(b, dtype))
+    if relu:
+        d = np.maximum(d, d.dtype.type(0))
+    return _bits(d)
+
+
+def abs(a: Array, dtype: str) -> Array:
+    """`abs`: MININT stays MININT, whose bits read as unsigned are its magnitude."""
+    return _bits(np.abs(_as(a, dtype)))
+
+
+def neg(a: Array, dtype: str) -> Array:
+    """`neg`: the two's complement."""
+    return np.negative(a)
+
+
+def cnot(a: Array, dtype: str) -> Array:
+    """`cnot`: 1 for 0, otherwise 0."""
+    return (a == 0).astype(a.dtype)
+
+
+_COMPARISONS = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+_UNSIGNED_COMPARISONS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+
+
+def compare(a: Array, b: Array, op: str, dtype: str) -> Array:
+    """`setp.op` on integers: a bool array. `op` is eq ne lt le gt ge, read as `dtype`, or unsigned lo ls hi hs."""
+    if op in _UNSIGNED_COMPARISONS:
+        return _COMPARISONS[_UNSIGNED_COMPARISONS[op]](a, b)
+    if op not in _COMPARISONS:
+        raise ValueError(f"unknown integer comparison {op!r}")
+    return _COMPARISONS[op](_as(a, dtype), _as(b, dtype))

@@ -10,7 +10,9 @@ a row may have:
   `mask`: where it is false the instruction does nothing, so its outputs become `inout` and keep what they had.
 
 Operands are texts, `"in a b32*4 s8 A16x32"`: role, name, PTX type with the count of a vector, then, where the type
-does not say it all, the element type and the fragment, a row of `[fragment]`.
+does not say it all, the element type and the fragment, a row of `[fragment]`:
+`C16x8 = { shape = "16x8", register = "c1 r8", lane = "c2 c4 r1 r2 r4" }` gives the bases of the F2 map, lowest bit first,
+as numbers of rows and columns.
 
 Only the family asked for is read, and a row becomes an `Instruction` when it is looked up.
 """
@@ -20,6 +22,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,16 @@ from ptx_templates.instruction import OPERAND_TYPES, ROLES, Effect, Fragment, In
 
 _DIRECTORY = Path(__file__).parent
 _VARIABLE = re.compile(r"\{(\w+)(?:\((\w+)\))?\}")
-_ACTIONS = ("reads", "writes", "synchronizes", "orders", "commits", "waits")
+# The field of `Effect` that each action's value in a row is.
+_ACTIONS = {
+    "reads": "space",
+    "writes": "space",
+    "updates": "space",
+    "synchronizes": "scope",
+    "orders": "scope",
+    "commits": "completion",
+    "waits": "completion",
+}
 
 
 class UnknownInstruction(KeyError):
@@ -51,32 +63,26 @@ class Family(Mapping[str, Instruction]):
     def __init__(self, name: str, text: str):
         data = tomllib.loads(text)
         self.name = name
-        self._rows: dict[str, tuple[dict[str, Any], tuple[str, ...], bool]] = {}
+        self._rows: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {}
         self._built: dict[str, Instruction] = {}
         self._tables: dict[str, dict[str, str]] = data.get("table", {})
         self._values: dict[str, list[str]] = data.get("values", {})
-        self._fragments: dict[str, dict[str, Any]] = data.get("fragment", {})
+        self._fragments: dict[str, dict[str, str]] = data.get("fragment", {})
         shared = {key: value for key, value in data.items() if key not in ("opcodes", "table", "values", "fragment")}
         for row in shared.pop("instruction"):
             self._expand(shared | row)
 
     def _expand(self, row: dict[str, Any]) -> None:
-        """Notes the name of each combination of the row's variables, and of its guarded twin."""
+        """Notes the name of each combination of the row's variables."""
         variables: dict[str, list[str] | str] = row.get("for", {})
-        literals, places = _VARIABLE.sub("%s", row["name"]), [match[1] for match in _VARIABLE.finditer(row["name"])]
-        if places != list(variables):
+        if _VARIABLE.findall(row["name"]) != [(variable, "") for variable in variables]:
             raise ValueError(f"{self.name}.toml: {row['name']!r} must have the variables of `for`, in their order")
         lists = [self._values[values] if isinstance(values, str) else values for values in variables.values()]
-        before = len(self._rows)
-        names = [literals % values for values in product(*lists)]
-        for name, values in zip(names, product(*lists), strict=True):
-            self._rows[name] = row, values, False
-        if row.get("predicated", False):
-            for name, values in zip(names, product(*lists), strict=True):
-                self._rows["@" + name] = row, values, True
-            names *= 2
-        if len(self._rows) != before + len(names):
+        literals = _VARIABLE.sub("%s", row["name"].replace("%", "%%"))
+        names = {literals % values: (row, values) for values in product(*lists)}
+        if not names.keys().isdisjoint(self._rows) or len(names) != prod(map(len, lists)):
             raise ValueError(f"{self.name}.toml: {row['name']!r} repeats a name")
+        self._rows |= names
 
     def _fill(self, text: str, bindings: dict[str, str]) -> str:
         """`text` with its variables replaced; the places of operands stay."""
@@ -91,21 +97,26 @@ class Family(Mapping[str, Instruction]):
     def __getitem__(self, name: str) -> Instruction:
         found = self._built.get(name)
         if found is None:
-            if name not in self._rows:
-                raise UnknownInstruction("instruction", name, f"{self.name}.toml", list(self._rows))
+            row, values = self._rows.get(name.removeprefix("@"), (None, ()))
+            if row is None or (name[0] == "@" and not row.get("predicated", False)):
+                raise UnknownInstruction("instruction", name, f"{self.name}.toml", list(self))
             try:
-                found = self._built[name] = self._build(name, *self._rows[name])
+                found = self._built[name] = self._build(name, row, values)
             except (KeyError, ValueError) as error:
                 raise ValueError(f"{self.name}.toml: row {name!r}: {error}") from error
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        for name, (row, _) in self._rows.items():
+            yield name
+            if row.get("predicated", False):
+                yield "@" + name
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return sum(1 for _ in self)
 
-    def _build(self, name: str, row: dict[str, Any], values: tuple[str, ...], guarded: bool) -> Instruction:
+    def _build(self, name: str, row: dict[str, Any], values: tuple[str, ...]) -> Instruction:
+        guarded = name[0] == "@"
         bindings = dict(zip(row.get("for", ()), values, strict=True))
 
         def fill(field: str) -> str:
@@ -150,23 +161,23 @@ class Family(Mapping[str, Instruction]):
 
     def _fragment(self, name: str) -> Fragment:
         data = self._fragments[name]
-        rows, columns = data["shape"]
-        return Fragment(
-            name=name,
-            shape=(rows, columns),
-            register=tuple((row, column) for row, column in data["register"]),
-            lane=tuple((row, column) for row, column in data["lane"]),
-        )
+        rows, columns = data["shape"].split("x")
+        return Fragment(name, (int(rows), int(columns)), _bases(data["register"]), _bases(data["lane"]))
 
     def _effect(self, effect: dict[str, Any], bindings: dict[str, str]) -> Effect:
         fields: dict[str, Any] = {
             key: self._fill(value, bindings) if isinstance(value, str) else value for key, value in effect.items()
         }
-        (action,) = (key for key in _ACTIONS if key in fields)
-        space = fields.pop(action)
+        (action,) = fields.keys() & _ACTIONS.keys()
+        fields[_ACTIONS[action]] = fields.pop(action)
         if "bytes" in fields:
             fields["bytes"] = int(fields["bytes"])
-        return Effect(action, space, **fields)
+        return Effect(action, **fields)
+
+
+def _bases(text: str) -> tuple[tuple[int, int], ...]:
+    """`"c1 r8"` as offsets of row and column: ((0, 1), (8, 0))."""
+    return tuple((int(base[1:]), 0) if base[0] == "r" else (0, int(base[1:])) for base in text.split())
 
 
 @cache

@@ -1,0 +1,374 @@
+"""Subscripts → offsets and masks: how `x[r : r + N, c]` becomes one tile of element offsets.
+
+A slice and a scalar are masked at both edges by themselves; an index tile is masked by `mask=` alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dsl import syntax as ast
+from lowering.builder import broadcast_shapes
+from lowering.facts import linear
+from lowering.fold import constant_of
+from lowering.ir import Value
+from lowering.location import Loc
+from lowering.types import I1, INDEX, DType
+
+if TYPE_CHECKING:
+    from dsl.build import Access, Binding, KernelBuilder, SharedTile, Table, Tensor
+
+
+@dataclass(slots=True)
+class Span:
+    """A slice: first element and constant extent."""
+
+    start: Value | int
+    extent: int
+
+
+@dataclass(slots=True)
+class Place:
+    """A resolved access: what the memory operations take."""
+
+    memory: Value
+    slot: Value | None
+    offset: Value
+    mask: Value | None
+
+
+def index_value(builder: KernelBuilder, binding: Binding, loc: Loc) -> Value | int:
+    """A subscript that is no slice: a number, or an integer scalar or tile as `index`."""
+    binding = builder.operand(binding, loc)
+    if isinstance(binding, bool) or isinstance(binding, float):
+        builder.error("type", loc, f"an index is an integer; this is {binding}")
+    if isinstance(binding, int):
+        return binding
+    if not binding.dtype.is_int:
+        builder.error("type", loc, f"an index is an integer; this is {binding.tile}")
+    if binding.dtype is not INDEX:
+        builder.ir.loc = builder.at(loc)
+        binding = builder.ir.value("cast", binding, to=INDEX, saturate=False, rounding=None)
+    return binding
+
+
+def subscripts(builder: KernelBuilder, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
+    """The subscripts of a tensor, shared tile or table as ints, Values and Spans; missing ones are whole axes."""
+    from dsl.build import Table, describe
+
+    if isinstance(memory, Table):
+        extents: list[Any] = [memory.length]
+    else:
+        extents = list(memory.dims if hasattr(memory, "dims") else memory.extents)
+    if len(node.subscripts) > len(extents):
+        builder.error("shape", node.loc, f"{describe(memory)} has {len(extents)} axes; got {len(node.subscripts)} subscripts")
+    out: list[Any] = []
+    for axis, extent in enumerate(extents):
+        sub = node.subscripts[axis] if axis < len(node.subscripts) else ast.Slice(node.loc, None, None)
+        if isinstance(sub, ast.Slice):
+            out.append(_slice(builder, sub, extent, node.loc, ring=_is_ring_axis(memory, axis)))
+        elif isinstance(sub, ast.Name) and sub.id == "None":
+            builder.error("type", sub.loc, "None adds an axis to a tile, not to memory")
+        else:
+            out.append(index_value(builder, builder.expr(sub), sub.loc))
+    return out
+
+
+def _is_ring_axis(memory: Any, axis: int) -> bool:
+    return axis == 0 and getattr(memory, "has_slots", False) and memory.value.type.ring
+
+
+def _slice(builder: KernelBuilder, node: ast.Slice, extent: int | Value, loc: Loc, ring: bool) -> Span:
+    where = node.loc if node.loc.end else loc
+    if ring:
+        builder.error("type", where, "a slot of a ring is chosen by one index")
+    start: Value | int = 0 if node.start is None else index_value(builder, builder.expr(node.start), where)
+    if node.stop is None:
+        if isinstance(extent, Value):
+            hint = "write start : start + EXTENT; what is past the edge is masked"
+            builder.error("extent", where, "a slice needs a constant extent, and this dim is known only at run time", hint)
+        stop: Value | int = extent
+    else:
+        stop = index_value(builder, builder.expr(node.stop), where)
+    for bound in (start, stop):
+        if isinstance(bound, Value) and bound.tile.shape:
+            builder.error("type", where, "the bounds of a slice are scalars", "an index tile goes without ':'")
+    length = _difference(stop, start)
+    if length is None:
+        builder.error("extent", where, "the extent of a slice must be constant", "write start : start + EXTENT")
+    builder.check_extent(length, where, "the extent of a slice")
+    return Span(start, length)
+
+
+def _difference(stop: Value | int, start: Value | int) -> int | None:
+    """stop - start where it is constant."""
+    upper = ({}, stop) if isinstance(stop, int) else linear(stop)
+    lower = ({}, start) if isinstance(start, int) else linear(start)
+    return upper[1] - lower[1] if upper[0] == lower[0] else None
+
+
+def resolve(builder: KernelBuilder, access: Access) -> Place:
+    """Offsets (elements) and the mask of its edges; the offset's shape is the access's."""
+    from dsl.build import SharedTile, Table
+
+    ir = builder.ir
+    ir.loc = builder.at(access.loc)
+    memory = access.memory
+    subs = list(access.subscripts)
+    slot: Value | None = None
+    total: Value | None = None
+    masks: list[Value] = []
+    if isinstance(memory, Table):
+        extents: list[int | Value] = [memory.length]
+        strides: list[int | Value] = [1]
+    elif isinstance(memory, SharedTile):
+        extents, strides = list(memory.extents), list(memory.strides)
+        slot, total = memory.slot, memory.base
+        if memory.has_slots and not isinstance(subs[0], Span) and not _is_tile(subs[0]):
+            first = subs.pop(0)
+            slot = first if isinstance(first, Value) else ir.index(first)
+            if not memory.value.type.ring:  # type: ignore[union-attr]
+                masks += _edges(builder, first, extents[0])
+            extents.pop(0)
+            strides.pop(0)
+        elif memory.has_slots and memory.value.type.ring:  # type: ignore[union-attr]
+            builder.error("type", access.loc, "the slot of a ring is chosen by a scalar")
+    else:
+        extents, strides = list(memory.dims), list(memory.strides)
+
+    tiles = [s for s in subs if _is_tile(s)]
+    tile_shape: tuple[int, ...] = ()
+    for t in tiles:
+        tile_shape = broadcast_shapes(tile_shape, t.tile.shape, ir.loc)
+    advanced = [i for i, s in enumerate(subs) if not isinstance(s, Span)] if tiles else []
+    together = advanced == list(range(advanced[0], advanced[-1] + 1)) if advanced else True
+    first = advanced[0] if advanced and together else 0
+    before = [s.extent for s in subs[:first] if isinstance(s, Span)] if tiles else []
+    after = [s.extent for i, s in enumerate(subs) if isinstance(s, Span) and (i >= first or not tiles)]
+    shape = (*before, *tile_shape, *after)
+    if not tiles:
+        shape = tuple(s.extent for s in subs if isinstance(s, Span))
+    size = 1
+    for e in shape:
+        size *= e
+    if size > 1 << 20:
+        builder.error("limit", access.loc, f"a tile of {size} elements; the limit is {1 << 20}")
+
+    span_axis = 0
+    parts: list[Value] = [] if total is None else [total]
+    for sub, extent, stride in zip(subs, extents, strides, strict=True):
+        if isinstance(sub, Span):
+            axis = span_axis if not tiles or span_axis < len(before) else span_axis + len(tile_shape)
+            span_axis += 1
+            index = _aligned(ir.value("arange", extent=sub.extent), axis, len(shape), builder)
+            if not (isinstance(sub.start, int) and sub.start == 0):
+                start = sub.start if isinstance(sub.start, Value) else ir.index(sub.start)
+                parts.append(_scaled(builder, start, stride))
+                whole = ir.value("add", *ir.same_shape([start, index]))
+            else:
+                whole = index
+            masks += _edges(builder, whole, extent)
+            parts.append(_scaled(builder, index, stride))
+        elif _is_tile(sub):
+            lead = len(before) if together else 0
+            index = ir.reshape(sub, (1,) * lead + (1,) * (len(tile_shape) - len(sub.tile.shape)) + sub.tile.shape + (1,) * (len(shape) - lead - len(tile_shape)))
+            parts.append(_scaled(builder, index, stride))
+        else:
+            masks += _edges(builder, sub, extent)
+            parts.append(_scaled(builder, sub if isinstance(sub, Value) else ir.index(sub), stride))
+    offset = _sum(builder, parts)
+    offset = ir.broadcast(offset, shape)
+    mask: Value | None = None
+    for m in masks:
+        mask = m if mask is None else ir.value("and", *ir.same_shape([mask, m]))
+    if mask is not None and constant_of(mask) is True:
+        mask = None
+    if mask is not None:
+        mask = ir.broadcast(mask, shape)
+    return Place(memory.value, slot, offset, mask)
+
+
+def _is_tile(sub: Any) -> bool:
+    return isinstance(sub, Value) and bool(sub.tile.shape)
+
+
+def _aligned(index: Value, axis: int, rank: int, builder: KernelBuilder) -> Value:
+    """A rank-1 tile as axis `axis` of a tile of `rank`."""
+    return builder.ir.reshape(index, (1,) * axis + index.tile.shape + (1,) * (rank - axis - 1))
+
+
+def _scaled(builder: KernelBuilder, index: Value, stride: int | Value) -> Value:
+    ir = builder.ir
+    by = stride if isinstance(stride, Value) else ir.index(stride)
+    return ir.value("mul", *ir.same_shape([index, by]))
+
+
+def _sum(builder: KernelBuilder, parts: list[Value]) -> Value:
+    """Small shapes first, so that what is uniform is added once."""
+    ir = builder.ir
+    total: Value | None = None
+    for part in sorted(parts, key=lambda p: p.tile.size if p.tile.shape else 0):
+        total = part if total is None else ir.value("add", *ir.same_shape([total, part]))
+    return total if total is not None else ir.index(0)
+
+
+def _edges(builder: KernelBuilder, index: Value | int, extent: int | Value) -> list[Value]:
+    """Conditions `0 <= index` and `index < extent`, without those that are known to hold."""
+    ir = builder.ir
+    value = index if isinstance(index, Value) else ir.index(index)
+    facts = builder.facts.of(value)
+    bound = extent if isinstance(extent, Value) else ir.index(extent)
+    limit = builder.facts.of(bound)
+    out = []
+    if facts.low is None or facts.low < 0:
+        zero, v = ir.same_shape([ir.index(0), value])
+        out.append(ir.value("le", zero, v))
+    if facts.high is None or limit.low is None or facts.high >= limit.low:
+        v, b = ir.same_shape([value, bound])
+        out.append(ir.value("lt", v, b))
+    return out
+
+
+# ---- reading and writing ------------------------------------------------------------------------------------
+
+
+def operands_of(place: Place, more: dict[str, Value | None]) -> tuple[list[Value], list[str]]:
+    """The operand list of a memory operation and its attribute `has`."""
+    named = {"memory": place.memory, "slot": place.slot, "offset": place.offset} | more
+    kept = {k: v for k, v in named.items() if v is not None}
+    return list(kept.values()), list(kept)
+
+
+def join_masks(builder: KernelBuilder, place: Place, mask: Binding, loc: Loc) -> Value | None:
+    """The mask of the edges and the one that the user gave."""
+    if mask is None or mask is True:
+        return place.mask
+    value = builder.as_value(mask, loc, I1)
+    if value.dtype is not I1:
+        builder.error("type", loc, f"mask= takes i1; this is {value.tile}", "compare with '!= 0'")
+    builder.ir.loc = builder.at(loc)
+    shape = place.offset.tile.shape
+    if broadcast_shapes(value.tile.shape, shape, builder.ir.loc) != shape:
+        builder.error("shape", loc, f"the mask {value.tile} is larger than the access {list(shape)}")
+    value = builder.ir.broadcast(value, shape)
+    return value if place.mask is None else builder.ir.value("and", place.mask, value)
+
+
+def read(
+    builder: KernelBuilder,
+    access: Access,
+    loc: Loc,
+    mask: Binding = None,
+    other: Binding = None,
+    cache: str | None = None,
+    evict: str | None = None,
+) -> Value:
+    """A load of an access."""
+    place = resolve(builder, access)
+    dtype = place.memory.dtype
+    joined = join_masks(builder, place, mask, loc)
+    fill: Value | None = None
+    if joined is not None:
+        fill = builder.as_value(0 if other is None and dtype is not I1 else False if other is None else other, loc, dtype)
+        if fill.dtype is not dtype:
+            builder.error("type", loc, f"other= is {fill.tile}; the elements are {dtype}")
+        fill = builder.ir.broadcast(fill, place.offset.tile.shape)
+    builder.ir.loc = builder.at(loc)
+    operands, has = operands_of(place, {"mask": joined, "other": fill})
+    return builder.ir.op("load", operands, has=has, cache=cache, evict=evict).result
+
+
+def write(
+    builder: KernelBuilder,
+    access: Access,
+    value: Binding,
+    loc: Loc,
+    mask: Binding = None,
+    cache: str | None = None,
+    evict: str | None = None,
+) -> None:
+    """A store to an access."""
+    from dsl.build import Table
+
+    if isinstance(access.memory, Table):
+        builder.error("type", loc, "a table cannot be written")
+    place = resolve(builder, access)
+    dtype = place.memory.dtype
+    stored = stored_value(builder, value, dtype, place, loc)
+    joined = join_masks(builder, place, mask, loc)
+    builder.ir.loc = builder.at(loc)
+    if builder.in_tile_if and not place.offset.tile.shape:
+        builder.error("type", loc, "a scalar is stored by one thread, which may not take this branch", "index by the tile")
+    operands, has = operands_of(place, {"mask": joined, "value": stored})
+    builder.ir.op("store", operands, has=has, cache=cache, evict=evict)
+
+
+def stored_value(builder: KernelBuilder, value: Binding, dtype: DType, place: Place, loc: Loc) -> Value:
+    stored = builder.as_value(value, loc, dtype)
+    if stored.dtype is not dtype:
+        if {stored.dtype.name, dtype.name} == {"index", "s32"}:
+            stored = builder.ir.value("cast", stored, to=dtype, saturate=False, rounding=None)
+        else:
+            builder.error("type", loc, f"a value of {stored.dtype} is stored to elements of {dtype}", f"convert it with .to({dtype})")
+    shape = place.offset.tile.shape
+    builder.ir.loc = builder.at(loc)
+    if broadcast_shapes(stored.tile.shape, shape, builder.ir.loc) != shape:
+        builder.error("shape", loc, f"a value of shape {list(stored.tile.shape)} is stored to {list(shape)}")
+    return builder.ir.broadcast(stored, shape)
+
+
+def whole(builder: KernelBuilder, tile: SharedTile, loc: Loc) -> Access:
+    """All of a shared tile."""
+    from dsl.build import Access
+
+    for extent in tile.extents:
+        builder.check_extent(extent, loc, "an extent")
+    return Access(tile, [Span(0, e) for e in tile.extents], loc)
+
+
+def narrow(builder: KernelBuilder, access: Access) -> SharedTile:
+    """A part of a shared tile as a shared tile of its own: scalars drop an axis, slices keep it."""
+    from dsl.build import SharedTile
+
+    tile = access.memory
+    assert isinstance(tile, SharedTile)
+    ir = builder.ir
+    ir.loc = builder.at(access.loc)
+    subs, extents, strides = list(access.subscripts), list(tile.extents), list(tile.strides)
+    slot, base = tile.slot, tile.base
+    if tile.has_slots:
+        if isinstance(subs[0], Span) or _is_tile(subs[0]):
+            builder.error("type", access.loc, "a part of a shared tile starts with one slot", "choose it by a scalar")
+        first = subs.pop(0)
+        slot = first if isinstance(first, Value) else ir.index(first)
+        extents.pop(0)
+        strides.pop(0)
+    out_extents, out_strides = [], []
+    for sub, _, stride in zip(subs, extents, strides, strict=True):
+        if _is_tile(sub):
+            builder.error("type", access.loc, "a part of a shared tile is chosen by scalars and slices")
+        start = sub.start if isinstance(sub, Span) else sub
+        step = ir.value("mul", start if isinstance(start, Value) else ir.index(start), ir.index(stride))
+        base = step if base is None else ir.value("add", base, step)
+        if isinstance(sub, Span):
+            out_extents.append(sub.extent)
+            out_strides.append(stride)
+    return SharedTile(tile.value, out_extents, out_strides, slot, base)
+
+
+def index_tile(builder: KernelBuilder, tile: Value, node: ast.Index) -> Value:
+    """`t[:, None]`: new axes of extent 1 in a tile."""
+    shape: list[int] = []
+    axes = list(tile.tile.shape)
+    for sub in node.subscripts:
+        if isinstance(sub, ast.Name) and sub.id == "None":
+            shape.append(1)
+        elif isinstance(sub, ast.Slice) and sub.start is None and sub.stop is None and axes:
+            shape.append(axes.pop(0))
+        else:
+            loc = sub.loc if sub.loc.end else node.loc
+            hint = "elements of a register tile have no address: use where, reduce or a shared tile"
+            builder.error("type", loc, f"a tile of {tile.tile} takes only ':' and None here", hint)
+    builder.ir.loc = builder.at(node.loc)
+    return builder.ir.reshape(tile, (*shape, *axes))

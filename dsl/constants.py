@@ -1,0 +1,189 @@
+"""Arithmetic on compile-time numbers: constants of kernels, schedules and dispatch. Integers are exact."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+Number = int | float | bool
+
+
+class ConstantError(ValueError):
+    """An operation that has no value; the message is for the user, `hint` says what to write."""
+
+    def __init__(self, message: str, hint: str | None = None):
+        super().__init__(message)
+        self.hint = hint
+
+
+MAX_INT_BITS = 128
+
+
+def _divide(a: Number, b: Number) -> Number:
+    if b == 0:
+        raise ConstantError("division by zero")
+    if isinstance(a, int) and isinstance(b, int):
+        if a % b:
+            raise ConstantError(f"{a} / {b} is no integer", "'//' rounds down, cdiv(a, b) rounds up")
+        return a // b
+    return a / b
+
+
+def _floor(a: Number, b: Number) -> Number:
+    if b == 0:
+        raise ConstantError("division by zero")
+    return a // b
+
+
+def _modulo(a: Number, b: Number) -> Number:
+    if b == 0:
+        raise ConstantError("division by zero")
+    return a % b
+
+
+def _shift(function: Callable) -> Callable:
+    def shift(a: int, b: int) -> int:
+        if not 0 <= b < MAX_INT_BITS:
+            raise ConstantError(f"shift by {b}")
+        return function(a, b)
+
+    return shift
+
+
+def _power(a: Number, b: Number) -> Number:
+    if isinstance(b, int) and abs(b) > 1024:
+        raise ConstantError(f"exponent {b} is too large")
+    if a == 0 and b < 0:
+        raise ConstantError("division by zero")
+    return a**b
+
+
+INFIX: dict[str, Callable[[Any, Any], Number]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _divide,
+    "//": _floor,
+    "%": _modulo,
+    "**": _power,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": _shift(operator.lshift),
+    ">>": _shift(operator.rshift),
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def infix(op: str, a: Number, b: Number) -> Number:
+    """`a op b`; raises ConstantError."""
+    if op in ("&", "|", "^", "<<", ">>") and (isinstance(a, float) or isinstance(b, float)):
+        raise ConstantError(f"'{op}' takes integers")
+    try:
+        result = INFIX[op](a, b)
+    except (OverflowError, ZeroDivisionError):
+        raise ConstantError(f"{a} {op} {b} has no value") from None
+    return limited(result)
+
+
+def limited(result: Number) -> Number:
+    """`result`, unless it is an integer beyond all types."""
+    if isinstance(result, int) and result.bit_length() > MAX_INT_BITS:
+        raise ConstantError("an integer constant beyond 128 bits")
+    if isinstance(result, complex):
+        raise ConstantError("the result is not real")
+    return result
+
+
+def prefix(op: str, a: Number) -> Number:
+    if op == "-":
+        return -a
+    if op == "not":
+        return not a
+    if isinstance(a, float):
+        raise ConstantError("'~' takes integers")
+    return (not a) if isinstance(a, bool) else ~a
+
+
+def next_pow2(n: int) -> int:
+    """The least power of two that is at least n (1 for n below 1).
+
+    >>> next_pow2(1000)
+    1024
+    """
+    return 1 << max(0, int(n) - 1).bit_length()
+
+
+def pow2_divisor(n: int) -> int:
+    """The greatest power of two that divides n; 2**30 for 0.
+
+    >>> pow2_divisor(1000)
+    8
+    """
+    return n & -n if n else 1 << 30
+
+
+def cdiv(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    if b == 0:
+        raise ConstantError("division by zero")
+    return -(-a // b)
+
+
+def _log2(n: Number) -> Number:
+    if isinstance(n, int) and n > 0 and n & (n - 1) == 0:
+        return n.bit_length() - 1
+    if n <= 0:
+        raise ConstantError(f"log2({n}) has no value")
+    return math.log2(n)
+
+
+def _real(function: Callable[[float], float]) -> Callable[[Number], Number]:
+    def apply(x: Number) -> Number:
+        try:
+            return function(x)
+        except (ValueError, OverflowError):
+            raise ConstantError(f"{function.__name__}({x}) has no value") from None
+
+    return apply
+
+
+def _round(x: Number) -> Number:
+    return float(round(x)) if isinstance(x, float) else x
+
+
+# Functions of numbers that kernels, schedules, dispatch and examples share.
+FUNCTIONS: dict[str, Callable[..., Number]] = {
+    "next_pow2": next_pow2,
+    "pow2_divisor": pow2_divisor,
+    "cdiv": cdiv,
+    "log2": _log2,
+    "minimum": min,
+    "maximum": max,
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "sqrt": _real(math.sqrt),
+    "exp": _real(math.exp),
+    "exp2": _real(math.exp2),
+    "log": _real(math.log),
+    "floor": _real(math.floor),
+    "ceil": _real(math.ceil),
+    "round": _round,
+    "where": lambda c, a, b: a if c else b,
+}
+
+
+def call(name: str, args: list[Any]) -> Number:
+    """`name(*args)` on numbers; raises ConstantError."""
+    try:
+        return limited(FUNCTIONS[name](*args))
+    except TypeError:
+        raise ConstantError(f"{name} does not take {len(args)} argument{'s' * (len(args) != 1)} of these types") from None

@@ -1,0 +1,832 @@
+"""Text → syntax tree. Every node knows its place; nothing here knows what a name means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Union
+
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
+from lark.indenter import Indenter
+
+from lowering.location import Errors, Loc, Source, TileError, closest
+
+MAX_BYTES = 1 << 20
+MAX_NESTING = 200
+
+
+# ---- expressions --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Name:
+    loc: Loc
+    id: str
+
+
+@dataclass(slots=True)
+class Number:
+    loc: Loc
+    value: int | float
+
+
+@dataclass(slots=True)
+class String:
+    loc: Loc
+    value: str
+
+
+@dataclass(slots=True)
+class Unary:
+    loc: Loc
+    op: str
+    value: Expr
+
+
+@dataclass(slots=True)
+class Binary:
+    loc: Loc
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(slots=True)
+class Compare:
+    """`a < b <= c`: n operators between n + 1 operands, true when each comparison is."""
+
+    loc: Loc
+    ops: list[str]
+    operands: list[Expr]
+
+
+@dataclass(slots=True)
+class Attribute:
+    loc: Loc
+    value: Expr
+    name: str
+
+
+@dataclass(slots=True)
+class WithSchedule:
+    """`kernel with schedule`, an argument of `fits`."""
+
+    loc: Loc
+    kernel: Expr
+    schedule: str
+
+
+@dataclass(slots=True)
+class Call:
+    loc: Loc
+    function: Expr
+    args: list[Expr]
+    keywords: dict[str, Expr]
+
+
+@dataclass(slots=True)
+class Slice:
+    loc: Loc
+    start: Expr | None
+    stop: Expr | None
+
+
+@dataclass(slots=True)
+class Index:
+    loc: Loc
+    value: Expr
+    subscripts: list[Expr | Slice]
+
+
+@dataclass(slots=True)
+class Sequence:
+    """A tuple `a, b` or a list `[a, b]`."""
+
+    loc: Loc
+    items: list[Expr]
+    is_list: bool = False
+
+
+Expr = Union[Name, Number, String, Unary, Binary, Compare, Attribute, WithSchedule, Call, Index, Sequence]
+
+
+# ---- statements of kernels and defs ---------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Assign:
+    """`targets = value`; `op` is set for `target op= value`."""
+
+    loc: Loc
+    targets: list[Expr]
+    value: Expr
+    op: str | None = None
+
+
+@dataclass(slots=True)
+class ExprStatement:
+    loc: Loc
+    value: Expr
+
+
+@dataclass(slots=True)
+class Return:
+    loc: Loc
+    value: Expr
+
+
+@dataclass(slots=True)
+class Grid:
+    loc: Loc
+    extents: list[Expr]
+
+
+@dataclass(slots=True)
+class Assert:
+    loc: Loc
+    condition: Expr
+    message: str | None
+
+
+@dataclass(slots=True)
+class Shared:
+    """`shared names: dtype[ring R, extents …]`; `ring` tells that the first extent is a ring of slots."""
+
+    loc: Loc
+    names: list[str]
+    dtype: str
+    extents: list[Expr]
+    ring: bool
+
+
+@dataclass(slots=True)
+class If:
+    loc: Loc
+    condition: Expr
+    then: list[Statement]
+    otherwise: list[Statement]
+
+
+@dataclass(slots=True)
+class For:
+    loc: Loc
+    name: str
+    static: bool
+    iterable: Expr
+    body: list[Statement]
+
+
+@dataclass(slots=True)
+class While:
+    loc: Loc
+    condition: Expr
+    body: list[Statement]
+
+
+@dataclass(slots=True)
+class ConstantParameter:
+    """A constant after `;`: `NAME`, `NAME in f16|f32` (a type parameter) or `NAME = default`."""
+
+    loc: Loc
+    name: str
+    types: list[str] | None = None
+    default: Expr | None = None
+
+
+@dataclass(slots=True)
+class Def:
+    loc: Loc
+    name: str
+    params: list[str]
+    constants: list[ConstantParameter]
+    body: list[Statement]
+
+
+Statement = Union[Assign, ExprStatement, Return, Grid, Assert, Shared, If, For, While, Def]
+
+
+# ---- blocks ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class TensorType:
+    loc: Loc
+    dtype: str
+    dims: list[Expr]
+    strided: bool = False
+    optional: bool = False
+
+
+@dataclass(slots=True)
+class ScalarType:
+    loc: Loc
+    dtype: str
+
+
+@dataclass(slots=True)
+class TableType:
+    loc: Loc
+    dtype: str
+    length: Expr
+
+
+@dataclass(slots=True)
+class Parameter:
+    loc: Loc
+    name: str
+    type: TensorType | ScalarType | TableType
+
+
+@dataclass(slots=True)
+class Kernel:
+    loc: Loc
+    name: str
+    params: list[Parameter]
+    constants: list[ConstantParameter]
+    body: list[Statement]
+
+
+@dataclass(slots=True)
+class Tune:
+    loc: Loc
+    name: str
+    values: list[Expr]
+
+
+@dataclass(slots=True)
+class Layout:
+    """`layout a, b.copy: vector [1, 8], lanes [1, 32]`: names with their suffix, parts by key."""
+
+    loc: Loc
+    names: list[str]
+    parts: dict[str, Sequence]
+
+
+@dataclass(slots=True)
+class Property:
+    """`maxregs 64`, `evict x: first`: the values before and after the colon."""
+
+    loc: Loc
+    name: str
+    subject: list[Expr]
+    values: list[Expr]
+
+
+@dataclass(slots=True)
+class Schedule:
+    loc: Loc
+    name: str
+    kernels: list[str]
+    lines: list[Assign | Tune | Layout | Property]
+
+
+@dataclass(slots=True)
+class WithItem:
+    loc: Loc
+    name: str
+    value: Expr | None
+
+
+@dataclass(slots=True)
+class Launch:
+    loc: Loc
+    name: str
+    args: list[Expr] | None
+    keywords: dict[str, Expr]
+    items: list[WithItem]
+
+
+@dataclass(slots=True)
+class Option:
+    loc: Loc
+    name: str
+    values: list[Expr]
+
+
+@dataclass(slots=True)
+class Require:
+    loc: Loc
+    condition: Expr
+
+
+@dataclass(slots=True)
+class When:
+    """A branch of a dispatch; `condition` is None in `otherwise`."""
+
+    loc: Loc
+    condition: Expr | None
+    steps: list[Launch | Assign]
+
+
+@dataclass(slots=True)
+class Dispatch:
+    loc: Loc
+    name: str
+    params: list[str]
+    lines: list[Option | Require | Assign | When]
+
+
+@dataclass(slots=True)
+class Expect:
+    """`expect actual ~= wanted within bound`, or `expect condition` with `wanted` None."""
+
+    loc: Loc
+    actual: Expr
+    wanted: Expr | None
+    bound: Expr | None
+
+
+@dataclass(slots=True)
+class Cost:
+    """`moves bytes` or `computes operations` of the launch above."""
+
+    loc: Loc
+    kind: str
+    value: Expr
+
+
+@dataclass(slots=True)
+class Example:
+    loc: Loc
+    name: str | None
+    lines: list[Assign | Launch | Expect | Cost]
+
+
+@dataclass(slots=True)
+class Import:
+    loc: Loc
+    path: str
+
+
+@dataclass(slots=True)
+class File:
+    source: Source
+    blocks: list[Kernel | Def | Schedule | Dispatch | Example | Import] = field(default_factory=list)
+
+
+# ---- operators --------------------------------------------------------------------------------------
+
+# Binding strength of the infix operators, as in Python. Comparisons chain.
+PRECEDENCE = {
+    "or": 1, "and": 2,
+    "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4,
+    "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8,
+    "+": 9, "-": 9, "*": 10, "/": 10, "//": 10, "%": 10, "@": 10, "**": 12,
+}  # fmt: skip
+PREFIX = {"not": 3, "-": 11, "~": 11}
+COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+
+
+def fold_chain(items: list) -> Expr:
+    """A flat chain of prefix tokens, operands and operator tokens → a tree, on two stacks."""
+    operands: list = []
+    operators: list[tuple[int, Token, bool]] = []  # strength, token, is it a prefix?
+
+    def reduce_top() -> None:
+        _, token, prefix = operators.pop()
+        right = operands.pop()
+        if prefix:
+            right = _bare(right)
+            operands.append(Unary(_token_loc(token).to(right.loc), str(token), right))
+            return
+        left, right = operands.pop(), _bare(right)
+        if token in COMPARISONS and isinstance(left, Compare):
+            left.ops.append(str(token))
+            left.operands.append(right)
+            left.loc = left.loc.to(right.loc)
+            return
+        left = _bare(left)
+        loc = left.loc.to(right.loc)
+        operands.append(
+            Compare(loc, [str(token)], [left, right]) if token in COMPARISONS else Binary(loc, str(token), left, right)
+        )
+
+    for item in items:
+        kind = getattr(item, "type", None)
+        if kind == "PREFIX":
+            operators.append((PREFIX[item], item, True))
+        elif kind == "OPERATOR":
+            strength = PRECEDENCE[item]
+            while operators and (operators[-1][0] > strength or (operators[-1][0] == strength and item != "**")):
+                reduce_top()
+            operators.append((strength, item, False))
+        else:
+            operands.append(item)
+    while operators:
+        reduce_top()
+    return _bare(operands[0])
+
+
+def _bare(item: Any) -> Expr:
+    return item.value if isinstance(item, _Parenthesis) else item
+
+
+@dataclass(slots=True)
+class _Parenthesis:
+    loc: Loc
+    value: Expr
+    """An operand in parentheses, until its chain is folded: `(a < b) < c` is no chained comparison."""
+
+
+# ---- tree construction, while the parser runs ---------------------------------------------------------
+
+_source: Source  # the file being parsed
+
+
+def _token_loc(token: Token) -> Loc:
+    return Loc(_source, token.start_pos or 0, token.end_pos or 0)
+
+
+def _loc(items: list) -> Loc:
+    """The span of the first to the last child that has a place."""
+    placed = [c for c in items if c is not None]
+    first, last = placed[0], placed[-1]
+    start = _token_loc(first) if isinstance(first, Token) else first.loc
+    end = _token_loc(last) if isinstance(last, Token) else last.loc
+    return start.to(end)
+
+
+def _items(node: Expr) -> list[Expr]:
+    return node.items if isinstance(node, Sequence) and not node.is_list else [node]
+
+
+class _Arguments(list):
+    """Arguments of a call with the span of the last one."""
+
+    loc: Loc
+
+
+class _Keyword:
+    __slots__ = ("loc", "name", "value")
+
+    def __init__(self, name: Token, value: Expr):
+        self.loc, self.name, self.value = _token_loc(name).to(value.loc), name, value
+
+
+def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr]]:
+    args: list[Expr] = []
+    keywords: dict[str, Expr] = {}
+    for item in items or ():
+        if isinstance(item, _Keyword):
+            if item.name in keywords:
+                raise TileError("syntax", item.loc, f"argument '{item.name}' is given twice")
+            keywords[str(item.name)] = item.value
+        elif keywords:
+            raise TileError("syntax", item.loc, "a positional argument after a named one")
+        else:
+            args.append(item)
+    return args, keywords
+
+
+def _names(items: list | None) -> list[str]:
+    return [str(t) for t in items or ()]
+
+
+def _alternatives(node: Expr) -> list[str]:
+    """`f16|bf16|f32` → their names."""
+    if isinstance(node, Binary) and node.op == "|":
+        return _alternatives(node.left) + _alternatives(node.right)
+    if isinstance(node, Name):
+        return [node.id]
+    raise TileError("syntax", node.loc, "a type parameter takes type names", "write 'T in f16|bf16|f32'")
+
+
+class _Builder(Transformer):
+    """Callbacks that Lark runs as it reduces rules; each returns a node."""
+
+    def _child_list(self, c: list) -> list:
+        return [x for x in c if x is not None]
+
+    names = params = consts = args = dims = shape = _child_list
+
+    # expressions
+    def chain(self, c: list) -> Any:
+        return c[0] if len(c) == 1 else fold_chain(c)
+
+    def parenthesis(self, c: list) -> _Parenthesis:
+        return _Parenthesis(c[0].loc, c[0])
+
+    def name(self, c: list) -> Name:
+        return Name(_token_loc(c[0]), str(c[0]))
+
+    def number(self, c: list) -> Number:
+        text = str(c[0])
+        hexadecimal = text[:2] in ("0x", "0X")
+        value = int(text, 16) if hexadecimal else float(text) if any(k in text for k in ".eE") else int(text)
+        return Number(_token_loc(c[0]), value)
+
+    def string(self, c: list) -> String:
+        return String(_token_loc(c[0]), str(c[0])[1:-1])
+
+    def attribute(self, c: list) -> Attribute:
+        value = _bare(c[0])
+        return Attribute(value.loc.to(_token_loc(c[1])), value, str(c[1]))
+
+    def call(self, c: list) -> Call:
+        function = _bare(c[0])
+        args, keywords = _split_arguments(c[1])
+        loc = function.loc.to(c[1][-1].loc) if c[1] else function.loc
+        return Call(loc, function, args, keywords)
+
+    def index(self, c: list) -> Index:
+        value = _bare(c[0])
+        return Index(value.loc.to(c[1][-1].loc), value, c[1])
+
+    def subscripts(self, c: list) -> list:
+        return [_bare(x) for x in c]
+
+    def slice(self, c: list) -> Slice:
+        loc = _loc(c) if any(x is not None for x in c) else Loc(_source, 0, 0)
+        return Slice(loc, c[0], c[1])
+
+    def keyword(self, c: list) -> _Keyword:
+        return _Keyword(c[0], c[1])
+
+    def with_schedule(self, c: list) -> WithSchedule:
+        return WithSchedule(_loc(c), c[0], str(c[1]))
+
+    def list(self, c: list) -> Sequence:
+        items = [x for x in c if x is not None and not isinstance(x, Token)]
+        return Sequence(_loc(items), items, True)
+
+    def tuple(self, c: list) -> Sequence:
+        items = [x for x in c if x is not None and not isinstance(x, Token)]
+        return Sequence(_loc(items), items)
+
+    # statements
+    def suite(self, c: list) -> list:
+        return [x for x in c if not isinstance(x, Token)]
+
+    suite_line = suite
+
+    def assign(self, c: list) -> Assign:
+        return Assign(_loc(c), _items(c[0]), c[1])
+
+    def augmented(self, c: list) -> Assign:
+        return Assign(_loc(c), [c[0]], c[2], str(c[1])[:-1])
+
+    def expr_statement(self, c: list) -> ExprStatement:
+        return ExprStatement(c[0].loc, c[0])
+
+    def return_(self, c: list) -> Return:
+        return Return(c[0].loc, c[0])
+
+    def grid(self, c: list) -> Grid:
+        return Grid(c[0].loc, _items(c[0]))
+
+    def assert_(self, c: list) -> Assert:
+        return Assert(c[0].loc, c[0], str(c[1])[1:-1] if c[1] else None)
+
+    def ring(self, c: list) -> tuple:
+        return ("ring", c[0])
+
+    def shared(self, c: list) -> Shared:
+        extents = c[2]
+        ring = isinstance(extents[0], tuple)
+        bare = [e[1] if isinstance(e, tuple) else e for e in extents]
+        for extra in extents[1:]:
+            if isinstance(extra, tuple):
+                raise TileError("syntax", extra[1].loc, "only the first extent of a shared tile can be a ring")
+        return Shared(_token_loc(c[0][0]).to(bare[-1].loc), _names(c[0]), str(c[1]), bare, ring)
+
+    def elif_(self, c: list) -> tuple:
+        return (c[0], c[1])
+
+    def if_(self, c: list) -> If:
+        condition, then, *rest = c
+        otherwise = rest.pop() or []
+        for test, body in reversed(rest):
+            otherwise = [If(test.loc, test, body, otherwise)]
+        return If(condition.loc, condition, then, otherwise)
+
+    def for_(self, c: list) -> For:
+        return For(_token_loc(c[1]).to(c[2].loc), str(c[1]), c[0] is not None, c[2], c[3])
+
+    def while_(self, c: list) -> While:
+        return While(c[0].loc, c[0], c[1])
+
+    # kernels and defs
+    def const(self, c: list) -> ConstantParameter:
+        return ConstantParameter(_token_loc(c[0]), str(c[0]))
+
+    def const_in(self, c: list) -> ConstantParameter:
+        return ConstantParameter(_loc(c), str(c[0]), types=_alternatives(c[1]))
+
+    def const_default(self, c: list) -> ConstantParameter:
+        return ConstantParameter(_loc(c), str(c[0]), default=c[1])
+
+    def scalar_type(self, c: list) -> ScalarType:
+        return ScalarType(_token_loc(c[0]), str(c[0]))
+
+    def table_type(self, c: list) -> TableType:
+        return TableType(_token_loc(c[0]).to(c[1].loc), str(c[0]), c[1])
+
+    def tensor_type(self, c: list) -> TensorType:
+        dtype, dims, word, optional = c
+        if word is not None and word != "strided":
+            raise TileError("syntax", _token_loc(word), f"unknown tensor property '{word}'", "known: strided")
+        return TensorType(
+            _token_loc(dtype).to(dims[-1].loc), str(dtype), dims, strided=word is not None, optional=optional is not None
+        )
+
+    def param(self, c: list) -> Parameter:
+        return Parameter(_token_loc(c[0]), str(c[0]), c[1])
+
+    def kernel(self, c: list) -> Kernel:
+        return Kernel(_token_loc(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
+
+    def def_(self, c: list) -> Def:
+        return Def(_token_loc(c[0]), str(c[0]), _names(c[1]), c[2] or [], c[3])
+
+    # schedules
+    def tune(self, c: list) -> Tune:
+        return Tune(_loc(c), str(c[0]), _items(c[1]))
+
+    def dotted(self, c: list) -> Name:
+        last = c[1] if c[1] is not None else c[0]
+        return Name(_token_loc(c[0]).to(_token_loc(last)), ".".join(str(t) for t in c if t is not None))
+
+    def layout_part(self, c: list) -> tuple:
+        return (c[0], c[1])
+
+    def layout(self, c: list) -> Layout:
+        names = [x for x in c if isinstance(x, Name)]
+        parts: dict[str, Sequence] = {}
+        for key, value in (x for x in c if isinstance(x, tuple)):
+            if key in parts:
+                raise TileError("syntax", _token_loc(key), f"'{key}' is given twice")
+            parts[str(key)] = value
+        return Layout(_loc(names), [n.id for n in names], parts)
+
+    def property(self, c: list) -> Property:
+        name, first, second = c
+        subject, values = ([], first) if second is None else (_items(first), second)
+        return Property(_token_loc(name).to((second or first).loc), str(name), subject, _items(values))
+
+    def schedule(self, c: list) -> Schedule:
+        lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]
+        return Schedule(_token_loc(c[0]), str(c[0]), _names(c[1]), lines)
+
+    # dispatch and example
+    def with_item(self, c: list) -> WithItem:
+        return WithItem(_token_loc(c[0]), str(c[0]), c[1])
+
+    def launch(self, c: list) -> Launch:
+        name, args, *items = c
+        given, keywords = _split_arguments(args)
+        items = [i for i in items if i is not None]
+        loc = _loc([name, *(args or ()), *items])
+        return Launch(loc, str(name), None if args is None else given, keywords, items)
+
+    def launches(self, c: list) -> list:
+        return [x for x in c if x is not None and not isinstance(x, Token)]
+
+    def option(self, c: list) -> Option:
+        return Option(_loc(c), str(c[0]), _items(c[1]))
+
+    def require(self, c: list) -> Require:
+        return Require(c[0].loc, c[0])
+
+    def when(self, c: list) -> When:
+        return When(c[0].loc, c[0], c[1])
+
+    def otherwise(self, c: list) -> When:
+        return When(c[0][0].loc, None, c[0])
+
+    def dispatch(self, c: list) -> Dispatch:
+        lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]
+        return Dispatch(_token_loc(c[0]), str(c[0]), _names(c[1]), lines)
+
+    def expect(self, c: list) -> Expect:
+        return Expect(_loc(c), *c)
+
+    def moves(self, c: list) -> Cost:
+        return Cost(c[0].loc, "moves", c[0])
+
+    def computes(self, c: list) -> Cost:
+        return Cost(c[0].loc, "computes", c[0])
+
+    def example(self, c: list) -> Example:
+        lines = [x for x in c[1:] if x is not None and not isinstance(x, Token)]
+        loc = _token_loc(c[0]) if c[0] is not None else lines[0].loc
+        return Example(loc, str(c[0]) if c[0] is not None else None, lines)
+
+    def import_(self, c: list) -> Import:
+        return Import(_token_loc(c[0]), str(c[0])[1:-1])
+
+    def start(self, c: list) -> list:
+        return [x for x in c if not isinstance(x, Token)]
+
+
+for _word in ("if", "elif", "for", "while", "return", "assert", "def", "import"):
+    setattr(_Builder, _word, getattr(_Builder, _word + "_"))
+
+
+class _Indentation(Indenter):
+    NL_type = "_NL"
+    OPEN_PAREN_types = ["LPAR", "LSQB"]  # noqa: RUF012 (the names are Lark's)
+    CLOSE_PAREN_types = ["RPAR", "RSQB"]  # noqa: RUF012
+    INDENT_type = "_INDENT"
+    DEDENT_type = "_DEDENT"
+    tab_len = 8
+
+    class Mismatch(Exception):
+        def __init__(self, loc: Loc):
+            self.loc = loc
+
+    def handle_NL(self, token: Token) -> Iterator[Token]:
+        width = len(str(token).rsplit("\n", 1)[1].expandtabs(self.tab_len))
+        if self.paren_level == 0 and width < self.indent_level[-1] and width not in self.indent_level:
+            end = token.end_pos or 0
+            raise self.Mismatch(_line_loc(_source, _source.position(end)[0]))
+        return super().handle_NL(token)
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Lark:
+    grammar = Path(__file__).with_name("grammar.lark").read_text()
+    return Lark(
+        grammar, parser="lalr", lexer="contextual", postlex=_Indentation(), transformer=_Builder(), maybe_placeholders=True
+    )
+
+
+# ---- parsing ------------------------------------------------------------------------------------------
+
+_EXPECTED = {
+    "NAME": "a name", "NUMBER": "a number", "STRING": "a string", "OPERATOR": "an operator", "_NL": "a new line",
+    "_INDENT": "an indented block", "_DEDENT": "the end of the block", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['",
+    "RSQB": "']'", "COLON": "':'", "COMMA": "','", "EQUAL": "'='", "SEMICOLON": "';'", "DOT": "'.'", "PREFIX": "an operand",
+    "AUGMENTED": "an assignment", "$END": "the end of the file", "__ANON_0": "'~='", "OPTIONAL": "'?'",
+}  # fmt: skip
+_BLOCKS = ("kernel", "def", "schedule", "dispatch", "example", "import")
+
+
+def parse(text: str, name: str = "<text>") -> File:
+    """Parse the text of a `.tile` file; a mistake is a `TileError` of code 'syntax'."""
+    global _source
+    source = Source(name, text)
+    if len(text) > MAX_BYTES:
+        raise TileError("limit", Loc(source, 0, 1), f"the file has {len(text)} characters; the limit is {MAX_BYTES}")
+    _source = source
+    try:
+        blocks = _parser().parse(text if text.endswith("\n") else text + "\n")
+    except UnexpectedInput as error:
+        raise _syntax_error(source, error) from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, TileError):
+            raise error.orig_exc from None
+        raise
+    except _Indentation.Mismatch as error:
+        raise TileError("indentation", error.loc, "this line's indentation fits no block above") from None
+    return File(source, blocks)  # type: ignore[arg-type]
+
+
+def _syntax_error(source: Source, error: UnexpectedInput) -> TileError:
+    end = len(source.text)
+    if isinstance(error, UnexpectedCharacters):
+        at = error.pos_in_stream or 0
+        char = source.text[at] if at < end else ""
+        if char == '"':
+            return TileError("syntax", Loc(source, at, at + 1), "this string does not end on its line")
+        hint = {"'": 'strings take double quotes: "…"', "!": "'not' negates; '!=' compares"}.get(char)
+        return TileError("syntax", Loc(source, at, at + 1), f"unexpected character {char!r}", hint)
+    assert isinstance(error, UnexpectedToken)
+    token = error.token
+    at = min(token.start_pos if token.start_pos is not None else end, end)
+    stop = min(token.end_pos or at + 1, end)
+    if token.type in ("_NL", "$END", "_DEDENT"):
+        found = {"_NL": "the end of the line", "$END": "the end of the file", "_DEDENT": "the end of the block"}[token.type]
+        stop = at + 1
+    elif token.type == "_INDENT":
+        found = "an indented line"
+        return TileError("indentation", _line_loc(source, source.position(at)[0] + 1), "unexpected indentation")
+    else:
+        found = f"'{token}'"
+    expected = error.accepts or error.expected
+    words = sorted({_EXPECTED.get(t, f"'{t.lower()}'") for t in expected})
+    if "PREFIX" in expected and "NAME" in expected and "NUMBER" in expected:
+        words = sorted({_EXPECTED.get(t, f"'{t.lower()}'") for t in expected - {"PREFIX", "NAME", "NUMBER", "STRING", "LPAR", "LSQB"}})
+        words.insert(0, "an expression")
+    hint = None
+    line_start = source.text.rfind("\n", 0, at) + 1
+    if token.type == "NAME" and at == line_start:
+        hint = closest(str(token), list(_BLOCKS)) or "a file holds blocks: " + ", ".join(_BLOCKS)
+    elif token.type == "EQUAL" and "OPERATOR" in expected:
+        hint = "'==' compares"
+    return TileError("syntax", Loc(source, at, max(stop, at + 1)), f"unexpected {found}; expected {_join(words)}", hint)
+
+
+def _join(words: list[str]) -> str:
+    shown = words[:6]
+    if len(words) > 6:
+        return ", ".join(shown) + ", …"
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _line_loc(source: Source, line: int) -> Loc:
+    start = source.starts[min(line, len(source.starts)) - 1]
+    text = source.line(min(line, len(source.starts)))
+    return Loc(source, start + len(text) - len(text.lstrip()), start + len(text))

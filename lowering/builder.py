@@ -1,0 +1,118 @@
+"""Makes operations: infers types, folds what is constant, shares what is equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from lowering.fold import fold
+from lowering.ir import Block, Op, Value
+from lowering.location import Loc, TileError
+from lowering.ops import OPS, Mismatch
+from lowering.types import INDEX, DType, TileType
+
+
+def attribute_key(attrs: dict[str, Any]) -> tuple:
+    """Attributes as a hashable key."""
+    return tuple((k, tuple(v) if isinstance(v, list) else v, type(v)) for k, v in attrs.items())
+
+
+class Builder:
+    """Appends operations to `block`. Equal pure operations in one block, or in a block around it, become one."""
+
+    def __init__(self, loc: Loc):
+        self.block = Block()
+        self.loc = loc
+        self.count = 0
+        self._shared: list[dict[tuple, Value]] = [{}]
+
+    @property
+    def depth(self) -> int:
+        """How many regions deep: 1 in the function's own block."""
+        return len(self._shared)
+
+    @contextmanager
+    def region(self, block: Block) -> Iterator[Block]:
+        """Operations go to `block` meanwhile."""
+        outer, self.block = self.block, block
+        self._shared.append({})
+        try:
+            yield block
+        finally:
+            self.block = outer
+            self._shared.pop()
+
+    def op(self, name: str, operands: Sequence[Value] = (), regions: Sequence[Block] = (), **attrs: Any) -> Op:
+        """A new operation; TileError of code 'type' if it does not take these operands."""
+        spec = OPS[name]
+        try:
+            types = spec.infer(operands, attrs)
+        except Mismatch as mismatch:
+            raise TileError("type", self.loc, f"{name}: {mismatch}") from None
+        self.count += 1
+        made = Op(spec, operands, types, attrs, regions, self.loc)
+        self.block.ops.append(made)
+        return made
+
+    def value(self, name: str, *operands: Value, **attrs: Any) -> Value:
+        """The result of a pure operation: folded, shared or new."""
+        folded = fold(self, name, operands, attrs)
+        if folded is not None:
+            return folded
+        key = (name, operands, attribute_key(attrs))
+        for scope in reversed(self._shared):
+            known = scope.get(key)
+            if known is not None:
+                return known
+        made = self.op(name, operands, **attrs).result
+        self._shared[-1][key] = made
+        return made
+
+    def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
+        scalar = self.value("constant", value=value, dtype=dtype)
+        return self.broadcast(scalar, shape)
+
+    def index(self, value: int) -> Value:
+        return self.constant(value, INDEX)
+
+    def broadcast(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """`value` as a tile of `shape`, numpy's way (axes are added in front)."""
+        have = value.tile.shape
+        if have == shape:
+            return value
+        if have and len(have) < len(shape):
+            value = self.reshape(value, (1,) * (len(shape) - len(have)) + have)
+        return self.value("broadcast", value, shape=shape)
+
+    def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
+        if value.tile.shape == shape:
+            return value
+        if not shape or not value.tile.shape:  # a scalar is no tile of one element
+            if not value.tile.shape:
+                return self.value("broadcast", value, shape=shape)
+            raise TileError("type", self.loc, f"{value.tile} cannot become a scalar")
+        return self.value("reshape", value, shape=shape)
+
+    def same_shape(self, values: Sequence[Value]) -> list[Value]:
+        """The values broadcast to their common shape; TileError if they have none."""
+        shape: tuple[int, ...] = ()
+        for value in values:
+            shape = broadcast_shapes(shape, value.tile.shape, self.loc)
+        return [self.broadcast(v, shape) for v in values]
+
+    def scalar_type(self, dtype: DType) -> TileType:
+        return TileType((), dtype)
+
+
+def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...], loc: Loc) -> tuple[int, ...]:
+    if a == b:
+        return a
+    rank = max(len(a), len(b))
+    wide_a, wide_b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    out = []
+    for x, y in zip(wide_a, wide_b, strict=True):
+        if x != y and 1 not in (x, y):
+            raise TileError("shape", loc, f"shapes {list(a)} and {list(b)} do not go together")
+        out.append(max(x, y))
+    return tuple(out)

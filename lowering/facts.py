@@ -1,0 +1,333 @@
+"""What is known of integer and i1 values without running them: ranges, divisors, runs of neighbours, runs of equals.
+
+Layouts alone give no vector width: that needs to know that the offsets of neighbouring elements are neighbours, that
+the first is aligned, and that the mask does not change in between. (The same three facts as Triton's axis analysis.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowering.fold import constant_of
+from lowering.ir import Function, Op, Value
+from lowering.types import TileType
+
+ANY = 1 << 30  # "divisible by everything": the divisor of zero
+
+
+def power_of_two_divisor(value: int) -> int:
+    return min(value & -value, ANY) if value else ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Of one value. All counts are powers of two.
+
+    every: divides every element.
+    run: along each axis, elements come in aligned groups of this many, each one more than the one before.
+    start: along each axis, divides the first element of every such group.
+    same: along each axis, elements come in aligned groups of this many equal ones.
+    low, high: bounds, inclusive, or None.
+    """
+
+    every: int
+    run: tuple[int, ...]
+    start: tuple[int, ...]
+    same: tuple[int, ...]
+    low: int | None = None
+    high: int | None = None
+
+
+def _unknown(shape: tuple[int, ...], low: int | None = None, high: int | None = None) -> Facts:
+    ones = (1,) * len(shape)
+    return Facts(1, ones, ones, ones, low, high)
+
+
+def _gcd(a: int, b: int) -> int:
+    return min(a, b)  # powers of two
+
+
+def _start(facts: Facts, axis: int, length: int) -> int:
+    """Divisor of the first elements when the runs along `axis` are cut to `length`."""
+    return facts.start[axis] if length >= facts.run[axis] else _gcd(facts.start[axis], length)
+
+
+class Analysis:
+    """Facts of the values of one function, computed on demand. `divisors` gives those of the dims."""
+
+    def __init__(self, function: Function):
+        self.function = function
+        self.known: dict[Value, Facts] = {}
+        for name, value in function.dims.items():
+            self.known[value] = Facts(min(function.divisors.get(name, 1), ANY), (), (), (), 0, None)
+        self.loops: dict[Value, Op] = {}  # loop counter → its loop
+
+    def enter_loop(self, loop: Op) -> None:
+        """The counter of this `for` lies between its start and its stop, in steps."""
+        counter = loop.regions[0].args[0]
+        start, stop, step = (self.of(v) for v in loop.operands[:3])
+        high = None if stop.high is None else stop.high - 1
+        low = start.low if step.low is not None and step.low > 0 else None
+        self.known[counter] = Facts(_gcd(start.every, step.every), (), (), (), low, high)
+
+    def of(self, value: Value) -> Facts:
+        facts = self.known.get(value)
+        if facts is None:
+            facts = self.known[value] = self._compute(value)
+        return facts
+
+    def _compute(self, value: Value) -> Facts:
+        shape = value.tile.shape if isinstance(value.type, TileType) else ()
+        op = value.op
+        if op is None or value.dtype.is_float:
+            return _unknown(shape)
+        number = constant_of(value)
+        if number is not None:
+            every = power_of_two_divisor(int(number))
+            ones = (1,) * len(shape)
+            return Facts(every, ones, (every,) * len(shape), shape, int(number), int(number))
+        rule = _RULES.get(op.name)
+        if rule is not None:
+            return rule(self, op, shape)
+        if op.spec.elementwise and op.operands:
+            facts = [self.of(o) for o in op.operands]
+            same = tuple(min(f.same[i] for f in facts) for i in range(len(shape)))
+            ones = (1,) * len(shape)
+            return Facts(1, ones, ones, same)
+        return _unknown(shape)
+
+
+def _add_bounds(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def _additive(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, b = (an.of(o) for o in op.operands)
+    run, start, same = [], [], []
+    every = _gcd(a.every, b.every)
+    for i in range(len(shape)):
+        length, first = min(a.run[i], b.same[i]), 0
+        if length > 1:
+            first = _gcd(_start(a, i, length), b.every)
+        if op.name == "add":
+            other = min(b.run[i], a.same[i])
+            if other > length:
+                length, first = other, _gcd(_start(b, i, other), a.every)
+        run.append(length)
+        start.append(first if length > 1 else every)
+        same.append(min(a.same[i], b.same[i]))
+    if op.name == "add":
+        low, high = _add_bounds(a.low, b.low), _add_bounds(a.high, b.high)
+    else:
+        low = None if a.low is None or b.high is None else a.low - b.high
+        high = None if a.high is None or b.low is None else a.high - b.low
+    return Facts(every, tuple(run), tuple(start), tuple(same), low, high)
+
+
+def _times(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, b = (an.of(o) for o in op.operands)
+    if op.name == "shl":
+        amount = constant_of(op.operands[1])
+        b_every = 1 << int(amount) if amount is not None and amount < 30 else 1
+        low, high = (0 if a.low is not None and a.low >= 0 else None), None
+    else:
+        b_every = b.every
+        low = high = None
+        if a.low is not None and b.low is not None and a.low >= 0 and b.low >= 0:
+            low = a.low * b.low
+            high = None if a.high is None or b.high is None else a.high * b.high
+    every = min(a.every * b_every, ANY)
+    same = tuple(min(x, y) for x, y in zip(a.same, b.same, strict=True))
+    return Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)
+
+
+def _divide(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, b = (an.of(o) for o in op.operands)
+    by = constant_of(op.operands[1])
+    divisor = power_of_two_divisor(int(by)) if by else 1
+    exact = by is not None and divisor == by
+    same = []
+    for i in range(len(shape)):
+        if b.same[i] == shape[i] and exact:  # elements of one aligned group of `by` have one quotient
+            group = min(_start(a, i, a.run[i]), divisor, a.run[i])
+            same.append(max(a.same[i], group))
+        else:
+            same.append(min(a.same[i], b.same[i]))
+    every = max(a.every // divisor, 1) if exact and a.every < ANY else (ANY if exact and a.every == ANY else 1)
+    low = 0 if a.low is not None and a.low >= 0 and b.low is not None and b.low >= 0 else None
+    high = a.high // int(by) if by and by > 0 and a.high is not None else None
+    return Facts(every, (1,) * len(shape), (every,) * len(shape), tuple(same), low, high)
+
+
+def _modulo(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, b = (an.of(o) for o in op.operands)
+    by = constant_of(op.operands[1])
+    divisor = power_of_two_divisor(int(by)) if by else 1
+    run, start, same = [], [], []
+    every = min(a.every, divisor)
+    for i in range(len(shape)):
+        length = 1
+        if b.same[i] == shape[i]:
+            length = min(a.run[i], divisor, max(_start(a, i, a.run[i]), 1))
+        run.append(length)
+        start.append(_gcd(_start(a, i, length), divisor) if length > 1 else every)
+        same.append(min(a.same[i], b.same[i]))
+    low = 0 if b.low is not None and b.low > 0 else None
+    high = int(by) - 1 if by is not None and by > 0 else None
+    return Facts(every, tuple(run), tuple(start), tuple(same), low, high)
+
+
+def _compare(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    left, right = (an.of(o) for o in op.operands)
+    name = op.name
+    if name in ("gt", "le"):  # b > a is a < b
+        left, right, name = right, left, {"gt": "lt", "le": "ge"}[name]
+    same = []
+    for i in range(len(shape)):
+        group = min(left.same[i], right.same[i])
+        if name in ("lt", "ge"):
+            # first | left run and the bound a multiple of the group: all of the group, or none of it
+            length = min(left.run[i], right.same[i])
+            group = max(group, min(length, _start(left, i, length), right.every))
+        same.append(group)
+    ones = (1,) * len(shape)
+    return Facts(1, ones, ones, tuple(same), 0, 1)
+
+
+def _broadcast(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a = an.of(op.operands[0])
+    source = op.operands[0].tile.shape
+    if not source:
+        return Facts(a.every, (1,) * len(shape), (a.every,) * len(shape), shape, a.low, a.high)
+    run, start, same = [], [], []
+    for i in range(len(shape)):
+        if source[i] == shape[i]:
+            run.append(a.run[i])
+            start.append(a.start[i])
+            same.append(a.same[i])
+        else:
+            run.append(1)
+            start.append(a.every)
+            same.append(shape[i])
+    return Facts(a.every, tuple(run), tuple(start), tuple(same), a.low, a.high)
+
+
+def _reshape(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    """Only axes of extent 1 come or go: the others keep their facts."""
+    a = an.of(op.operands[0])
+    source = op.operands[0].tile.shape
+    if tuple(e for e in source if e > 1) != tuple(e for e in shape if e > 1):
+        return Facts(a.every, (1,) * len(shape), (a.every,) * len(shape), (1,) * len(shape), a.low, a.high)
+    kept = iter([i for i, e in enumerate(source) if e > 1])
+    run, start, same = [], [], []
+    for extent in shape:
+        if extent > 1:
+            i = next(kept)
+            run.append(a.run[i])
+            start.append(a.start[i])
+            same.append(a.same[i])
+        else:
+            run.append(1)
+            start.append(a.every)
+            same.append(1)
+    return Facts(a.every, tuple(run), tuple(start), tuple(same), a.low, a.high)
+
+
+def _transpose(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, axes = an.of(op.operands[0]), op.attrs["axes"]
+    pick = lambda t: tuple(t[x] for x in axes)  # noqa: E731
+    return Facts(a.every, pick(a.run), pick(a.start), pick(a.same), a.low, a.high)
+
+
+def _arange(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    return Facts(1, shape, (ANY,), (1,), 0, shape[0] - 1)
+
+
+def _cast(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a = an.of(op.operands[0])
+    source, to = op.operands[0].dtype, op.attrs["to"]
+    if source.is_float or to.is_float or to.bits < 32:
+        return Facts(1, (1,) * len(shape), (1,) * len(shape), a.same)
+    return a
+
+
+def _extreme(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, b = (an.of(o) for o in op.operands)
+    every = _gcd(a.every, b.every)
+    same = tuple(min(x, y) for x, y in zip(a.same, b.same, strict=True))
+    lows, highs = [x for x in (a.low, b.low) if x is not None], [x for x in (a.high, b.high) if x is not None]
+    if op.name == "minimum":
+        low = min(lows) if len(lows) == 2 else None
+        high = min(highs, default=None)
+    else:
+        low = max(lows, default=None)
+        high = max(highs) if len(highs) == 2 else None
+    return Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)
+
+
+def _nonnegative(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    return _unknown(shape, 0)
+
+
+def _right_shift(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a = an.of(op.operands[0])
+    same = tuple(min(f) for f in zip(a.same, an.of(op.operands[1]).same, strict=True))
+    ones = (1,) * len(shape)
+    return Facts(1, ones, ones, same, 0 if a.low is not None and a.low >= 0 else None, None)
+
+
+_RULES = {
+    "add": _additive,
+    "sub": _additive,
+    "mul": _times,
+    "shl": _times,
+    "shr": _right_shift,
+    "floordiv": _divide,
+    "mod": _modulo,
+    "lt": _compare,
+    "le": _compare,
+    "gt": _compare,
+    "ge": _compare,
+    "broadcast": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "arange": _arange,
+    "cast": _cast,
+    "minimum": _extreme,
+    "maximum": _extreme,
+    "block_id": _nonnegative,
+    "grid_size": _nonnegative,
+}
+
+
+# ---- sums -----------------------------------------------------------------------------------------------------
+
+
+def linear(value: Value) -> tuple[dict[Value, int], int]:
+    """A scalar integer as Σ coefficient · value + constant, as far as its definition shows.
+
+    >>> # r * 4 + 3  →  ({r: 4}, 3)
+    """
+    op = value.op
+    number = constant_of(value)
+    if number is not None:
+        return {}, int(number)
+    if op is not None:
+        if op.name in ("add", "sub"):
+            terms, constant = linear(op.operands[0])
+            sign = 1 if op.name == "add" else -1
+            more, extra = linear(op.operands[1])
+            out = dict(terms)
+            for base, k in more.items():
+                out[base] = out.get(base, 0) + sign * k
+            return {b: k for b, k in out.items() if k}, constant + sign * extra
+        if op.name == "mul":
+            for i in (0, 1):
+                factor = constant_of(op.operands[i])
+                if factor is not None:
+                    terms, constant = linear(op.operands[1 - i])
+                    return {b: k * int(factor) for b, k in terms.items() if factor}, constant * int(factor)
+        if op.name == "shl" and (amount := constant_of(op.operands[1])) is not None:
+            terms, constant = linear(op.operands[0])
+            return {b: k << int(amount) for b, k in terms.items()}, constant << int(amount)
+    return {value: 1}, 0

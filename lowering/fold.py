@@ -1,0 +1,132 @@
+"""What an operation on constants is: folding, with the run-time's own meaning of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lowering.ir import Value
+from lowering.types import I1, DType, TileType, int_range
+
+if TYPE_CHECKING:
+    from lowering.builder import Builder
+
+
+def constant_of(value: Value) -> int | float | bool | None:
+    """The number that a value is, through broadcasts; None if it is not constant."""
+    op = value.op
+    while op is not None and op.name in ("broadcast", "reshape"):
+        op = op.operands[0].op
+    return op.attrs["value"] if op is not None and op.name == "constant" else None
+
+
+def wrap(value: int, dtype: DType) -> int | None:
+    """`value` as the type stores it; None for an index that would not fit 32 bits (its width is not known yet)."""
+    low, high = int_range(dtype)
+    if low <= value <= high:
+        return value
+    if dtype.kind == "index":
+        return None
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if dtype.is_signed and value > high else value
+
+
+_INTEGER = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b if b else None,
+    "mod": lambda a, b: a % b if b else None,
+    "minimum": min,
+    "maximum": max,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "shl": lambda a, b: a << b if 0 <= b < 64 else None,
+    "shr": lambda a, b: a >> b if 0 <= b < 64 else None,
+}
+_COMPARE = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+
+
+def fold(builder: Builder, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+    """The value that the operation needs not compute, or None."""
+    if not operands or not isinstance(operands[0].type, TileType):
+        return None
+    if name in ("broadcast", "reshape") and operands[0].tile.shape == tuple(attrs["shape"]):
+        return operands[0]
+    if name == "broadcast" and operands[0].op is not None and operands[0].op.name == "broadcast":
+        inner = operands[0].op.operands[0]
+        if not inner.tile.shape:
+            return builder.value("broadcast", inner, shape=attrs["shape"])
+    if name == "reshape" and operands[0].op is not None:
+        source = operands[0].op
+        if source.name == "reshape":
+            return builder.reshape(source.operands[0], tuple(attrs["shape"]))
+        if source.name == "broadcast" and not source.operands[0].tile.shape:
+            return builder.value("broadcast", source.operands[0], shape=attrs["shape"])
+    if name == "cast" and operands[0].dtype is attrs["to"]:
+        return operands[0]
+
+    numbers = [constant_of(v) for v in operands]
+    dtype, shape = operands[0].dtype, operands[0].tile.shape
+
+    def number(value: int | float | bool, of: DType = dtype) -> Value:
+        return builder.constant(value, of, shape)
+
+    if name == "select":
+        if numbers[0] is not None:
+            return operands[1] if numbers[0] else operands[2]
+        return operands[1] if operands[1] is operands[2] else None
+    if name in _COMPARE and None not in numbers:
+        return number(_COMPARE[name](*numbers), I1)
+    if dtype.is_float:
+        return None  # the machine's rounding is the machine's business
+    if dtype is I1:
+        return _fold_logic(name, operands, numbers, number)
+    if None not in numbers and name in _INTEGER:
+        result = _INTEGER[name](*numbers)
+        wrapped = None if result is None else wrap(result, dtype)
+        return None if wrapped is None else number(wrapped)
+    if None not in numbers and name == "neg":
+        wrapped = wrap(-numbers[0], dtype)  # type: ignore[operator]
+        return None if wrapped is None else number(wrapped)
+    if name == "cast" and numbers[0] is not None and attrs["to"].is_int and not attrs["saturate"]:
+        wrapped = wrap(int(numbers[0]), attrs["to"])
+        return None if wrapped is None else number(wrapped, attrs["to"])
+    if len(operands) != 2:
+        return None
+    a, b = operands
+    if name in ("add", "or", "xor") and numbers[0] == 0:
+        return b
+    if name in ("add", "sub", "or", "xor", "shl", "shr") and numbers[1] == 0:
+        return a
+    if name == "mul" and numbers[0] == 1:
+        return b
+    if name in ("mul", "floordiv") and numbers[1] == 1:
+        return a
+    if name in ("mul", "and") and 0 in numbers:
+        return number(0)
+    if name == "mod" and numbers[1] == 1:
+        return number(0)
+    if name in ("minimum", "maximum") and a is b:
+        return a
+    return None
+
+
+def _fold_logic(name: str, operands: Sequence[Value], numbers: list, number: Any) -> Value | None:
+    if name == "not":
+        return None if numbers[0] is None else number(not numbers[0])
+    if name not in ("and", "or") or len(operands) != 2:
+        return None
+    for mine, other in ((0, 1), (1, 0)):
+        if numbers[mine] is not None:
+            absorbing = (name == "or") == bool(numbers[mine])
+            return number(name == "or") if absorbing else operands[other]
+    return operands[0] if operands[0] is operands[1] else None

@@ -1,0 +1,281 @@
+"""The tile IR: SSA, MLIR-shaped. Operations with operands, results, attributes and regions of one block each.
+
+What an operation means, needs and does to memory is stated once, in `ops.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from lowering.location import Loc
+from lowering.types import DType, SharedType, TableType, TensorType, TileType, Type
+
+
+class Value:
+    """A result of an operation or an argument of a block. `name` is what the user called it, if anything."""
+
+    __slots__ = ("name", "op", "type")
+
+    def __init__(self, type: Type, op: Op | None = None, name: str | None = None):
+        self.type, self.op, self.name = type, op, name
+
+    @property
+    def tile(self) -> TileType:
+        assert isinstance(self.type, TileType), self.type
+        return self.type
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        assert isinstance(self.type, TileType | SharedType)
+        return self.type.shape
+
+    def __repr__(self) -> str:
+        return f"<Value {self.name or ''} {self.type}>"
+
+
+class Block:
+    __slots__ = ("args", "ops")
+
+    def __init__(self, args: Iterable[Value] = ()):
+        self.args: list[Value] = list(args)
+        self.ops: list[Op] = []
+
+
+class Op:
+    __slots__ = ("attrs", "loc", "operands", "regions", "results", "spec")
+
+    def __init__(
+        self,
+        spec: Any,
+        operands: Iterable[Value],
+        types: Iterable[Type],
+        attrs: dict[str, Any] | None = None,
+        regions: Iterable[Block] = (),
+        loc: Loc | None = None,
+    ):
+        self.spec = spec
+        self.operands: list[Value] = list(operands)
+        self.attrs: dict[str, Any] = attrs or {}
+        self.regions: list[Block] = list(regions)
+        self.loc = loc
+        self.results: list[Value] = [Value(t, self) for t in types]
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def result(self) -> Value:
+        return self.results[0]
+
+    def __repr__(self) -> str:
+        return f"<Op {self.name}>"
+
+
+@dataclass(slots=True)
+class Parameter:
+    """What a caller passes: a tensor (with named or literal dims), a scalar or a table. `value` is None for an absent optional tensor."""
+
+    kind: str  # "tensor", "scalar", "table"
+    name: str
+    dtype: DType
+    value: Value | None
+    dims: list[str | int] = field(default_factory=list)
+    strided: bool = False
+    optional: bool = False
+    length: int = 0
+    align: int = 16  # bytes that the pointer is known to be a multiple of
+    strides: list[Value] = field(default_factory=list)  # of a strided tensor, one an axis
+    access: str = ""  # "r", "w" or "rw", filled by `record_access`
+    loc: Loc | None = None
+
+
+@dataclass(slots=True)
+class Function:
+    """One kernel variant. `body`'s arguments are, in order, tensor pointers with their strides, scalars, tables, and dims."""
+
+    name: str
+    params: list[Parameter]
+    dims: dict[str, Value]
+    body: Block
+    warps: int
+    index_bits: int = 32
+    divisors: dict[str, int] = field(default_factory=dict)  # dim → known power-of-two divisor
+    attrs: dict[str, Any] = field(default_factory=dict)  # of the schedule: barriers, contract, maxregs …
+    pins: dict[str, Any] = field(default_factory=dict)  # value name → layout rows of the schedule, for assign_layouts
+    loc: Loc | None = None
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """Every operation of a block and of the regions in it, outer ones first."""
+    for op in block.ops:
+        yield op
+        for region in op.regions:
+            yield from walk(region)
+
+
+def uses(block: Block) -> dict[Value, list[Op]]:
+    """Who uses each value (an op once for each operand place)."""
+    out: dict[Value, list[Op]] = {}
+    for op in walk(block):
+        for operand in op.operands:
+            out.setdefault(operand, []).append(op)
+    return out
+
+
+def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
+    """Every use of a key becomes its (final) replacement."""
+
+    def final(value: Value) -> Value:
+        while value in mapping:
+            value = mapping[value]
+        return value
+
+    for op in walk(block):
+        for i, operand in enumerate(op.operands):
+            if operand in mapping:
+                op.operands[i] = final(operand)
+
+
+class Rewriter:
+    """Rebuilds a function's blocks op by op: `visit(op)` emits replacements through `emit` and maps the old results.
+
+    What `visit` does not handle is copied with its operands mapped. This is the skeleton of every pass that changes
+    operations rather than attributes.
+    """
+
+    def __init__(self) -> None:
+        self.map: dict[Value, Value] = {}
+        self.out: Block = Block()
+
+    def __getitem__(self, value: Value) -> Value:
+        return self.map.get(value, value)
+
+    def emit(self, op: Op) -> Op:
+        self.out.ops.append(op)
+        return op
+
+    def block(self, block: Block, visit: Callable[[Op], bool]) -> Block:
+        """A copy of `block` with each op through `visit`; the same argument values."""
+        outer, self.out = self.out, Block(block.args)
+        for op in block.ops:
+            if not visit(op):
+                self.copy(op, visit)
+        done, self.out = self.out, outer
+        return done
+
+    def copy(self, op: Op, visit: Callable[[Op], bool]) -> Op:
+        op.operands = [self[v] for v in op.operands]
+        op.regions = [self.block(r, visit) for r in op.regions]
+        return self.emit(op)
+
+
+# ---- MLIR's generic form --------------------------------------------------------------------------------
+
+
+def _attribute(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if isinstance(value, float):
+        import struct
+
+        return f"0x{struct.pack('>d', value).hex().upper()} : f64"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_attribute(v) for v in value) + "]"
+    if isinstance(value, DType):
+        return value.mlir
+    if value is None:
+        return "unit"
+    text = str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\0A")
+    return f'"{text}"'
+
+
+class Printer:
+    def __init__(self, annotate: bool = False):
+        self.annotate = annotate
+        self.names: dict[Value, str] = {}
+        self.taken: set[str] = set()
+        self.lines: list[str] = []
+
+    def name(self, value: Value) -> str:
+        known = self.names.get(value)
+        if known is None:
+            known = stem = value.name or str(len(self.names))
+            n = 0
+            while known in self.taken:
+                n += 1
+                known = f"{stem}_{n}"
+            self.taken.add(known)
+            self.names[value] = known
+        return "%" + known
+
+    def op(self, op: Op, indent: str) -> None:
+        head = ", ".join(self.name(r) for r in op.results)
+        head = f"{head} = " if head else ""
+        operands = ", ".join(self.name(v) for v in op.operands)
+        attrs = ", ".join(f"{k} = {_attribute(v)}" for k, v in sorted(op.attrs.items()))
+        signature = "(" + ", ".join(v.type.mlir for v in op.operands) + ") -> "
+        results = [r.type.mlir for r in op.results]
+        signature += results[0] if len(results) == 1 else "(" + ", ".join(results) + ")"
+        line = f'{indent}{head}"tile.{op.name}"({operands})'
+        tail = (f" {{{attrs}}}" if attrs else "") + f" : {signature}"
+        if self.annotate and op.loc is not None:
+            tail += f"  // {op.loc.source.name}:{op.loc.line}"
+        if not op.regions:
+            self.lines.append(line + tail)
+            return
+        self.lines.append(line + " ({")
+        for i, region in enumerate(op.regions):
+            if i:
+                self.lines.append(f"{indent}}}, {{")
+            self.block(region, indent + "  ")
+        self.lines.append(f"{indent}}}){tail}")
+
+    def block(self, block: Block, indent: str) -> None:
+        args = ", ".join(f"{self.name(a)}: {a.type.mlir}" for a in block.args)
+        self.lines.append(f"{indent}^bb({args}):" if args else f"{indent}^bb():")
+        for op in block.ops:
+            self.op(op, indent)
+
+
+def to_mlir(function: Function, annotate: bool = False) -> str:
+    """MLIR's generic form of a function; with `annotate`, each op's `.tile` line as a comment."""
+    printer = Printer(annotate)
+    attrs = {"name": function.name, "warps": function.warps, "index_bits": function.index_bits} | function.attrs
+    printer.lines.append('"builtin.module"() ({')
+    printer.lines.append('  "tile.kernel"() ({')
+    printer.block(function.body, "    ")
+    rows = ", ".join(f"{k} = {_attribute(v)}" for k, v in sorted(attrs.items()))
+    printer.lines.append(f"  }}) {{{rows}}} : () -> ()")
+    printer.lines.append("}) : () -> ()")
+    return "\n".join(printer.lines) + "\n"
+
+
+__all__ = [
+    "Block",
+    "Function",
+    "Op",
+    "Parameter",
+    "Rewriter",
+    "SharedType",
+    "TableType",
+    "TensorType",
+    "TileType",
+    "Value",
+    "replace_uses",
+    "to_mlir",
+    "uses",
+    "walk",
+]

@@ -1,0 +1,435 @@
+"""Layouts: linear maps over F2, from the bits of a place (register, lane, warp, or an offset) to the bits of a coordinate.
+
+Source: "Linear Layouts: Robust Code Generation of Efficient Tensor Computation Using F2" (arXiv 2505.23819).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+
+
+class LayoutError(ValueError):
+    """A layout that cannot be: says which rule it breaks."""
+
+
+def bits_of(extent: int) -> int:
+    """log2 of a power of two."""
+    if extent <= 0 or extent & (extent - 1):
+        raise LayoutError(f"{extent} is no power of two")
+    return extent.bit_length() - 1
+
+
+def apply(bases: Iterable[int], value: int) -> int:
+    """The image of `value`: XOR of the bases at its set bits."""
+    out = 0
+    for basis in bases:
+        if value & 1:
+            out ^= basis
+        value >>= 1
+    return out
+
+
+class Span:
+    """The space that some vectors span, in echelon form, remembering how each was made.
+
+    `solve(v)` gives the combination (bits over the inserted vectors) whose XOR is v, or None.
+    """
+
+    __slots__ = ("rows",)
+
+    def __init__(self, vectors: Iterable[int] = ()):
+        self.rows: list[tuple[int, int]] = []  # (vector, combination), each vector with a leading bit of its own
+        for i, vector in enumerate(vectors):
+            self.add(vector, 1 << i)
+
+    def reduce(self, vector: int, combination: int = 0) -> tuple[int, int]:
+        for row, made in self.rows:
+            if vector ^ row < vector:
+                vector, combination = vector ^ row, combination ^ made
+        return vector, combination
+
+    def add(self, vector: int, combination: int = 0) -> bool:
+        """Insert; False if the vector was in the span already."""
+        vector, combination = self.reduce(vector, combination)
+        if not vector:
+            return False
+        self.rows.append((vector, combination))
+        self.rows.sort(reverse=True)
+        return True
+
+    def solve(self, vector: int) -> int | None:
+        rest, combination = self.reduce(vector)
+        return None if rest else combination
+
+    def __contains__(self, vector: int) -> bool:
+        return self.reduce(vector)[0] == 0
+
+    @property
+    def rank(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the elements of a tile of `shape` are.
+
+    `places` names the inputs in order, each with one basis a bit: the coordinate that this bit contributes, by XOR.
+    A coordinate is one integer, the row-major index of the element; all extents are powers of two, so its bits are
+    the bits of the separate coordinates side by side, the last axis lowest. A zero basis is a bit that changes
+    nothing: the element is replicated.
+
+    Worked example: a 4x8 tile, 2 elements a lane along the row, 4 lanes a row, 4 rows, and two warps that hold the
+    same elements twice::
+
+        >>> a = Layout.registers((4, 8), register=[1], lane=[2, 4, 8, 16, 0], warp=[0])
+        >>> a.place(register=1, lane=5)     # 1 ^ 2 ^ 8 = 11: row 1, column 3
+        11
+        >>> a.coordinates(11)
+        (1, 3)
+        >>> a.replicated["lane"], a.replicated["warp"]   # bits that change nothing
+        (16, 1)
+
+    Shared memory is the same class with one place, `offset`, in elements; an XOR swizzle is a basis with two bits::
+
+        >>> s = Layout((4, 4), (("offset", (1, 2, 5, 10)),))   # row r starts at column r: 5 = row 1 ^ column 1
+        >>> s.place(offset=4)
+        5
+        >>> s.invert().apply(5)   # which offset holds element 5
+        4
+    """
+
+    shape: tuple[int, ...]
+    places: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def __post_init__(self) -> None:
+        size = prod(1 << bits_of(e) for e in self.shape)
+        for name, bases in self.places:
+            for basis in bases:
+                if not 0 <= basis < max(size, 1):
+                    raise LayoutError(f"basis {basis} of {name} is outside a tile of shape {self.shape}")
+
+    # ---- making ----
+
+    @staticmethod
+    def registers(shape: tuple[int, ...], register: Iterable[int], lane: Iterable[int], warp: Iterable[int]) -> Layout:
+        lane = tuple(lane)
+        if len(lane) != 5:
+            raise LayoutError(f"a warp has 32 lanes, 5 bits; got {len(lane)}")
+        return Layout(tuple(shape), (("register", tuple(register)), ("lane", lane), ("warp", tuple(warp))))
+
+    @staticmethod
+    def blocked(
+        shape: tuple[int, ...], vector: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[int, ...]
+    ) -> Layout:
+        """Each lane holds a `vector`, `lanes` of them side by side, `warps` of these; what remains of the tile repeats
+        in further registers. The last axis varies fastest in each. Lanes or warps beyond the tile hold copies.
+
+        >>> Layout.blocked((2, 64), (1, 2), (1, 32), (2, 1)).warp
+        (64,)
+        """
+        strides = _strides(shape)
+        used = [0] * len(shape)  # bits of each axis taken so far
+
+        def take(extents: tuple[int, ...], copy: bool) -> list[int]:
+            out = []
+            for axis in reversed(range(len(shape))):
+                for _ in range(bits_of(extents[axis])):
+                    if (1 << used[axis]) < shape[axis]:
+                        out.append(strides[axis] << used[axis])
+                        used[axis] += 1
+                    elif copy:
+                        out.append(0)
+            return out
+
+        register = take(vector, copy=False)
+        lane = take(lanes, copy=True)
+        warp = take(warps, copy=True)
+        register += take(tuple(e >> u for e, u in zip(shape, used, strict=True)), copy=False)
+        return Layout.registers(shape, register, lane, warp)
+
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def default(shape: tuple[int, ...], warps: int, vector: int = 1) -> Layout:
+        """`vector` elements of the last axis a lane, then lanes, then warps, from the last axis outwards."""
+        strides = _strides(shape)
+        order = [
+            strides[axis] << bit for axis in reversed(range(len(shape))) for bit in range(bits_of(shape[axis]))
+        ]
+        head = min(bits_of(vector), bits_of(shape[-1])) if shape else 0
+        register, rest = order[:head], order[head:]
+        lane, rest = rest[:5], rest[5:]
+        warp, rest = rest[: bits_of(warps)], rest[bits_of(warps) :]
+        lane += [0] * (5 - len(lane))
+        warp += [0] * (bits_of(warps) - len(warp))
+        return Layout.registers(shape, register + rest, lane, warp)
+
+    # ---- reading ----
+
+    @cached_property
+    def bases(self) -> dict[str, tuple[int, ...]]:
+        return dict(self.places)
+
+    @property
+    def register(self) -> tuple[int, ...]:
+        return self.bases["register"]
+
+    @property
+    def lane(self) -> tuple[int, ...]:
+        return self.bases["lane"]
+
+    @property
+    def warp(self) -> tuple[int, ...]:
+        return self.bases["warp"]
+
+    @property
+    def thread(self) -> tuple[int, ...]:
+        """Bases of the bits of a thread's number in its block: lanes, then warps."""
+        return self.lane + self.warp
+
+    @property
+    def count(self) -> int:
+        """Registers (elements) a thread."""
+        return 1 << len(self.register)
+
+    @cached_property
+    def flat(self) -> tuple[int, ...]:
+        """All bases, the first place lowest."""
+        return tuple(b for _, bases in self.places for b in bases)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The coordinate of every register of thread 0."""
+        return tuple(apply(self.register, r) for r in range(self.count))
+
+    def place(self, **at: int) -> int:
+        """The coordinate at a place; places not named are 0."""
+        out = 0
+        for name, value in at.items():
+            out ^= apply(self.bases[name], value)
+        return out
+
+    def apply(self, value: int) -> int:
+        """The coordinate at the place whose bits are `value`, the first place lowest."""
+        return apply(self.flat, value)
+
+    def coordinates(self, index: int) -> tuple[int, ...]:
+        return tuple(index // s % e for s, e in zip(_strides(self.shape), self.shape, strict=True))
+
+    def axis_mask(self, axis: int) -> int:
+        """The bits of a coordinate that belong to `axis`."""
+        return (self.shape[axis] - 1) * _strides(self.shape)[axis]
+
+    @cached_property
+    def replicated(self) -> dict[str, int]:
+        """For lanes and warps, the bits that may be cleared without changing which elements a thread holds.
+
+        One element lies with every combination of these bits; a store is done by the threads where all are 0.
+        """
+        span = Span(self.register)
+        out = {}
+        for name in ("lane", "warp"):
+            free = 0
+            for bit, basis in enumerate(self.bases[name]):
+                if not span.add(basis):
+                    free |= 1 << bit
+            out[name] = free
+        return out
+
+    @property
+    def is_replicated(self) -> bool:
+        return any(self.replicated.values())
+
+    @cached_property
+    def vector(self) -> int:
+        """How many neighbouring elements of the last axis lie in a thread's first registers, in order."""
+        n = 0
+        while n < len(self.register) and self.register[n] == 1 << n and (1 << n) < (self.shape[-1] if self.shape else 1):
+            n += 1
+        return 1 << n
+
+    # ---- algebra ----
+
+    def compose(self, outer: Layout) -> Layout:
+        """This map, then `outer`, whose places together have as many bits as this layout's coordinates.
+
+        >>> swizzle = Layout((4, 4), (("offset", (1, 2, 5, 10)),))
+        >>> Layout((4, 4), (("offset", (4, 8)),)).compose(swizzle).places
+        (('offset', (5, 10)),)
+        """
+        if len(outer.flat) != bits_of(prod(self.shape)):
+            raise LayoutError(f"cannot compose: {prod(self.shape)} coordinates into {1 << len(outer.flat)} places")
+        return Layout(outer.shape, tuple((n, tuple(outer.apply(b) for b in bases)) for n, bases in self.places))
+
+    def invert(self) -> Layout:
+        """A map from coordinates back to places (one of them where elements are replicated).
+
+        The result's shape is `(2^bits of all places,)`, its only place `coordinate`.
+        """
+        span = Span(self.flat)
+        bits = bits_of(prod(self.shape))
+        out = []
+        for bit in range(bits):
+            combination = span.solve(1 << bit)
+            if combination is None:
+                raise LayoutError(f"element {1 << bit} of {self.shape} lies nowhere: the layout has no inverse")
+            out.append(combination)
+        return Layout((1 << len(self.flat),), (("coordinate", tuple(out)),))
+
+    def product(self, outer: Layout) -> Layout:
+        """This layout as the tile, repeated as `outer` says: shapes multiply by axis, places join by name.
+
+        >>> Layout.registers((2,), [1], [0] * 5, []).product(Layout.registers((4,), [], [1, 2, 0, 0, 0], [])).lane
+        (0, 0, 0, 0, 0, 2, 4, 0, 0, 0)
+
+        Raises LayoutError when the ranks differ. (Lane bits add up; a caller that wants 5 gives 5 in sum.)
+        """
+        if len(self.shape) != len(outer.shape):
+            raise LayoutError(f"product of rank {len(self.shape)} and rank {len(outer.shape)}")
+        shape = tuple(a * b for a, b in zip(self.shape, outer.shape, strict=True))
+        inner = tuple(_move(b, self.shape, shape, (1,) * len(shape)) for _, bs in self.places for b in bs)
+        names = [n for n, _ in self.places] + [n for n, _ in outer.places if n not in self.bases]
+        moved = iter(inner)
+        mine = {n: tuple(next(moved) for _ in bs) for n, bs in self.places}
+        theirs = {n: tuple(_move(b, outer.shape, shape, self.shape) for b in bs) for n, bs in outer.places}
+        return Layout(shape, tuple((n, mine.get(n, ()) + theirs.get(n, ())) for n in names))
+
+    def divide(self, inner: Layout) -> Layout | None:
+        """The layout whose product with `inner` this is, or None."""
+        if len(self.shape) != len(inner.shape) or any(a % b for a, b in zip(self.shape, inner.shape, strict=True)):
+            return None
+        shape = tuple(a // b for a, b in zip(self.shape, inner.shape, strict=True))
+        places = []
+        for name, bases in self.places:
+            head = inner.bases.get(name, ())
+            expected = tuple(_move(b, inner.shape, self.shape, (1,) * len(shape)) for b in head)
+            if bases[: len(head)] != expected:
+                return None
+            rest = []
+            for basis in bases[len(head) :]:
+                coordinates = self.coordinates(basis)
+                if any(c % e for c, e in zip(coordinates, inner.shape, strict=True)):
+                    return None
+                outer = tuple(c // e for c, e in zip(coordinates, inner.shape, strict=True))
+                rest.append(sum(c * s for c, s in zip(outer, _strides(shape), strict=True)))
+            places.append((name, tuple(rest)))
+        return Layout(shape, tuple(places))
+
+    def drop(self, axis: int, keep: bool = False) -> Layout:
+        """The layout of a tile that is the same all along `axis`: its bits vanish, registers left without effect go.
+
+        With `keep` the axis stays with extent 1.
+        """
+        return _drop(self, axis, keep)
+
+    def reshape(self, shape: tuple[int, ...]) -> Layout:
+        """The same elements under another shape: the row-major index does not change."""
+        if prod(shape) != prod(self.shape):
+            raise LayoutError(f"cannot reshape {self.shape} to {shape}")
+        return Layout(tuple(shape), self.places)
+
+    def transpose(self, axes: tuple[int, ...]) -> Layout:
+        """Axis i of the result is axis `axes[i]` of this."""
+        return _transpose(self, axes)
+
+    def expand(self, axis: int, extent: int, bases: tuple[int, ...]) -> Layout:
+        """A new axis of `extent` whose coordinate bits are the given (new) highest registers, in order."""
+        shape = (*self.shape[:axis], extent, *self.shape[axis:])
+        narrow = (*self.shape[:axis], 1, *self.shape[axis:])
+        places = []
+        for name, old in self.places:
+            moved = tuple(_move(b, narrow, shape, (1,) * len(shape)) for b in old)
+            if name == "register":
+                moved += tuple(b * _strides(shape)[axis] for b in bases)
+            places.append((name, moved))
+        return Layout(shape, tuple(places))
+
+    def registers_of(self, wanted: Layout) -> list[int] | None:
+        """For every register of `wanted`, the register here that holds the same element in the same thread.
+
+        None if some element would have to come from another thread. Shapes are equal.
+        """
+        return _registers_of(self, wanted)
+
+    def same_threads(self, other: Layout) -> bool:
+        """True if every element lies in exactly one thread, the same in both layouts."""
+        if self.is_replicated or other.is_replicated:
+            return False
+        return _registers_of(self, other) is not None and _registers_of(other, self) is not None
+
+    # ---- text ----
+
+    def __str__(self) -> str:
+        """Bases as coordinates, by place."""
+        parts = []
+        for name, bases in self.places:
+            parts.append(f"{name} [{', '.join(str(list(self.coordinates(b))) for b in bases)}]")
+        return ", ".join(parts)
+
+    @property
+    def mlir(self) -> str:
+        inner = ", ".join(f"{n} = [{', '.join(map(str, b))}]" for n, b in self.places)
+        return "{" + inner + "}"
+
+
+@lru_cache(maxsize=4096)
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    out = [1] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        out[i] = out[i + 1] * shape[i + 1]
+    return tuple(out)
+
+
+def _move(index: int, old: tuple[int, ...], new: tuple[int, ...], scale: tuple[int, ...]) -> int:
+    """A row-major index of shape `old` as one of shape `new`, each coordinate times `scale`."""
+    out = 0
+    for s, e, t, k in zip(_strides(old), old, _strides(new), scale, strict=True):
+        out += (index // s % e) * k * t
+    return out
+
+
+@lru_cache(maxsize=8192)
+def _drop(layout: Layout, axis: int, keep: bool) -> Layout:
+    strides = _strides(layout.shape)
+    extent, inner = layout.shape[axis], strides[axis]
+    shape = (*layout.shape[:axis], *((1,) if keep else ()), *layout.shape[axis + 1 :])
+
+    def image(basis: int) -> int:
+        return basis // (inner * extent) * inner + basis % inner
+
+    places = []
+    for name, bases in layout.places:
+        new = [image(b) for b in bases]
+        if name == "register":
+            span = Span()
+            new = [b for b in new if span.add(b)]
+        places.append((name, tuple(new)))
+    return Layout(shape, tuple(places))
+
+
+@lru_cache(maxsize=4096)
+def _transpose(layout: Layout, axes: tuple[int, ...]) -> Layout:
+    shape = tuple(layout.shape[a] for a in axes)
+    strides = _strides(shape)
+
+    def image(basis: int) -> int:
+        coordinates = layout.coordinates(basis)
+        return sum(coordinates[a] * s for a, s in zip(axes, strides, strict=True))
+
+    return Layout(shape, tuple((n, tuple(image(b) for b in bases)) for n, bases in layout.places))
+
+
+@lru_cache(maxsize=4096)
+def _registers_of(have: Layout, wanted: Layout) -> list[int] | None:
+    span = Span(have.register)
+    if have.thread != wanted.thread:
+        return None
+    out = []
+    for coordinate in wanted.offsets:
+        register = span.solve(coordinate)
+        if register is None:
+            return None
+        out.append(register)
+    return out

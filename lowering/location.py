@@ -1,0 +1,135 @@
+"""Where a piece of a `.tile` file stands, and the one error that points there."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Source:
+    """The text of one file. Lines and columns count from 1."""
+
+    name: str
+    text: str
+    _starts: list[int] = field(default_factory=list, repr=False)
+
+    @property
+    def starts(self) -> list[int]:
+        """Offset of the first character of every line."""
+        if not self._starts:
+            self._starts = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
+        return self._starts
+
+    def position(self, offset: int) -> tuple[int, int]:
+        line = bisect_right(self.starts, offset)
+        return line, offset - self.starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        start = self.starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start : end if end >= 0 else len(self.text)]
+
+
+@dataclass(slots=True, frozen=True)
+class Loc:
+    """The characters `start … end` of a source; `caller` is the place of the inlined call that led here."""
+
+    source: Source
+    start: int
+    end: int
+    caller: Loc | None = None
+
+    @property
+    def line(self) -> int:
+        return self.source.position(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        return self.source.position(self.start)[1]
+
+    def to(self, other: Loc) -> Loc:
+        return Loc(self.source, min(self.start, other.start), max(self.end, other.end), self.caller)
+
+    def called_from(self, caller: Loc | None) -> Loc:
+        return Loc(self.source, self.start, self.end, caller)
+
+    def __str__(self) -> str:
+        line, column = self.source.position(self.start)
+        return f"{self.source.name}:{line}:{column}"
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: what comes from files must not steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+class TileError(Exception):
+    """A mistake in a `.tile` file: code, place, what was found, what was expected, a hint.
+
+    `errors` of a group (see `Errors`) are several of these.
+    """
+
+    def __init__(self, code: str, loc: Loc | None, message: str, hint: str | None = None):
+        super().__init__(message)
+        self.code, self.loc, self.message, self.hint = code, loc, message, hint
+
+    @property
+    def errors(self) -> list[TileError]:
+        return [self]
+
+    def render(self) -> str:
+        """The error as text: one head line, the source line underlined, the inlined calls, the hint."""
+        out = []
+        if self.loc is None:
+            out.append(f"error[{self.code}]: {self.message}")
+        else:
+            out.append(f"{self.loc}: error[{self.code}]: {self.message}")
+            out += _quote(self.loc)
+            caller = self.loc.caller
+            while caller is not None:
+                out.append(f"  called from {caller}")
+                out += _quote(caller)
+                caller = caller.caller
+        if self.hint:
+            out.append(f"  hint: {self.hint}")
+        return printable("\n".join(out))
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+class Errors(TileError):
+    """Several errors of one file, in the order of their places."""
+
+    def __init__(self, errors: list[TileError]):
+        first = errors[0]
+        super().__init__(first.code, first.loc, first.message, first.hint)
+        self._errors = sorted(errors, key=lambda e: (e.loc.start if e.loc else -1))
+
+    @property
+    def errors(self) -> list[TileError]:
+        return self._errors
+
+    def render(self) -> str:
+        return "\n".join(e.render() for e in self._errors)
+
+
+def _quote(loc: Loc) -> list[str]:
+    line, column = loc.source.position(loc.start)
+    text = loc.source.line(line).replace("\t", " ").rstrip("\r")
+    width = max(1, min(loc.end - loc.start, len(text) - column + 1))
+    if len(text) > 160:  # a window around the mark
+        first = max(0, column - 60)
+        text, column = text[first : first + 160], column - first
+        width = min(width, max(1, len(text) - column + 1))
+    gutter = f"{line:5d} | "
+    return [gutter + text, " " * (len(gutter) - 2) + "| " + " " * (column - 1) + "^" * width]
+
+
+def closest(name: str, known: list[str] | set[str] | dict) -> str | None:
+    """A "did you mean" hint, or None."""
+    from difflib import get_close_matches
+
+    match = get_close_matches(name, [k for k in known if isinstance(k, str)], n=1, cutoff=0.6)
+    return f"did you mean '{match[0]}'?" if match else None

@@ -1,0 +1,155 @@
+"""Element types, and the types of IR values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from lowering.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """One element: its name in the language, its width in bits, what it is, and its spelling in LLVM and MLIR."""
+
+    name: str
+    bits: int
+    kind: str  # "signed", "unsigned", "float", "bool" or "index"
+    llvm: str
+    mlir: str
+
+    @property
+    def bytes(self) -> int:
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_int(self) -> bool:
+        """An integer on which arithmetic is done: signed, unsigned or index."""
+        return self.kind in ("signed", "unsigned", "index")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in ("signed", "index")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# `index` counts elements: dims, block numbers, `arange`, loop counters. A variant of the kernel makes it 32 or 64 bits.
+DTYPES = {
+    d.name: d
+    for d in (
+        DType("i1", 1, "bool", "i1", "i1"),
+        DType("s8", 8, "signed", "i8", "si8"),
+        DType("s16", 16, "signed", "i16", "si16"),
+        DType("s32", 32, "signed", "i32", "si32"),
+        DType("s64", 64, "signed", "i64", "si64"),
+        DType("u8", 8, "unsigned", "i8", "ui8"),
+        DType("u16", 16, "unsigned", "i16", "ui16"),
+        DType("u32", 32, "unsigned", "i32", "ui32"),
+        DType("u64", 64, "unsigned", "i64", "ui64"),
+        DType("f16", 16, "float", "half", "f16"),
+        DType("bf16", 16, "float", "bfloat", "bf16"),
+        DType("f32", 32, "float", "float", "f32"),
+        DType("f64", 64, "float", "double", "f64"),
+        DType("index", 32, "index", "i32", "index"),
+    )
+}
+I1, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "s32", "s64", "u32", "u64"))
+F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "index"))
+
+
+def int_range(dtype: DType) -> tuple[int, int]:
+    """Least and greatest value of an integer type; `index` as its narrow form."""
+    if dtype.kind == "bool":
+        return 0, 1
+    if dtype.kind == "unsigned":
+        return 0, (1 << dtype.bits) - 1
+    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TileType:
+    """A tile in registers; a scalar has the shape `()` and is the same in every thread. `layout` is None before layouts are assigned."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    layout: Layout | None = None
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def with_layout(self, layout: Layout | None) -> TileType:
+        return TileType(self.shape, self.dtype, layout)
+
+    def with_dtype(self, dtype: DType) -> TileType:
+        return TileType(self.shape, dtype, self.layout)
+
+    def __str__(self) -> str:
+        """As a user reads it."""
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else str(self.dtype)
+
+    @property
+    def mlir(self) -> str:
+        if not self.shape:
+            return self.dtype.mlir
+        encoding = f", {self.layout.mlir}" if self.layout else ""
+        return f"tensor<{'x'.join(map(str, self.shape))}x{self.dtype.mlir}{encoding}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tensor parameter in global memory: `rank` dims of run-time extents."""
+
+    rank: int
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"tensor of {self.dtype}, rank {self.rank}"
+
+    @property
+    def mlir(self) -> str:
+        return f"memref<{'?x' * self.rank}{self.dtype.mlir}, 1>"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedType:
+    """A tile in shared memory. With `ring`, the first extent counts slots and indices wrap around it."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    ring: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * self.dtype.bytes
+
+    def __str__(self) -> str:
+        return f"shared {self.dtype}[{'ring ' if self.ring else ''}{', '.join(map(str, self.shape))}]"
+
+    @property
+    def mlir(self) -> str:
+        return f"memref<{'x'.join(map(str, self.shape))}x{self.dtype.mlir}, 3>"
+
+
+@dataclass(frozen=True, slots=True)
+class TableType:
+    """A small array by value in the kernel's parameter space."""
+
+    length: int
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"table of {self.length} {self.dtype}"
+
+    @property
+    def mlir(self) -> str:
+        return f"memref<{self.length}x{self.dtype.mlir}, 4>"
+
+
+Type = TileType | TensorType | SharedType | TableType

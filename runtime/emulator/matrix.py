@@ -1,0 +1,244 @@
+"""`mma.sync`, `ldmatrix` and `stmatrix` of many warps at once: registers in, registers out.
+
+A register is an array [warps, 32] of uint32, or of uint64 where it holds one f64. A fragment is a list of registers, in
+the order of the operand's braces. The maps from (lane, element of the lane) to (row, column) are those of PTX ISA,
+"Matrix multiply-accumulate operation using mma instruction", one section a shape; tables are built once a fragment.
+
+Integers are exact. Floats are a bounded model: products are exact, they and C are added in float64 and rounded once, to
+nearest even, to the type of D. Hardware adds in another order and precision, which the ISA leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from .formats import FORMATS, Array, canonicalise, nearest_of_f64, to_f64
+
+_WIDTH = {"f64": 64, "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "e4m3": 8, "e5m2": 8}
+_WIDTH |= {"s8": 8, "u8": 8, "s4": 4, "u4": 4}
+
+_BYTES, _NIBBLES, _FP8 = ("s8", "u8"), ("s4", "u4"), ("e4m3", "e5m2")
+
+# shape -> what A may hold, what B may hold with it (None: the same as A), and the pairs of types that C and D may have.
+_FLOATS = (("f16", "f16"), ("f32", "f32"))
+_SHAPES: dict[
+    tuple[int, int, int], list[tuple[tuple[str, ...], tuple[str, ...] | None, tuple[tuple[str, str], ...]]]
+] = {
+    (8, 8, 4): [(("f64",), None, (("f64", "f64"),)), (("f16",), None, (*_FLOATS, ("f16", "f32"), ("f32", "f16")))],
+    (16, 8, 4): [(("f64",), None, (("f64", "f64"),)), (("tf32",), None, (("f32", "f32"),))],
+    (16, 8, 8): [
+        (("f64",), None, (("f64", "f64"),)),
+        (("f16",), None, _FLOATS),
+        (("bf16", "tf32"), None, (("f32", "f32"),)),
+    ],
+    (16, 8, 16): [
+        (("f64",), None, (("f64", "f64"),)),
+        (("f16",), None, _FLOATS),
+        (("bf16",), None, (("f32", "f32"),)),
+        (_FP8, _FP8, _FLOATS),
+        (_BYTES, _BYTES, (("s32", "s32"),)),
+    ],
+    (8, 8, 16): [(_BYTES, _BYTES, (("s32", "s32"),))],
+    (16, 8, 32): [
+        (_BYTES, _BYTES, (("s32", "s32"),)),
+        (_NIBBLES, _NIBBLES, (("s32", "s32"),)),
+        (_FP8, _FP8, _FLOATS),
+    ],
+    (8, 8, 32): [(_NIBBLES, _NIBBLES, (("s32", "s32"),))],
+    (16, 8, 64): [(_NIBBLES, _NIBBLES, (("s32", "s32"),))],
+    (8, 8, 128): [(("b1",), None, (("s32", "s32"),))],
+    (16, 8, 128): [(("b1",), None, (("s32", "s32"),))],
+    (16, 8, 256): [(("b1",), None, (("s32", "s32"),))],
+}
+
+
+def parse_shape(shape: str) -> tuple[int, int, int]:
+    """`"m16n8k32"` → (16, 8, 32)."""
+    m, rest = shape[1:].split("n")
+    n, k = rest.split("k")
+    return int(m), int(n), int(k)
+
+
+def _check(shape: str, a_type: str, b_type: str, c_type: str, d_type: str) -> tuple[int, int, int]:
+    mnk = parse_shape(shape)
+    for a_types, b_types, accumulators in _SHAPES.get(mnk, []):
+        if (
+            a_type in a_types
+            and (b_type in b_types if b_types else b_type == a_type)
+            and (c_type, d_type) in accumulators
+        ):
+            return mnk
+    raise ValueError(f"mma.{shape} with D {d_type}, A {a_type}, B {b_type}, C {c_type} does not exist")
+
+
+def _is_quad(mnk: tuple[int, int, int], a_type: str) -> bool:
+    """mma.m8n8k4 with f16: four products, each by the lanes {4q..4q+3} and {16+4q..16+4q+3} of quad pair q."""
+    return mnk == (8, 8, 4) and a_type == "f16"
+
+
+@cache
+def _places(operand: str, rows: int, words: int, per_word: int, quad: str) -> Array:
+    """Where register r of each lane lies in the operand: flat indices [32, registers] into [matrix, row, word].
+
+    Registers are words: 32 bits, or one f64. `operand` is "a" with rows of A, "b" with columns of B as rows, "c" (C and
+    D) with rows. All shapes but the quad pairs follow one rule, with groupID = lane / 4, threadID_in_group = lane % 4:
+    a word of A or B, or of C with two f16, is at row groupID + 8 i and word threadID_in_group + 4 j, registers counted
+    with i fastest; a C of whole words has two at columns 2 threadID_in_group and the next one, then 8 rows further.
+    `quad` is the layout of a quad pair's operand, empty for the other shapes; col for A and row for B have K as rows.
+    """
+    lane, r = np.arange(32)[:, None], np.arange(rows * words * (4 if quad else 1) // 32)[None, :]
+    if not quad:
+        group, thread = lane >> 2, lane % 4
+        if operand == "c" and per_word == 1:
+            return (group + 8 * (r >> 1)) * words + 2 * thread + (r & 1)
+        blocks = rows // 8
+        return (group + 8 * (r % blocks)) * words + thread + 4 * (r // blocks)
+    upper = np.where(lane < 16, 0, 4)
+    if operand == "c" and per_word == 1:
+        row, word = (lane & 1) + (r & 2) + upper, (r & 4) + (lane & 2) + (r & 1)
+    elif operand + quad in ("acol", "brow"):
+        row, word = lane % 4, r + upper // 2
+    else:
+        row, word = lane % 4 + upper, r
+    return (lane % 16 // 4 * rows + row) * words + word
+
+
+@cache
+def _sources(operand: str, rows: int, words: int, per_word: int, quad: str) -> Array:
+    """The inverse of `_places`: for each word of the operand, lane * registers + register."""
+    places = _places(operand, rows, words, per_word, quad).ravel()
+    sources = np.empty(places.size, np.intp)
+    sources[places] = np.arange(places.size)
+    return sources
+
+
+def _gather(registers: Sequence[Array], operand: str, rows: int, words: int, per_word: int, quad: str) -> Array:
+    """The words of an operand, [warps * matrices, rows, words]."""
+    packed = np.stack(registers, axis=-1)
+    table = _sources(operand, rows, words, per_word, quad)
+    return packed.reshape(len(packed), -1).take(table, axis=1).reshape(-1, rows, words)
+
+
+def _operand(registers: Sequence[Array], operand: str, rows: int, columns: int, dtype: str, quad: str) -> Array:
+    """The values of an operand, [warps * matrices, rows, columns]."""
+    per_word = max(32 // _WIDTH[dtype], 1)
+    return _values(_gather(registers, operand, rows, columns // per_word, per_word, quad), dtype)
+
+
+def _values(words: Array, dtype: str) -> Array:
+    """Packed elements as numbers that a matrix product is exact in: float32 for integers, float64 for floats."""
+    if dtype == "u8":
+        return words.view(np.uint8).astype(np.float32)
+    if dtype == "s8":
+        return words.view(np.int8).astype(np.float32)
+    if dtype in _NIBBLES:
+        pairs = words.view(np.uint8 if dtype == "u4" else np.int8)
+        four = pairs.dtype.type(4)
+        values = np.empty((*pairs.shape, 2), np.float32)
+        values[..., 0] = (pairs << four) >> four
+        values[..., 1] = pairs >> four
+        return values.reshape(*pairs.shape[:-1], -1)
+    if dtype == "tf32":
+        return (words & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+    if dtype in _FP8:
+        return to_f64(words.view(np.uint8), dtype)
+    return to_f64(words.view(FORMATS[dtype].storage), dtype)
+
+
+@np.errstate(all="ignore")
+def mma(
+    shape: str,
+    a_type: str,
+    b_type: str,
+    c_type: str,
+    d_type: str,
+    a: Sequence[Array],
+    b: Sequence[Array],
+    c: Sequence[Array],
+    *,
+    saturate: bool = False,
+    bit_op: str | None = None,
+    a_layout: str = "row",
+    b_layout: str = "col",
+) -> list[Array]:
+    """`mma.sync.aligned.<shape>.<a_layout>.<b_layout>.<d_type>.<a_type>.<b_type>.<c_type>`: the registers of D.
+
+    `shape` is such as "m16n8k16". `saturate` (.satfinite) clamps s32 sums, which wrap otherwise. `bit_op` is "xor" or
+    "and" for b1. Layouts other than row and col exist for m8n8k4 with f16 only. ValueError for what the ISA lacks.
+    """
+    m, n, k = mnk = _check(shape, a_type, b_type, c_type, d_type)
+    quad = _is_quad(mnk, a_type)
+    if not quad and (a_layout, b_layout) != ("row", "col"):
+        raise ValueError(f"mma.{shape} with {a_type} takes A by row and B by col")
+    if a_type == "b1":
+        total = _bit_product(mnk, a, b, bit_op)
+    else:
+        if quad and a_layout == "col":
+            left = _operand(a, "a", k, m, a_type, "col").swapaxes(1, 2)
+        else:
+            left = _operand(a, "a", m, k, a_type, "row" if quad else "")
+        if quad and b_layout == "row":
+            right = _operand(b, "b", k, n, b_type, "row")
+        else:
+            right = _operand(b, "b", n, k, b_type, "col" if quad else "").swapaxes(1, 2)
+        total = left @ right
+    if d_type == "s32":
+        accumulator = _gather(c, "c", m, n, 1, "").view(np.int32)
+        if saturate:
+            d = np.clip(total.astype(np.int64) + accumulator, -(2**31), 2**31 - 1).astype(np.int32)
+        else:
+            d = total.astype(np.int32) + accumulator
+    else:
+        total += _operand(c, "c", m, n, c_type, "row" if quad else "")
+        d = canonicalise(nearest_of_f64(total, d_type), d_type)
+    return _deal(d, _WIDTH[d_type], quad)
+
+
+def _deal(d: Array, width: int, quad: bool) -> list[Array]:
+    """Matrices [warps * matrices, rows, columns] as the registers of D."""
+    words = d.view(np.uint64 if width == 64 else np.uint32)
+    places = _places("c", words.shape[1], words.shape[2], max(32 // width, 1), "row" if quad else "")
+    dealt = words.reshape(-1, places.size).take(places.T.ravel(), axis=1).reshape(-1, places.shape[1], 32)
+    return [dealt[:, r].copy() for r in range(places.shape[1])]
+
+
+def _bit_product(mnk: tuple[int, int, int], a: Sequence[Array], b: Sequence[Array], bit_op: str | None) -> Array:
+    """For each row of A and column of B, how many ones `row op column` has."""
+    m, n, k = mnk
+    if bit_op not in ("xor", "and"):
+        raise ValueError(f"mma with b1 takes .xor or .and, not {bit_op!r}")
+    combine = np.bitwise_xor if bit_op == "xor" else np.bitwise_and
+    left = _gather(a, "a", m, k // 32, 32, "")
+    right = _gather(b, "b", n, k // 32, 32, "")
+    total = np.zeros((len(left), m, n), np.int32)
+    for word in range(k // 32):
+        total += np.bitwise_count(combine(left[:, :, None, word], right[:, None, :, word]))
+    return total
+
+
+def ldmatrix_distribute(rows: Array, trans: bool = False) -> list[Array]:
+    """`ldmatrix.m8n8.x<num>{.trans}.b16`: the registers, [warps, 32] uint32 each, for the rows that were read.
+
+    `rows` is contiguous, [warps, num, 8, 16] uint8 (or 8 elements of uint16). Lane l gets elements 2 (l % 4) and
+    2 (l % 4) + 1 of row l / 4; with `trans`, of column l / 4. PTX ISA, "ldmatrix".
+    """
+    elements = rows.view(np.uint16).reshape(*rows.shape[:2], 8, 8)
+    if trans:
+        elements = np.ascontiguousarray(elements.swapaxes(-1, -2))
+    words = elements.view(np.uint32).reshape(*rows.shape[:2], 32)
+    return [words[:, i].copy() for i in range(rows.shape[1])]
+
+
+def stmatrix_collect(registers: Sequence[Array], trans: bool = False) -> Array:
+    """`stmatrix.m8n8.x<num>{.trans}.b16`: rows to write, [warps, num, 8, 16] uint8.
+
+    The inverse of `ldmatrix_distribute`. PTX ISA, "stmatrix".
+    """
+    words = np.stack(registers, axis=1)
+    elements = words.view(np.uint16).reshape(*words.shape[:2], 8, 8)
+    if trans:
+        elements = np.ascontiguousarray(elements.swapaxes(-1, -2))
+    return elements.view(np.uint8)

@@ -9,10 +9,9 @@ a row may have:
 - `predicated = true`: each instruction has a twin, named with a leading `@`, that is guarded by a last operand
   `mask`: where it is false the instruction does nothing, so its outputs become `inout` and keep what they had.
 
-Operands are texts, `"in a b32*4 s8 A16x32"`: role, name, PTX type with the count of a vector, then, where the type
-does not say it all, the element type and the fragment, a row of `[fragment]`:
-`C16x8 = { shape = "16x8", register = "c1 r8", lane = "c2 c4 r1 r2 r4" }` gives the bases of the F2 map, lowest bit first,
-as numbers of rows and columns.
+Operands are texts, `"in a b32*4 s8 A16x32_8"`: role, name, PTX type with the count of a vector, then, where the type
+does not say it all, the element type and the fragment. A fragment is a row of `[fragment]`: `C16x8 = { shape = "16x8",
+register = "c1 r8", lane = "c2 c4 r1 r2 r4" }` gives the offsets of `Fragment`, as numbers of rows or columns.
 
 Only the family asked for is read, and a row becomes an `Instruction` when it is looked up.
 """
@@ -127,6 +126,9 @@ class Family(Mapping[str, Instruction]):
         if guarded:
             asm, meaning = "@{mask} " + asm, f"{meaning} if mask"
             operands.append(Operand("mask", "in", "pred"))
+        places = {match[1] for match in _VARIABLE.finditer(asm)}
+        if places != {operand.name for operand in operands}:
+            raise ValueError(f"the places {sorted(places)} of the asm text are not the operands")
         arch = re.fullmatch(r"sm_(\d+)(a?)", fill("arch"))
         if arch is None:
             raise ValueError(f"{row['arch']!r} is not a target")
@@ -213,5 +215,7 @@ def instruction(name: str) -> Instruction:
     opcodes = _family_of_opcode()
     opcode = name.removeprefix("@").split(".", 1)[0]
     if opcode not in opcodes:
-        raise UnknownInstruction("instruction", name, "ptx_templates", list(opcodes))
+        raise UnknownInstruction(
+            "instruction", name, "ptx_templates", [row for each in families() for row in family(each)]
+        )
     return family(opcodes[opcode])[name]

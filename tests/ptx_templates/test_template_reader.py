@@ -1,0 +1,200 @@
+"""The reader: names, expansion, laziness, errors."""
+
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError
+from time import perf_counter
+
+import pytest
+
+import ptx_templates
+from ptx_templates import Effect, Family, Operand, UnknownInstruction, families, family, instruction
+from ptx_templates.instruction import ROLES
+
+EVERY_ROW = [(name, row) for name in families() for row in family(name)]
+
+SMALL = """opcodes = ["add"]
+arch = "sm_80"
+ptx = "7.0"
+section = "integer-arithmetic-instructions-add"
+meaning = "d = a + {what(type)}"
+
+[values]
+type = ["u32", "v2.u32"]
+
+[table.register]
+"u32" = "b32"
+"v2.u32" = "b32*2"
+
+[table.what]
+"u32" = "b"
+"v2.u32" = "b, twice"
+
+[[instruction]]
+name = "add{sat}.{type}"
+for = { sat = ["", ".sat"], type = "type" }
+asm = "add{sat}.{type} {d}, {a}, {b};"
+operands = ["out d {register(type)}", "in a {register(type)}", "in b b32"]
+predicated = true
+"""
+
+
+def test_a_row_expands_to_the_product_of_its_variables_with_guarded_twins():
+    small = Family("small", SMALL)
+    plain = ["add.u32", "add.v2.u32", "add.sat.u32", "add.sat.v2.u32"]
+    assert list(small) == [name for row in plain for name in (row, "@" + row)]
+    assert len(small) == 8
+    vector = small["add.sat.v2.u32"]
+    assert vector.asm == "add.sat.v2.u32 {d}, {a}, {b};"
+    assert vector.meaning == "d = a + b, twice"
+    assert vector.operands == (Operand("d", "out", "b32", 2), Operand("a", "in", "b32", 2), Operand("b", "in", "b32"))
+    assert vector.llvm() == ("add.sat.v2.u32 {$0, $1}, {$2, $3}, $4;", "=r,=r,r,r,r")
+
+
+def test_a_guarded_row_keeps_what_its_outputs_had():
+    guarded = Family("small", SMALL)["@add.v2.u32"]
+    assert guarded["d"].role == "inout"
+    assert guarded["mask"].type == "pred"
+    assert guarded.llvm() == ("@$7 add.v2.u32 {$0, $1}, {$4, $5}, $6;", "=r,=r,0,1,r,r,r,b")
+    assert [operand.name for operand in guarded.inputs] == ["d", "a", "b", "mask"]
+    assert [operand.name for operand in guarded.outputs] == ["d"]
+
+
+def test_effects_clobber_memory():
+    row = instruction("@ld.global.L1::evict_last.v2.b64")
+    assert row.effects == (Effect("reads", space="global", bytes=16),)
+    assert row.llvm() == (
+        "@$5 ld.global.L1::evict_last.v2.b64 {$0, $1}, [$4];",
+        "=l,=l,0,1,l,b,~{memory}",
+    )
+
+
+def test_effects_state_space_order_scope_and_completion():
+    assert instruction("atom.acq_rel.gpu.shared.cas.b64").effects == (
+        Effect("updates", space="shared", bytes=8, order="acq_rel", scope="gpu"),
+    )
+    assert instruction("cp.async.cg.shared.global.L2::128B.zfill.16").effects == (
+        Effect("reads", space="global", bytes=16, completion="commit group"),
+        Effect("writes", space="shared", bytes=16, completion="commit group"),
+    )
+    assert instruction("cp.async.wait_group").effects == (Effect("waits", completion="commit group"),)
+    assert instruction("bar.sync").effects == (Effect("synchronizes", scope="cta", order="acq_rel"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "ptx", "expected"),
+    [
+        ("redux.sync.add.s32", "sm_75", None, False),
+        ("redux.sync.add.s32", "sm_80", None, True),
+        ("redux.sync.add.s32", "sm_90a", (7, 0), True),
+        ("redux.sync.add.s32", "sm_90a", (6, 5), False),
+        ("redux.sync.max.NaN.f32", "sm_100a", None, True),
+        ("redux.sync.max.NaN.f32", "sm_100", None, False),
+        ("redux.sync.max.NaN.f32", "sm_120a", None, False),
+    ],
+)
+def test_available(name, arch, ptx, expected):
+    assert instruction(name).available(arch, ptx) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "close"),
+    [
+        ("ld.global.v4.b33", "access.toml", "ld.global.v4.b32"),
+        ("@shfl.sync.idx.b32", "shfl.toml", "shfl.sync.idx.b32"),
+        ("shf.sync.idx.b32", "ptx_templates", "shfl.sync.idx.b32"),
+        ("", "ptx_templates", ""),
+    ],
+)
+def test_an_unknown_instruction_names_the_file_and_close_ones(name, where, close):
+    with pytest.raises(UnknownInstruction) as caught:
+        instruction(name)
+    assert str(caught.value).startswith(f"{where}: no instruction {name!r}")
+    assert close in str(caught.value)
+    assert isinstance(caught.value, KeyError)
+
+
+def test_an_unknown_family_names_close_ones():
+    with pytest.raises(UnknownInstruction, match="no family 'mma_sink'; close: mma_sync"):
+        family("mma_sink")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name = "add{sat}.{type}"', 'name = "add.{type}{sat}"', "must have the variables of `for`, in their order"),
+        ('sat = ["", ".sat"]', 'sat = ["", ""]', "repeats a name"),
+        ("in a {register(type)}", "in a {registers(type)}", "small.toml: row 'add.u32': 'registers'"),
+        ("in b b32", "in b b33", "small.toml: row 'add.u32': operand 'in b b33'"),
+        ("in b b32", "from b b32", "operand 'from b b32'"),
+        ("in b b32", "in b b32 u8 A1x1", "row 'add.u32': 'A1x1'"),
+        ("in b b32", "in c b32", "places .* are not the operands"),
+        ('arch = "sm_80"', 'arch = "80"', "'80' is not a target"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_refused_with_its_place(old, new, message):
+    assert old in SMALL
+    with pytest.raises(ValueError, match=message):
+        _ = Family("small", SMALL.replace(old, new))["add.u32"]
+
+
+def test_instructions_are_frozen_and_built_once():
+    row = instruction("vote.sync.any.pred")
+    assert instruction("vote.sync.any.pred") is row
+    with pytest.raises(FrozenInstanceError):
+        row.name = "another"
+
+
+def test_every_row_is_whole():
+    for name, row in EVERY_ROW:
+        built = family(name)[row]
+        assert built.name == row
+        assert built.asm.count(";") == 1 and built.asm.endswith(";"), row
+        assert built.section and built.meaning, row
+        assert "{" not in built.meaning and "(" not in built.section, row
+        for operand in built.operands:
+            assert operand.role in ROLES
+            assert operand.role == "in" or operand.type != "immediate", row
+        assert instruction(row) is built
+
+
+def test_fragments_fill_their_registers():
+    bits = {"b1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "b16": 16, "f16": 16, "bf16": 16}
+    bits |= {"tf32": 32, "s32": 32, "f32": 32, "f64": 64}
+    for name in ("mma_sync", "ldmatrix", "stmatrix"):
+        for row in family(name).values():
+            for operand in row.operands:
+                if operand.fragment is not None:
+                    elements = operand.registers * int(operand.type[1:]) // bits[operand.element]
+                    assert elements == 2 ** len(operand.fragment.register), (row.name, operand.name)
+
+
+def test_only_the_family_asked_for_is_read_and_without_numpy():
+    program = (
+        "import sys, ptx_templates, ptx_templates.reader as reader\n"
+        "ptx_templates.instruction('shfl.sync.bfly.b32')\n"
+        "assert reader.family.cache_info().currsize == 1\n"
+        "assert 'numpy' not in sys.modules and 'difflib' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_reading_is_quick():
+    """A family takes less than 2 ms and all of them less than 10 on a quiet core; twice that is allowed here."""
+
+    def best(name: str) -> float:
+        times = []
+        for _ in range(7):
+            family.cache_clear()
+            start = perf_counter()
+            family(name)
+            times.append(perf_counter() - start)
+        return min(times)
+
+    seconds = {name: best(name) for name in families()}
+    assert max(seconds.values()) < 4e-3, seconds
+    assert sum(seconds.values()) < 20e-3, seconds
+
+
+def test_the_package_names_what_it_exports():
+    assert all(hasattr(ptx_templates, name) for name in ptx_templates.__all__)

@@ -1,0 +1,69 @@
+"""Runs PTX text: on NVIDIA GPUs through the CUDA driver, or on a strict emulator in numpy.
+
+    kernel = runtime.Kernel(ptx)      # PTX with a `//dsl ` header
+    kernel(y, x)                      # arrays of torch, CuPy, JAX or numpy
+    runtime.synchronize()
+
+Every name is loaded at its first use: `import runtime` loads neither numpy nor CUDA nor the emulator.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runtime.arrays import Array as Array
+    from runtime.arrays import describe as describe
+    from runtime.arrays import empty_like as empty_like
+    from runtime.arrays import is_array as is_array
+    from runtime.backend import gpu_reason as gpu_reason
+    from runtime.cuda.memory import DeviceArray as DeviceArray
+    from runtime.cuda.memory import to_device as to_device
+    from runtime.devices import DeviceFacts as DeviceFacts
+    from runtime.devices import device_facts as device_facts
+    from runtime.emulator import emulate as emulate
+    from runtime.errors import DeviceAssertError as DeviceAssertError
+    from runtime.errors import DeviceError as DeviceError
+    from runtime.errors import LaunchError as LaunchError
+    from runtime.errors import RuntimeFault as RuntimeFault
+    from runtime.header import Header as Header
+    from runtime.launch import Bound as Bound
+    from runtime.launch import Kernel as Kernel
+    from runtime.launch import synchronize as synchronize
+    from runtime.result import LaunchResult as LaunchResult
+    from runtime.tools import Assembly as Assembly
+    from runtime.tools import assemble as assemble
+    from runtime.tools import sass as sass
+
+HOME = {
+    "Array": "runtime.arrays",
+    "Assembly": "runtime.tools",
+    "Bound": "runtime.launch",
+    "DeviceArray": "runtime.cuda.memory",
+    "DeviceAssertError": "runtime.errors",
+    "DeviceError": "runtime.errors",
+    "DeviceFacts": "runtime.devices",
+    "Header": "runtime.header",
+    "Kernel": "runtime.launch",
+    "LaunchError": "runtime.errors",
+    "LaunchResult": "runtime.result",
+    "RuntimeFault": "runtime.errors",
+    "assemble": "runtime.tools",
+    "describe": "runtime.arrays",
+    "device_facts": "runtime.devices",
+    "emulate": "runtime.emulator",
+    "empty_like": "runtime.arrays",
+    "gpu_reason": "runtime.backend",
+    "is_array": "runtime.arrays",
+    "sass": "runtime.tools",
+    "synchronize": "runtime.launch",
+    "to_device": "runtime.cuda.memory",
+}
+"""Where each public name lives."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOME:
+        raise AttributeError(f"module 'runtime' has no attribute {name!r}")
+    return getattr(import_module(HOME[name]), name)

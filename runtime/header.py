@@ -114,6 +114,16 @@ class Header:
     moves: Tree | None = None
     computes: Tree | None = None
 
+    @property
+    def label(self) -> str:
+        """The kernel as messages call it: `softmax_registers with lanes`."""
+        return self.kernel if self.schedule is None else f"{self.kernel} with {self.schedule}"
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The array parameters that this variant has."""
+        return tuple(param for param in self.params if isinstance(param, Tensor) and param.present)
+
     def argument_bytes(self, argument: Argument) -> int:
         """Size in the parameter space."""
         if argument.kind in ("pointer", "record"):

@@ -1,0 +1,153 @@
+"""Checks the arguments of a launch against the header, once for each class of calls, and evaluates the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runtime.arrays import Array
+from runtime.errors import LaunchError
+from runtime.expressions import Expression, ExpressionError, Number, compile_expression, show
+from runtime.header import Header, Tensor
+
+INT32_LIMIT = 1 << 31
+GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
+"""Blocks along x, y and z (CUDA programming guide, "Technical specifications per compute capability")."""
+
+
+Overlap = tuple[int, int, int, int]
+"""(a, b, low, high): tensors number a and b share memory when low < pointer a − pointer b < high (bytes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallClass:
+    """What calls with equal shapes, strides and types have in common. `names`: values of all names of expressions."""
+
+    arrays: Mapping[str, Array]
+    dims: Mapping[str, int]
+    names: Mapping[str, Number]
+    grid: tuple[int, int, int]
+    overlaps: tuple[Overlap, ...]
+
+
+class Checker:
+    """The checks of one header, its expressions compiled."""
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.grid = [compile_expression(tree) for tree in header.grid]
+        self.requires = [(compile_expression(require.expr), require) for require in header.requires]
+        self.estimates = {
+            key: compile_expression(tree) for key in ("moves", "computes") if (tree := getattr(header, key)) is not None
+        }
+        expressions = [*self.grid, *(expression for expression, _ in self.requires), *self.estimates.values()]
+        self.names = frozenset[str]().union(*(expression.names for expression in expressions))
+        """Names that the expressions read: a scalar among them makes a class of its own with each value."""
+
+    def fail(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> LaunchError:
+        """A LaunchError that names the kernel."""
+        return LaunchError(code, f"{self.header.label}: {message}", hint, line)
+
+    def check(
+        self,
+        arrays: Mapping[str, Array],
+        scalars: Mapping[str, Number],
+        sms: int,
+        grid: tuple[int, int, int] | None = None,
+    ) -> CallClass:
+        """Checks everything about the present tensors; `grid` overrides the header's. Raises LaunchError."""
+        for tensor in self.header.tensors:
+            self._check_tensor(tensor, arrays[tensor.name])
+        dims = self._bind_dims(arrays)
+        names: dict[str, Number] = {"sms": sms, **scalars, **dims}
+        names |= {name: value for name, value in self.header.constants.items() if not isinstance(value, str)}
+        for expression, require in self.requires:
+            if not self._evaluate(expression, names, "requires"):
+                values = ", ".join(f"{name} = {names[name]}" for name in sorted(expression.names))
+                message = f"requires {require.text}" + (f" ({values})" if values else "")
+                raise self.fail("requires", message, require.hint, require.line)
+        found = CallClass(arrays, dims, names, self._check_grid(grid, names), self._overlaps(arrays))
+        self.check_overlap(found.overlaps, [arrays[tensor.name].pointer for tensor in self.header.tensors])
+        return found
+
+    def estimate(self, key: str, names: Mapping[str, Number]) -> Number | None:
+        """Bytes moved (`moves`) or operations done (`computes`) by one launch; None when the header has none."""
+        return self._evaluate(self.estimates[key], names, key) if key in self.estimates else None
+
+    def check_overlap(self, overlaps: tuple[Overlap, ...], pointers: list[int]) -> None:
+        """Raises LaunchError `overlap` when a written tensor shares memory with another."""
+        for a, b, low, high in overlaps:
+            if low < pointers[a] - pointers[b] < high:
+                first, second = self.header.tensors[a].name, self.header.tensors[b].name
+                raise self.fail(
+                    "overlap",
+                    f"{first} and {second} share memory, and one of them is written",
+                    f"pass a copy of {second}",
+                )
+
+    def _check_tensor(self, tensor: Tensor, array: Array) -> None:
+        name = tensor.name
+        if array.dtype != tensor.dtype:
+            raise self.fail("dtype", f"{name} is {array.dtype}, the kernel takes {tensor.dtype}")
+        if len(array.shape) != len(tensor.dims):
+            expected = ", ".join(map(str, tensor.dims))
+            raise self.fail("rank", f"{name} has {len(array.shape)} axes {array.shape}, the kernel takes [{expected}]")
+        if not tensor.strided and not array.is_contiguous:
+            raise self.fail("contiguous", f"{name} is not row-major: its strides are {array.strides}", "pass a copy")
+        if array.size and array.alignment < tensor.align:
+            message = f"{name} is aligned to {array.alignment} bytes, this variant takes {tensor.align}"
+            raise self.fail("align", message, "pass a copy, or compile for this alignment")
+        if tensor.written and array.framework == "jax":
+            raise self.fail("output", f"{name} is written, and JAX arrays cannot be", "pass an output of torch or CuPy")
+        if tensor.written and array.readonly:
+            raise self.fail("output", f"{name} is written, and the array is read-only")
+        if tensor.written and array.may_overlap_itself:
+            message = f"{name} is written, and its elements share memory (strides {array.strides})"
+            raise self.fail("output", message, "pass a contiguous array")
+        if self.header.index_bits == 32:
+            low, high = (end // array.itemsize for end in array.span)
+            if max(-low, high, *array.shape, 0) >= INT32_LIMIT:
+                message = f"{name} has 2^31 elements or more, this variant counts in 32 bits"
+                raise self.fail("index", message, "compile with 64-bit indices")
+
+    def _bind_dims(self, arrays: Mapping[str, Array]) -> dict[str, int]:
+        dims: dict[str, int] = {}
+        origin: dict[str, str] = {}
+        for tensor in self.header.tensors:
+            for axis, (dim, extent) in enumerate(zip(tensor.dims, arrays[tensor.name].shape, strict=True)):
+                where = f"axis {axis} of {tensor.name}"
+                if isinstance(dim, int):
+                    if extent != dim:
+                        raise self.fail("dim", f"{where} has {extent} elements, the kernel takes {dim}")
+                elif dims.setdefault(dim, extent) != extent:
+                    raise self.fail("dim", f"{dim} is {dims[dim]} in {origin[dim]}, and {extent} in {where}")
+                else:
+                    origin.setdefault(dim, where)
+        return dims
+
+    def _check_grid(self, override: tuple[int, int, int] | None, names: Mapping[str, Number]) -> tuple[int, int, int]:
+        blocks = override or tuple(self._evaluate(expression, names, "the grid") for expression in self.grid)
+        for axis, count, limit in zip("xyz", blocks, GRID_LIMITS, strict=True):
+            if not isinstance(count, int) or not 0 <= count <= limit:
+                raise self.fail("grid", f"the grid has {count} blocks along {axis}, from 0 to {limit} are possible")
+        if blocks[0] % self.header.cluster:
+            message = f"the grid has {blocks[0]} blocks along x, not a multiple of its clusters' {self.header.cluster}"
+            raise self.fail("grid", message)
+        return int(blocks[0]), int(blocks[1]), int(blocks[2])
+
+    def _evaluate(self, expression: Expression, names: Mapping[str, Number], what: str) -> Number:
+        try:
+            return expression.evaluate(names)
+        except ExpressionError as error:
+            raise self.fail("expression", f"{what}: {show(expression.tree)} has no value: {error}") from None
+
+    def _overlaps(self, arrays: Mapping[str, Array]) -> tuple[Overlap, ...]:
+        """Each pair of tensors of which one is written."""
+        tensors = self.header.tensors
+        spans = [arrays[tensor.name].span for tensor in tensors]
+        return tuple(
+            (a, b, spans[b][0] - spans[a][1], spans[b][1] - spans[a][0])
+            for a in range(len(tensors))
+            for b in range(a + 1, len(tensors))
+            if (tensors[a].written or tensors[b].written) and spans[a] != (0, 0) and spans[b] != (0, 0)
+        )

@@ -1,0 +1,90 @@
+"""`cuda.bindings.driver`: loaded and initialised once, its error codes turned into DeviceError."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+from runtime.errors import DeviceError
+
+NOT_INITIALIZED = 3
+STICKY = frozenset([220, 700, 702, 710, 714, 715, 716, 717, 718, 719])
+"""Codes after which every call in the context fails until the process ends (CUDA driver API, CUresult)."""
+
+
+@cache
+def bindings() -> Any:
+    """The module `cuda.bindings.driver`, imported at the first use (78 ms)."""
+    from cuda.bindings import driver
+
+    return driver
+
+
+@cache
+def _initialise() -> tuple[int, str | None]:
+    """(process that initialised, why there is no GPU)."""
+    try:
+        cuda = bindings()
+        (code,) = cuda.cuInit(0)
+    except Exception as error:  # without a driver the bindings raise errors of their own, which differ by version
+        return os.getpid(), f"no CUDA driver: {' '.join(str(error).split())}"
+    if code != 0:
+        return os.getpid(), f"the CUDA driver does not start: {_describe(code)}"
+    code, count = cuda.cuDeviceGetCount()
+    return os.getpid(), None if code == 0 and count else "the CUDA driver has no device"
+
+
+def unavailable() -> str | None:
+    """Why there is no GPU, None when there is one. The first call starts the driver."""
+    return _initialise()[1]
+
+
+def forked() -> bool:
+    """Whether the driver was started in a parent process: it does not survive `fork`."""
+    return _initialise()[0] != os.getpid()
+
+
+def after_fork_error() -> DeviceError:
+    """The error of every use of the driver in a forked child."""
+    return DeviceError(
+        "fork",
+        "CUDA was started before this process was forked, and does not work in the child",
+        'start processes with multiprocessing.get_context("spawn"), or fork before the first launch',
+    )
+
+
+def require(ordinal: int = 0) -> None:
+    """Raises DeviceError `no-gpu` or `fork` unless device `ordinal` can be used."""
+    if (reason := unavailable()) is not None:
+        raise DeviceError("no-gpu", reason, "use the device emulator")
+    if forked():
+        raise after_fork_error()
+    count = call(bindings().cuDeviceGetCount)
+    if not 0 <= ordinal < count:
+        raise DeviceError("no-gpu", f"there is no device cuda:{ordinal}: the driver has {count}")
+
+
+def _describe(code: Any) -> str:
+    cuda = bindings()
+    texts = []
+    for function in (cuda.cuGetErrorName, cuda.cuGetErrorString):
+        failed, text = function(code)
+        if failed == 0 and text:
+            texts.append(text.decode())
+    return ": ".join(texts) or f"error {int(code)}"
+
+
+def error(code: Any, doing: str) -> DeviceError:
+    """The DeviceError of a driver's code; `doing` says what failed."""
+    if int(code) == NOT_INITIALIZED and forked():
+        return after_fork_error()
+    return DeviceError("cuda", f"{doing} failed: {_describe(code)}")
+
+
+def call(function: Any, *arguments: Any) -> Any:
+    """Calls a driver function and unpacks its result. Raises DeviceError unless it succeeded."""
+    code, *values = function(*arguments)
+    if code != 0:
+        raise error(code, function.__name__)
+    return values[0] if len(values) == 1 else tuple(values)

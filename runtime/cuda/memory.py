@@ -1,0 +1,122 @@
+"""Device memory for callers without a GPU framework, and what the driver knows of a pointer or a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.arrays import HOST_ALIGNMENT, MAX_ALIGNMENT, Array, describe
+from runtime.cuda import driver
+from runtime.cuda.context import Context, context
+from runtime.dtypes import DTYPES
+from runtime.errors import LaunchError
+
+
+class Allocation:
+    """`size` bytes of device memory, freed with the object. Uninitialised."""
+
+    def __init__(self, owner: Context, size: int) -> None:
+        self.context = owner
+        self.size = size
+        self.pointer = 0
+        if size:
+            with owner.current():
+                self.pointer = int(owner.call(driver.bindings().cuMemAlloc, size))
+
+    def copy_in(self, host: int, size: int, offset: int = 0) -> None:
+        """Copies `size` bytes from the host address to `offset`; returns when the host memory may change."""
+        if size:
+            with self.context.current():
+                self.context.call(driver.bindings().cuMemcpyHtoD, self.pointer + offset, host, size)
+
+    def copy_out(self, host: int, size: int, offset: int = 0) -> None:
+        """Copies `size` bytes at `offset` to the host address; waits for the legacy default stream."""
+        if size:
+            with self.context.current():
+                self.context.call(driver.bindings().cuMemcpyDtoH, host, self.pointer + offset, size)
+
+    def __del__(self) -> None:
+        if self.pointer and self.context.poison is None and not driver.forked():
+            with self.context.current():
+                driver.bindings().cuMemFree(self.pointer)
+
+
+class HostCopy:
+    """A host array's bytes on the device for one launch, its address unchanged modulo HOST_ALIGNMENT.
+
+    `pointer` is what the kernel gets. `copy_back` writes the bytes to the host array.
+    """
+
+    def __init__(self, owner: Context, array: Array) -> None:
+        low, high = array.span
+        self.host, self.size = array.pointer + low, high - low
+        self.offset = copy_offset(array)
+        self.allocation = Allocation(owner, self.offset + self.size)
+        self.allocation.copy_in(self.host, self.size, self.offset)
+        self.pointer = self.allocation.pointer + self.offset - low
+
+    def copy_back(self) -> None:
+        """Call it after the launch has ended."""
+        self.allocation.copy_out(self.host, self.size, self.offset)
+
+
+def copy_offset(array: Array) -> int:
+    """Bytes before the span in an allocation aligned to 256, so that `Array.alignment` holds for the copy."""
+    low, _ = array.span
+    return (array.pointer % HOST_ALIGNMENT + low) % MAX_ALIGNMENT
+
+
+class DeviceArray:
+    """A row-major array in device memory, for programs without a GPU framework.
+
+    `to_device(numpy_array)` makes one with its contents, `.numpy()` copies it back.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: str, device: int = 0) -> None:
+        from runtime.frameworks import row_major
+
+        elements = Array("dsl", 0, tuple(shape), row_major(tuple(shape)), dtype, device)
+        self.allocation = Allocation(context(device), elements.size * DTYPES[dtype].bytes)
+        self.array = Array("dsl", self.allocation.pointer, elements.shape, elements.strides, dtype, device)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.array.dtype
+
+    def numpy(self) -> Any:
+        """A numpy array with the contents (bf16 is ml_dtypes')."""
+        import numpy
+
+        from runtime.frameworks import numpy_dtype
+
+        host = numpy.empty(self.shape, numpy_dtype(self.dtype))
+        self.allocation.copy_out(host.ctypes.data, host.nbytes)
+        return host
+
+
+def to_device(x: Any, device: int = 0) -> DeviceArray:
+    """Copies a row-major host array (numpy, torch on the CPU, …) to a new DeviceArray."""
+    array = describe(x)
+    if array.device is not None or not array.is_contiguous:
+        raise LaunchError("array", "to_device takes a row-major array in host memory")
+    copy = DeviceArray(array.shape, array.dtype, device)
+    copy.allocation.copy_in(array.pointer, copy.allocation.size)
+    return copy
+
+
+def device_of_pointer(pointer: int) -> int:
+    """The CUDA ordinal of a device address."""
+    cuda = driver.bindings()
+    driver.require()
+    ordinal = cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(driver.call(cuda.cuPointerGetAttribute, ordinal, pointer))
+
+
+def wait_for_stream(device: int, stream: int) -> None:
+    """Waits for the work in a raw stream handle."""
+    owner = context(device)
+    with owner.current():
+        owner.call(driver.bindings().cuStreamSynchronize, driver.bindings().CUstream(stream))

@@ -1,0 +1,157 @@
+"""PTX text → a loaded kernel: modules cached by content, device and options; the JIT's errors; kernel attributes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.cuda import driver
+from runtime.cuda.context import Context
+from runtime.devices import DeviceFacts
+from runtime.errors import DeviceError, LaunchError
+from runtime.header import Header
+
+LOG_BYTES = 1 << 14
+PORTABLE_CLUSTER = 8
+"""Blocks of a cluster beyond which a kernel must opt in (CUDA programming guide, "Thread block clusters")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What the driver's compiler made of a kernel, and how many of its blocks a multiprocessor holds.
+
+    `registers` a thread; `local_bytes` a thread (spills and arrays in local memory); shared memory in bytes a block;
+    `occupancy` is active threads over the most that fit; `limited_by` names what allows the fewest blocks.
+    """
+
+    registers: int
+    local_bytes: int
+    static_shared_bytes: int
+    dynamic_shared_bytes: int
+    threads: int
+    blocks_per_sm: int
+    occupancy: float
+    limited_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKernel:
+    """An entry of a loaded module in one context."""
+
+    context: Context
+    header: Header
+    function: Any
+    record: int
+
+    def attributes(self) -> Attributes:
+        """Asks the driver."""
+        cuda = driver.bindings()
+        names = cuda.CUfunction_attribute
+        context, header = self.context, self.header
+
+        def get(name: str) -> int:
+            return context.call(cuda.cuFuncGetAttribute, getattr(names, f"CU_FUNC_ATTRIBUTE_{name}"), self.function)
+
+        with context.current():
+            registers, static = get("NUM_REGS"), get("SHARED_SIZE_BYTES")
+            occupancy = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor
+            blocks = context.call(occupancy, self.function, header.threads, header.shared_bytes)
+            return Attributes(
+                registers=registers,
+                local_bytes=get("LOCAL_SIZE_BYTES"),
+                static_shared_bytes=static,
+                dynamic_shared_bytes=header.shared_bytes,
+                threads=header.threads,
+                blocks_per_sm=blocks,
+                occupancy=blocks * header.threads / context.facts.threads_per_sm,
+                limited_by=limiting_resource(context.facts, registers, header.threads, static + header.shared_bytes),
+            )
+
+
+def limiting_resource(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> str:
+    """`registers`, `shared memory`, `threads` or `blocks`: what allows the fewest blocks a multiprocessor.
+
+    Registers are given out by warp in units of 256 (CUDA occupancy calculator, compute capability 8.0 and later).
+    """
+    warps = -(-threads // 32)
+    warp_registers = -(-max(registers, 1) * 32 // 256) * 256
+    limits = {
+        "threads": facts.threads_per_sm // (warps * 32),
+        "registers": facts.registers_per_sm // (warp_registers * warps),
+        "shared memory": facts.shared_per_sm // (shared_bytes + facts.reserved_shared or 1),
+        "blocks": facts.blocks_per_sm,
+    }
+    return min(limits, key=lambda name: limits[name])
+
+
+_modules: dict[tuple[str, int, int | None], Any] = {}
+_lock = threading.Lock()
+
+
+def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
+    """Loads an entry of `ptx` and sets its attributes.
+
+    Raises LaunchError `arch` or `shared` when the device cannot run it, DeviceError `jit` with the PTX line when the
+    driver refuses the text.
+    """
+    _check_device(context.facts, header)
+    cuda = driver.bindings()
+    key = (hashlib.sha256(ptx.encode()).hexdigest(), context.ordinal, header.maxregs)
+    with context.current():
+        with _lock:
+            if key not in _modules:
+                _modules[key] = _load_module(context, ptx, header.maxregs)
+        function = context.call(cuda.cuModuleGetFunction, _modules[key], header.entry.encode())
+        attributes = cuda.CUfunction_attribute
+        if header.shared_bytes:
+            dynamic = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            context.call(cuda.cuFuncSetAttribute, function, dynamic, header.shared_bytes)
+        if header.cluster > PORTABLE_CLUSTER:
+            wide = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            context.call(cuda.cuFuncSetAttribute, function, wide, 1)
+    has_record = any(argument.kind == "record" for argument in header.arguments)
+    return LoadedKernel(context, header, function, context.add_record(header.label) if has_record else 0)
+
+
+def _check_device(facts: DeviceFacts, header: Header) -> None:
+    """PTX runs on its own architecture and later ones, that of the `a` kind on its own only (PTX ISA, `.target`)."""
+    number, has = int(re.sub(r"\D", "", header.arch)), int(re.sub(r"\D", "", facts.arch))
+    fits = {"a": has == number, "f": has // 10 == number // 10 and has >= number}.get(header.arch[-1], has >= number)
+    if not fits:
+        raise LaunchError(
+            "arch", f"{header.label} is compiled for {header.arch}, the device {facts.name} is {facts.arch}"
+        )
+    if header.shared_bytes > facts.shared_per_block:
+        raise LaunchError(
+            "shared",
+            f"{header.label} takes {header.shared_bytes} bytes of shared memory a block, "
+            f"the device {facts.name} has {facts.shared_per_block}",
+        )
+
+
+def _load_module(context: Context, ptx: str, maxregs: int | None) -> Any:
+    cuda = driver.bindings()
+    option = cuda.CUjit_option
+    log = bytearray(LOG_BYTES)
+    options = {option.CU_JIT_ERROR_LOG_BUFFER: log, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES}
+    if maxregs is not None:
+        options[option.CU_JIT_MAX_REGISTERS] = maxregs
+    image = ptx.encode() + b"\0"
+    code, module = cuda.cuModuleLoadDataEx(image, len(options), list(options), list(options.values()))
+    text = log.rstrip(b"\0").decode(errors="replace").strip()
+    if code != 0 and text:
+        raise jit_error(ptx, text)
+    context.check(code, "loading the PTX")
+    return module
+
+
+def jit_error(ptx: str, log: str) -> DeviceError:
+    """The DeviceError `jit` of the driver's compiler log, with the line of PTX that it names."""
+    match = re.search(r"line (\d+)", log)
+    hint = None
+    if match is not None and 0 < (number := int(match[1])) <= len(lines := ptx.splitlines()):
+        hint = f"line {number} of the PTX: {lines[number - 1].strip()[:200]}"
+    return DeviceError("jit", f"the driver refuses the PTX: {' '.join(log.split())}", hint)

@@ -1,0 +1,85 @@
+"""Reads an array through DLPack, for frameworks that `runtime.frameworks` does not know by name.
+
+The layout of the structures is `dlpack.h`, versions 0.8 (`dltensor`) and 1.x (`dltensor_versioned`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from runtime.arrays import Array
+from runtime.dtypes import DTYPES
+from runtime.frameworks import dtype_name, refuse, row_major
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+READ_ONLY = 1
+LEGACY_DEFAULT_STREAM = 1
+"""What a consumer on CUDA passes so that the producer makes the contents ready on that stream (DLPack, Python API)."""
+LETTERS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", DLTensor),
+    )
+
+
+def _capsule_pointer(capsule: Any, name: bytes) -> int | None:
+    api = ctypes.pythonapi
+    api.PyCapsule_IsValid.argtypes = api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    return api.PyCapsule_GetPointer(capsule, name) if api.PyCapsule_IsValid(capsule, name) else None
+
+
+def _export(x: Any) -> Any:
+    on_device = x.__dlpack_device__()[0] in (CUDA, CUDA_MANAGED)
+    stream = {"stream": LEGACY_DEFAULT_STREAM} if on_device else {}
+    try:
+        return x.__dlpack__(**stream, max_version=(1, 0))
+    except TypeError:
+        return x.__dlpack__(**stream)
+
+
+def read(x: Any) -> Array:
+    """The Array of `x`. The capsule is dropped at once: the caller's `x` keeps the memory."""
+    capsule = _export(x)
+    readonly = False
+    if (address := _capsule_pointer(capsule, b"dltensor_versioned")) is not None:
+        managed = DLManagedTensorVersioned.from_address(address)
+        tensor, readonly = managed.dl_tensor, bool(managed.flags & READ_ONLY)
+    elif (address := _capsule_pointer(capsule, b"dltensor")) is not None:
+        tensor = DLTensor.from_address(address)
+    else:
+        raise refuse(x, "gave no DLPack capsule")
+    if tensor.device_type not in (CPU, CUDA, CUDA_HOST, CUDA_MANAGED) or tensor.lanes != 1:
+        raise refuse(x, f"on DLPack device {tensor.device_type} cannot be passed to a kernel")
+    letters = LETTERS.get(tensor.code, f"DLPack type {tensor.code} of bits ")
+    dtype = dtype_name(x, "bool" if letters == "bool" else f"{letters}{tensor.bits}")
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else row_major(shape)
+    device = tensor.device_id if tensor.device_type in (CUDA, CUDA_MANAGED) else None
+    pointer = (tensor.data or 0) + tensor.byte_offset
+    if DTYPES[dtype].bytes * 8 != tensor.bits:
+        raise refuse(x, f"of {dtype} in {tensor.bits} bits cannot be passed to a kernel")
+    return Array("dlpack", pointer, shape, strides, dtype, device, readonly)

@@ -1,0 +1,286 @@
+"""`Kernel`: PTX text with a header → something to call with arrays, on a GPU or on the emulator.
+
+A call is checked against the header once for each class (types, shapes, strides, devices); calls of the class then
+check pointers only, pack and launch. One code path finds arguments, grid and threads; a back end launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from runtime.arguments import Layout
+from runtime.arrays import Array
+from runtime.backend import choose
+from runtime.checks import CallClass, Checker
+from runtime.devices import device_facts, emulated_facts
+from runtime.emulation import EmulatedLaunch
+from runtime.errors import LaunchError
+from runtime.expressions import Number
+from runtime.frameworks import Framework, Probe, framework_of
+from runtime.header import Header, Scalar, Tensor, read
+from runtime.result import LaunchResult
+
+if TYPE_CHECKING:
+    from runtime.cuda.launch import CudaLaunch
+    from runtime.cuda.module import Attributes, LoadedKernel
+
+MAX_CLASSES = 1024
+"""Prepared launches that a kernel keeps; beyond it starts afresh (shapes may change with every call)."""
+OPTIONS = ("grid", "stream")
+
+
+class Kernel:
+    """One entry of `ptx`, which may be left out where the text has one header.
+
+    `device`: `auto` (where the arrays are; for host arrays GPU 0, else the emulator), `cuda`, `cuda:1` or `emulator`.
+    Host arrays are copied to a GPU and back, and the call waits; with device arrays it does not.
+
+    A call takes the parameters in the order of `header.params` or by name; an optional tensor that this variant does
+    not have is None or left out. It raises LaunchError before anything is launched, and returns nothing.
+    """
+
+    def __init__(self, ptx: str, entry: str | None = None, device: str = "auto") -> None:
+        self.ptx = ptx
+        self.header = _select(read(ptx), entry)
+        self.device = device
+        params = self.header.params
+        self._checker = Checker(self.header)
+        self._layout = Layout(self.header)
+        self._count = len(params)
+        self._tensors = [
+            (index, param.align - 1)
+            for index, param in enumerate(params)
+            if isinstance(param, Tensor) and param.present
+        ]
+        self._absent = [index for index, param in enumerate(params) if isinstance(param, Tensor) and not param.present]
+        self._converters = self._layout.converters
+        self._keyed = [
+            index
+            for index, param in enumerate(params)
+            if isinstance(param, Scalar) and param.name in self._checker.names
+        ]
+        self._probes: dict[type, Probe] = {}
+        self._loaded: dict[int, LoadedKernel] = {}
+        self._classes: dict[tuple[Any, ...], CudaLaunch | EmulatedLaunch] = {}
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.header.label} for {self.header.arch} on {self.device}>"
+
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        """Launches, and does not wait for device arrays. `grid=` (x, y, z) and `stream=` (raw handle) override."""
+        if named or len(arguments) != self._count:
+            arguments, grid, stream = self._order(arguments, named)
+            launch, values = self._prepare(arguments, grid)
+            launch.launch(values, arguments, stream)
+            return
+        launch, values = self._prepare(arguments, None)
+        launch.launch(values, arguments)
+
+    def bind(self, *arguments: Any, **named: Any) -> Bound:
+        """The launch with these arguments, checked now: a callable without arguments that keeps the arrays alive."""
+        arguments, grid, stream = self._order(arguments, named)
+        launch, values = self._prepare(arguments, grid)
+        return Bound(launch.bind(values, arguments, stream), arguments)
+
+    def run(self, *arguments: Any, counters: bool = False, time: bool = False, **named: Any) -> LaunchResult:
+        """Launches, waits, and tells about it.
+
+        `time` measures on a GPU; `counters` insists on the emulator's. `seed=`, `budget=` (instructions) and
+        `on_finding=` go to the emulator. Raises DeviceError and DeviceAssertError for what failed.
+        """
+        emulation = {key: named.pop(key) for key in ("seed", "budget", "on_finding") if key in named}
+        arguments, grid, stream = self._order(arguments, named)
+        launch, values = self._prepare(arguments, grid)
+        call = launch.call
+        about = LaunchResult(
+            device="emulator" if isinstance(launch, EmulatedLaunch) else f"cuda:{launch.ordinal}",
+            grid=call.grid,
+            threads=self.header.threads,
+            moves=self._checker.estimate("moves", call.names),
+            computes=self._checker.estimate("computes", call.names),
+        )
+        if isinstance(launch, EmulatedLaunch):
+            result = launch.run(values, arguments, **emulation)
+            return replace(about, counters=result.counters, findings=tuple(result.findings), output=result.output)
+        if counters or emulation:
+            raise LaunchError("device", "counters, seed, budget and on_finding are the emulator's", "device=emulator")
+        microseconds = None
+        if time:
+            microseconds = launch.timed(values, arguments, stream)
+        else:
+            launch.launch(values, arguments, stream)
+        launch.synchronize()
+        return replace(about, time_us=microseconds)
+
+    def attributes(self, device: int = 0) -> Attributes:
+        """Registers, spills, shared bytes and occupancy on a GPU. Raises DeviceError without one."""
+        return self._load(device).attributes()
+
+    def _order(
+        self, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], tuple[int, int, int] | None, int | None]:
+        """(arguments in the order of the parameters, grid, stream)."""
+        label, params = self.header.label, self.header.params
+        grid, stream = (named.pop(option, None) for option in OPTIONS)
+        if len(arguments) > len(params):
+            raise LaunchError("arguments", f"{label} takes {len(params)} arguments, {len(arguments)} were given")
+        ordered = list(arguments)
+        for param in params[len(arguments) :]:
+            if param.name not in named and not (isinstance(param, Tensor) and param.optional):
+                takes = ", ".join(param.name for param in params)
+                raise LaunchError("arguments", f"{label} misses {param.name}", f"it takes {takes}")
+            ordered.append(named.pop(param.name, None))
+        for name in named:
+            what = "twice" if any(param.name == name for param in params) else f"no parameter {name}"
+            raise LaunchError("arguments", f"{label} takes {name} once" if what == "twice" else f"{label} has {what}")
+        return tuple(ordered), _three(grid), stream
+
+    def _prepare(
+        self, arguments: Sequence[Any], grid: tuple[int, int, int] | None
+    ) -> tuple[CudaLaunch | EmulatedLaunch, list[Any]]:
+        """The prepared launch of the class of `arguments`, and the values to pack (see `Layout`)."""
+        values: list[Any] = []
+        key: list[Any] = [grid]
+        probes = self._probes
+        suspicious = False
+        for index, mask in self._tensors:
+            x = arguments[index]
+            probe = probes.get(type(x))
+            if probe is None:
+                probe = self._probe_of(index, x)
+            try:
+                pointer, signature = probe(x)
+            except (RuntimeError, TypeError, AttributeError, ValueError) as error:
+                raise LaunchError("array", f"{self.header.params[index].name}: {error}") from None
+            if pointer & mask or not pointer:
+                suspicious = True
+            values.append(pointer)
+            key.append(signature)
+        for index, convert in self._converters:
+            values.extend(convert(arguments[index]))
+        for index in self._keyed:
+            key.append(arguments[index])
+        for index in self._absent:
+            if arguments[index] is not None:
+                name = self.header.params[index].name
+                raise LaunchError("arguments", f"{self.header.label} was compiled without {name}")
+        launch = self._classes.get(tuple(key))
+        if launch is None or suspicious:
+            launch = self._new_class(tuple(key), arguments, grid)
+        for a, b, low, high in launch.overlaps:
+            if low < values[a] - values[b] < high:
+                self._checker.check_overlap(launch.overlaps, values)
+        return launch, values
+
+    def _probe_of(self, index: int, x: Any) -> Probe:
+        if x is None:
+            raise LaunchError("arguments", f"{self.header.label} misses {self.header.params[index].name}")
+        probe = self._probes[type(x)] = framework_of(x).probe
+        return probe
+
+    def _new_class(
+        self, key: tuple[Any, ...], arguments: Sequence[Any], grid: tuple[int, int, int] | None
+    ) -> CudaLaunch | EmulatedLaunch:
+        names = [self.header.params[index].name for index, _ in self._tensors]
+        frameworks = [framework_of(arguments[index]) for index, _ in self._tensors]
+        arrays = {
+            name: framework.describe(arguments[index])
+            for name, framework, (index, _) in zip(names, frameworks, self._tensors, strict=True)
+        }
+        scalars = {self.header.params[index].name: _number(arguments[index]) for index in self._keyed}
+        ordinal = self._place(arrays)
+        facts = emulated_facts(self.header.arch) if ordinal is None else device_facts(ordinal)
+        call = self._checker.check(arrays, scalars, facts.sms, grid)
+        launch = self._back_end(ordinal, call, list(dict.fromkeys(frameworks)))
+        if len(self._classes) >= MAX_CLASSES:
+            self._classes.clear()
+        self._classes[key] = launch
+        return launch
+
+    def _place(self, arrays: Mapping[str, Array]) -> int | None:
+        """The CUDA ordinal to launch on, None for the emulator."""
+        places = {array.device: name for name, array in arrays.items()}
+        if len(places) > 1:
+            where = ", ".join(f"{name} on {_place_name(device)}" for device, name in places.items())
+            raise LaunchError("device", f"{self.header.label}: the arrays are on different devices: {where}")
+        device = next(iter(places), None)
+        if device is None:
+            return choose(self.device)
+        if self.device == "emulator" or self.device not in ("auto", "cuda", f"cuda:{device}"):
+            name = places[device]
+            raise LaunchError("device", f"{self.header.label}: {name} is on cuda:{device}, not on {self.device}")
+        return device
+
+    def _load(self, ordinal: int) -> LoadedKernel:
+        if ordinal not in self._loaded:
+            from runtime.cuda.context import context
+            from runtime.cuda.module import load
+
+            self._loaded[ordinal] = load(context(ordinal), self.ptx, self.header)
+        return self._loaded[ordinal]
+
+    def _back_end(
+        self, ordinal: int | None, call: CallClass, frameworks: list[Framework]
+    ) -> CudaLaunch | EmulatedLaunch:
+        if ordinal is None:
+            return EmulatedLaunch(self.ptx, self.header, self._layout, call)
+        from runtime.cuda.launch import CudaLaunch, ForeignLaunch, HostLaunch
+
+        is_host = any(array.device is None for array in call.arrays.values())
+        is_foreign = any(framework.foreign for framework in frameworks)
+        kind = HostLaunch if is_host else ForeignLaunch if is_foreign else CudaLaunch
+        return kind(self._load(ordinal), self._layout, call, [] if is_host else frameworks)
+
+
+class Bound:
+    """A launch with fixed arguments: call it. It holds the arrays."""
+
+    __slots__ = ("_submit", "arguments")
+
+    def __init__(self, submit: Callable[[], None], arguments: tuple[Any, ...]) -> None:
+        self._submit = submit
+        self.arguments = arguments
+
+    def __call__(self) -> None:
+        self._submit()
+
+
+def synchronize() -> None:
+    """Waits for every device that this process launched on. Raises DeviceError or DeviceAssertError."""
+    from runtime.cuda.context import used_contexts
+
+    for context in used_contexts():
+        context.synchronize()
+
+
+def _select(headers: Mapping[str, Header], entry: str | None) -> Header:
+    if not headers:
+        raise LaunchError(
+            "header", "the PTX has no //dsl header", "compile it with dsl compile, or use runtime.emulate"
+        )
+    if entry is None and len(headers) == 1:
+        return next(iter(headers.values()))
+    if entry is None or entry not in headers:
+        what = "choose an entry" if entry is None else f"no header of entry {entry}"
+        raise LaunchError("entry", f"{what}: the PTX has {', '.join(headers)}")
+    return headers[entry]
+
+
+def _three(grid: Any) -> tuple[int, int, int] | None:
+    if grid is None:
+        return None
+    blocks = (grid,) if isinstance(grid, int) else tuple(grid)
+    if not 1 <= len(blocks) <= 3:
+        raise LaunchError("grid", f"a grid has one to three extents, not {grid!r}")
+    return (*blocks, *(1,) * (3 - len(blocks)))  # type: ignore[return-value]
+
+
+def _number(value: Any) -> Number:
+    """A Python number of a Python or numpy one."""
+    return value if isinstance(value, (bool, int, float)) else value.item()
+
+
+def _place_name(device: int | None) -> str:
+    return "the host" if device is None else f"cuda:{device}"

@@ -1,0 +1,26 @@
+"""What `Kernel.run` gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchResult:
+    """One finished launch.
+
+    `device`: `cuda:0` … or `emulator`; `time_us`: microseconds between two events around the launch, None unless asked
+    for; `counters`, `findings`, `output`: the emulator's (None and empty on a GPU).
+    `moves` and `computes`: bytes and operations of the launch, where the header has them.
+    """
+
+    device: str
+    grid: tuple[int, int, int]
+    threads: int
+    time_us: float | None = None
+    counters: Any = None
+    findings: tuple[Any, ...] = ()
+    output: str = ""
+    moves: int | float | None = None
+    computes: int | float | None = None

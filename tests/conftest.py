@@ -1,0 +1,23 @@
+"""Marks and fixtures for all tests: what needs a GPU is skipped without one."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips tests marked `gpu`, and says why there is no GPU. Each of them has a twin on the emulator."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if not marked:
+        return
+    from runtime import gpu_reason
+
+    if (reason := gpu_reason()) is not None:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=f"no GPU: {reason}"))
+
+
+@pytest.fixture(params=["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    """Runs a test on the emulator and, where there is one, on a GPU: each is the other's twin."""
+    return request.param

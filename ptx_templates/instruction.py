@@ -105,8 +105,8 @@ class Instruction:
     """One instruction. `arch` is the least sm number; with `feature` "a" it exists on that very target only.
 
     `ptx` is the least PTX version as (major, minor). `section` is the anchor in
-    https://docs.nvidia.com/cuda/parallel-thread-execution/. `meaning` is a formula: over whole tiles for operands
-    with a fragment, over the values of one lane otherwise.
+    https://docs.nvidia.com/cuda/parallel-thread-execution/. `meaning` is Python: over the whole tiles of
+    operands with a fragment, over the values of one lane otherwise, `a[i]` that of lane i, `mask` a set of lanes.
     """
 
     name: str

@@ -124,7 +124,7 @@ class Family(Mapping[str, Instruction]):
         asm, meaning = fill("asm"), fill("meaning")
         operands = [self._operand(self._fill(text, bindings), guarded) for text in row["operands"]]
         if guarded:
-            asm, meaning = "@{mask} " + asm, f"{meaning} if mask"
+            asm, meaning = "@{mask} " + asm, f"if mask: {meaning}"
             operands.append(Operand("mask", "in", "pred"))
         places = {match[1] for match in _VARIABLE.finditer(asm)}
         if places != {operand.name for operand in operands}:

@@ -93,7 +93,7 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
             number = float(value)  # type: ignore[arg-type]
             if row.name == "bf16":
                 return bf16_bits(number)
-            struct.pack(row.code, number)
+            struct.pack(f"<{row.code}", number)
         except TypeError:
             raise refuse(value, "is not a number") from None
         except OverflowError:

@@ -16,6 +16,8 @@ from runtime.header import RECORD_WORDS, Header
 class EmulatedLaunch:
     """Launches of one class on the emulator. Every launch waits, and a failed `assert` raises at once."""
 
+    ordinal = None
+
     def __init__(self, ptx: str, header: Header, layout: Layout, call: CallClass) -> None:
         self.ptx = ptx
         self.header = header

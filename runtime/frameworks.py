@@ -59,7 +59,7 @@ class Torch(Framework):
 
     @staticmethod
     def probe(x: Any) -> tuple[int, Hashable]:  # type: ignore[override]
-        return x.data_ptr(), (x.dtype, x.shape, x.stride(), x.device, x.is_neg())
+        return x.data_ptr(), (x.dtype, x.shape, x.stride(), x.get_device(), x.is_neg())
 
     def describe(self, x: Any) -> Array:
         if x.device.type not in ("cuda", "cpu"):

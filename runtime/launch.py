@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from runtime.arguments import Layout
 from runtime.arrays import Array
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from runtime.cuda.launch import CudaLaunch
     from runtime.cuda.module import Attributes, LoadedKernel
 
+Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
 MAX_CLASSES = 1024
 """Prepared launches that a kernel keeps; beyond it starts afresh (shapes may change with every call)."""
 OPTIONS = ("grid", "stream")
@@ -49,13 +50,10 @@ class Kernel:
         self._checker = Checker(self.header)
         self._layout = Layout(self.header)
         self._count = len(params)
-        self._tensors = [
-            (index, param.align - 1)
-            for index, param in enumerate(params)
-            if isinstance(param, Tensor) and param.present
-        ]
-        self._absent = [index for index, param in enumerate(params) if isinstance(param, Tensor) and not param.present]
-        self._converters = self._layout.converters
+        self._tensors = [i for i, param in enumerate(params) if isinstance(param, Tensor) and param.present]
+        self._absent = [i for i, param in enumerate(params) if isinstance(param, Tensor) and not param.present]
+        self._only_tensors = len(self._tensors) == len(params)
+        self._masks = [tensor.align - 1 for tensor in self.header.tensors]
         self._keyed = [
             index
             for index, param in enumerate(params)
@@ -63,20 +61,19 @@ class Kernel:
         ]
         self._probes: dict[type, Probe] = {}
         self._loaded: dict[int, LoadedKernel] = {}
-        self._classes: dict[tuple[Any, ...], CudaLaunch | EmulatedLaunch] = {}
+        self._classes: dict[tuple[Any, ...], Launch] = {}
+        self._last: tuple[list[Any], Launch | None] = ([], None)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.header.label} for {self.header.arch} on {self.device}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
         """Launches, and does not wait for device arrays. `grid=` (x, y, z) and `stream=` (raw handle) override."""
+        grid = stream = None
         if named or len(arguments) != self._count:
             arguments, grid, stream = self._order(arguments, named)
-            launch, values = self._prepare(arguments, grid)
-            launch.launch(values, arguments, stream)
-            return
-        launch, values = self._prepare(arguments, None)
-        launch.launch(values, arguments)
+        launch, values = self._prepare(arguments, grid)
+        launch.launch(values, arguments, stream)
 
     def bind(self, *arguments: Any, **named: Any) -> Bound:
         """The launch with these arguments, checked now: a callable without arguments that keeps the arrays alive."""
@@ -95,12 +92,14 @@ class Kernel:
         launch, values = self._prepare(arguments, grid)
         call = launch.call
         about = LaunchResult(
-            device="emulator" if isinstance(launch, EmulatedLaunch) else f"cuda:{launch.ordinal}",
+            device="emulator" if launch.ordinal is None else f"cuda:{launch.ordinal}",
             grid=call.grid,
             threads=self.header.threads,
             moves=self._checker.estimate("moves", call.names),
             computes=self._checker.estimate("computes", call.names),
         )
+        if isinstance(launch, EmptyLaunch):
+            return about
         if isinstance(launch, EmulatedLaunch):
             result = launch.run(values, arguments, **emulation)
             return replace(about, counters=result.counters, findings=tuple(result.findings), output=result.output)
@@ -137,36 +136,31 @@ class Kernel:
             raise LaunchError("arguments", f"{label} takes {name} once" if what == "twice" else f"{label} has {what}")
         return tuple(ordered), _three(grid), stream
 
-    def _prepare(
-        self, arguments: Sequence[Any], grid: tuple[int, int, int] | None
-    ) -> tuple[CudaLaunch | EmulatedLaunch, list[Any]]:
+    def _prepare(self, arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> tuple[Launch, list[Any]]:
         """The prepared launch of the class of `arguments`, and the values to pack (see `Layout`)."""
         values: list[Any] = []
         key: list[Any] = [grid]
-        probes = self._probes
         suspicious = False
-        for index, mask in self._tensors:
-            x = arguments[index]
-            probe = probes.get(type(x))
-            if probe is None:
-                probe = self._probe_of(index, x)
-            try:
-                pointer, signature = probe(x)
-            except (RuntimeError, TypeError, AttributeError, ValueError) as error:
-                raise LaunchError("array", f"{self.header.params[index].name}: {error}") from None
-            if pointer & mask or not pointer:
-                suspicious = True
-            values.append(pointer)
-            key.append(signature)
-        for index, convert in self._converters:
-            values.extend(convert(arguments[index]))
-        for index in self._keyed:
-            key.append(arguments[index])
-        for index in self._absent:
-            if arguments[index] is not None:
-                name = self.header.params[index].name
-                raise LaunchError("arguments", f"{self.header.label} was compiled without {name}")
-        launch = self._classes.get(tuple(key))
+        probes = self._probes
+        tensors = arguments if self._only_tensors else [arguments[index] for index in self._tensors]
+        try:
+            for x, mask in zip(tensors, self._masks, strict=True):
+                pointer, signature = probes[type(x)](x)
+                if pointer & mask or not pointer:
+                    suspicious = True
+                values.append(pointer)
+                key.append(signature)
+        except (KeyError, RuntimeError, TypeError, AttributeError, ValueError) as error:
+            if self._learn(tensors):
+                return self._prepare(arguments, grid)
+            raise LaunchError("array", f"{self.header.label}: an array cannot be read: {error}") from None
+        if not self._only_tensors:
+            self._add_rest(arguments, values, key)
+        last_key, launch = self._last
+        if key != last_key:
+            launch = self._classes.get(tuple(key))
+            if launch is not None:
+                self._last = (key, launch)
         if launch is None or suspicious:
             launch = self._new_class(tuple(key), arguments, grid)
         for a, b, low, high in launch.overlaps:
@@ -174,20 +168,31 @@ class Kernel:
                 self._checker.check_overlap(launch.overlaps, values)
         return launch, values
 
-    def _probe_of(self, index: int, x: Any) -> Probe:
-        if x is None:
-            raise LaunchError("arguments", f"{self.header.label} misses {self.header.params[index].name}")
-        probe = self._probes[type(x)] = framework_of(x).probe
-        return probe
+    def _learn(self, tensors: Sequence[Any]) -> bool:
+        """Finds the probes of types that are new; whether there were any. Raises LaunchError for what is no array."""
+        known = len(self._probes)
+        for x, tensor in zip(tensors, self.header.tensors, strict=True):
+            if x is None:
+                raise LaunchError("arguments", f"{self.header.label} misses {tensor.name}")
+            self._probes[type(x)] = framework_of(x).probe
+        return len(self._probes) > known
 
-    def _new_class(
-        self, key: tuple[Any, ...], arguments: Sequence[Any], grid: tuple[int, int, int] | None
-    ) -> CudaLaunch | EmulatedLaunch:
-        names = [self.header.params[index].name for index, _ in self._tensors]
-        frameworks = [framework_of(arguments[index]) for index, _ in self._tensors]
+    def _add_rest(self, arguments: Sequence[Any], values: list[Any], key: list[Any]) -> None:
+        """Scalars and tables to `values`, those that expressions read to `key` too; absent tensors must be None."""
+        for index, convert in self._layout.converters:
+            values.extend(convert(arguments[index]))
+        for index in self._keyed:
+            key.append(arguments[index])
+        for index in self._absent:
+            if arguments[index] is not None:
+                name = self.header.params[index].name
+                raise LaunchError("arguments", f"{self.header.label} was compiled without {name}")
+
+    def _new_class(self, key: tuple[Any, ...], arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> Launch:
+        frameworks = [framework_of(arguments[index]) for index in self._tensors]
         arrays = {
-            name: framework.describe(arguments[index])
-            for name, framework, (index, _) in zip(names, frameworks, self._tensors, strict=True)
+            self.header.params[index].name: framework.describe(arguments[index])
+            for framework, index in zip(frameworks, self._tensors, strict=True)
         }
         scalars = {self.header.params[index].name: _number(arguments[index]) for index in self._keyed}
         ordinal = self._place(arrays)
@@ -221,9 +226,9 @@ class Kernel:
             self._loaded[ordinal] = load(context(ordinal), self.ptx, self.header)
         return self._loaded[ordinal]
 
-    def _back_end(
-        self, ordinal: int | None, call: CallClass, frameworks: list[Framework]
-    ) -> CudaLaunch | EmulatedLaunch:
+    def _back_end(self, ordinal: int | None, call: CallClass, frameworks: list[Framework]) -> Launch:
+        if 0 in call.grid:
+            return EmptyLaunch(call, ordinal)
         if ordinal is None:
             return EmulatedLaunch(self.ptx, self.header, self._layout, call)
         from runtime.cuda.launch import CudaLaunch, ForeignLaunch, HostLaunch
@@ -232,6 +237,22 @@ class Kernel:
         is_foreign = any(framework.foreign for framework in frameworks)
         kind = HostLaunch if is_host else ForeignLaunch if is_foreign else CudaLaunch
         return kind(self._load(ordinal), self._layout, call, [] if is_host else frameworks)
+
+
+class EmptyLaunch:
+    """Launches of a class whose grid has no blocks: nothing happens."""
+
+    overlaps = ()
+
+    def __init__(self, call: CallClass, ordinal: int | None) -> None:
+        self.call = call
+        self.ordinal = ordinal
+
+    def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
+        """Nothing."""
+
+    def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
+        return lambda: None
 
 
 class Bound:

@@ -67,8 +67,8 @@ class CudaLaunch:
         self._label = header.label
         self._success = cuda.CUresult.CUDA_SUCCESS
         self._get_current = cuda.cuCtxGetCurrent
-        self._launch_kernel = cuda.cuLaunchKernel
-        self._geometry = (kernel.function, *call.grid, header.threads, 1, 1, header.shared_bytes)
+        shape = (*call.grid, header.threads, 1, 1, header.shared_bytes)
+        self._launch_kernel = partial(cuda.cuLaunchKernel, kernel.function, *shape)
 
     def buffer(self) -> Buffer:
         """A new argument buffer of this class."""
@@ -91,12 +91,11 @@ class CudaLaunch:
         """Launches with a packed buffer, which may be used again when this returns."""
         if stream is None:
             stream = self._current_stream(self.ordinal)
-        handle = cu_stream(stream)
         if int(self._get_current()[1]) == self._handle:
             if buffer.config is None:
-                (code,) = self._launch_kernel(*self._geometry, handle, buffer.address, 0)
+                (code,) = self._launch_kernel(cu_stream(stream), buffer.address, 0)
             else:
-                code = self._launch_cluster(buffer, handle)
+                code = self._launch_cluster(buffer, cu_stream(stream))
             if code is not self._success:
                 self.kernel.context.check(code, f"launching {self._label}")
             self._launched.add(self._label)

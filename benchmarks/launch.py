@@ -1,0 +1,141 @@
+"""Host cost of a launch: bare `cuLaunchKernel` with a prepared buffer, against `Kernel.bind` and a checked call.
+
+    python3 benchmarks/launch.py [--out launch.json] [--rounds 101] [--calls 200]
+
+Two arrays of 1000 f32 are copied by a PTX kernel written by hand, so the compiler is not involved. The variants of one
+framework are interleaved: each round times `--calls` launches of each and then waits for the device. Printed are the
+medians over the rounds with the 20th and 80th percentiles, microseconds a launch, and the median of the rounds' ratios
+to bare. Frameworks that are not installed are left out and said so. The goals: bound 1.15, checked 1.5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "runtime"))
+
+import hand_written
+
+import runtime
+from runtime.cuda import driver
+from runtime.cuda.launch import cu_stream
+
+GOALS = {"bound": 1.15, "checked": 1.5}
+
+
+def arrays(framework: str) -> tuple[Any, Any] | None:
+    """(y, x) of 1000 f32 on GPU 0, None where the framework is not installed."""
+    if framework == "runtime":
+        return runtime.DeviceArray((1000,), "f32"), runtime.DeviceArray((1000,), "f32")
+    try:
+        module = importlib.import_module(framework)
+    except ImportError:
+        return None
+    if framework == "torch":
+        return module.zeros(1000, device="cuda"), module.rand(1000, device="cuda")
+    return module.zeros(1000, dtype="float32"), module.random.rand(1000).astype("float32")
+
+
+def bare_launcher(kernel: runtime.Kernel, y: Any, x: Any) -> Callable[[int], None]:
+    """A loop over `cuLaunchKernel` with the arguments of a prepared launch and nothing around it."""
+    launch, values = kernel._prepare((y, x), None)
+    buffer = launch.buffer()
+    launch._pack_into(buffer.bytes, 0, *values)
+    function, blocks, threads = launch.kernel.function, launch.call.grid[0], kernel.header.threads
+    stream, address = cu_stream(launch._current_stream(0)), buffer.address
+    launch_kernel = driver.bindings().cuLaunchKernel
+
+    def loop(calls: int) -> None:
+        for _ in range(calls):
+            launch_kernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, address, 0)
+
+    return loop
+
+
+def variants(kernel: runtime.Kernel, y: Any, x: Any) -> dict[str, Callable[[int], None]]:
+    """Loops of so many launches, by variant."""
+    bound = kernel.bind(y, x)
+
+    def bound_loop(calls: int) -> None:
+        for _ in range(calls):
+            bound()
+
+    def checked_loop(calls: int) -> None:
+        for _ in range(calls):
+            kernel(y, x)
+
+    return {"bare": bare_launcher(kernel, y, x), "bound": bound_loop, "checked": checked_loop}
+
+
+def measure(framework: str, rounds: int, calls: int) -> list[dict[str, Any]]:
+    """One row a variant; microseconds a launch."""
+    pair = arrays(framework)
+    if pair is None:
+        print(f"{framework}: not installed, left out")
+        return []
+    kernel = runtime.Kernel(hand_written.copy(), device="cuda")
+    loops = variants(kernel, *pair)
+    times: dict[str, list[float]] = {name: [] for name in loops}
+    with runtime_context():
+        for round_number in range(rounds + 3):
+            for name, loop in loops.items():
+                start = time.perf_counter()
+                loop(calls)
+                elapsed = time.perf_counter() - start
+                runtime.synchronize()
+                if round_number >= 3:
+                    times[name].append(elapsed / calls * 1e6)
+    rows = []
+    for name, samples in times.items():
+        low, *_, high = statistics.quantiles(samples, n=5)
+        ratio = statistics.median(a / b for a, b in zip(samples, times["bare"], strict=True))
+        rows.append(
+            {
+                "framework": framework,
+                "variant": name,
+                "microseconds": statistics.median(samples),
+                "low": low,
+                "high": high,
+                "ratio": ratio,
+                "goal": GOALS.get(name),
+            }
+        )
+    return rows
+
+
+def runtime_context() -> Any:
+    """The primary context of GPU 0, current as it is in a program that uses torch or CuPy."""
+    from runtime.cuda.context import context
+
+    return context(0).current()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="write JSON here")
+    parser.add_argument("--rounds", type=int, default=101)
+    parser.add_argument("--calls", type=int, default=200)
+    options = parser.parse_args()
+    facts = runtime.device_facts("cuda")
+    rows = [row for name in ("torch", "cupy", "runtime") for row in measure(name, options.rounds, options.calls)]
+    print(f"{facts.name}, {options.rounds} rounds of {options.calls} launches, microseconds a launch")
+    print(f"{'arrays':8} {'variant':8} {'median':>7} {'20%':>7} {'80%':>7} {'ratio':>6} {'goal':>5}")
+    for row in rows:
+        goal = "" if row["goal"] is None else f"{row['goal']:.2f}"
+        figures = f"{row['microseconds']:7.2f} {row['low']:7.2f} {row['high']:7.2f} {row['ratio']:6.2f} {goal:>5}"
+        print(f"{row['framework']:8} {row['variant']:8} {figures}")
+    if options.out:
+        record = {"device": facts.name, "rounds": options.rounds, "calls": options.calls, "rows": rows}
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Arrays of the frameworks as a launch sees them. Frameworks that are not installed are played by small fakes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime import LaunchError, describe, empty_like, is_array
+from runtime.arrays import Array
+from runtime.frameworks import find_framework, row_major
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        (np.bool_, "i1"),
+        (np.int8, "s8"),
+        (np.uint16, "u16"),
+        (np.int64, "s64"),
+        (np.float16, "f16"),
+        (ml_dtypes.bfloat16, "bf16"),
+        (np.float64, "f64"),
+    ],
+)
+def test_numpy_types(dtype: Any, name: str) -> None:
+    x = np.zeros((2, 3), dtype)
+    array = describe(x)
+    assert array == Array("numpy", x.ctypes.data, (2, 3), (3, 1), name, None)
+    assert empty_like(x, (4, 5), name).dtype == x.dtype
+
+
+def test_numpy_views() -> None:
+    x = np.zeros((4, 6), np.float32)
+    assert describe(x.T).strides == (1, 6)
+    assert not describe(x.T).is_contiguous
+    assert describe(x[:, :1].T[:1]).shape == (1, 4)
+    reverse = describe(x[::-1])
+    assert reverse.strides == (-6, 1) and reverse.span == (-72, 24)
+    assert describe(x[:0]).is_contiguous and describe(x[:0]).span == (0, 0)
+    x.flags.writeable = False
+    assert describe(x).readonly
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.zeros(3, np.complex64),
+        np.zeros(3, ">f4"),
+        np.zeros(3, object),
+        np.zeros(3, [("a", "f4"), ("b", "i2")])["a"],
+        np.zeros(3, ml_dtypes.float8_e4m3fn),
+    ],
+    ids=["complex", "byte order", "object", "packed field", "fp8"],
+)
+def test_numpy_arrays_that_no_kernel_takes(x: Any) -> None:
+    with pytest.raises(LaunchError) as caught:
+        describe(x)
+    assert caught.value.code == "array"
+
+
+@pytest.mark.parametrize("x", [3, 2.5, [1, 2], None, "x", np.float32(1)])
+def test_what_is_no_array(x: Any) -> None:
+    assert not is_array(x)
+    with pytest.raises(LaunchError, match="no array"):
+        describe(x)
+
+
+def fake_torch() -> Any:
+    """A class that answers as torch.Tensor does, as `find_framework` tells it: by module and name."""
+
+    class Tensor:
+        shape = (2, 3)
+        dtype = "torch.bfloat16"
+        layout = "torch.strided"
+        device = SimpleNamespace(type="cuda", index=1)
+        negative = False
+
+        def data_ptr(self) -> int:
+            return 1 << 40
+
+        def stride(self) -> tuple[int, int]:
+            return (1, 2)
+
+        def get_device(self) -> int:
+            return 1
+
+        def is_neg(self) -> bool:
+            return self.negative
+
+    Tensor.__module__ = "torch"
+    return Tensor
+
+
+def test_torch_by_its_own_attributes() -> None:
+    tensor = fake_torch()
+    x = tensor()
+    assert describe(x) == Array("torch", 1 << 40, (2, 3), (1, 2), "bf16", 1)
+    pointer, signature = find_framework(tensor).probe(x)  # type: ignore[union-attr]
+    assert pointer == 1 << 40 and hash(signature) is not None
+    assert find_framework(type("Parameter", (tensor,), {})).name == "torch"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("negative", True),
+        ("layout", "torch.sparse_coo"),
+        ("dtype", "torch.complex64"),
+        ("device", SimpleNamespace(type="meta", index=None)),
+        ("data_ptr", lambda: 0),
+    ],
+)
+def test_torch_tensors_that_no_kernel_takes(attribute: str, value: Any) -> None:
+    x = fake_torch()()
+    setattr(x, attribute, value)
+    with pytest.raises(LaunchError):
+        describe(x)
+
+
+def test_jax_is_read_only_and_makes_no_outputs() -> None:
+    class ArrayImpl:
+        shape = (3,)
+        dtype = np.dtype(ml_dtypes.bfloat16)
+
+        def devices(self) -> set[Any]:
+            return {SimpleNamespace(platform="gpu", local_hardware_id=2).__class__(platform="cpu")} if 0 else {CHIP}
+
+        def unsafe_buffer_pointer(self) -> int:
+            return 4096
+
+    ArrayImpl.__module__ = "jaxlib._jax"
+    x = ArrayImpl()
+    assert describe(x) == Array("jax", 4096, (3,), (1,), "bf16", 2, readonly=True)
+    with pytest.raises(LaunchError, match="cannot be written"):
+        empty_like(x, (3,), "f32")
+
+
+class Chip:
+    platform = "gpu"
+    local_hardware_id = 2
+
+
+CHIP = Chip()
+
+
+class Exporter:
+    """Only DLPack: what a framework unknown to us offers."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.x.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.x.__dlpack_device__()
+
+
+def test_dlpack() -> None:
+    x = np.arange(24, dtype=np.int16).reshape(4, 6)[::2, 1:]
+    array = describe(Exporter(x))
+    assert array == Array("dlpack", x.ctypes.data, (2, 5), (12, 1), "s16", None)
+    x.flags.writeable = False
+    assert describe(Exporter(x)).readonly
+
+
+def test_no_framework_is_imported() -> None:
+    code = (
+        "import sys, runtime; assert not {'numpy', 'cuda', 'runtime.emulator', 'runtime.launch'} & set(sys.modules)\n"
+        "import numpy; runtime.describe(numpy.zeros(3))\n"
+        "assert not {'torch', 'cupy', 'jax', 'cuda', 'ml_dtypes'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=3).flatmap(
+        lambda shape: st.tuples(st.just(shape), st.lists(st.integers(-6, 12), min_size=len(shape), max_size=len(shape)))
+    )
+)
+def test_span_and_overlap_against_all_addresses(case: tuple[list[int], list[int]]) -> None:
+    shape, strides = case
+    array = Array("numpy", 0, tuple(shape), tuple(strides), "s16", None)
+    offsets = [int(np.dot(index, strides)) for index in np.ndindex(*shape)]
+    assert array.span == ((min(offsets) * 2, max(offsets) * 2 + 2) if offsets else (0, 0))
+    if not array.may_overlap_itself:
+        assert len(set(offsets)) == len(offsets)
+    if offsets and array.is_contiguous:
+        assert sorted(offsets) == list(range(len(offsets)))
+
+
+@given(st.lists(st.integers(0, 5), max_size=4))
+def test_row_major_arrays_are_contiguous_and_free_of_overlap(shape: list[int]) -> None:
+    array = Array("numpy", 64, tuple(shape), row_major(tuple(shape)), "f32", None)
+    assert array.is_contiguous and not array.may_overlap_itself

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runtime.emulator import emulate as emulate
     from runtime.errors import DeviceAssertError as DeviceAssertError
     from runtime.errors import DeviceError as DeviceError
+    from runtime.errors import FindingError as FindingError
     from runtime.errors import LaunchError as LaunchError
     from runtime.errors import RuntimeFault as RuntimeFault
     from runtime.header import Header as Header
@@ -44,6 +45,7 @@ HOME = {
     "DeviceAssertError": "runtime.errors",
     "DeviceError": "runtime.errors",
     "DeviceFacts": "runtime.devices",
+    "FindingError": "runtime.errors",
     "Header": "runtime.header",
     "Kernel": "runtime.launch",
     "LaunchError": "runtime.errors",

@@ -62,6 +62,11 @@ class Array:
         return min(self.pointer & -self.pointer, MAX_ALIGNMENT) if self.pointer else MAX_ALIGNMENT
 
     @property
+    def copy_offset(self) -> int:
+        """Bytes to leave before the span in a copy aligned to MAX_ALIGNMENT, so that `alignment` holds for the copy."""
+        return (self.pointer % HOST_ALIGNMENT + self.span[0]) % MAX_ALIGNMENT
+
+    @property
     def is_contiguous(self) -> bool:
         """Row-major without gaps. The stride of an axis of one element does not matter."""
         expected = 1

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.arguments import Layout
 from runtime.arrays import Array
 from runtime.checks import CallClass
+from runtime.errors import DeviceError, FindingError
 from runtime.header import RECORD_WORDS, Header
+from runtime.record import assert_error
+
+if TYPE_CHECKING:
+    from runtime.emulator import Memory
 
 
 class EmulatedLaunch:
@@ -35,39 +41,71 @@ class EmulatedLaunch:
         return partial(self.launch, values, arguments, stream)
 
     def run(self, values: Sequence[Any], arguments: Sequence[Any], **options: Any) -> Any:
-        """Runs the kernel; the emulator's Result. `options` go to `emulate`: seed, budget, on_finding."""
+        """Runs the kernel; the emulator's Result. `options` go to `emulate`: seed, budget, on_finding.
+
+        Raises FindingError for a fault of the program, DeviceError `ptx` for PTX that the emulator does not know.
+        """
         import numpy
 
-        from runtime.emulator import emulate
-        from runtime.record import assert_error
+        from runtime.emulator import EmulatorError, Memory, PtxError, emulate
 
         packed = bytearray(self._template)
         self._layout.pack_into(packed, 0, *values)
-        record = numpy.zeros(RECORD_WORDS, numpy.uint32)
-        tensors = {
-            tensor.name: host_view(self.call.arrays[tensor.name], pointer)
+        memory = Memory()
+        record = memory.allocate(numpy.zeros(RECORD_WORDS, numpy.uint32), "assert record")
+        copies = {
+            tensor.name: EmulatedCopy(memory, tensor.name, replace(self.call.arrays[tensor.name], pointer=pointer))
             for tensor, pointer in zip(self.header.tensors, values, strict=False)
         }
         given: list[Any] = []
         for argument, raw in zip(self.header.arguments, self._layout.split(packed), strict=True):
-            given.append(
-                tensors[argument.of] if argument.kind == "pointer" else record if argument.kind == "record" else raw
+            if argument.kind == "pointer":
+                given.append(copies[argument.of].pointer)
+            else:
+                given.append(record if argument.kind == "record" else raw)
+        try:
+            result = emulate(
+                self.ptx,
+                self.header.entry,
+                self.call.grid,
+                (self.header.threads, 1, 1),
+                given,
+                cluster=self.header.cluster,
+                shared_bytes=self.header.shared_bytes,
+                arch=self.header.arch,
+                **options,
             )
-        result = emulate(
-            self.ptx,
-            self.header.entry,
-            self.call.grid,
-            (self.header.threads, 1, 1),
-            given,
-            cluster=self.header.cluster,
-            shared_bytes=self.header.shared_bytes,
-            arch=self.header.arch,
-            **options,
-        )
-        error = assert_error(self.header.label, record.tobytes())
+        except EmulatorError as error:
+            raise FindingError(f"{self.header.label}: {error.finding}", error.finding) from None
+        except PtxError as error:
+            raise DeviceError("ptx", f"{self.header.label}: the emulator refuses the PTX: {error}") from None
+        error = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
         if error is not None:
             raise error
+        for tensor in self.header.tensors:
+            if tensor.written:
+                copies[tensor.name].copy_back()
         return result
+
+
+class EmulatedCopy:
+    """A host array's bytes in the emulator's memory; `pointer` is what the kernel gets."""
+
+    def __init__(self, memory: Memory, name: str, array: Array) -> None:
+        import numpy
+
+        low, high = array.span
+        self.memory, self.size, self.low = memory, high - low, low
+        self.host = host_view(array, array.pointer)
+        image = numpy.zeros(array.copy_offset + self.size, numpy.uint8)
+        image[array.copy_offset :] = self.host
+        self.pointer = memory.allocate(image, name) + (array.copy_offset - low)
+
+    def copy_back(self) -> None:
+        """Writes the bytes to the host array."""
+        import numpy
+
+        self.host[:] = self.memory.read(self.pointer + self.low, numpy.uint8, self.size)
 
 
 def host_view(array: Array, pointer: int) -> Any:

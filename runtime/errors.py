@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class RuntimeFault(Exception):
     """Base of every error that `runtime` raises.
@@ -33,6 +35,18 @@ class LaunchError(RuntimeFault):
 
 class DeviceError(RuntimeFault):
     """The device or its driver failed, or there is none."""
+
+
+class FindingError(DeviceError):
+    """The strict emulator found a fault of the program: `finding` has its kind, block, thread and line."""
+
+    def __init__(self, message: str, finding: Any) -> None:
+        super().__init__("finding", message, line=finding.line)
+        self.finding = finding
+
+    def __reduce__(self) -> tuple[type[FindingError], tuple[object, ...]]:
+        """Pickle by the constructor's own arguments."""
+        return type(self), (self.message, self.finding)
 
 
 class DeviceAssertError(DeviceError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.arrays import HOST_ALIGNMENT, MAX_ALIGNMENT, Array, describe
+from runtime.arrays import Array, describe
 from runtime.cuda import driver
 from runtime.cuda.context import Context, context
 from runtime.dtypes import DTYPES
@@ -49,7 +49,7 @@ class HostCopy:
     def __init__(self, owner: Context, array: Array) -> None:
         low, high = array.span
         self.host, self.size = array.pointer + low, high - low
-        self.offset = copy_offset(array)
+        self.offset = array.copy_offset
         self.allocation = Allocation(owner, self.offset + self.size)
         self.allocation.copy_in(self.host, self.size, self.offset)
         self.pointer = self.allocation.pointer + self.offset - low
@@ -57,12 +57,6 @@ class HostCopy:
     def copy_back(self) -> None:
         """Call it after the launch has ended."""
         self.allocation.copy_out(self.host, self.size, self.offset)
-
-
-def copy_offset(array: Array) -> int:
-    """Bytes before the span in an allocation aligned to 256, so that `Array.alignment` holds for the copy."""
-    low, _ = array.span
-    return (array.pointer % HOST_ALIGNMENT + low) % MAX_ALIGNMENT
 
 
 class DeviceArray:

@@ -118,8 +118,13 @@ def rounded_to_tf32(value: float) -> int:
 
 
 def half_of(kind: str) -> Callable[[int], int]:
-    """From the bits of an 8-bit float to those of the f16."""
-    return lambda raw: int.from_bytes(encode(decode(bytes([raw]), kind), "f16"), "little")
+    """From the bits of an 8-bit float to those of the f16; a NaN becomes the canonical one."""
+
+    def convert(raw: int) -> int:
+        value = decode(bytes([int(raw)]), kind)
+        return 0x7FFF if np.isnan(value).any() else int.from_bytes(encode(value, "f16"), "little")
+
+    return convert
 
 
 def relu(value: Any) -> Any:
@@ -133,7 +138,7 @@ def nothing(*_: Any) -> Any:
     return OPAQUE
 
 
-def vocabulary(row: Instruction, shared_bytes: int) -> dict[str, Any]:
+def vocabulary(shared_bytes: int) -> dict[str, Any]:
     """The names that a meaning may use beside its operands."""
     words: dict[str, Any] = dict.fromkeys(
         ("arrive", "wait", "fence", "commit_group", "wait_group", "wait_all"), nothing
@@ -145,13 +150,12 @@ def vocabulary(row: Instruction, shared_bytes: int) -> dict[str, Any]:
     words |= {"fmin": np.fmin, "fmax": np.fmax, "minimum": np.minimum, "maximum": np.maximum}
     words |= {"reduce": reduce, "and_": operator.and_, "or_": operator.or_, "xor": operator.xor}
     words |= {kind: clamped(kind) for kind in ("s8", "u8", "s16", "u16")}
-    words |= {kind: saturated(kind) for kind in ("e4m3", "e5m2")}
+    for kind in ("e4m3", "e5m2"):
+        words |= {kind: saturated(kind), f"f16_from_{kind}": half_of(kind)}
     words |= {"tf32": rounded_to_tf32, "relu": relu, "policy": nothing, "leader": min}
     words |= {"clamp": lambda values: np.clip(values, -(1 << 31), (1 << 31) - 1)}
     words |= {"head": lambda raw, size: raw[: int(size)].ljust(len(raw), b"\0")}
     words |= {"active": range(LANES), "block": range(LANES), "dynamic_smem_size": shared_bytes}
-    if row.name.startswith("cvt") and "f16x2" in row.name:
-        words["f16"] = half_of(kind_of(row["a"]))
     return words
 
 
@@ -160,7 +164,7 @@ def execute(row: Instruction, registers: Registers, images: dict[str, np.ndarray
 
     `registers` has the inputs, addresses as offsets into the image of their space.
     """
-    words = vocabulary(row, len(images["shared"]))
+    words = vocabulary(len(images["shared"]))
     for effect in row.effects:
         if effect.space in images:
             width = 16 if row.family.endswith("matrix") else effect.bytes

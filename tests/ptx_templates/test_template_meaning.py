@@ -1,4 +1,4 @@
-"""Every row does what its meaning says, on the emulator and on a GPU: random registers through a hand-written kernel."""
+"""Every row does what its meaning says, on the emulator and on a GPU: random registers through a handmade kernel."""
 
 import re
 from collections import defaultdict
@@ -144,7 +144,7 @@ def test_meaning(target: str, rows: list[Instruction], seed: int, device: str):
                     inputs[slot + i, lane, :size] = np.frombuffer(raw[i * size : (i + 1) * size], np.uint8)
             slot += operand.registers
 
-    outputs = np.zeros((max(slots(rows, written), 1), LANES, 8), np.uint8)
+    outputs = np.zeros((slots(rows, written), LANES, 8), np.uint8)
     arguments = [inputs, outputs, images["global"].copy(), images["shared"].copy()]
     flat = [array.reshape(-1) if array.size else np.zeros(1, np.uint8) for array in arguments]
     version = max(max(row.ptx for row in rows), (7, 8))

@@ -10,6 +10,7 @@ from .formats import (
     canonicalise,
     clamp_negative,
     flush,
+    flush_rounded_up,
     fp8_of_f16,
     nearest_of_f32,
     nearest_of_f64,
@@ -67,6 +68,8 @@ def convert(
             return _float_to_integer(to_f64(x, src), integer_out, rounding, src == "f64")
         r = _float_to_float(x, src, dst, rounding)
     if ftz and dst == "f32":
+        if src == "f64":
+            flush_rounded_up(r, lambda: x, dst, rounding or "rn")
         r = flush(r, dst)
     if dst in _FP8:
         return _relu_fp8(r) if relu else r
@@ -76,7 +79,9 @@ def convert(
         return saturate_unit(r, dst)
     if relu:
         return clamp_negative(r, dst)
-    return r if dst == "tf32" else canonicalise(r, dst)
+    if dst == "tf32" or (dst == "f32" and src in ("bf16", "f32") and not ftz and rounding not in _INTEGRAL):
+        return r  # a move of bits, NaN included
+    return canonicalise(r, dst)
 
 
 def _integer_to_integer(x: Array, dst: type[np.integer], saturate: bool) -> Array:
@@ -148,7 +153,7 @@ def _float_to_float(x: Array, src: str, dst: str, rounding: str | None) -> Array
         if src == "f64":
             return nearest_of_f64(x, dst)
         if dst == "f64":
-            return to_f64(x, src).copy()
+            return to_f64(x, src) * 1.0  # makes NaN quiet
         return nearest_of_f32(to_f32(x, src), dst)
     return round_f64(to_f64(x, src), dst, rounding)
 

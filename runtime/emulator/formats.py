@@ -10,6 +10,7 @@ then enough, in every rounding mode and for subnormals too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -82,6 +83,23 @@ def flush(x: Array, dtype: str) -> Array:
     keep |= row.bits(row.sign)
     keep &= bits
     return keep.view(row.storage)
+
+
+def flush_rounded_up(r: Array, exact: Callable[[], Array], dtype: str, rounding: str) -> None:
+    """`.ftz` where rounding made the least normal number: in place, a zero if only gradual underflow rounds up to it.
+
+    Hardware finds a result subnormal after rounding to the format's precision with an unbounded exponent (measured on
+    an H200; the ISA leaves it open). `exact` gives the results in float64, exact or rounded to odd.
+    """
+    row = FORMATS[dtype]
+    least = 1 << row.fraction
+    edge = (r.view(row.bits) & row.bits(row.sign - 1)) == row.bits(least)
+    if edge.any():
+        scale = 2.0**8
+        unbounded = to_f64(round_f64(exact()[edge] * scale, dtype, rounding), dtype)
+        least_value = to_f64(np.full(1, least, row.bits).view(row.storage), dtype)
+        bits = r.view(row.bits)
+        bits[edge] -= (np.abs(unbounded) < least_value * scale).astype(row.bits) * row.bits(least)
 
 
 def saturate_unit(x: Array, dtype: str) -> Array:

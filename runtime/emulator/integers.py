@@ -339,7 +339,7 @@ def _divide(a: Array, b: Array, dtype: str) -> tuple[Array, Array]:
 def div(a: Array, b: Array, dtype: str) -> Array:
     """`div`: towards zero. MININT / -1 wraps to MININT.
 
-    The ISA leaves division by zero unspecified; all bits are set here, as on GPUs for 32 bits.
+    The ISA leaves division by zero unspecified; all bits are set here, as measured on an H200 for every width.
     """
     return np.where(b == 0, ~b.dtype.type(0), _divide(a, b, dtype)[0])
 

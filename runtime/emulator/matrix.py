@@ -4,8 +4,9 @@ A register is an array [warps, 32] of uint32, or of uint64 where it holds one f6
 the order of the operand's braces. The maps from (lane, element of the lane) to (row, column) are those of PTX ISA,
 "Matrix multiply-accumulate operation using mma instruction", one section a shape; tables are built once a fragment.
 
-Integers are exact. Floats are a bounded model: products are exact, they and C are added in float64 and rounded once, to
-nearest even, to the type of D. Hardware adds in another order and precision, which the ISA leaves open.
+Integers are exact. f64 is a chain of fused multiply-adds from C along ascending k, which equals an H200 to the bit.
+Other floats are a bounded model: products are exact, they and C are added in float64 and rounded once, to nearest even,
+to the type of D. Hardware adds in another order and precision, which the ISA leaves open.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import cache
 import numpy as np
 
 from .formats import FORMATS, Array, canonicalise, nearest_of_f64, to_f64
+from .numerics import fma
 
 _WIDTH = {"f64": 64, "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "e4m3": 8, "e5m2": 8}
 _WIDTH |= {"s8": 8, "u8": 8, "s4": 4, "u4": 4}
@@ -27,7 +29,7 @@ _FLOATS = (("f16", "f16"), ("f32", "f32"))
 _SHAPES: dict[
     tuple[int, int, int], list[tuple[tuple[str, ...], tuple[str, ...] | None, tuple[tuple[str, str], ...]]]
 ] = {
-    (8, 8, 4): [(("f64",), None, (("f64", "f64"),)), (("f16",), None, (*_FLOATS, ("f16", "f32"), ("f32", "f16")))],
+    (8, 8, 4): [(("f64",), None, (("f64", "f64"),)), (("f16",), None, (*_FLOATS, ("f16", "f32")))],
     (16, 8, 4): [(("f64",), None, (("f64", "f64"),)), (("tf32",), None, (("f32", "f32"),))],
     (16, 8, 8): [
         (("f64",), None, (("f64", "f64"),)),
@@ -184,6 +186,8 @@ def mma(
             right = _operand(b, "b", k, n, b_type, "row")
         else:
             right = _operand(b, "b", n, k, b_type, "col" if quad else "").swapaxes(1, 2)
+        if d_type == "f64":
+            return _deal(_chain(left, right, _operand(c, "c", m, n, c_type, "")), 64, quad)
         total = left @ right
     if d_type == "s32":
         accumulator = _gather(c, "c", m, n, 1, "").view(np.int32)
@@ -195,6 +199,14 @@ def mma(
         total += _operand(c, "c", m, n, c_type, "row" if quad else "")
         d = canonicalise(nearest_of_f64(total, d_type), d_type)
     return _deal(d, _WIDTH[d_type], quad)
+
+
+def _chain(left: Array, right: Array, start: Array) -> Array:
+    """start + left @ right in float64, [matrices, m, n], one fused multiply-add after the other."""
+    total = start
+    for i in range(left.shape[2]):
+        total = fma(left[:, :, i, None], right[:, None, i, :], total, "f64")
+    return total
 
 
 def _deal(d: Array, width: int, quad: bool) -> list[Array]:

@@ -38,6 +38,7 @@ from .formats import (
     canonicalise,
     clamp_negative,
     flush,
+    flush_rounded_up,
     is_nan,
     nearest_of_f64,
     round_f64,
@@ -145,6 +146,9 @@ def sub(
     out: Array | None = None,
 ) -> Array:
     """`sub{.rnd}{.ftz}{.sat}`: a - b rounded once. PTX ISA, "sub"."""
+    if rounding == "rn" and not ftz and dtype != "bf16":
+        with np.errstate(all="ignore"):
+            return _finish(np.subtract(a, b, out=out), dtype, ftz, saturate, out)
     return add(a, neg(b, dtype), dtype, rounding, ftz, saturate, out)
 
 
@@ -171,6 +175,8 @@ def mul(
         _exactly(exact.mul_one, rounding, r, a, b)
     else:
         r = round_f64(to_f64(a, dtype) * to_f64(b, dtype), dtype, rounding)
+    if ftz:
+        flush_rounded_up(r, lambda: to_f64(a, dtype) * to_f64(b, dtype), dtype, rounding)
     return _finish(r, dtype, ftz, saturate, out)
 
 
@@ -206,6 +212,8 @@ def div(
         r = np.divide(a, b, out=out)
     else:
         r = round_f64(to_f64(a, dtype) / to_f64(b, dtype), dtype, rounding)
+    if ftz:
+        flush_rounded_up(r, lambda: to_f64(a, dtype) / to_f64(b, dtype), dtype, rounding)
     return _finish(r, dtype, ftz, saturate, out)
 
 
@@ -263,6 +271,8 @@ def fma(
             r = nearest_of_f64(_safe_sum(product, wide, dtype), dtype)
         else:
             r = round_f64(_sum_to_odd(product, wide, rounding), dtype, rounding)
+        if ftz:
+            flush_rounded_up(r, lambda: _sum_to_odd(product, wide, rounding), dtype, rounding)
     return _finish(r, dtype, ftz, saturate, out, relu)
 
 
@@ -347,7 +357,7 @@ def _extreme(
     sign = None
     if xorsign_abs:
         sign = (a.view(row.bits) ^ b.view(row.bits)) & row.bits(row.sign)
-        a, b = abs(a, dtype), abs(b, dtype)
+        a, b = ((x.view(row.bits) & row.bits(row.sign - 1)).view(row.storage) for x in (a, b))
     a_nan, b_nan = is_nan(a, dtype), is_nan(b, dtype)
     key = (np.maximum if larger else np.minimum)(_ordered(a, dtype), _ordered(b, dtype))
     bits = key >> row.signed(row.width - 1)
@@ -432,19 +442,30 @@ def compare(a: Array, b: Array, op: str, dtype: str, ftz: bool = False) -> Array
 
 
 def abs(a: Array, dtype: str, ftz: bool = False) -> Array:
-    """`abs{.ftz}`: clears the sign bit. PTX ISA, "abs"."""
-    row = FORMATS[dtype]
+    """`abs{.ftz}`: clears the sign bit, of a NaN not. PTX ISA, "abs"."""
     if ftz:
         a = flush(a, dtype)
-    return (bits_of(a, dtype) & row.bits(row.sign - 1)).view(row.storage)
+    row = FORMATS[dtype]
+    return _quiet((bits_of(a, dtype) & row.bits(row.sign - 1)).view(row.storage), a, dtype)
 
 
 def neg(a: Array, dtype: str, ftz: bool = False) -> Array:
-    """`neg{.ftz}`: flips the sign bit. PTX ISA, "neg"."""
-    row = FORMATS[dtype]
+    """`neg{.ftz}`: flips the sign bit, of a NaN not. PTX ISA, "neg"."""
     if ftz:
         a = flush(a, dtype)
-    return (bits_of(a, dtype) ^ row.bits(row.sign)).view(row.storage)
+    row = FORMATS[dtype]
+    return _quiet((bits_of(a, dtype) ^ row.bits(row.sign)).view(row.storage), a, dtype)
+
+
+def _quiet(r: Array, a: Array, dtype: str) -> Array:
+    """NaN results in place: canonical, or in f64 the operand's NaN made quiet."""
+    if dtype != "f64":
+        return canonicalise(r, dtype)
+    nan = np.isnan(a)
+    if nan.any():
+        row = FORMATS[dtype]
+        r.view(row.bits)[nan] = a.view(row.bits)[nan] | row.bits(1 << (row.fraction - 1))
+    return r
 
 
 def copysign(a: Array, b: Array, dtype: str) -> Array:

@@ -291,6 +291,12 @@ def test_saturating_conversion_to_floats_clamps_to_one():
     ]
 
 
+def test_narrowing_with_ftz_finds_subnormals_before_gradual_underflow():
+    below = np.array([(1 - 2.0**-24) * 2.0**-126, (1 - 2.0**-26) * 2.0**-126, -(1 - 2.0**-24) * 2.0**-126])
+    assert numerics.convert(below, "f64", "f32", "rn").tolist() == [2.0**-126, 2.0**-126, -(2.0**-126)]
+    assert numerics.convert(below, "f64", "f32", "rn", ftz=True).tolist() == [0, 2.0**-126, 0]
+
+
 def test_float_to_integer_needs_an_integer_rounding():
     with pytest.raises(ValueError, match="rni"):
         numerics.convert(np.zeros(1, np.float32), "f32", "s32", "rn")

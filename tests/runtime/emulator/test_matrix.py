@@ -244,8 +244,7 @@ def test_every_dense_shape_and_type(shape, a_type, b_type, c_type, d_type):
     assert_matches(matrix.mma(shape, *types, a, b, c), shape, types, a, b, c)
 
 
-@pytest.mark.parametrize("c_type", ["f16", "f32"])
-@pytest.mark.parametrize("d_type", ["f16", "f32"])
+@pytest.mark.parametrize(("c_type", "d_type"), [("f16", "f16"), ("f16", "f32"), ("f32", "f32")])
 @pytest.mark.parametrize("layouts", [("row", "col"), ("row", "row"), ("col", "col"), ("col", "row")])
 def test_quad_pairs_in_every_layout(layouts, c_type, d_type):
     types = ("f16", "f16", c_type, d_type)
@@ -270,6 +269,24 @@ def test_bits(shape, bit_op):
             pairs = [(left[0, row, i], right[0, i, column]) for i in range(k)]
             count = sum(x ^ y if bit_op == "xor" else x & y for x, y in pairs)
             assert value == (start[0, row, column] + count + 2**31) % 2**32 - 2**31
+
+
+@pytest.mark.parametrize("shape", ["m8n8k4", "m16n8k16"])
+def test_f64_is_a_chain_of_fused_multiply_adds(shape):
+    """Each step rounds once, k ascending from C: what an H200 gives."""
+    rng = np.random.default_rng(9)
+    counts = [registers_of(shape, "f64", "f64", operand) for operand in "abc"]
+    a, b, c = ([rng.standard_normal((1, 32)).view(np.uint64) for _ in range(n)] for n in counts)
+    d = matrix.mma(shape, "f64", "f64", "f64", "f64", a, b, c)
+    left = gather(a, 0, shape, "f64", "f64", lambda lane, i: a_place(shape, "f64", lane, i, "row"))
+    right = gather(b, 0, shape, "f64", "f64", lambda lane, i: b_place(shape, "f64", lane, i, "col"))
+    total = gather(c, 0, shape, "f64", "f64", lambda lane, i: c_place(shape, "f64", "f64", lane, i))
+    got = gather(d, 0, shape, "f64", "f64", lambda lane, i: c_place(shape, "f64", "f64", lane, i))
+    for (_, row, column), start in total.items():
+        value = start
+        for i in range(matrix.parse_shape(shape)[2]):
+            value = float(Fraction(left[0, row, i]) * Fraction(right[0, i, column]) + Fraction(value))
+        assert got[0, row, column] == value
 
 
 def filled(count, word, dtype=np.uint32):
@@ -325,6 +342,7 @@ def test_tf32_ignores_the_low_bits():
         ("m16n8k16", ("f16", "bf16", "f32", "f32")),
         ("m16n8k16", ("f16", "f16", "f16", "f32")),
         ("m16n8k16", ("bf16", "bf16", "f16", "f16")),
+        ("m8n8k4", ("f16", "f16", "f32", "f16")),
         ("m8n8k8", ("f16", "f16", "f16", "f16")),
         ("m16n8k32", ("s8", "s4", "s32", "s32")),
     ],

@@ -181,6 +181,30 @@ def test_ftz_flushes_inputs_and_results_and_keeps_the_sign(dtype):
     assert patterns(numerics.maximum(a, zero, dtype, ftz=True), dtype) == [0, 0, normal, 0, one]
 
 
+@pytest.mark.parametrize(("dtype", "mode"), [("f16", "rn"), *(("f32", mode) for mode in MODES)])
+def test_ftz_flushes_what_only_gradual_underflow_rounds_up_to_a_normal_number(dtype, mode):
+    """Measured on an H200: results are found subnormal after rounding with an unbounded exponent."""
+    one, least = encode(Fraction(1), dtype, "rn"), 1 << FORMATS[dtype][1]
+    sign = 1 << (width(dtype) - 1)
+    a, b = array([one - 1, one - 1 | sign], dtype), array([least, least], dtype)
+    assert patterns(numerics.mul(a, b, dtype, mode, ftz=True), dtype) == [0, sign]
+    assert patterns(numerics.fma(a, b, array([0, sign], dtype), dtype, mode, ftz=True), dtype) == [0, sign]
+    kept = patterns(numerics.mul(a, b, dtype, mode), dtype)
+    assert kept[0] == (least - 1 if mode in ("rz", "rm") else least)
+    above = numerics.fma(array([one + 2], dtype), b[:1], array([0], dtype), dtype, mode, ftz=True)
+    assert patterns(above, dtype) == [least + 2]
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_negation_and_magnitude(dtype):
+    sign, infinity = 1 << (width(dtype) - 1), infinity_bits(dtype, False)
+    bits = specials(dtype)
+    nan, quiet = [b & ~sign > infinity for b in bits], 1 << (FORMATS[dtype][1] - 1)
+    for operation, change in ((numerics.neg, lambda b: b ^ sign), (numerics.abs, lambda b: b & ~sign)):
+        expected = [NAN_BITS.get(dtype, b | quiet) if n else change(b) for b, n in zip(bits, nan, strict=True)]
+        assert patterns(operation(array(bits, dtype), dtype), dtype) == expected
+
+
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_saturate_clamps_to_zero_and_one_and_relu_at_zero(dtype):
     one, sign = encode(Fraction(1), dtype, "rn"), 1 << (width(dtype) - 1)

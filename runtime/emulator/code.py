@@ -1,0 +1,277 @@
+"""How instructions name their operands: entries of a frame, and the views of registers that they stand for.
+
+An instruction becomes a closure `op(values, group)`.  `values` is the frame of the group of threads that runs it: a list
+of numpy arrays, one for each *entry*.  An entry is a register seen as one type, a constant, a kernel parameter, a symbol's
+address or a special register.  Building an instruction asks `Code` for entries; that request is also what records which
+registers the instruction reads and writes, from which `program.py` derives liveness.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .findings import Location, PtxError
+from .ordering import SITE_BITS
+from .reader import Address, Float, Function, Instruction, Integer, Not, Operand, Register, Symbol
+
+Values = list[Any]
+Op = Callable[[Values, Any], None]
+
+DTYPES: dict[str, type] = {
+    **{f"u{bits}": getattr(np, f"uint{bits}") for bits in (8, 16, 32, 64)},
+    **{f"b{bits}": getattr(np, f"uint{bits}") for bits in (8, 16, 32, 64)},
+    **{f"s{bits}": getattr(np, f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{"f16": np.float16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64, "tf32": np.float32},
+    "pred": np.bool_,
+}
+PACKED = {"f16x2": ("f16", 4), "bf16x2": ("bf16", 4), "u16x2": ("u16", 4), "s16x2": ("s16", 4)}
+REGISTER_DTYPE = {1: np.bool_, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+REGISTER_BYTES = {
+    "pred": 1,
+    **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (16, 32, 64)},
+    **{f"{kind}8": 2 for kind in "bsu"},
+    **{"f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "f32": 4, "f64": 8},
+}
+# Special registers that differ between threads of a launch; the others are constants of the launch (PTX ISA 10).
+THREAD_SPECIALS = {
+    *(f"%{name}.{axis}" for name in ("tid", "ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"),
+    *("%laneid", "%warpid", "%smid", "%cluster_ctarank", "%gridid"),
+    *(f"%lanemask_{relation}" for relation in ("eq", "le", "lt", "ge", "gt")),
+}
+LAUNCH_SPECIALS = {
+    *(f"%{name}.{axis}" for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in "xyz"),
+    *("%nwarpid", "%nsmid", "%cluster_nctarank", "%is_explicit_cluster", "%dynamic_smem_size", "%total_smem_size"),
+    *("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"),
+}
+
+
+LAST_STAMP = (1 << SITE_BITS) - 1  # stands for "some later instruction"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One frame entry.  `kind` is "register", "constant", "parameter", "symbol" or "special"."""
+
+    kind: str
+    name: Any
+    type: str
+    register_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Site:
+    """An instruction as findings and counters see it; `number` is unique in the program.
+
+    `stamp` numbers the instructions that touch memory, as far as a stamp has room for it (`ordering.py`).
+    """
+
+    number: int
+    stamp: int
+    text: str
+    ptx_line: int
+    location: Location | None
+
+
+@dataclass(frozen=True)
+class BarrierOperands:
+    """What a barrier instruction names: `mode` is sync, arrive, red, cluster.arrive, cluster.wait or try_wait.
+
+    `number`, `count` and `flag` are entries; `count` is None where all threads of the block take part.
+    """
+
+    mode: str
+    aligned: bool = True
+    number: int | None = None
+    count: int | None = None
+    flag: int | None = None
+    flag_negated: bool = False
+    reduction: str = ""
+    result: str = ""
+    orders: bool = True
+    ready: Callable[..., Any] | None = None
+
+
+@dataclass
+class Record:
+    """The registers that one built instruction reads and writes, and the frame entries it uses."""
+
+    reads: list[str] = field(default_factory=list)
+    writes: list[str] = field(default_factory=list)
+    entries: list[int] = field(default_factory=list)
+    written_entries: list[int] = field(default_factory=list)
+    mask: int | None = None
+    barrier: BarrierOperands | None = None
+
+
+class Code:
+    """The frame layout of one program while its instructions are built."""
+
+    def __init__(self, registers: dict[str, str], variables: dict[str, Any], parameters: Function):
+        self.registers = registers
+        self.variables = variables
+        self.parameter_names = {variable.name for variable in parameters.params}
+        self.entries: list[Entry] = []
+        self.index: dict[Entry, int] = {}
+        self.sites: list[Site] = []
+        self.record = Record()
+        self.ins: Instruction = Instruction((), (), None, False, 0, None)
+        self.site = Site(0, 0, "", 0, None)
+        self.stamped: list[Site] = []
+        self.uses: Counter[str] = Counter()
+        self.hidden = 0
+
+    def begin(self, ins: Instruction, effect: bool) -> None:
+        self.ins, self.record = ins, Record()
+        stamp = min(len(self.stamped), LAST_STAMP) if effect else LAST_STAMP
+        self.site = Site(len(self.sites), stamp, str(ins), ins.ptx_line, ins.location)
+        self.sites.append(self.site)
+        if effect and stamp < LAST_STAMP:
+            self.stamped.append(self.site)
+
+    def error(self, message: str) -> PtxError:
+        return PtxError(f"{message} in `{self.ins}`", self.ins.ptx_line)
+
+    def entry(self, entry: Entry) -> int:
+        number = self.index.get(entry)
+        if number is None:
+            number = self.index[entry] = len(self.entries)
+            self.entries.append(entry)
+        if number not in self.record.entries:
+            self.record.entries.append(number)
+        return number
+
+    def bytes_of(self, name: str) -> int:
+        kind = self.registers[name]
+        if kind not in REGISTER_BYTES:
+            raise self.error(f"registers of type .{kind} are not supported")
+        return REGISTER_BYTES[kind]
+
+    def is_register(self, operand: Operand) -> bool:
+        return isinstance(operand, Register) and operand.name in self.registers
+
+    def scratch(self, kind: str) -> Register:
+        """A register that no instruction of the text names."""
+        self.hidden += 1
+        name = f"hidden {self.hidden}"
+        self.registers[name] = kind
+        return Register(name)
+
+    def read(self, operand: Operand, type_name: str) -> int:
+        """The entry of a source operand, seen as `type_name`; packed types give two columns."""
+        if isinstance(operand, Integer):
+            return self.constant(operand.value, type_name)
+        if isinstance(operand, Float):
+            return self.float_constant(operand, type_name)
+        if isinstance(operand, Symbol):
+            return self.symbol(operand.name, operand.offset, type_name)
+        if not isinstance(operand, Register):
+            raise self.error(f"unexpected operand {operand}")
+        name = operand.name
+        if name in self.registers:
+            self.record.reads.append(name)
+            return self.entry(self.register_entry(name, type_name))
+        if name in THREAD_SPECIALS or name in LAUNCH_SPECIALS:
+            return self.entry(Entry("special", name, type_name))
+        return self.symbol(name, 0, type_name)
+
+    def register_entry(self, name: str, type_name: str) -> Entry:
+        held = self.bytes_of(name)
+        wanted = PACKED[type_name][1] if type_name in PACKED else np.dtype(DTYPES[type_name]).itemsize
+        if wanted > held or (type_name == "pred") != (held == 1):
+            raise self.error(f"register {name} of type .{self.registers[name]} cannot hold .{type_name}")
+        return Entry("register", name, type_name, held)
+
+    def write(self, operand: Operand, type_name: str) -> int:
+        """The entry of a destination; `_` is a register that nobody reads."""
+        if isinstance(operand, Register) and operand.name == "_":
+            operand = self.scratch(type_name if type_name in REGISTER_BYTES else "b32")
+        if not isinstance(operand, Register) or operand.name not in self.registers:
+            raise self.error(f"destination {operand} is not a register")
+        name = operand.name
+        self.record.writes.append(name)
+        number = self.entry(self.register_entry(name, type_name))
+        self.record.written_entries.append(number)
+        return number
+
+    def write_extended(self, operand: Operand, type_name: str) -> int:
+        """A destination that may be wider than the type: integers extend by their sign (PTX ISA 9.4.1)."""
+        if isinstance(operand, Register) and operand.name in self.registers and type_name[0] in "bsu":
+            held = self.bytes_of(operand.name)
+            if held > np.dtype(DTYPES[type_name]).itemsize:
+                sign = "s" if type_name[0] == "s" else "u"
+                return self.write(operand, f"{sign}{8 * held}")
+        return self.write(operand, type_name)
+
+    def constant(self, value: int, type_name: str) -> int:
+        if type_name in PACKED:
+            return self.entry(Entry("constant", value & 0xFFFFFFFF, type_name))
+        if type_name in {"f16", "f32", "f64", "tf32"}:
+            return self.entry(Entry("constant", float(value), type_name))
+        if type_name == "pred":
+            return self.entry(Entry("constant", bool(value), "pred"))
+        dtype = np.dtype(DTYPES[type_name])
+        wrapped = int(np.array([value & (1 << 8 * dtype.itemsize) - 1], np.uint64).astype(dtype)[0])
+        return self.entry(Entry("constant", wrapped, type_name))
+
+    def float_constant(self, operand: Float, type_name: str) -> int:
+        if type_name[0] in "bus" and type_name != "bf16":
+            width = np.dtype(DTYPES[type_name]).itemsize * 8
+            if operand.bits is None or operand.width != width:
+                raise self.error(f"the constant {operand} has no .{type_name} bits")
+            return self.constant(operand.bits, type_name)
+        return self.entry(Entry("constant", operand.value, type_name))
+
+    def symbol(self, name: str, offset: int, type_name: str) -> int:
+        if name in self.variables or name in self.parameter_names:
+            return self.entry(Entry("symbol", (name, offset), type_name))
+        if name.startswith("%"):
+            raise self.error(f"unknown register {name}")
+        raise self.error(f"unknown name {name}")
+
+    def address(self, operand: Operand) -> tuple[int, int]:
+        """(entry of the base, offset in bytes) of a memory operand; symbols and constants fold their offset."""
+        if isinstance(operand, Register | Symbol | Integer):
+            operand = Address(operand) if isinstance(operand, Register) else Address(None, getattr(operand, "value", 0))
+        if not isinstance(operand, Address):
+            raise self.error(f"{operand} is not an address")
+        if operand.base is None:
+            return self.constant(operand.offset, "u64"), 0
+        if self.is_register(operand.base):
+            assert isinstance(operand.base, Register)
+            width = 8 * self.bytes_of(operand.base.name)
+            return self.read(operand.base, f"u{width}"), operand.offset
+        return self.symbol(operand.base.name, operand.offset, "u64"), 0
+
+    def meet(self, operand: Operand) -> int:
+        """The member mask of a `.sync` instruction."""
+        self.record.mask = self.read(operand, "u32")
+        return self.record.mask
+
+    def predicate(self, operand: Operand) -> tuple[int, bool]:
+        """(entry, negated) of a predicate source."""
+        if isinstance(operand, Not):
+            return self.read(operand.operand, "pred"), True
+        return self.read(operand, "pred"), False
+
+
+def seen_as(row: Any, type_name: str, register_bytes: int) -> Any:
+    """A register's row seen as a type: reinterpreted, its low part when narrower, two columns when packed."""
+    if type_name in PACKED:
+        return row.view(DTYPES[PACKED[type_name][0]]).reshape(-1, 2)
+    dtype = np.dtype(DTYPES[type_name])
+    step = register_bytes // dtype.itemsize
+    return row.view(dtype)[::step] if step > 1 else row.view(dtype)
+
+
+def constant_array(value: Any, type_name: str) -> Any:
+    """A constant as an array of one element (one row of two when packed)."""
+    if type_name in PACKED:
+        return np.array([value], np.uint32).view(DTYPES[PACKED[type_name][0]]).reshape(1, 2)
+    if type_name == "bf16" and isinstance(value, float):
+        return (np.array([value], np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return np.array([value], DTYPES[type_name])

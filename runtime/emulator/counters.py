@@ -1,0 +1,78 @@
+"""Counters of a launch, in total and for each `.loc` line.  All are "of the PTX": ptxas may still change them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a set of instructions did.
+
+    `instructions` counts warp instructions, `thread_instructions` the lanes that took part in them.  Shared memory is
+    counted in wavefronts (one pass over the 32 banks), global memory in 32-byte sectors; each has beside it the fewest
+    that the same bytes could need.
+    """
+
+    instructions: int = 0
+    thread_instructions: int = 0
+    branches: int = 0
+    divergent_branches: int = 0
+    shared_wavefronts: int = 0
+    shared_ideal: int = 0
+    bank_conflicts: int = 0
+    global_load_sectors: int = 0
+    global_store_sectors: int = 0
+    global_ideal_sectors: int = 0
+    barriers: int = 0
+    warp_barriers: int = 0
+    atomics: int = 0
+    shuffles: int = 0
+    mma: int = 0
+
+    @property
+    def active_lanes(self) -> float:
+        """Average lanes active in a warp instruction; 32 is a warp that never diverged."""
+        return self.thread_instructions / self.instructions if self.instructions else 0.0
+
+    def add(self, other: Counters, times: int = 1) -> None:
+        for name in NAMES:
+            setattr(self, name, getattr(self, name) + times * getattr(other, name))
+
+    def __add__(self, other: Counters) -> Counters:
+        total = Counters()
+        total.add(self)
+        total.add(other)
+        return total
+
+    def as_dict(self) -> dict[str, float]:
+        return {**{name: getattr(self, name) for name in NAMES}, "active_lanes": self.active_lanes}
+
+
+NAMES = tuple(column.name for column in fields(Counters))
+
+
+@dataclass(slots=True)
+class LaunchCounters:
+    """Totals and the same by line of the kernel's own file.
+
+    An instruction inlined from another file counts at the line of the kernel's file that it was inlined into; one
+    without any `.loc` counts only in the totals.
+    """
+
+    totals: Counters = field(default_factory=Counters)
+    by_line: dict[int, Counters] = field(default_factory=dict)
+
+    def at(self, line: int) -> Counters:
+        return self.by_line.setdefault(line, Counters())
+
+    def __add__(self, other: LaunchCounters) -> LaunchCounters:
+        result = LaunchCounters(self.totals + other.totals)
+        for part in (self, other):
+            for line, counters in part.by_line.items():
+                result.at(line).add(counters)
+        return result
+
+    def as_dict(self) -> dict[str, object]:
+        lines = {line: counters.as_dict() for line, counters in sorted(self.by_line.items())}
+        return {"totals": self.totals.as_dict(), "by_line": lines}

@@ -1,0 +1,97 @@
+"""What the strict emulator can find wrong with a launch, and how it says so."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Kind(enum.StrEnum):
+    """What was found; the value is the word that appears in messages."""
+
+    OUT_OF_BOUNDS = "out of bounds"
+    MISALIGNED = "misaligned"
+    UNINITIALISED = "uninitialised read"
+    RACE = "race"
+    IN_FLIGHT = "in flight"
+    SOURCE_CHANGED = "source changed"
+    READ_ONLY_ALIAS = "read-only alias"
+    MISSING_LANE = "missing lane"
+    SOURCE_LANE = "source lane"
+    MEMBER_MASK = "member mask"
+    DIVERGENT_BARRIER = "divergent barrier"
+    BARRIER_MISUSE = "barrier misuse"
+    DEADLOCK = "deadlock"
+    BUDGET = "instruction budget"
+    TRAP = "trap"
+
+
+@dataclass(frozen=True)
+class Location:
+    """A `.loc` position; `inlined_at` is the call that the position was inlined into (PTX ISA 11.5.5)."""
+
+    file: str
+    line: int
+    column: int = 0
+    inlined_at: Location | None = None
+
+    def chain(self) -> list[Location]:
+        """This position, then the calls it was inlined through, innermost first."""
+        found: list[Location] = []
+        here: Location | None = self
+        while here is not None:
+            found.append(here)
+            here = here.inlined_at
+        return found
+
+    def __str__(self) -> str:
+        return ", inlined at ".join(f"{place.file}:{place.line}" for place in self.chain())
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault of the program.
+
+    `block` and `thread` are (x, y, z); `last_writer` says in words who touched the memory before, where that is known.
+    """
+
+    kind: Kind
+    message: str
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+    location: Location | None = None
+    ptx_line: int | None = None
+    last_writer: str | None = None
+
+    @property
+    def file(self) -> str | None:
+        return self.location.file if self.location else None
+
+    @property
+    def line(self) -> int | None:
+        return self.location.line if self.location else None
+
+    def __str__(self) -> str:
+        where = str(self.location) if self.location else "no source line"
+        text = f"{self.kind}: {self.message}\n  at {where} (PTX line {self.ptx_line})"
+        if self.block is not None:
+            text += f"\n  block {self.block}, thread {self.thread}"
+        if self.last_writer:
+            text += f"\n  {self.last_writer}"
+        return text
+
+
+class EmulatorError(Exception):
+    """A finding that stopped the launch; nothing is written back."""
+
+    def __init__(self, finding: Finding):
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+class PtxError(Exception):
+    """PTX that the emulator cannot read or does not know; names the PTX line."""
+
+    def __init__(self, message: str, ptx_line: int | None = None):
+        super().__init__(message if ptx_line is None else f"PTX line {ptx_line}: {message}")
+        self.ptx_line = ptx_line

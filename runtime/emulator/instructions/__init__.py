@@ -1,0 +1,18 @@
+"""The instructions: one file for each family; importing them fills the table."""
+
+from __future__ import annotations
+
+from ..code import Code, Op
+from ..reader import Instruction
+from . import asynchronous, barrier, comparison, control, floating, integer, memory_access, movement, tensor, warp
+from .registry import Row
+
+FAMILIES = (asynchronous, barrier, comparison, control, floating, integer, memory_access, movement, tensor, warp)
+
+
+def build(code: Code, ins: Instruction, row: Row) -> Op:
+    """The closure of one instruction; raises `PtxError` for a form that is not known."""
+    try:
+        return row.build(code, ins)
+    except (IndexError, KeyError, StopIteration, ValueError) as error:
+        raise code.error(f"unknown form ({error})") from error

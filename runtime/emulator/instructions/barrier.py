@@ -1,0 +1,66 @@
+"""Barriers of a block and of a cluster: what they name; meeting is `rendezvous.py`'s (PTX ISA 9.7.13.1 to 9.7.13.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..code import BarrierOperands, Code, Op, Values
+from ..reader import Instruction, Operand
+from .memory_access import nothing
+from .registry import instruction
+
+
+@instruction("bar", "barrier", effect=True, sync="barrier", counts="barriers")
+def barrier(code: Code, ins: Instruction) -> Op:
+    words = [word for word in ins.opcode[1:] if word != "cta"]
+    mode = words[0]
+    aligned = ins.opcode[0] == "bar" or "aligned" in words
+    if mode == "cluster":
+        return cluster_barrier(code, words[1:])
+    if mode in {"sync", "arrive"}:
+        number, count = participants(code, ins.operands)
+        code.record.barrier = BarrierOperands(mode, aligned, number, count)
+        return nothing
+    if mode == "red":
+        return reduction(code, ins, words, aligned)
+    raise code.error("unknown form of a barrier")
+
+
+def participants(code: Code, operands: tuple[Operand, ...]) -> tuple[int, int | None]:
+    count = code.read(operands[1], "u32") if len(operands) > 1 else None
+    return code.read(operands[0], "u32"), count
+
+
+def reduction(code: Code, ins: Instruction, words: list[str], aligned: bool) -> Op:
+    """`bar.red.{and,or,popc} d, a{, b}, c`: every thread of the barrier gets the reduced predicate."""
+    kind = words[1]
+    number, count = participants(code, ins.operands[1:-1])
+    flag, negated = code.predicate(ins.operands[-1])
+    d = code.write(ins.operands[0], "u32" if kind == "popc" else "pred")
+    code.record.barrier = BarrierOperands(
+        "red", aligned, number, count, flag, negated, kind, getattr(ins.operands[0], "name", "")
+    )
+
+    def whole_blocks(v: Values, g: Any) -> None:
+        flags = ~v[flag] if negated else v[flag]
+        slots = g.lane("slot")
+        votes = np.bincount(slots, weights=np.broadcast_to(flags, g.n), minlength=g.wave.slots).astype(np.uint32)
+        present = np.bincount(slots, minlength=g.wave.slots).astype(np.uint32)
+        v[d][...] = reduced(kind, votes, present)[slots]
+
+    return whole_blocks
+
+
+def reduced(kind: str, votes: Any, present: Any) -> Any:
+    """The result of a reduction for `votes` true predicates among `present` threads."""
+    if kind == "popc":
+        return votes
+    return votes == present if kind == "and" else votes > 0
+
+
+def cluster_barrier(code: Code, words: list[str]) -> Op:
+    """`barrier.cluster.{arrive,wait}`; `.relaxed` arrives without publishing what the thread wrote."""
+    code.record.barrier = BarrierOperands(f"cluster.{words[0]}", "aligned" in words, orders="relaxed" not in words)
+    return nothing

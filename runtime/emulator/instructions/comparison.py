@@ -1,0 +1,161 @@
+"""Comparison and selection: setp, set, selp, slct (PTX ISA 9.7.6, 9.7.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import integers, numerics
+from ..code import PACKED, Code, Op, Values
+from ..reader import Instruction, Operand, Pair
+from .registry import instruction
+
+COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"} | {
+    "equ",
+    "neu",
+    "ltu",
+    "leu",
+    "gtu",
+    "geu",
+    "num",
+    "nan",
+}
+BOOLEANS: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+PLAIN = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+UNSIGNED = {"lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal}
+
+
+def comparison(type_name: str, test: str, ftz: bool) -> tuple[str, Callable[..., Any]]:
+    """(the type to read the operands as, a function of two arrays giving bool)."""
+    if type_name[0] in "sub" and type_name not in {"bf16", "bf16x2"}:
+        if test in UNSIGNED:
+            return "u" + type_name[1:], UNSIGNED[test]
+        if test in PLAIN:
+            return type_name, PLAIN[test]
+        return type_name, lambda a, b: integers.compare(a, b, test, type_name)
+    dtype = type_name.removesuffix("x2")
+    if type_name in {"f32", "f64"} and not ftz and test in PLAIN and test != "ne":
+        return type_name, PLAIN[test]
+    return type_name, lambda a, b: numerics.compare(a, b, test, dtype, ftz)
+
+
+def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) -> Callable[[Values, Any], Any]:
+    """`CmpOp{.BoolOp}{.ftz}.type` of `a, b{, c}`: a function giving the two predicates (p, q)."""
+    test = next((word for word in words if word in COMPARISONS), None)
+    boolean = next((word for word in words if word in BOOLEANS), None)
+    type_name = words[-1]
+    if test is None:
+        raise code.error("no comparison")
+    seen, compare = comparison(type_name, test, "ftz" in words)
+    a, b = (code.read(operand, seen) for operand in operands[:2])
+    if boolean is None:
+        return lambda v, negate: ~compare(v[a], v[b]) if negate else compare(v[a], v[b])
+    c, negated = code.predicate(operands[2])
+    join = BOOLEANS[boolean]
+
+    def both(v: Values, negate: bool) -> Any:
+        third = ~v[c] if negated else v[c]
+        result = compare(v[a], v[b])
+        return join(~result if negate else result, third)
+
+    return both
+
+
+@instruction("setp")
+def setp(code: Code, ins: Instruction) -> Op:
+    """`setp p|q`: the second result is the comparison's opposite, joined with c; packed halves give one each."""
+    target = ins.operands[0]
+    words = ins.opcode[1:]
+    test = combined(code, words, ins.operands[1:])
+    if words[-1] in PACKED:
+        if not isinstance(target, Pair):
+            raise code.error("a packed comparison needs two predicates")
+        low, high = code.write(target.first, "pred"), code.write(target.second, "pred")
+
+        def packed(v: Values, g: Any) -> None:
+            result = test(v, False)
+            v[low][...] = result[:, 0]
+            v[high][...] = result[:, 1]
+
+        return packed
+    if isinstance(target, Pair):
+        p, q = code.write(target.first, "pred"), code.write(target.second, "pred")
+
+        def pair(v: Values, g: Any) -> None:
+            first, second = test(v, False), test(v, True)
+            v[p][...] = first
+            v[q][...] = second
+
+        return pair
+    d = code.write(target, "pred")
+    if len(words) == 2:
+        seen, compare = comparison(words[-1], words[0], ftz=False)
+        a, b = (code.read(operand, seen) for operand in ins.operands[1:3])
+        if isinstance(compare, np.ufunc):
+            ufunc = compare
+
+            def direct(v: Values, g: Any) -> None:
+                ufunc(v[a], v[b], v[d])
+
+            return direct
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = test(v, False)
+
+    return run
+
+
+ONES = {"u32": 0xFFFFFFFF, "s32": -1, "f32": 1.0, "f16": 1.0, "bf16": 0x3F80, "u16": 0xFFFF, "s16": -1}
+
+
+@instruction("set")
+def set_value(code: Code, ins: Instruction) -> Op:
+    """`set.CmpOp…dtype.stype`: all ones, or 1.0 for a float destination."""
+    *words, result_type, source_type = ins.opcode[1:]
+    test = combined(code, (*words, source_type), ins.operands[1:])
+    kind = PACKED[result_type][0] if result_type in PACKED else result_type
+    d = code.write(ins.operands[0], result_type)
+
+    def run(v: Values, g: Any) -> None:
+        out = v[d]
+        out[...] = np.where(test(v, False), np.array(ONES[kind]).astype(out.dtype), out.dtype.type(0))
+
+    return run
+
+
+@instruction("selp")
+def selp(code: Code, ins: Instruction) -> Op:
+    type_name = ins.opcode[-1]
+    a, b = (code.read(operand, type_name) for operand in ins.operands[1:3])
+    p, negated = code.predicate(ins.operands[3])
+    if negated:
+        a, b = b, a
+    d = code.write(ins.operands[0], type_name)
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = np.where(v[p], v[a], v[b])
+
+    return run
+
+
+@instruction("slct")
+def slct(code: Code, ins: Instruction) -> Op:
+    """a where c >= 0, else b; NaN selects b and -0 counts as 0 (PTX ISA "slct")."""
+    type_name, test_type = ins.opcode[-2:]
+    a, b = (code.read(operand, type_name) for operand in ins.operands[1:3])
+    c = code.read(ins.operands[3], test_type)
+    d = code.write(ins.operands[0], type_name)
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = np.where(v[c] >= 0, v[a], v[b])
+
+    return run

@@ -1,0 +1,90 @@
+"""trap, brkpt, nanosleep and calls of functions that the driver supplies (PTX ISA 9.7.12, 9.7.19)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..code import Code, Op, Values
+from ..findings import Kind
+from ..printf import formatted
+from ..reader import Address, Arguments, Instruction, Operand, Register
+from ..shadow import PLAIN_WRITE
+from .memory_access import nothing
+from .registry import instruction
+
+
+@instruction("trap", effect=True)
+def trap(code: Code, ins: Instruction) -> Op:
+    site = code.site
+    return lambda v, g: g.launch.report(Kind.TRAP, "a thread executes trap", g, 0, site)
+
+
+@instruction("brkpt", "nanosleep")
+def pause(code: Code, ins: Instruction) -> Op:
+    return nothing
+
+
+def argument_reader(code: Code, operand: Operand, index: int, type_name: str) -> Any:
+    """A function (values, group) giving an argument of a call for each lane."""
+    if not isinstance(operand, Arguments):
+        raise code.error("unknown form of a call")
+    item = operand.items[index]
+    if code.is_register(item):
+        entry = code.read(item, type_name)
+        return lambda v, g: np.broadcast_to(v[entry], g.n)
+    assert isinstance(item, Register)
+    base, _ = code.address(Address(item))
+    site, dtype = code.site, np.dtype(np.uint64 if type_name == "u64" else np.uint32)
+
+    def read(v: Values, g: Any) -> Any:
+        local = g.wave.space("local")
+        return local.load(local.place(v[base], dtype.itemsize, g, site, False, None), dtype, 1)
+
+    return read
+
+
+def result_writer(code: Code, operand: Operand) -> Op:
+    """Gives the return variable of a call, if there is one, the value 1."""
+    if not isinstance(operand, Arguments) or not operand.items:
+        return nothing
+    base, _ = code.address(Address(operand.items[0]))  # type: ignore[arg-type]
+    site = code.site
+
+    def write(v: Values, g: Any) -> None:
+        local = g.wave.space("local")
+        place = local.place(v[base], 4, g, site, True, None)
+        local.shadow.access(PLAIN_WRITE, place, g, site)
+        local.store(place, np.uint32(1), np.uint32, 1)
+
+    return write
+
+
+@instruction("call", effect=True)
+def call(code: Code, ins: Instruction) -> Op:
+    """Calls left over after inlining are of the driver's functions: vprintf and __assertfail."""
+    names = [operand.name for operand in ins.operands if isinstance(operand, Register)]
+    name = names[0] if names else ""
+    arguments = ins.operands[-1]
+    if name == "vprintf":
+        text = argument_reader(code, arguments, 0, "u64")
+        buffer = argument_reader(code, arguments, 1, "u64")
+        count = result_writer(code, ins.operands[0])
+
+        def print_lanes(v: Values, g: Any) -> None:
+            count(v, g)
+            for position, (where, start) in enumerate(zip(text(v, g), buffer(v, g), strict=True)):
+                data, begin = g.wave.bytes_behind(int(start), int(g.index()[position]))
+                g.launch.output.append(formatted(g.launch.global_text(int(where)), data, begin, g.launch.global_text))
+
+        return print_lanes
+    if name == "__assertfail":
+        site = code.site
+        message = argument_reader(code, arguments, 0, "u64")
+
+        def fail(v: Values, g: Any) -> None:
+            g.launch.report(Kind.TRAP, f"assertion failed: {g.launch.global_text(int(message(v, g)[0]))}", g, 0, site)
+
+        return fail
+    raise code.error(f"the function {name} has no body, and indirect calls are not supported")

@@ -1,0 +1,194 @@
+"""Floating point arithmetic (PTX ISA 9.7.3, 9.7.4): the closures around `numerics`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import numerics
+from ..code import Code, Op, Values
+from ..reader import Instruction
+from .registry import instruction, take_modifiers
+
+ROUNDINGS = {"rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"}
+MODIFIERS = ROUNDINGS | {"ftz", "sat", "relu", "approx", "full", "NaN", "xorsign", "abs", "oob", "noftz"}
+SPECIAL_FUNCTIONS = {
+    "ex2": numerics.ex2_approx,
+    "lg2": numerics.lg2_approx,
+    "sin": numerics.sin_approx,
+    "cos": numerics.cos_approx,
+    "tanh": numerics.tanh_approx,
+}
+
+
+def element(type_name: str) -> str:
+    """The type of one element of a possibly packed type."""
+    return type_name.removesuffix("x2")
+
+
+def split(code: Code, ins: Instruction) -> tuple[set[str], str, str]:
+    """(modifiers, rounding, type) of a float instruction."""
+    modifiers, types = take_modifiers(ins, MODIFIERS)
+    if len(types) != 1 or element(types[0]) not in {"f16", "bf16", "f32", "f64"}:
+        raise code.error("unknown form of a floating point instruction")
+    rounding = next(iter(modifiers & ROUNDINGS), "rn")
+    return modifiers, rounding, types[0]
+
+
+def reads(code: Code, ins: Instruction, type_name: str) -> list[int]:
+    return [code.read(operand, type_name) for operand in ins.operands[1:]]
+
+
+CANONICAL_NAN = np.array([0x7FFFFFFF], np.uint32).view(np.float32)
+
+
+def plain_f32(function: np.ufunc, d: int, a: int, b: int) -> Op:
+    """add, sub, mul of f32 rounded to nearest: the ufunc, then the canonical NaN where a sum over the row is NaN."""
+
+    def run(v: Values, g: Any) -> None:
+        out = v[d]
+        function(v[a], v[b], out)
+        nan = np.isnan(out)
+        if nan.any():
+            out[nan] = CANONICAL_NAN
+
+    return run
+
+
+def binary_float(code: Code, ins: Instruction) -> Op:
+    """add, sub and mul."""
+    kind = ins.opcode[0]
+    modifiers, rounding, type_name = split(code, ins)
+    a, b = reads(code, ins, type_name)
+    d = code.write(ins.operands[0], type_name)
+    if type_name == "f32" and rounding == "rn" and not modifiers & {"ftz", "sat"}:
+        return plain_f32({"add": np.add, "sub": np.subtract, "mul": np.multiply}[kind], d, a, b)
+    function = {"add": numerics.add, "sub": numerics.sub, "mul": numerics.mul}[kind]
+    dtype, ftz, saturate = element(type_name), "ftz" in modifiers, "sat" in modifiers
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = function(v[a], v[b], dtype, rounding, ftz, saturate)
+
+    return run
+
+
+@instruction("fma")
+def fused(code: Code, ins: Instruction) -> Op:
+    modifiers, rounding, type_name = split(code, ins)
+    a, b, c = reads(code, ins, type_name)
+    d = code.write(ins.operands[0], type_name)
+    dtype, ftz, saturate, relu = element(type_name), "ftz" in modifiers, "sat" in modifiers, "relu" in modifiers
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = numerics.fma(v[a], v[b], v[c], dtype, rounding, ftz, saturate, relu=relu)
+
+    return run
+
+
+def float_divide(code: Code, ins: Instruction) -> Op:
+    modifiers, rounding, type_name = split(code, ins)
+    a, b = reads(code, ins, type_name)
+    d = code.write(ins.operands[0], type_name)
+    ftz = "ftz" in modifiers
+
+    def run(v: Values, g: Any) -> None:
+        if "approx" in modifiers:
+            v[d][...] = numerics.div_approx(v[a], v[b], type_name, ftz)
+        elif "full" in modifiers:
+            v[d][...] = numerics.div_full(v[a], v[b], type_name, ftz)
+        else:
+            v[d][...] = numerics.div(v[a], v[b], type_name, rounding, ftz)
+
+    return run
+
+
+@instruction("rcp", "sqrt", "rsqrt")
+def root(code: Code, ins: Instruction) -> Op:
+    modifiers, rounding, type_name = split(code, ins)
+    (a,) = reads(code, ins, type_name)
+    d = code.write(ins.operands[0], type_name)
+    ftz = "ftz" in modifiers
+    if "approx" in modifiers:
+        approximate = {"rcp": numerics.rcp_approx, "sqrt": numerics.sqrt_approx, "rsqrt": numerics.rsqrt_approx}
+        function = approximate[ins.opcode[0]]
+
+        def run(v: Values, g: Any) -> None:
+            v[d][...] = function(v[a], type_name, ftz)
+
+        return run
+    if ins.opcode[0] == "rsqrt":
+        raise code.error("rsqrt needs .approx")
+    exact = {"rcp": numerics.rcp, "sqrt": numerics.sqrt}[ins.opcode[0]]
+
+    def run_exact(v: Values, g: Any) -> None:
+        v[d][...] = exact(v[a], type_name, rounding, ftz)
+
+    return run_exact
+
+
+@instruction("ex2", "lg2", "sin", "cos", "tanh")
+def special_function(code: Code, ins: Instruction) -> Op:
+    modifiers, _, type_name = split(code, ins)
+    (a,) = reads(code, ins, type_name)
+    d = code.write(ins.operands[0], type_name)
+    function, dtype, ftz = SPECIAL_FUNCTIONS[ins.opcode[0]], element(type_name), "ftz" in modifiers
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = function(v[a], dtype, ftz)
+
+    return run
+
+
+def float_extreme(code: Code, ins: Instruction) -> Op:
+    """min and max, of two or three sources."""
+    modifiers, _, type_name = split(code, ins)
+    sources = reads(code, ins, type_name)
+    d = code.write(ins.operands[0], type_name)
+    function = numerics.minimum if ins.opcode[0] == "min" else numerics.maximum
+    dtype, nan, xorsign, ftz = element(type_name), "NaN" in modifiers, "xorsign" in modifiers, "ftz" in modifiers
+
+    def run(v: Values, g: Any) -> None:
+        result = v[sources[0]]
+        for source in sources[1:]:
+            result = function(result, v[source], dtype, nan, xorsign, ftz)
+        v[d][...] = result
+
+    return run
+
+
+def float_sign(code: Code, ins: Instruction) -> Op:
+    """abs and neg; `abs` is the opcode here, not a modifier."""
+    type_name, ftz = ins.opcode[-1], "ftz" in ins.opcode
+    (a,) = reads(code, ins, type_name)
+    d = code.write(ins.operands[0], type_name)
+    function, dtype = numerics.abs if ins.opcode[0] == "abs" else numerics.neg, element(type_name)
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = function(v[a], dtype, ftz)
+
+    return run
+
+
+@instruction("copysign")
+def copysign(code: Code, ins: Instruction) -> Op:
+    type_name = ins.opcode[-1]
+    a, b = reads(code, ins, type_name)
+    d = code.write(ins.operands[0], type_name)
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = numerics.copysign(v[a], v[b], type_name)
+
+    return run
+
+
+@instruction("testp")
+def testp(code: Code, ins: Instruction) -> Op:
+    _, test, type_name = ins.opcode
+    a = code.read(ins.operands[1], type_name)
+    d = code.write(ins.operands[0], "pred")
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = numerics.testp(v[a], test, type_name)
+
+    return run

@@ -1,0 +1,334 @@
+"""ld, st, atom, red, fences and prefetches (PTX ISA 9.7.9, 9.7.13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..code import DTYPES, Code, Entry, Op, Values
+from ..memory import LOCAL_WINDOW, SHARED_WINDOW
+from ..reader import Address, Instruction, Operand, Register, Symbol, Vector
+from ..shadow import PLAIN_READ, PLAIN_WRITE, STRONG_READ, STRONG_WRITE
+from ..spaces import BadLanes, Space
+from .registry import instruction
+
+SPACES = {"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster", "param::entry", "param::func"}
+STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
+VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+IGNORED = {"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "cta", "cluster", "gpu", "sys", "nc", "noftz", "unified"}
+Body = Callable[[Values, Any, Space, Any], None]
+
+
+def state_space(words: tuple[str, ...]) -> str:
+    """global, shared, local, const or param; generic where the opcode names none."""
+    found = next((word for word in words if word in SPACES), "generic")
+    return found.split("::")[0]
+
+
+def is_hint(word: str) -> bool:
+    return word.startswith(("L1::", "L2::", "evict", "no_allocate")) or word in {"L1", "L2"}
+
+
+def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
+    """A closure that finds the space and the addresses of the lanes, then runs `body(values, group, space, address)`.
+
+    Generic addresses of several spaces are taken apart.  Lanes whose access is impossible (a finding is reported) give
+    zeros, and the others go on.
+    """
+    base, offset = code.address(operand)
+    entries, written = code.record.entries, code.record.written_entries
+
+    def run(v: Values, g: Any) -> None:
+        address = v[base]
+        if offset:
+            address = address + address.dtype.type(offset % (1 << 8 * address.dtype.itemsize))
+        try:
+            if space != "generic":
+                body(v, g, g.wave.space(space), address)
+                return
+            kinds = np.where(address >= LOCAL_WINDOW, 2, np.where(address >= SHARED_WINDOW, 1, 0))
+            kind = int(kinds[0])
+            if (kinds == kind).all():
+                name, window = (("global", 0), ("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW))[kind]
+                body(v, g, g.wave.space(name), address - np.uint64(window))
+                return
+            for each in np.unique(kinds):
+                g.run_on(np.flatnonzero(kinds == each), run, v, entries, written)
+        except BadLanes as fault:
+            for entry in written:
+                v[entry][np.broadcast_to(fault.bad, g.n)] = 0
+            rest = np.flatnonzero(~fault.bad)
+            if len(rest):
+                g.run_on(rest, run, v, entries, written)
+
+    return run
+
+
+def vector_items(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def parameter(code: Code, operand: Operand, type_name: str, byte: int) -> int | None:
+    """The constant entry of a kernel parameter, when the address names one."""
+    if isinstance(operand, Address) and isinstance(operand.base, Register | Symbol):
+        name = operand.base.name
+        if name in code.parameter_names:
+            return code.entry(Entry("parameter", (name, operand.offset + byte), type_name))
+    return None
+
+
+@instruction("ld", "ldu", effect=True)
+def load(code: Code, ins: Instruction) -> Op:
+    words = ins.opcode[1:]
+    type_name, count = words[-1], next((VECTORS[word] for word in words if word in VECTORS), 1)
+    check_words(code, words[:-1])
+    if type_name not in DTYPES:
+        raise code.error(f"ld of type .{type_name} is not supported")
+    space = state_space(words)
+    dtype = np.dtype(DTYPES[type_name])
+    size = dtype.itemsize * count
+    items = vector_items(ins.operands[0])
+    if len(items) != count:
+        raise code.error("the vector has another length than the opcode says")
+    if space == "param":
+        constants = [parameter(code, ins.operands[1], type_name, index * dtype.itemsize) for index in range(count)]
+        if constants[0] is not None:
+            return load_parameter([code.write_extended(item, type_name) for item in items], constants)
+        space = "local" if names_variable(code, ins.operands[1]) else "const"
+    strong, acquire, read_only = bool(STRONG & set(words)), "acquire" in words, "nc" in words
+    targets = [code.write_extended(item, type_name) for item in items]
+    site = code.site
+    kind = STRONG_READ if strong else PLAIN_READ
+
+    def body(v: Values, g: Any, memory: Space, address: Any) -> None:
+        place = memory.place(address, size, g, site, False, g.launch.counters_of(site))
+        if memory.shadow is not None:
+            memory.shadow.access(kind, place, g, site)
+            if read_only:
+                memory.shadow.read_only(place, g, site)
+        values = memory.load(place, dtype, count)
+        if count == 1:
+            v[targets[0]][...] = values
+        else:
+            for index, target in enumerate(targets):
+                v[target][...] = values[:, index]
+        if strong:
+            g.wave.observe(place, g, memory, acquire)
+
+    return access(code, space, ins.operands[1], body)
+
+
+def check_words(code: Code, words: tuple[str, ...]) -> None:
+    for word in words:
+        if word not in SPACES | STRONG | IGNORED and word not in VECTORS and not is_hint(word):
+            raise code.error(f"unknown modifier .{word}")
+
+
+def names_variable(code: Code, operand: Operand) -> bool:
+    """Is this the address of a `.param` variable of a call, which lives in local memory?"""
+    return isinstance(operand, Address) and getattr(operand.base, "name", None) in code.variables
+
+
+def load_parameter(targets: list[int], constants: list[int | None]) -> Op:
+    pairs = [(target, constant) for target, constant in zip(targets, constants, strict=True) if constant is not None]
+
+    def run(v: Values, g: Any) -> None:
+        for target, constant in pairs:
+            v[target][...] = v[constant]
+
+    return run
+
+
+@instruction("st", effect=True)
+def store(code: Code, ins: Instruction) -> Op:
+    words = ins.opcode[1:]
+    type_name, count = words[-1], next((VECTORS[word] for word in words if word in VECTORS), 1)
+    check_words(code, words[:-1])
+    if type_name not in DTYPES:
+        raise code.error(f"st of type .{type_name} is not supported")
+    space = state_space(words)
+    dtype = np.dtype(DTYPES[type_name])
+    size = dtype.itemsize * count
+    sources = [code.read(item, type_name) for item in vector_items(ins.operands[1])]
+    if len(sources) != count:
+        raise code.error("the vector has another length than the opcode says")
+    if space == "param":
+        space = "local"
+    strong, release = bool(STRONG & set(words)), "release" in words
+    kind, site = STRONG_WRITE if strong else PLAIN_WRITE, code.site
+
+    def body(v: Values, g: Any, memory: Space, address: Any) -> None:
+        place = memory.place(address, size, g, site, True, g.launch.counters_of(site))
+        if memory.shadow is not None:
+            memory.shadow.access(kind, place, g, site)
+        if strong:
+            g.wave.publish(place, g, memory, release)
+        if count == 1:
+            values = v[sources[0]]
+        else:
+            values = np.empty((g.n, count), dtype)
+            for index, source in enumerate(sources):
+                values[:, index] = v[source]
+        memory.store(place, values, dtype, count)
+
+    return access(code, space, ins.operands[0], body)
+
+
+# Atomics
+
+
+def exchange(old: Any, b: Any) -> Any:
+    return b
+
+
+def increment(old: Any, b: Any) -> Any:
+    return np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1))
+
+
+def decrement(old: Any, b: Any) -> Any:
+    return np.where((old == 0) | (old > b), b, old - old.dtype.type(1))
+
+
+OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "exch": exchange,
+    "inc": increment,
+    "dec": decrement,
+}
+SCOPES = {"cta", "cluster", "gpu", "sys"}
+
+
+@instruction("atom", effect=True, counts="atomics")
+def atom(code: Code, ins: Instruction) -> Op:
+    return atomic(code, ins, ins.operands[0], ins.operands[1:])
+
+
+@instruction("red", effect=True, counts="atomics")
+def red(code: Code, ins: Instruction) -> Op:
+    return atomic(code, ins, None, ins.operands)
+
+
+def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple[Operand, ...]) -> Op:
+    words = ins.opcode[1:]
+    name = next((word for word in words if word in OPERATIONS or word == "cas"), None)
+    type_name = words[-1]
+    if name is None or any(word in VECTORS for word in words):
+        raise code.error("unknown form of an atomic operation")
+    packed = type_name.endswith("x2")
+    held = "u32" if packed else type_name
+    dtype = np.dtype(DTYPES[held])
+    if target is not None and isinstance(target, Register) and (target.name == "_" or code.uses[target.name] == 1):
+        target = None
+    b = code.read(operands[1], held)
+    c = code.read(operands[2], held) if name == "cas" else None
+    d = code.write(target, held) if target is not None else None
+    release = bool({"release", "acq_rel"} & set(words))
+    acquire = bool({"acquire", "acq_rel"} & set(words))
+    site = code.site
+    perform = performer(name, type_name)
+
+    def body(v: Values, g: Any, memory: Space, address: Any) -> None:
+        place = memory.place(address, dtype.itemsize, g, site, True, None)
+        if memory.shadow is not None:
+            memory.shadow.access(STRONG_WRITE, place, g, site, read_modify=True)
+        g.wave.publish(place, g, memory, release)
+        index = place.index if place.index is not None else place.start + np.arange(g.n)
+        order = g.wave.atomic_order(g.n)
+        values = np.broadcast_to(v[b], g.n)[order]
+        new = None if c is None else np.broadcast_to(v[c], g.n)[order]
+        old = perform(memory.elements(dtype, 1), index[order], values, new, d is not None)
+        if d is not None:
+            result = np.empty(g.n, dtype)
+            result[order] = old
+            v[d][...] = result
+        g.wave.observe(place, g, memory, acquire)
+
+    return access(code, state_space(words), operands[0], body)
+
+
+def performer(name: str, type_name: str) -> Callable[..., Any]:
+    """A function (cells, index, values, new, wants_old) that does the operations one after another in lane order."""
+    step = packed_step(type_name) if type_name in {"f16x2", "bf16x2", "bf16"} else OPERATIONS.get(name, exchange)
+    is_integer_add = name == "add" and type_name[0] in "su"
+    unordered = isinstance(step, np.ufunc) and not type_name.startswith("bf16")
+
+    def perform(cells: Any, index: Any, values: Any, new: Any, wants_old: bool) -> Any:
+        if not wants_old and unordered:
+            step.at(cells, index, values)  # type: ignore[attr-defined]
+            return None
+        order = np.argsort(index, kind="stable")
+        ordered = index[order]
+        fresh = np.ones(len(index), bool)
+        fresh[1:] = ordered[1:] != ordered[:-1]
+        starts = np.flatnonzero(fresh)
+        old = np.empty(len(index), cells.dtype)
+        if is_integer_add:
+            summed = np.cumsum(values[order], dtype=cells.dtype)
+            before = summed - values[order]
+            first = np.repeat(before[starts], np.diff(np.append(starts, len(index))))
+            old[order] = cells[ordered] + (before - first)
+            np.add.at(cells, index, values)
+            return old
+        rank = np.arange(len(index)) - np.repeat(starts, np.diff(np.append(starts, len(index))))
+        by_rank = np.argsort(rank, kind="stable")
+        bounds = np.searchsorted(rank[by_rank], np.arange(int(rank.max()) + 2))
+        for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+            lanes = order[by_rank[low:high]]
+            found = cells[index[lanes]]
+            old[lanes] = found
+            if new is not None:
+                cells[index[lanes]] = np.where(found == values[lanes], new[lanes], found)
+            else:
+                cells[index[lanes]] = step(found, values[lanes])
+        return old
+
+    return perform
+
+
+def packed_step(type_name: str) -> Callable[[Any, Any], Any]:
+    """add of f16x2, bf16x2 and bf16."""
+    from .. import numerics
+
+    element = type_name.removesuffix("x2")
+    dtype = DTYPES[element]
+
+    def step(old: Any, b: Any) -> Any:
+        total = numerics.add(np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(b).view(dtype), element)
+        return total.view(old.dtype)
+
+    return step
+
+
+@instruction("membar", "fence", effect=True)
+def fence(code: Code, ins: Instruction) -> Op:
+    """Orders what the thread did before with its later strong operations; proxy fences order nothing here."""
+    if "proxy" in ins.opcode or "mbarrier_init" in ins.opcode:
+        return nothing
+
+    def run(v: Values, g: Any) -> None:
+        g.wave.fence(g)
+
+    return run
+
+
+def nothing(v: Values, g: Any) -> None:
+    """An instruction without effect on what a program computes."""
+
+
+@instruction("prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy")
+def hint(code: Code, ins: Instruction) -> Op:
+    if ins.opcode[0] == "createpolicy":
+        d = code.write(ins.operands[0], "b64")
+
+        def policy(v: Values, g: Any) -> None:
+            v[d][...] = 0
+
+        return policy
+    return nothing

@@ -1,0 +1,295 @@
+"""mov, cvt, cvta, isspacep, mapa, clocks (PTX ISA 9.7.9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import numerics
+from ..code import DTYPES, Code, Op, Values
+from ..memory import GLOBAL_WINDOW, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES
+from ..reader import Instruction, Register, Vector
+from .floating import ROUNDINGS
+from .integer import into
+from .registry import instruction, take_modifiers
+
+CONVERSION_MODIFIERS = ROUNDINGS | {"sat", "relu", "satfinite", "ftz"}
+
+
+@instruction("mov")
+def mov(code: Code, ins: Instruction) -> Op:
+    target, source = ins.operands
+    type_name = ins.opcode[-1]
+    if isinstance(target, Vector):
+        return unpack(code, ins, target)
+    if isinstance(source, Vector):
+        return pack(code, ins, source)
+    if isinstance(source, Register) and source.name in {"%clock64", "%clock", "%globaltimer", "%globaltimer_lo"}:
+        return read_clock(code, ins, type_name)
+    a = code.read(source, type_name)
+    d = code.write(target, type_name)
+    return copy(d, a)
+
+
+def copy(d: int, a: int) -> Op:
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = v[a]
+
+    return run
+
+
+def read_clock(code: Code, ins: Instruction, type_name: str) -> Op:
+    """Clocks count the instructions that the launch has run."""
+    d = code.write(ins.operands[0], type_name)
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = np.uint64(g.launch.spent).astype(v[d].dtype)
+
+    return run
+
+
+def part_type(code: Code, total: str, parts: int) -> str:
+    bits = int(total[1:]) // parts
+    if bits not in {8, 16, 32, 64}:
+        raise code.error("unknown split of a register")
+    return f"b{bits}"
+
+
+def pack(code: Code, ins: Instruction, source: Vector) -> Op:
+    """`mov.b32 d, {a, b}`: the first is the least significant part."""
+    part = part_type(code, ins.opcode[-1], len(source.items))
+    sources = [code.read(item, part) for item in source.items]
+    d = code.write(ins.operands[0], ins.opcode[-1])
+    dtype, count = DTYPES[part], len(sources)
+
+    def run(v: Values, g: Any) -> None:
+        columns = [v[entry] for entry in sources]
+        out = v[d].view(dtype).reshape(-1, count)
+        if any(column.base is not None and np.may_share_memory(column, out) for column in columns):
+            columns = [column.copy() for column in columns]
+        for index, column in enumerate(columns):
+            out[:, index] = column
+
+    return run
+
+
+def unpack(code: Code, ins: Instruction, target: Vector) -> Op:
+    part = part_type(code, ins.opcode[-1], len(target.items))
+    a = code.read(ins.operands[1], ins.opcode[-1])
+    wanted = [
+        (index, code.write(item, part))
+        for index, item in enumerate(target.items)
+        if not (isinstance(item, Register) and item.name == "_")
+    ]
+    dtype, count = DTYPES[part], len(target.items)
+
+    def run(v: Values, g: Any) -> None:
+        columns = v[a].view(dtype).reshape(-1, count)
+        for index, d in wanted:
+            v[d][...] = columns[:, index]
+
+    return run
+
+
+@instruction("cvt")
+def cvt(code: Code, ins: Instruction) -> Op:
+    modifiers, types = take_modifiers(ins, CONVERSION_MODIFIERS)
+    if len(types) != 2:
+        raise code.error("unknown form of cvt")
+    result, source = types
+    rounding = next(iter(modifiers & ROUNDINGS), None)
+    options = {
+        "saturate": "sat" in modifiers,
+        "ftz": "ftz" in modifiers,
+        "relu": "relu" in modifiers,
+        "satfinite": "satfinite" in modifiers,
+    }
+    if result.endswith("x2"):
+        return pack_converted(code, ins, result, source, rounding, options)
+    if source.endswith("x2"):
+        return unpack_converted(code, ins, result, source, rounding, options)
+    return convert_one(code, ins, result, source, rounding, options)
+
+
+def convert_one(
+    code: Code, ins: Instruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
+) -> Op:
+    is_integer = result[0] in "su" and source[0] in "su"
+    a = code.read(ins.operands[1], source)
+    if result == "tf32":
+        d = code.write(ins.operands[0], "f32" if code.registers[str(ins.operands[0])] == "f32" else "b32")
+    else:
+        d = code.write_extended(ins.operands[0], result)
+    if is_integer and not options["saturate"]:
+        return truncate_or_extend(d, a, result)
+    dtype = np.dtype(DTYPES[result])
+
+    def run(v: Values, g: Any) -> None:
+        found = numerics.convert(v[a], source, result, rounding, **options)
+        out = v[d]
+        if result == "tf32":
+            out = out.view(np.float32)
+        out[...] = found.view(dtype) if result[0] in "su" else found
+
+    return run
+
+
+def truncate_or_extend(d: int, a: int, result: str) -> Op:
+    dtype = np.dtype(DTYPES[result])
+
+    def run(v: Values, g: Any) -> None:
+        source, out = v[a], v[d]
+        if source.dtype.itemsize > dtype.itemsize or out.dtype.itemsize > dtype.itemsize:
+            source = source.astype(dtype)
+        np.copyto(out, source, casting="unsafe")
+
+    return run
+
+
+def pack_converted(
+    code: Code, ins: Instruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
+) -> Op:
+    """`cvt.rn.f16x2.f32 d, a, b`: a becomes the upper half.  e4m3x2 and e5m2x2 fill 16 bits, also from one f16x2."""
+    kind = result.removesuffix("x2")
+    if kind in {"e4m3", "e5m2"}:
+        return pack_fp8(code, ins, kind, source, rounding, options)
+    if source.endswith("x2"):  # f16x2 from e4m3x2, e5m2x2: two bytes of 16 bits
+        a = code.read(ins.operands[1], "u16")
+        d = code.write(ins.operands[0], result)
+        fp8 = source.removesuffix("x2")
+
+        def widen(v: Values, g: Any) -> None:
+            packed = np.ascontiguousarray(v[a]).view(np.uint8).reshape(-1, 2)
+            v[d][...] = numerics.convert(packed, fp8, kind, None if rounding is None else rounding, **options)
+
+        return widen
+    a, b = code.read(ins.operands[1], source), code.read(ins.operands[2], source)
+    d = code.write(ins.operands[0], result)
+
+    def run(v: Values, g: Any) -> None:
+        upper = numerics.convert(v[a], source, kind, rounding, **options)
+        lower = numerics.convert(v[b], source, kind, rounding, **options)
+        out = v[d]
+        out[:, 1] = upper
+        out[:, 0] = lower
+
+    return run
+
+
+def pack_fp8(
+    code: Code, ins: Instruction, kind: str, source: str, rounding: str | None, options: dict[str, bool]
+) -> Op:
+    options = {**options, "satfinite": True}
+    if source.endswith("x2"):
+        a = code.read(ins.operands[1], source)
+        d = code.write(ins.operands[0], "u16")
+        element = source.removesuffix("x2")
+
+        def from_packed(v: Values, g: Any) -> None:
+            found = numerics.convert(v[a], element, kind, rounding, **options).astype(np.uint16)
+            v[d][...] = found[:, 0] | found[:, 1] << 8
+
+        return from_packed
+    a, b = code.read(ins.operands[1], source), code.read(ins.operands[2], source)
+    d = code.write(ins.operands[0], "u16")
+
+    def run(v: Values, g: Any) -> None:
+        upper = numerics.convert(v[a], source, kind, rounding, **options).astype(np.uint16)
+        lower = numerics.convert(v[b], source, kind, rounding, **options).astype(np.uint16)
+        v[d][...] = lower | upper << 8
+
+    return run
+
+
+def unpack_converted(
+    code: Code, ins: Instruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
+) -> Op:
+    raise code.error(f"cvt from .{source} to .{result} is not supported")
+
+
+@instruction("cvt.pack")
+def cvt_pack(code: Code, ins: Instruction) -> Op:
+    """`cvt.pack.sat.convertType.s32{.b32} d, a, b{, c}`: a above b, above the low part of c (PTX ISA "cvt.pack")."""
+    words = ins.opcode[2:]
+    kind = words[1]
+    if kind not in {"u8", "s8", "u16", "s16"}:
+        raise code.error(f"cvt.pack to .{kind} is not supported")
+    bits = int(kind[1:])
+    limits = np.iinfo(DTYPES[kind])
+    a, b = code.read(ins.operands[1], "s32"), code.read(ins.operands[2], "s32")
+    c = code.read(ins.operands[3], "u32") if len(ins.operands) > 3 else None
+    d = code.write(ins.operands[0], "u32")
+    mask = np.uint32((1 << bits) - 1)
+
+    def run(v: Values, g: Any) -> None:
+        upper, lower = (np.clip(v[entry], limits.min, limits.max).astype(np.uint32) & mask for entry in (a, b))
+        pair = lower | upper << np.uint32(bits)
+        v[d][...] = pair if c is None else pair | v[c] << np.uint32(2 * bits)
+
+    return run
+
+
+WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "global": 0, "const": 0, "param": 0}
+
+
+@instruction("cvta")
+def cvta(code: Code, ins: Instruction) -> Op:
+    """Shared and local addresses are offsets in their windows; global, const and param ones are generic already."""
+    to_space = ins.opcode[1] == "to"
+    space = ins.opcode[2 if to_space else 1].split("::")[0]
+    type_name = ins.opcode[-1]
+    a = code.read(ins.operands[1], type_name)
+    d = code.write(ins.operands[0], type_name)
+    window = WINDOWS[space]
+    if window == 0:
+        return copy(d, a)
+    return into(np.subtract if to_space else np.add, d, a, code.constant(window, type_name))
+
+
+@instruction("isspacep")
+def isspacep(code: Code, ins: Instruction) -> Op:
+    space = ins.opcode[1].split("::")[0]
+    a = code.read(ins.operands[1], "u64")
+    d = code.write(ins.operands[0], "pred")
+    first = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, GLOBAL_WINDOW)
+    last = first + WINDOW_BYTES if space in {"shared", "local"} else SHARED_WINDOW
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = (v[a] >= first) & (v[a] < last)
+
+    return run
+
+
+@instruction("mapa")
+def mapa(code: Code, ins: Instruction) -> Op:
+    """The address of the same variable in another block of the cluster (PTX ISA "mapa")."""
+    type_name = "u" + ins.opcode[-1][1:]
+    generic = "shared::cluster" not in ins.opcode
+    address = ins.operands[1]
+    a = code.read(address, type_name)
+    rank = code.read(ins.operands[2], "u32")
+    d = code.write(ins.operands[0], type_name)
+    is_window_offset = not generic or not code.is_register(address)
+    base = 0 if not generic else SHARED_WINDOW
+
+    def run(v: Values, g: Any) -> None:
+        dtype = v[d].dtype
+        offset = v[a] if is_window_offset else v[a] - dtype.type(SHARED_WINDOW)
+        offset = offset & dtype.type((1 << RANK_SHIFT) - 1)
+        v[d][...] = dtype.type(base) + offset + ((v[rank].astype(dtype) + dtype.type(1)) << dtype.type(RANK_SHIFT))
+
+    return run
+
+
+@instruction("getctarank")
+def getctarank(code: Code, ins: Instruction) -> Op:
+    type_name = "u" + ins.opcode[-1][1:]
+    a = code.read(ins.operands[1], type_name)
+    d = code.write(ins.operands[0], "u32")
+
+    def run(v: Values, g: Any) -> None:
+        field = (v[a].astype(np.uint64) & np.uint64(WINDOW_BYTES - 1)) >> np.uint64(RANK_SHIFT)
+        v[d][...] = np.where(field == 0, g.lane("rank"), field.astype(np.uint32) - np.uint32(1))
+
+    return run

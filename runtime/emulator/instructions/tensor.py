@@ -1,0 +1,138 @@
+"""mma.sync, ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14): a whole warp each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import matrix
+from ..code import Code, Op, Values
+from ..findings import PtxError
+from ..reader import Instruction
+from ..shadow import PLAIN_READ, PLAIN_WRITE
+from ..spaces import Space
+from .memory_access import access, state_space, vector_items
+from .registry import instruction
+
+
+def register_type(type_name: str) -> str:
+    return "b64" if type_name == "f64" else "b32"
+
+
+def by_warps(values: Any, g: Any) -> Any:
+    """[warps, 32] of a register or a constant."""
+    if len(values) != g.n:
+        values = np.broadcast_to(values, g.n)
+    return values.reshape(-1, 32)
+
+
+@instruction("mma.sync", effect=True, sync="warp", counts="mma")
+def mma(code: Code, ins: Instruction) -> Op:
+    words = list(ins.opcode[2:])
+    shape = next(word for word in words if word[0] == "m" and "n" in word and word[1].isdigit())
+    after = words[words.index(shape) + 1 :]
+    layouts = [word for word in after if word in {"row", "col"}]
+    saturate = "satfinite" in after
+    bit_op = next((word for word in after if word in {"xor", "and"}), None)
+    types = [word for word in after if word not in {"row", "col", "satfinite", "xor", "and", "popc"}]
+    if len(types) != 4 or len(layouts) != 2:
+        raise code.error("unknown form of mma.sync")
+    d_type, a_type, b_type, c_type = types
+    a, b, c = (
+        [code.read(item, register_type(name)) for item in vector_items(operand)]
+        for operand, name in zip(ins.operands[1:4], (a_type, b_type, c_type), strict=True)
+    )
+    d = [code.write(item, register_type(d_type)) for item in vector_items(ins.operands[0])]
+    site = code.site
+
+    def run(v: Values, g: Any) -> None:
+        registers = [[by_warps(v[entry], g) for entry in operand] for operand in (a, b, c)]
+        try:
+            found = matrix.mma(
+                shape,
+                a_type,
+                b_type,
+                c_type,
+                d_type,
+                *registers,
+                saturate=saturate,
+                bit_op=bit_op,
+                a_layout=layouts[0],
+                b_layout=layouts[1],
+            )
+        except ValueError as error:
+            raise PtxError(str(error), site.ptx_line) from error
+        for entry, values in zip(d, found, strict=True):
+            v[entry][...] = values.reshape(-1)
+
+    return run
+
+
+def matrix_count(ins: Instruction) -> int:
+    return int(next(word for word in ins.opcode if word in {"x1", "x2", "x4"})[1:])
+
+
+def check_form(code: Code, ins: Instruction) -> None:
+    if "m8n8" not in ins.opcode or ins.opcode[-1] != "b16":
+        raise code.error("only m8n8 matrices of b16 are supported")
+
+
+@instruction("ldmatrix.sync", effect=True, sync="warp")
+def ldmatrix(code: Code, ins: Instruction) -> Op:
+    """Lane l gives the address of row l % 8 of matrix l / 8; only the first 8 x num lanes' addresses are used."""
+    check_form(code, ins)
+    count, transposed = matrix_count(ins), "trans" in ins.opcode
+    d = [code.write(item, "b32") for item in vector_items(ins.operands[0])]
+    site = code.site
+
+    def body(v: Values, g: Any, memory: Space, address: Any) -> None:
+        rows, part = row_lanes(g, count)
+        place = memory.place(address[rows], 16, part, site, False, g.launch.counters_of(site))
+        if memory.shadow is not None:
+            memory.shadow.access(PLAIN_READ, place, part, site)
+        data = np.ascontiguousarray(memory.load(place, np.uint64, 2)).view(np.uint8).reshape(-1, count, 8, 16)
+        for entry, values in zip(d, matrix.ldmatrix_distribute(data, transposed), strict=True):
+            v[entry][...] = values.reshape(-1)
+
+    return access(code, state_space(ins.opcode), ins.operands[1], body)
+
+
+def row_lanes(g: Any, count: int) -> tuple[Any, Any]:
+    """(positions in the group, group) of the lanes whose addresses matter."""
+    if count == 4:
+        return slice(None), g
+    rows = np.flatnonzero((np.arange(g.n) & 31) < 8 * count)
+    return rows, g.part(rows)
+
+
+@instruction("stmatrix.sync", effect=True, sync="warp")
+def stmatrix(code: Code, ins: Instruction) -> Op:
+    check_form(code, ins)
+    count, transposed = matrix_count(ins), "trans" in ins.opcode
+    sources = [code.read(item, "b32") for item in vector_items(ins.operands[1])]
+    site = code.site
+
+    def body(v: Values, g: Any, memory: Space, address: Any) -> None:
+        rows, part = row_lanes(g, count)
+        place = memory.place(address[rows], 16, part, site, True, g.launch.counters_of(site))
+        if memory.shadow is not None:
+            memory.shadow.access(PLAIN_WRITE, place, part, site)
+        data = matrix.stmatrix_collect([by_warps(v[entry], g) for entry in sources], transposed)
+        memory.store(place, np.ascontiguousarray(data).view(np.uint64).reshape(-1, 2), np.uint64, 2)
+
+    return access(code, state_space(ins.opcode), ins.operands[0], body)
+
+
+@instruction("movmatrix.sync", effect=True, sync="warp")
+def movmatrix(code: Code, ins: Instruction) -> Op:
+    """Transposes an 8x8 matrix of b16 that is spread over the warp."""
+    a = code.read(ins.operands[1], "b32")
+    d = code.write(ins.operands[0], "b32")
+
+    def run(v: Values, g: Any) -> None:
+        rows = np.ascontiguousarray(by_warps(v[a], g)).view(np.uint8).reshape(-1, 1, 8, 16)
+        (values,) = matrix.ldmatrix_distribute(rows, True)
+        v[d][...] = values.reshape(-1)
+
+    return run

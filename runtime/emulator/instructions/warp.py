@@ -1,0 +1,234 @@
+"""What a warp does together: shfl, vote, match, redux, elect, bar.warp.sync (PTX ISA 9.7.9.6, 9.7.13).
+
+Each of these starts its basic block: the lanes that it names have met when the closure runs (`rendezvous.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..code import Code, Op, Values
+from ..findings import Kind
+from ..reader import Instruction, Operand, Pair
+from .registry import instruction
+
+LANE = np.arange(32, dtype=np.int64)
+BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
+
+
+def results(code: Code, operand: Operand, type_name: str) -> tuple[int, int | None]:
+    """`d|p` or `d`."""
+    if isinstance(operand, Pair):
+        return code.write(operand.first, type_name), code.write(operand.second, "pred")
+    return code.write(operand, type_name), None
+
+
+def source_lanes(mode: str, lane: Any, b: Any, c: Any) -> tuple[Any, Any]:
+    """(source lane, is it in range) by the formulas of PTX ISA "shfl.sync"."""
+    clamp, segment = c & 31, (c >> 8) & 31
+    highest = (lane & segment) | (clamp & ~segment)
+    lowest = lane & segment
+    b = b & 31
+    if mode == "up":
+        source = lane - b
+        valid = source >= highest
+    elif mode == "down":
+        source = lane + b
+        valid = source <= highest
+    elif mode == "bfly":
+        source = lane ^ b
+        valid = source <= highest
+    else:
+        source = lowest | (b & ~segment)
+        valid = source <= highest
+    return np.where(valid, source, lane), valid
+
+
+@instruction("shfl.sync", effect=True, sync="warp", counts="shuffles")
+def shfl(code: Code, ins: Instruction) -> Op:
+    mode = ins.opcode[2]
+    a = code.read(ins.operands[1], "b32")
+    b, c = code.read(ins.operands[2], "u32"), code.read(ins.operands[3], "u32")
+    mask = code.meet(ins.operands[4])
+    d, p = results(code, ins.operands[0], "b32")
+    site = code.site
+    fixed = not code.is_register(ins.operands[2]) and not code.is_register(ins.operands[3])
+
+    def run(v: Values, g: Any) -> None:
+        if fixed and g.whole and len(v[mask]) == 1 and int(v[mask][0]) == 0xFFFFFFFF:
+            source, valid = source_lanes(mode, LANE, v[b].astype(np.int64), v[c].astype(np.int64))
+            table = v[a].reshape(-1, 32)
+            v[d].reshape(-1, 32)[...] = table.take(source, axis=1)
+            if p is not None:
+                v[p].reshape(-1, 32)[...] = valid
+            return
+        lane = g.index() & 31
+        source, valid = source_lanes(mode, lane, v[b].astype(np.int64), v[c].astype(np.int64))
+        check_sources(g, np.broadcast_to(v[mask], g.n), source, site)
+        table = g.by_warp(np.broadcast_to(v[a], g.n), 0)
+        _, rows = g.warp_rows()
+        result = table[rows, source]
+        v[d][...] = result
+        if p is not None:
+            v[p][...] = valid
+
+    return run
+
+
+def check_sources(g: Any, mask: Any, source: Any, site: Any) -> None:
+    """A source lane must be named by the mask and take part."""
+    outside = (mask >> source.astype(np.uint32)) & np.uint32(1) == 0
+    if outside.any():
+        lane = int(np.flatnonzero(outside)[0])
+        message = f"reads lane {int(source[lane])}, which the mask {int(mask[lane]):#x} does not name"
+        g.launch.report(Kind.SOURCE_LANE, message, g, lane, site)
+    _, rows = g.warp_rows()
+    absent = ~g.presence()[rows, source] & ~outside
+    if absent.any():
+        lane = int(np.flatnonzero(absent)[0])
+        message = f"reads lane {int(source[lane])}, which does not take part: it has exited or does not exist"
+        g.launch.report(Kind.MISSING_LANE, message, g, lane, site)
+
+
+def ballot(g: Any, flags: Any) -> Any:
+    """[warps]: a bit for each lane whose flag is set."""
+    return (g.by_warp(flags.astype(np.uint32), 0) * BITS).sum(1, dtype=np.uint32)
+
+
+def members(g: Any, mask: Any) -> tuple[Any, Any]:
+    """Groups of lanes that execute together, by (warp, mask): (row of each lane, rows of the table)."""
+    _, rows = g.warp_rows()
+    if g.whole and len(mask) == 1:
+        return rows, g.n // 32
+    pairs = rows.astype(np.int64) << 32 | np.broadcast_to(mask, g.n)
+    _, found = np.unique(pairs, return_inverse=True)
+    return found, int(found.max()) + 1
+
+
+def team_ballot(g: Any, flags: Any, mask: Any) -> Any:
+    """For each lane the bits of its team's set flags."""
+    if g.whole and len(mask) == 1:
+        return np.repeat(ballot(g, flags), 32)
+    teams, count = members(g, mask)
+    bits = np.zeros(count, np.uint32)
+    np.bitwise_or.at(bits, teams, np.where(flags, np.uint32(1) << (g.index() & 31).astype(np.uint32), np.uint32(0)))
+    return bits[teams]
+
+
+@instruction("vote.sync", effect=True, sync="warp")
+def vote(code: Code, ins: Instruction) -> Op:
+    mode = ins.opcode[2]
+    a, negated = code.predicate(ins.operands[1])
+    mask = code.meet(ins.operands[2])
+    d = code.write(ins.operands[0], "b32" if mode == "ballot" else "pred")
+
+    def run(v: Values, g: Any) -> None:
+        flags = np.broadcast_to(~v[a] if negated else v[a], g.n)
+        if mode == "ballot":
+            v[d][...] = team_ballot(g, flags, v[mask])
+        elif mode == "any":
+            v[d][...] = team_ballot(g, flags, v[mask]) != 0
+        elif mode == "all":
+            v[d][...] = team_ballot(g, ~flags, v[mask]) == 0
+        else:
+            v[d][...] = (team_ballot(g, flags, v[mask]) == 0) | (team_ballot(g, ~flags, v[mask]) == 0)
+
+    return run
+
+
+@instruction("match.any", "match.all", effect=True, sync="warp")
+def match(code: Code, ins: Instruction) -> Op:
+    type_name = ins.opcode[-1]
+    a = code.read(ins.operands[1], type_name)
+    mask = code.meet(ins.operands[2])
+    d, p = results(code, ins.operands[0], "b32")
+    every = ins.opcode[1] == "all"
+
+    def run(v: Values, g: Any) -> None:
+        teams, _ = members(g, v[mask])
+        values = np.broadcast_to(v[a], g.n)
+        bit = np.uint32(1) << (g.index() & 31).astype(np.uint32)
+        _, value_of = np.unique(values, return_inverse=True)
+        key = teams * (int(value_of.max()) + 1) + value_of
+        _, cell = np.unique(key, return_inverse=True)
+        same = np.zeros(int(cell.max()) + 1, np.uint32)
+        np.bitwise_or.at(same, cell, bit)
+        everyone = np.zeros(int(teams.max()) + 1, np.uint32)
+        np.bitwise_or.at(everyone, teams, bit)
+        if every:
+            agree = same[cell] == everyone[teams]
+            v[d][...] = np.where(agree, everyone[teams], np.uint32(0))
+            if p is not None:
+                v[p][...] = agree
+        else:
+            v[d][...] = same[cell]
+
+    return run
+
+
+REDUCTIONS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+@instruction("redux.sync", effect=True, sync="warp")
+def redux(code: Code, ins: Instruction) -> Op:
+    operation, type_name = ins.opcode[2], ins.opcode[-1]
+    if type_name[0] not in "sub":
+        raise code.error("redux.sync of floats is not supported")
+    a, mask = code.read(ins.operands[1], type_name), code.meet(ins.operands[2])
+    d = code.write(ins.operands[0], type_name)
+    function = REDUCTIONS[operation]
+
+    def run(v: Values, g: Any) -> None:
+        teams, _ = members(g, v[mask])
+        order = np.argsort(teams, kind="stable")
+        starts = np.flatnonzero(np.diff(teams[order], prepend=-1))
+        v[d][...] = function.reduceat(np.broadcast_to(v[a], g.n)[order], starts)[teams]
+
+    return run
+
+
+@instruction("activemask")
+def activemask(code: Code, ins: Instruction) -> Op:
+    """The lanes that run with this one now."""
+    d = code.write(ins.operands[0], "b32")
+
+    def run(v: Values, g: Any) -> None:
+        v[d][...] = team_ballot(g, np.ones(g.n, bool), np.zeros(1, np.uint32))
+
+    return run
+
+
+@instruction("elect.sync", effect=True, sync="warp")
+def elect(code: Code, ins: Instruction) -> Op:
+    """The lowest named lane is elected; the ISA leaves the choice open."""
+    mask = code.meet(ins.operands[1])
+    d, p = results(code, ins.operands[0], "b32")
+
+    def run(v: Values, g: Any) -> None:
+        bits = team_ballot(g, np.ones(g.n, bool), v[mask])
+        leader = np.bitwise_count((bits & -bits) - np.uint32(1))
+        v[d][...] = leader
+        if p is not None:
+            v[p][...] = leader == (g.index() & 31)
+
+    return run
+
+
+@instruction("bar.warp.sync", "barrier.warp.sync", effect=True, sync="warp", counts="warp_barriers")
+def warp_barrier(code: Code, ins: Instruction) -> Op:
+    mask = code.meet(ins.operands[0])
+
+    def run(v: Values, g: Any) -> None:
+        g.wave.warps_met(g, np.broadcast_to(v[mask], g.n))
+
+    return run
+

@@ -1,0 +1,461 @@
+"""One launch: arguments into memory, waves of blocks, findings, counters, results."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .code import DTYPES, Entry, Site, constant_array
+from .counters import Counters, LaunchCounters
+from .findings import EmulatorError, Finding, Kind, Location
+from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, DevicePointer, Memory
+from .ordering import Clock
+from .printf import c_string
+from .program import Program, Segment, static_counters
+from .reader import TYPE_BYTES, Variable, read_module
+from .shadow import Shadow
+from .spaces import GlobalSpace, PatternCache
+from .wave import Wave, coordinates
+
+BUDGET = 1 << 36  # thread instructions
+ROWS_BYTES = 3 << 20  # registers of a wave that still fit the second-level cache
+RESIDENT_WAVES = 16
+SPINS = 4  # turns without an end before a wave lets another one start
+Extent = int | Sequence[int]
+
+
+@dataclass
+class Result:
+    """Counters, what was found (empty unless collected), and the text that the kernel printed."""
+
+    counters: LaunchCounters
+    findings: list[Finding] = field(default_factory=list)
+    output: str = ""
+
+
+def extent(value: Extent) -> tuple[int, int, int]:
+    sizes = [value] if isinstance(value, int | np.integer) else list(value)
+    x, y, z = [*map(int, sizes), 1, 1][:3]
+    return x, y, z
+
+
+def volume(shape: tuple[int, int, int]) -> int:
+    return shape[0] * shape[1] * shape[2]
+
+
+def align(offset: int, to: int) -> int:
+    return -(-offset // to) * to
+
+
+class Launch:
+    """The state that all waves of a launch share."""
+
+    def __init__(
+        self,
+        program: Program,
+        grid: Extent,
+        block: Extent,
+        cluster: Extent,
+        shared_bytes: int,
+        memory: Memory,
+        seed: int,
+        budget: int,
+        on_finding: str,
+    ):
+        self.program, self.memory = program, memory
+        self.seed, self.budget, self.on_finding = seed, budget, on_finding
+        self.random = np.random.default_rng(seed)
+        self.grid, self.block = extent(grid), extent(block)
+        self.cluster = extent(program.function.required_cluster or cluster)
+        if any(blocks % size for blocks, size in zip(self.grid, self.cluster, strict=True)):
+            raise ValueError(f"the grid {self.grid} is not a multiple of the cluster {self.cluster}")
+        self.cluster_grid = extent([blocks // size for blocks, size in zip(self.grid, self.cluster, strict=True)])
+        self.cluster_size = volume(self.cluster)
+        self.threads = volume(self.block)
+        self.block_lanes = align(self.threads, 32)
+        self.findings: list[Finding] = []
+        self.seen: set[tuple[Kind, int]] = set()
+        self.output: list[str] = []
+        self.spent = 0
+        self.segment_warps = [0] * len(program.segments)
+        self.segment_lanes = [0] * len(program.segments)
+        self.site_counters: dict[int, Counters] = {}
+        self.patterns = PatternCache()
+        self.clock = Clock(self.block_lanes)
+        self.addresses: dict[str, int] = {}
+        self.allocations: list[Allocation] = []
+        self.lay_out_variables(shared_bytes)
+
+    # Memory
+
+    def lay_out_variables(self, shared_bytes: int) -> None:
+        variables = self.program.variables.values()
+        shared, local = SHARED_START, 0
+        dynamic = 1
+        for variable in variables:
+            if variable.space == "shared" and variable.external:
+                dynamic = max(dynamic, variable.align)
+            elif variable.space == "shared":
+                shared = align(shared, variable.align)
+                self.addresses[variable.name] = shared
+                shared += variable.size
+            elif variable.space in {"local", "param"}:
+                local = align(local, max(variable.align, 8 if variable.space == "param" else 1))
+                self.addresses[variable.name] = local
+                local += variable.size
+            else:
+                self.reserve(variable)
+        self.shared_start = SHARED_START
+        # Dynamic shared memory has its declared alignment and no more.
+        dynamic_start = align(shared, 2 * dynamic) + dynamic if dynamic > 1 else shared
+        for variable in variables:
+            if variable.space == "shared" and variable.external:
+                self.addresses[variable.name] = dynamic_start
+        self.shared_end = dynamic_start + shared_bytes if shared_bytes else shared
+        self.dynamic_bytes = shared_bytes
+        self.arena = align(self.shared_end, 1024)
+        self.local_bytes = align(local, 64)
+        for variable in variables:
+            for offset, name, addend in variable.pointers:
+                start = self.addresses[variable.name] - GLOBAL_WINDOW + offset
+                self.memory.data[start : start + 8] = np.frombuffer(
+                    struct.pack("<Q", self.addresses[name] + addend), np.uint8
+                )
+
+    def reserve(self, variable: Variable) -> None:
+        image = np.frombuffer(variable.data, np.uint8)
+        allocation = self.memory.reserve(image, variable.size, f".{variable.space} {variable.name}", variable.space == "const")
+        self.allocations.append(allocation)
+        self.addresses[variable.name] = allocation.address
+
+    def set_arguments(self, arguments: list[bytes]) -> None:
+        """Puts the parameters one after another, each aligned, and makes the launch's constants."""
+        image, offset = bytearray(), 0
+        offsets = {}
+        for variable, data in zip(self.program.function.params, arguments, strict=True):
+            offset = align(offset, variable.align)
+            image += bytes(offset - len(image))
+            offsets[variable.name] = offset
+            image += data
+            offset += len(data)
+        allocation = self.memory.reserve(np.frombuffer(bytes(image), np.uint8), len(image), "the parameters", True)
+        self.allocations.append(allocation)
+        self.addresses.update({name: allocation.address + at for name, at in offsets.items()})
+        padded = bytes(image) + bytes(64)
+        self.constants = [self.constant(entry, padded, offsets) for entry in self.program.code.entries]
+        global_granule = self.program.granules["global"]
+        shadow = Shadow("global", self.memory.top, global_granule, False, False, self.finding)
+        self.device = GlobalSpace(self.memory, shadow)
+
+    def constant(self, entry: Entry, image: bytes, offsets: dict[str, int]) -> Any:
+        if entry.kind == "constant":
+            return constant_array(entry.name, entry.type)
+        if entry.kind == "parameter":
+            name, offset = entry.name
+            return np.frombuffer(image, DTYPES[entry.type], 1, offsets[name] + offset)
+        if entry.kind == "symbol":
+            name, offset = entry.name
+            dtype = np.dtype(DTYPES[entry.type])
+            value = (self.addresses[name] + offset) & ((1 << 8 * dtype.itemsize) - 1)
+            return np.array([value], np.uint64).astype(dtype)
+        if entry.kind == "special":
+            value = self.special(entry.name)
+            return None if value is None else np.array([value], np.uint64).astype(DTYPES[entry.type])
+        return None
+
+    def special(self, name: str) -> int | None:
+        """A special register that is the same for all threads of the launch."""
+        shapes = {
+            "%ntid": self.block,
+            "%nctaid": self.grid,
+            "%nclusterid": self.cluster_grid,
+            "%cluster_nctaid": self.cluster,
+        }
+        stem, _, axis = name.partition(".")
+        if stem in shapes:
+            return shapes[stem]["xyz".index(axis)]
+        return {
+            "%nwarpid": 64,
+            "%nsmid": 132,
+            "%cluster_nctarank": self.cluster_size,
+            "%is_explicit_cluster": int(self.cluster_size > 1),
+            "%dynamic_smem_size": self.dynamic_bytes,
+            "%total_smem_size": self.shared_end,
+            "%clock_hi": 0,
+            "%globaltimer_hi": 0,
+        }.get(name)
+
+    def global_text(self, address: int) -> str:
+        return c_string(self.memory.data, address - GLOBAL_WINDOW)
+
+    # Running
+
+    def wave_blocks(self) -> int:
+        """Blocks of a wave: as many as keep the registers in cache, whole clusters, at least one."""
+        row_bytes = sum(self.program.slot_bytes) + 64
+        lanes = min(max(ROWS_BYTES // row_bytes, 4096), 32768)
+        lanes = min(lanes, (64 << 20) // max(self.local_bytes, 1))
+        cluster_lanes = self.block_lanes * self.cluster_size
+        clusters = max(lanes // cluster_lanes, 1)
+        if self.program.needs_clocks:
+            clusters = max(min(clusters, (32 << 20) // (4 * cluster_lanes**2)), 1)
+        clusters = max(min(clusters, (64 << 20) // (self.arena * self.cluster_size)), 1)
+        return clusters * self.cluster_size
+
+    def run(self) -> None:
+        clusters = np.arange(volume(self.grid) // self.cluster_size)
+        if self.seed:
+            clusters = self.random.permutation(clusters)
+        blocks = (clusters[:, None] * self.cluster_size + np.arange(self.cluster_size)).reshape(-1)
+        size = self.wave_blocks()
+        waiting = iter([blocks[start : start + size] for start in range(0, len(blocks), size)])
+        with np.errstate(all="ignore"):
+            active: list[Wave] = []
+            while True:
+                if not active:
+                    following = next(waiting, None)
+                    if following is None:
+                        return
+                    active.append(Wave(self, following))
+                self.rotate(active, waiting)
+
+    def rotate(self, active: list[Wave], waiting: Any) -> None:
+        """Runs each active wave until it ends or only spins; when all spin, further blocks are admitted."""
+        for wave in list(active):
+            start = wave.turns
+            while wave.turns < start + SPINS or len(active) == 1 and not self.may_admit(wave, start):
+                if not wave.step():
+                    active.remove(wave)
+                    return
+        if len(active) < RESIDENT_WAVES:
+            following = next(waiting, None)
+            if following is not None:
+                active.append(Wave(self, following))
+
+    def may_admit(self, wave: Wave, start: int) -> bool:
+        """A wave alone runs on while its loops make progress; only a program with flags in memory can wait for others."""
+        return self.program.waits_for_memory and wave.turns >= start + SPINS
+
+    # Findings
+
+    def finding(self, kind: Kind, message: str, g: Any, lane: int, site: Site, last_writer: str | None) -> None:
+        self.report(kind, message, g, lane, site, last_writer)
+
+    def report(
+        self, kind: Kind, message: str, g: Any, lane: int, site: Site | None, last_writer: str | None = None
+    ) -> None:
+        """Raises a finding, or keeps the first of its kind for each instruction."""
+        block, thread = self.where(int(g.lane("gid")[lane]))
+        location = site.location if site else None
+        finding = Finding(kind, message, block, thread, location, site.ptx_line if site else None, last_writer)
+        if self.on_finding == "raise":
+            raise EmulatorError(finding)
+        key = (kind, site.number if site else -1)
+        if key not in self.seen:
+            self.seen.add(key)
+            self.findings.append(finding)
+
+    def where(self, gid: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """(block, thread) coordinates of a thread's number in the launch."""
+        linear, thread = divmod(gid, self.block_lanes)
+        cluster, rank = divmod(linear, self.cluster_size)
+        base = coordinates(np.uint32(cluster), self.cluster_grid)
+        within = coordinates(np.uint32(rank), self.cluster)
+        block = [int(base[axis]) * self.cluster[axis] + int(within[axis]) for axis in range(3)]
+        x, y, z = (int(each) for each in coordinates(np.uint32(thread), self.block))
+        return (block[0], block[1], block[2]), (x, y, z)
+
+    def who(self, gid: int, stamp: int) -> str:
+        block, thread = self.where(gid)
+        sites = self.program.code.stamped
+        at = ""
+        if stamp < len(sites):
+            site = sites[stamp]
+            at = f" at {site.location or 'no source line'} (PTX line {site.ptx_line})"
+        return f"thread {thread} of block {block}{at}"
+
+    def out_of_budget(self, g: Any, segment: Segment) -> None:
+        site = segment.counters[-1][0] if segment.counters else None
+        message = f"the launch has run {self.spent} thread instructions, which is more than its budget of {self.budget}"
+        self.on_finding = "raise"
+        self.report(Kind.BUDGET, message, g, 0, site)
+
+    # Counters
+
+    def counters_of(self, site: Site) -> Counters:
+        found = self.site_counters.get(site.number)
+        if found is None:
+            found = self.site_counters[site.number] = Counters()
+        return found
+
+    def counted(self) -> LaunchCounters:
+        result = LaunchCounters()
+        main = self.main_file()
+        for segment in self.program.segments:
+            warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
+            if not warps:
+                continue
+            for site, kind in segment.counters:
+                self.add(result, main, site, static_counters(kind, warps, lanes))
+        for number, counters in self.site_counters.items():
+            self.add(result, main, self.program.code.sites[number], counters)
+        return result
+
+    def add(self, result: LaunchCounters, main: str | None, site: Site, counters: Counters) -> None:
+        result.totals.add(counters)
+        line = line_in(site.location, main)
+        if line is not None:
+            result.at(line).add(counters)
+
+    def main_file(self) -> str | None:
+        """The file of the kernel: where its first instruction with a `.loc` finally belongs."""
+        located = (site.location.chain()[-1].file for site in self.program.code.sites if site.location)
+        return next(located, None)
+
+
+def line_in(location: Location | None, file: str | None) -> int | None:
+    """The innermost line of a chain that is in the file."""
+    if location is None:
+        return None
+    return next((place.line for place in location.chain() if place.file == file), None)
+
+
+# Arguments
+
+
+class Arguments:
+    """The launch's arguments as bytes; arrays are put in device memory, those that overlap at one place."""
+
+    def __init__(self, program: Program, args: Sequence[Any]):
+        self.params = program.function.params
+        if len(args) != len(self.params):
+            raise ValueError(f"{program.function.name} takes {len(self.params)} arguments, {len(args)} were given")
+        self.args = args
+        memories = {id(arg.memory): arg.memory for arg in args if isinstance(arg, DevicePointer)}
+        if len(memories) > 1:
+            raise ValueError("the pointers of one launch must belong to one Memory")
+        self.memory = next(iter(memories.values()), None) or Memory()
+        self.temporary: list[Allocation] = []
+        self.placed: dict[int, int] = {}
+        self.place_arrays()
+
+    def place_arrays(self) -> None:
+        spans = []
+        for position, arg in enumerate(self.args):
+            if isinstance(arg, np.ndarray):
+                if not arg.flags.c_contiguous:
+                    raise ValueError(f"argument {position} must be a C-contiguous array")
+                start = arg.__array_interface__["data"][0]
+                spans.append((start, start + arg.nbytes, position))
+        spans.sort()
+        for _, chain in itertools.groupby(enumerate_overlaps(spans), key=lambda each: each[0]):
+            members = [span for _, span in chain]
+            low, high = members[0][0], max(span[1] for span in members)
+            name = ", ".join(self.params[position].name for _, _, position in members)
+            allocation = self.memory.reserve(np.zeros(0, np.uint8), high - low, name)
+            self.temporary.append(allocation)
+            for start, _, position in members:
+                self.placed[position] = allocation.address + start - low
+                self.bytes_at(position)[...] = np.asarray(self.args[position]).reshape(-1).view(np.uint8)
+
+    def bytes_at(self, position: int) -> Any:
+        start = self.placed[position] - GLOBAL_WINDOW
+        return self.memory.data[start : start + self.args[position].nbytes]
+
+    def images(self) -> list[bytes]:
+        return [self.image(position, param) for position, param in enumerate(self.params)]
+
+    def image(self, position: int, param: Variable) -> bytes:
+        arg = self.args[position]
+        if position in self.placed:
+            arg = self.placed[position]
+        elif isinstance(arg, DevicePointer):
+            arg = arg.address
+        elif isinstance(arg, bytes | bytearray):
+            if len(arg) != param.size:
+                raise ValueError(f"argument {position} has {len(arg)} bytes, the parameter {param.size}")
+            return bytes(arg)
+        if param.type in {"f32", "f64", "f16"}:
+            return np.array([arg], DTYPES[param.type]).tobytes()
+        if isinstance(arg, np.generic):
+            if arg.nbytes == param.size:
+                return arg.tobytes()
+            arg = arg.item()
+        if isinstance(arg, float) and param.size in {4, 8}:
+            return struct.pack("<f" if param.size == 4 else "<d", arg)
+        if param.size != TYPE_BYTES[param.type]:
+            raise ValueError(f"argument {position} must be bytes: the parameter is an array of {param.size} bytes")
+        return (int(arg) & ((1 << 8 * param.size) - 1)).to_bytes(param.size, "little")
+
+    def copy_back(self) -> None:
+        for position in self.placed:
+            array = self.args[position]
+            if array.flags.writeable:
+                array.reshape(-1).view(np.uint8)[...] = self.bytes_at(position)
+
+    def release(self, launch: Launch | None) -> None:
+        for allocation in (launch.allocations if launch else [])[::-1] + self.temporary[::-1]:
+            self.memory.free(allocation)
+
+
+def enumerate_overlaps(spans: list[tuple[int, int, int]]) -> list[tuple[int, tuple[int, int, int]]]:
+    """Numbers sorted spans so that those that overlap have one number."""
+    found, number, end = [], 0, None
+    for span in spans:
+        if end is not None and span[0] >= end:
+            number, end = number + 1, None
+        end = span[1] if end is None else max(end, span[1])
+        found.append((number, span))
+    return found
+
+
+def emulate(
+    ptx: str,
+    entry: str,
+    grid: Extent,
+    block: Extent,
+    args: Sequence[Any],
+    *,
+    cluster: Extent = 1,
+    shared_bytes: int = 0,
+    arch: str = "sm_90a",
+    seed: int = 0,
+    budget: int = BUDGET,
+    on_finding: str = "raise",
+) -> Result:
+    """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
+
+    `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, and pointers of a
+    `Memory`.  `shared_bytes` is the dynamic shared memory of a block, `budget` the most thread instructions.  A `seed`
+    other than 0 permutes blocks and the order of atomics.  With `on_finding="raise"` the first finding is raised as
+    `EmulatorError`; with "collect" the first of each kind and instruction is kept, and the run goes on where it can.
+    PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
+    """
+    module = read_module(ptx)
+    check_target(module.target, arch)
+    program = Program(module, entry)
+    arguments = Arguments(program, args)
+    launch: Launch | None = None
+    try:
+        launch = Launch(program, grid, block, cluster, shared_bytes, arguments.memory, seed, budget, on_finding)
+        launch.set_arguments(arguments.images())
+        launch.run()
+        if not launch.findings:
+            arguments.copy_back()
+        return Result(launch.counted(), launch.findings, "".join(launch.output))
+    finally:
+        arguments.release(launch)
+
+
+def check_target(target: str, arch: str) -> None:
+    """PTX for sm_90 runs on sm_90 and later; a target with a letter runs on nothing else (PTX ISA 11.1.2)."""
+    if not target:
+        return
+    wanted, have = ("".join(filter(str.isdigit, name)) for name in (target, arch))
+    if int(have) < int(wanted) or (target[-1].isalpha() and target != arch):
+        raise ValueError(f"PTX for {target} does not run on {arch}")

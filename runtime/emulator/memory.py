@@ -1,0 +1,109 @@
+"""Memory as the launch sees it: device allocations at realistic addresses, and where each space starts.
+
+Global memory is one flat array, with gaps between allocations, so that a lane's address minus `GLOBAL_WINDOW` is its
+index.  Generic addresses of shared and local memory lie in windows of their own (PTX ISA 5.3, generic addressing).
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+GLOBAL_WINDOW = 0x7F00_0000_0000
+SHARED_WINDOW = 0x7FE0_0000_0000
+LOCAL_WINDOW = 0x7FF0_0000_0000
+WINDOW_BYTES = 1 << 32
+# A shared::cluster address holds 1 + the block's rank above this bit; 0 there means the thread's own block.
+RANK_SHIFT = 24
+SHARED_START = 0x400  # the first bytes of shared memory belong to the system, so that no variable has address 0
+ALIGNMENT = 256
+GAP = 512
+
+
+@dataclass(frozen=True)
+class DevicePointer:
+    """An address in a `Memory`; adding an int moves it by bytes."""
+
+    memory: Memory
+    address: int
+
+    def __add__(self, offset: int) -> DevicePointer:
+        return DevicePointer(self.memory, self.address + offset)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    address: int
+    size: int
+    name: str
+    read_only: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.address + self.size
+
+
+class Memory:
+    """Device memory that several launches may share; allocations are aligned to 256 bytes and have gaps between."""
+
+    def __init__(self) -> None:
+        self.data = np.zeros(1 << 16, np.uint8)
+        self.top = ALIGNMENT
+        self.allocations: list[Allocation] = []
+        self.starts: list[int] = []
+
+    def allocate(self, array: Any, name: str = "array") -> DevicePointer:
+        """Copies a numpy array in and returns its address."""
+        image = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return DevicePointer(self, self.reserve(image, len(image), name).address)
+
+    def reserve(self, image: Any, size: int, name: str, read_only: bool = False) -> Allocation:
+        start = self.top
+        self.top = -(-(start + size + GAP) // ALIGNMENT) * ALIGNMENT
+        if self.top > len(self.data):
+            grown = np.zeros(max(self.top, 2 * len(self.data)), np.uint8)
+            grown[: len(self.data)] = self.data
+            self.data = grown
+        self.data[start : start + len(image)] = image
+        allocation = Allocation(GLOBAL_WINDOW + start, size, name, read_only)
+        self.allocations.append(allocation)
+        self.starts.append(allocation.address)
+        return allocation
+
+    def free(self, allocation: Allocation) -> None:
+        """Takes an allocation out of the table; the space at the end of memory is used again."""
+        self.allocations.remove(allocation)
+        self.starts.remove(allocation.address)
+        start = allocation.address - GLOBAL_WINDOW
+        self.data[start : start + allocation.size] = 0
+        if not self.allocations or self.allocations[-1].address < allocation.address:
+            end = self.allocations[-1].end - GLOBAL_WINDOW + GAP if self.allocations else ALIGNMENT
+            self.top = -(-end // ALIGNMENT) * ALIGNMENT
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation that contains an address."""
+        index = bisect.bisect_right(self.starts, address) - 1
+        if index >= 0 and address < self.allocations[index].end:
+            return self.allocations[index]
+        return None
+
+    def nearest(self, address: int) -> str:
+        """In words, the allocation that an address out of bounds lies closest to."""
+        if not self.allocations:
+            return "there is no allocation"
+
+        def distance(one: Allocation) -> int:
+            return one.address - address if address < one.address else address - one.end + 1
+
+        best = min(self.allocations, key=distance)
+        side = "before" if address < best.address else "past the end of"
+        return f"{distance(best)} bytes {side} {best.name} ({best.size} bytes at {best.address:#x})"
+
+    def read(self, pointer: DevicePointer, dtype: Any, count: int) -> Any:
+        """A copy of `count` elements at a pointer."""
+        start = pointer.address - GLOBAL_WINDOW
+        size = np.dtype(dtype).itemsize * count
+        return self.data[start : start + size].copy().view(dtype)

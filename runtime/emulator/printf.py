@@ -1,0 +1,61 @@
+"""`vprintf`: a C format and the packed buffer of its arguments to text (CUDA C++ guide, formatted output)."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+SPECIFIER = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp%])")
+
+
+def c_string(data: Any, start: int) -> str:
+    """The zero-terminated text at an offset of a byte array."""
+    end = start
+    while end < len(data) and data[end]:
+        end += 1
+    return bytes(data[start:end]).decode("utf-8", "replace")
+
+
+class Arguments:
+    """Arguments lie one after another, each aligned to its size; floats are doubles."""
+
+    def __init__(self, data: Any, start: int):
+        self.data, self.at = data, start
+        self.start = start
+
+    def take(self, form: str, size: int) -> Any:
+        self.at = self.start + -(-(self.at - self.start) // size) * size
+        (value,) = struct.unpack_from(form, bytes(self.data[self.at : self.at + size]))
+        self.at += size
+        return value
+
+
+def formatted(text: str, data: Any, start: int, text_at: Callable[[int], str]) -> str:
+    """`text` with its specifiers replaced; `text_at` reads the string behind an address, for %s."""
+    arguments = Arguments(data, start)
+
+    def replace(match: re.Match[str]) -> str:
+        flags, width, precision, length, kind = match.groups()
+        if kind == "%":
+            return "%"
+        if width == "*":
+            width = str(arguments.take("<i", 4))
+        if precision == "*":
+            precision = str(arguments.take("<i", 4))
+        shape = "%" + flags + (width or "") + ("." + precision if precision is not None else "")
+        if kind in "eEfFgGaA":
+            return (shape + kind.replace("a", "e").replace("A", "E")) % arguments.take("<d", 8)
+        if kind == "s":
+            return (shape + "s") % text_at(arguments.take("<Q", 8))
+        if kind == "p":
+            return f"0x{arguments.take('<Q', 8):x}"
+        if kind == "c":
+            return (shape + "c") % chr(arguments.take("<I", 4) & 0xFF)
+        wide = length in {"l", "ll", "z", "j", "t"}
+        signed = kind in "di"
+        value = arguments.take(("<q" if wide else "<i") if signed else ("<Q" if wide else "<I"), 8 if wide else 4)
+        return (shape + ("d" if kind in "diu" else kind)) % value
+
+    return SPECIFIER.sub(replace, text)

@@ -1,0 +1,563 @@
+"""From a function's instructions to segments of closures: inlining, control flow, order, liveness, register slots."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .code import PACKED, REGISTER_DTYPE, BarrierOperands, Code, Op, Record, Site
+from .counters import Counters
+from .findings import PtxError
+from .instructions import build
+from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
+from .reader import (
+    TYPE_BYTES,
+    Address,
+    Arguments,
+    Function,
+    Instruction,
+    Label,
+    Module,
+    Not,
+    Operand,
+    Pair,
+    Register,
+    Symbol,
+    Variable,
+    Vector,
+)
+
+INLINE_DEPTH = 64
+
+
+@dataclass
+class End:
+    """How a segment ends: "next", "jump", "branch" (guard true goes to targets[0], else on), "switch" or "exit"."""
+
+    kind: str
+    targets: list[int] = field(default_factory=list)
+    entry: int = 0
+    negated: bool = False
+    site: Site | None = None
+
+
+@dataclass
+class Segment:
+    """A basic block, or the part of one that begins with a rendezvous."""
+
+    number: int
+    ops: list[Op] = field(default_factory=list)
+    end: End = field(default_factory=lambda: End("exit"))
+    sync: str = ""
+    mask: int | None = None
+    barrier: BarrierOperands | None = None
+    site: Site | None = None
+    records: list[Record] = field(default_factory=list)
+    entries: list[int] = field(default_factory=list)
+    exposed_slots: tuple[int, ...] = ()
+    written_slots: frozenset[int] = frozenset()
+    live_slots: frozenset[int] = frozenset()
+    counters: list[tuple[Site, str]] = field(default_factory=list)
+    size: int = 0
+    only_leaves: bool = False
+
+
+# Inlining
+
+
+def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
+    """An operand of an inlined function: parameters become the caller's variables, the rest gets a suffix."""
+    if isinstance(operand, Register):
+        return Register(names.get(operand.name, operand.name))
+    if isinstance(operand, Symbol):
+        return Symbol(names.get(operand.name, operand.name), operand.offset)
+    if isinstance(operand, Address):
+        base = renamed(operand.base, names, suffix) if operand.base is not None else None
+        return Address(base, operand.offset)  # type: ignore[arg-type]
+    if isinstance(operand, Vector | Arguments):
+        return type(operand)(tuple(renamed(item, names, suffix) for item in operand.items))
+    if isinstance(operand, Pair):
+        return Pair(renamed(operand.first, names, suffix), renamed(operand.second, names, suffix))
+    if isinstance(operand, Not):
+        return Not(renamed(operand.operand, names, suffix))
+    return operand
+
+
+def bare_names(operand: Operand) -> list[str]:
+    return [item.name for item in operand.items if isinstance(item, Register)] if isinstance(operand, Arguments) else []
+
+
+class Inliner:
+    """Puts the bodies of called functions in place of their calls; recursion is refused."""
+
+    def __init__(self, module: Module):
+        self.module = module
+        self.count = 0
+        self.registers: dict[str, str] = {}
+        self.variables: dict[str, Variable] = {}
+        self.targets: dict[str, tuple[str, ...]] = {}
+
+    def expand(self, function: Function, names: dict[str, str], suffix: str, depth: int) -> list[Instruction | Label]:
+        if depth > INLINE_DEPTH:
+            raise PtxError(f"recursive calls of {function.name} are not supported", function.ptx_line)
+        for name, kind in function.registers.items():
+            names[name] = name + suffix
+            self.registers[name + suffix] = kind
+        for name, variable in function.variables.items():
+            names[name] = name + suffix
+            self.variables[name + suffix] = replace(variable, name=name + suffix)
+        labels = {item.name for item in function.body if isinstance(item, Label)} | set(function.targets)
+        names.update({label: label + suffix for label in labels})
+        for label, targets in function.targets.items():
+            self.targets[names[label]] = tuple(names.get(target, target) for target in targets)
+        body: list[Instruction | Label] = []
+        for item in function.body:
+            if isinstance(item, Label):
+                body.append(Label(names[item.name]))
+                continue
+            guard = Register(names.get(item.guard.name, item.guard.name)) if item.guard else None
+            operands = tuple(renamed(operand, names, suffix) for operand in item.operands)
+            ins = replace(item, operands=operands, guard=guard)
+            body += self.call(ins, depth) if ins.opcode[0] == "call" else [ins]
+        return body
+
+    def call(self, ins: Instruction, depth: int) -> list[Instruction | Label]:
+        callee = next(
+            (self.module.functions.get(item.name) for item in ins.operands if isinstance(item, Register)), None
+        )
+        if callee is None or not callee.has_body:
+            return [ins]
+        lists = [bare_names(operand) for operand in ins.operands]
+        results = lists[0] if callee.results else []
+        arguments = lists[-1] if callee.params else []
+        self.count += 1
+        suffix = f"/{self.count}"
+        names = dict(zip([one.name for one in callee.results], results, strict=True))
+        names.update(zip([one.name for one in callee.params], arguments, strict=True))
+        after = Label(f"return{suffix}")
+        body = self.expand(callee, names, suffix, depth + 1)
+        jump = Instruction(("bra",), (Register(after.name),), None, False, ins.ptx_line, ins.location)
+        inlined: list[Instruction | Label] = [
+            replace(item, opcode=("bra",), operands=jump.operands)
+            if isinstance(item, Instruction) and item.opcode[0] == "ret"
+            else item
+            for item in body
+        ]
+        if ins.guard is not None:
+            skip = replace(jump, guard=ins.guard, guard_negated=not ins.guard_negated)
+            inlined.insert(0, skip)
+        return [*inlined, after]
+
+
+# Order
+
+
+def weak_topological_order(successors: list[list[int]]) -> list[int]:
+    """Blocks in an order in which each loop is contiguous: bodies before exits (Bourdoncle 1993).
+
+    Strongly connected components in topological order; inside a component its first block leads and, without the edges
+    back to it, the rest is ordered in the same way.
+    """
+    order: list[int] = []
+    work: list[tuple[list[int], bool]] = [(list(range(len(successors))), True)]
+    while work:
+        nodes, is_open = work.pop()
+        if not is_open:
+            order += nodes
+            continue
+        todo: list[tuple[list[int], bool]] = []
+        for component in components(nodes, successors):
+            if len(component) == 1:
+                todo.append((component, False))
+                continue
+            head = min(component)
+            todo.append(([head], False))
+            todo.append(([node for node in component if node != head], True))
+        work += reversed(todo)
+    return order
+
+
+def components(nodes: list[int], successors: list[list[int]]) -> list[list[int]]:
+    """Strongly connected components of a subgraph in topological order (Tarjan), without recursion."""
+    inside = set(nodes)
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    found: list[list[int]] = []
+    for root in nodes:
+        if root in index:
+            continue
+        work = [(root, 0)]
+        while work:
+            node, position = work.pop()
+            if position == 0:
+                index[node] = low[node] = len(index)
+                stack.append(node)
+                on_stack.add(node)
+            edges = [target for target in successors[node] if target in inside]
+            # Later targets first: then the fall-through comes out before the jump in the reversed order.
+            for at in range(position, len(edges)):
+                target = edges[at]
+                if target not in index:
+                    work += [(node, at + 1), (target, 0)]
+                    break
+                if target in on_stack:
+                    low[node] = min(low[node], index[target])
+            else:
+                if low[node] == index[node]:
+                    component = []
+                    while True:
+                        member = stack.pop()
+                        on_stack.discard(member)
+                        component.append(member)
+                        if member == node:
+                            break
+                    found.append(sorted(component))
+                if work:
+                    parent = work[-1][0]
+                    low[parent] = min(low[parent], low[node])
+    return found[::-1]
+
+
+# Programs
+
+
+@dataclass
+class Raw:
+    """A segment before ordering: instructions, and the labels it may continue at."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    end: Instruction | None = None
+    targets: list[str] = field(default_factory=list)
+    falls: bool = True
+
+
+class Program:
+    """One entry of a module, ready to run: segments in execution order, entries, register slots."""
+
+    def __init__(self, module: Module, entry: str):
+        if entry not in module.functions or not module.functions[entry].is_entry:
+            known = ", ".join(name for name, each in module.functions.items() if each.is_entry)
+            raise PtxError(f"there is no entry {entry!r}; the module has {known or 'none'}")
+        self.module = module
+        self.function = module.functions[entry]
+        inliner = Inliner(module)
+        body = inliner.expand(self.function, {}, "", 0)
+        self.variables = {**module.variables, **inliner.variables}
+        self.code = Code(inliner.registers, self.variables, self.function)
+        self.code.uses = count_uses(body)
+        self.branch_targets = inliner.targets
+        raws, labels = self.split(body)
+        successors = [self.successors(raws, labels, number) for number in range(len(raws))]
+        order = weak_topological_order(successors)
+        self.place = {raw: number for number, raw in enumerate(order)}
+        self.start = self.place[0]
+        self.segments = [self.build_segment(number, raws[raw]) for number, raw in enumerate(order)]
+        for number, raw in enumerate(order):
+            self.close(self.segments[number], raws[raw], raw, labels)
+        self.slots: dict[str, int] = {}
+        self.slot_bytes: list[int] = []
+        self.allocate_slots()
+        self.granules = self.smallest_accesses(body)
+        self.needs_clocks = self.has_partial_synchronisation(body)
+        self.waits_for_memory = any(isinstance(item, Instruction) and can_wait(item) for item in body)
+
+    # Control flow
+
+    def split(self, body: list[Instruction | Label]) -> tuple[list[Raw], dict[str, int]]:
+        """Cuts the body at labels, after jumps and before instructions that are a rendezvous."""
+        raws, labels = [Raw()], {}
+        for item in body:
+            if isinstance(item, Label):
+                if raws[-1].instructions or raws[-1].end or not raws[-1].falls:
+                    raws.append(Raw())
+                labels[item.name] = len(raws) - 1
+                continue
+            if raws[-1].end is not None:
+                raws.append(Raw())
+            if self.is_jump(item):
+                self.finish(raws[-1], item)
+                continue
+            row = row_of(item)
+            if row is not None and row.sync:
+                if item.guard is not None:
+                    # A guarded rendezvous is a jump around it.
+                    label = f"after {len(raws)}"
+                    around = replace(item, opcode=("bra",), operands=(Register(label),))
+                    self.finish(raws[-1], replace(around, guard_negated=not item.guard_negated))
+                    raws.append(Raw([replace(item, guard=None)]))
+                    raws.append(Raw())
+                    labels[label] = len(raws) - 1
+                    continue
+                if raws[-1].instructions:
+                    raws.append(Raw())
+                raws[-1].instructions.append(item)
+                if row.sync == "barrier":
+                    raws.append(Raw())
+                continue
+            raws[-1].instructions.append(item)
+        raws[-1].falls = raws[-1].falls and raws[-1].end is None
+        return raws, labels
+
+    def is_jump(self, ins: Instruction) -> bool:
+        return ins.opcode[0] in {"bra", "brx", "ret", "exit"}
+
+    def finish(self, raw: Raw, ins: Instruction) -> None:
+        raw.end = ins
+        raw.falls = ins.guard is not None
+        if ins.opcode[0] == "bra":
+            raw.targets = [str(ins.operands[0])]
+        elif ins.opcode[0] == "brx":
+            name = str(ins.operands[1])
+            if name not in self.branch_targets:
+                raise PtxError(f"unknown branch targets {name}", ins.ptx_line)
+            raw.targets = list(self.branch_targets[name])
+
+    def successors(self, raws: list[Raw], labels: dict[str, int], number: int) -> list[int]:
+        raw = raws[number]
+        for label in raw.targets:
+            if label not in labels:
+                raise PtxError(f"unknown label {label}", raw.end.ptx_line if raw.end else None)
+        found = [labels[label] for label in raw.targets]
+        if raw.falls and number + 1 < len(raws):
+            found.append(number + 1)
+        return found
+
+    # Building
+
+    def build_segment(self, number: int, raw: Raw) -> Segment:
+        segment = Segment(number, only_leaves=not raw.instructions and raw.end is not None)
+        for ins in raw.instructions:
+            self.add(segment, ins)
+        return segment
+
+    def add(self, segment: Segment, ins: Instruction) -> None:
+        row = row_of(ins)
+        self.code.begin(ins, row is not None and row.effect)
+        if row is None:
+            raise PtxError(f"unknown instruction `{ins}`", ins.ptx_line)
+        op = build(self.code, ins, row)
+        record, site = self.code.record, self.code.site
+        if row.sync:
+            segment.sync, segment.mask, segment.barrier, segment.site = row.sync, record.mask, record.barrier, site
+        if ins.guard is not None:
+            guard = self.code.read(ins.guard, "pred")
+            if row.effect:
+                op = restricted_by_guard(op, guard, ins.guard_negated, record.entries, record.written_entries)
+            else:
+                op = merged_by_guard(op, guard, ins.guard_negated, list(record.written_entries))
+            record.reads += record.writes  # the old value shows through where the guard is false
+        segment.ops.append(op)
+        segment.records.append(record)
+        segment.counters.append((site, row.counts))
+        segment.size += 1
+
+    def close(self, segment: Segment, raw: Raw, number: int, labels: dict[str, int]) -> None:
+        """The terminator, once every segment has its place."""
+        following = self.place.get(number + 1)
+        ins = raw.end
+        if ins is None:
+            segment.end = End("exit") if following is None else End("next", [following])
+            return
+        self.code.begin(ins, effect=False)
+        record, site = self.code.record, self.code.site
+        targets = [self.place[labels[label]] for label in raw.targets]
+        kind = {"bra": "jump", "brx": "switch"}.get(ins.opcode[0], "exit")
+        entry = self.code.read(ins.operands[0], "u32") if kind == "switch" else 0
+        if ins.guard is not None:
+            if kind == "switch":
+                raise PtxError("a guarded brx is not supported", ins.ptx_line)
+            entry = self.code.read(ins.guard, "pred")
+            kind = "branch" if kind == "jump" else "exit where"
+        if raw.falls:
+            if following is None:
+                raise PtxError("control runs off the end of the function", ins.ptx_line)
+            targets.append(following)
+        segment.end = End(kind, targets, entry, ins.guard_negated, site)
+        segment.records.append(record)
+        segment.counters.append((site, "branches" if ins.opcode[0] in {"bra", "brx"} else ""))
+        segment.size += 1
+
+    # Registers
+
+    def allocate_slots(self) -> None:
+        """Liveness, then a linear scan: registers whose lives do not overlap share a row."""
+        live_in = self.liveness()
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
+        position = 0
+
+        def touch(name: str) -> None:
+            first.setdefault(name, position)
+            first[name] = min(first[name], position)
+            last[name] = max(last.get(name, position), position)
+
+        for segment in self.segments:
+            for name in live_in[segment.number]:
+                touch(name)
+            for record in segment.records:
+                position += 1
+                for name in (*record.reads, *record.writes):
+                    touch(name)
+            position += 1
+            for target in segment.end.targets:
+                for name in live_in[target]:
+                    touch(name)
+            position += 1
+        free: dict[int, list[int]] = {size: [] for size in REGISTER_DTYPE}
+        active: list[tuple[int, int, int]] = []
+        for name in sorted(first, key=lambda each: first[each]):
+            size = self.code.bytes_of(name)
+            while active and active[0][0] < first[name]:
+                _, slot, width = heapq.heappop(active)
+                heapq.heappush(free[width], slot)
+            if free[size]:
+                slot = heapq.heappop(free[size])
+            else:
+                slot = len(self.slot_bytes)
+                self.slot_bytes.append(size)
+            self.slots[name] = slot
+            heapq.heappush(active, (last[name], slot, size))
+        for segment in self.segments:
+            self.place_registers(segment, live_in[segment.number])
+
+    def place_registers(self, segment: Segment, live: set[str]) -> None:
+        written: set[str] = set()
+        exposed: set[str] = set()
+        entries: dict[int, None] = {}
+        for record in segment.records:
+            exposed |= {name for name in record.reads if name not in written}
+            written |= set(record.writes)
+            entries.update(dict.fromkeys(record.entries))
+        segment.exposed_slots = tuple(sorted({self.slots[name] for name in exposed}))
+        segment.written_slots = frozenset(self.slots[name] for name in written)
+        segment.live_slots = frozenset(self.slots[name] for name in live)
+        kinds = {"register", "special"}
+        segment.entries = [number for number in entries if self.code.entries[number].kind in kinds]
+
+    def liveness(self) -> list[set[str]]:
+        """Registers live at the start of each segment."""
+        uses: list[set[str]] = []
+        kills: list[set[str]] = []
+        for segment in self.segments:
+            exposed: set[str] = set()
+            written: set[str] = set()
+            for record in segment.records:
+                exposed |= {name for name in record.reads if name not in written}
+                written |= set(record.writes)
+            uses.append(exposed)
+            kills.append(written)
+        live = [set(each) for each in uses]
+        changed = True
+        while changed:
+            changed = False
+            for segment in reversed(self.segments):
+                number = segment.number
+                found = set(uses[number])
+                for target in segment.end.targets:
+                    found |= live[target] - kills[number]
+                if len(found) > len(live[number]):
+                    live[number] = found
+                    changed = True
+        return live
+
+    # Facts about the text
+
+    def smallest_accesses(self, body: list[Instruction | Label]) -> dict[str, int]:
+        """Bytes of the smallest access to each space; generic ones count for all."""
+        smallest = {"global": 16, "shared": 16, "local": 16}
+        for item in body:
+            if not isinstance(item, Instruction):
+                continue
+            size = access_bytes(item)
+            if size is None:
+                continue
+            named = {space.split("::")[0] for space in item.opcode} & {"global", "shared", "local", "param", "const"}
+            if item.opcode[:2] == ("cp", "async"):
+                named = {"global", "shared"}
+            for space in named or set(smallest):
+                if space in smallest:
+                    smallest[space] = min(smallest[space], size)
+        for variable in self.variables.values():
+            if variable.space == "param":
+                smallest["local"] = min(smallest["local"], 1)
+        smallest["local"] = min(smallest["local"], smallest["global"]) if self.uses_generic(body) else smallest["local"]
+        return smallest
+
+    def uses_generic(self, body: list[Instruction | Label]) -> bool:
+        return any(isinstance(item, Instruction) and item.opcode[0] == "call" for item in body)
+
+    def has_partial_synchronisation(self, body: list[Instruction | Label]) -> bool:
+        """Does the text synchronise fewer than all threads of a block or a warp?"""
+        for item in body:
+            if not isinstance(item, Instruction):
+                continue
+            if item.opcode[0] == "mbarrier" or "cluster" in item.opcode and item.opcode[0] == "barrier":
+                return True
+            if item.opcode[:2] in {("bar", "warp"), ("barrier", "warp")}:
+                if getattr(item.operands[0], "value", None) not in {0xFFFFFFFF, -1}:
+                    return True
+            elif item.opcode[0] in {"bar", "barrier"}:
+                has_count = len(item.operands) > (3 if "red" in item.opcode else 1)
+                if has_count or "arrive" in item.opcode:
+                    return True
+        return False
+
+
+def can_wait(ins: Instruction) -> bool:
+    """Could a loop around this instruction wait for another block?"""
+    strong = {"volatile", "relaxed", "acquire", "mmio"}
+    return ins.opcode[0] == "atom" or (ins.opcode[0] == "ld" and bool(strong & set(ins.opcode)))
+
+
+def access_bytes(ins: Instruction) -> int | None:
+    """Bytes that one lane's element has, for instructions that touch memory."""
+    root = ins.opcode[0]
+    if root in {"ld", "ldu", "st", "atom", "red"}:
+        kind = ins.opcode[-1]
+        return 4 if kind in PACKED else TYPE_BYTES.get(kind, 1)
+    if root in {"ldmatrix", "stmatrix"}:
+        return 16
+    if ins.opcode[:2] == ("cp", "async") and len(ins.opcode) > 2 and ins.opcode[2] in {"ca", "cg"}:
+        small = len(ins.operands) > 3 and not isinstance(ins.operands[3], Register)
+        return min(getattr(ins.operands[2], "value", 16), 1 if small else 16)
+    if root == "mbarrier":
+        return 8
+    return None
+
+
+def count_uses(body: list[Instruction | Label]) -> Counter[str]:
+    """How often each name stands in the text, as a destination or a source."""
+    uses: Counter[str] = Counter()
+
+    def visit(operand: Any) -> None:
+        if isinstance(operand, Register):
+            uses[operand.name] += 1
+        elif isinstance(operand, Address):
+            visit(operand.base)
+        elif isinstance(operand, Vector | Arguments):
+            for item in operand.items:
+                visit(item)
+        elif isinstance(operand, Pair):
+            visit(operand.first)
+            visit(operand.second)
+        elif isinstance(operand, Not):
+            visit(operand.operand)
+
+    for item in body:
+        if isinstance(item, Instruction):
+            visit(item.guard)
+            for operand in item.operands:
+                visit(operand)
+    return uses
+
+
+def static_counters(kind: str, warps: int, lanes: int) -> Counters:
+    """What one instruction adds when a group of so many warps and lanes runs it."""
+    counters = Counters(instructions=warps, thread_instructions=lanes)
+    if kind:
+        setattr(counters, kind, warps)
+    return counters

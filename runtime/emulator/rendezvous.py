@@ -1,0 +1,393 @@
+"""Threads that wait for each other: warps at `.sync` instructions, blocks and clusters at barriers.
+
+Waiting is a state.  A group that cannot go on is parked; it is looked at again when others arrive or exit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .findings import Kind
+from .group import Group
+from .instructions.barrier import reduced
+from .program import Segment
+
+FULL = 0xFFFFFFFF
+
+
+class WarpMeetings:
+    """`.sync` instructions: a lane goes on when all unexited lanes that its mask names are there."""
+
+    def __init__(self, wave: Any):
+        self.wave = wave
+        self.parked: dict[int, list[Group]] = {}
+
+    def meet(self, segment: Segment, g: Group) -> Group | None:
+        """The part of the group (with those parked here before) that can go on; the rest is parked."""
+        before = self.parked.pop(segment.number, None)
+        if before:
+            g = self.wave.merge([*before, g], segment)
+        if g.threads is None and segment.mask is None:
+            return g
+        values = g.frame(segment)
+        mask = np.array([FULL], np.uint32) if segment.mask is None else values[segment.mask]
+        if g.whole and len(mask) == 1 and int(mask[0]) == FULL:
+            return g
+        if segment.mask is None and not g.whole:
+            return self.whole_warps(segment, g)
+        masks = np.broadcast_to(mask, g.n)
+        self.check_own_bit(segment, g, masks)
+        ready = self.ready(segment, g, masks)
+        return self.part(segment, g, ready)
+
+    def part(self, segment: Segment, g: Group, ready: Any) -> Group | None:
+        if ready.all():
+            return g
+        waiting = self.wave.restrict(g, np.flatnonzero(~ready), segment)
+        self.parked.setdefault(segment.number, []).append(waiting)
+        if not ready.any():
+            return None
+        return self.wave.restrict(g, np.flatnonzero(ready), segment)
+
+    def check_own_bit(self, segment: Segment, g: Group, masks: Any) -> None:
+        outside = masks >> (g.index() & 31).astype(np.uint32) & np.uint32(1) == 0
+        if outside.any():
+            lane = int(np.flatnonzero(outside)[0])
+            message = f"the mask {int(masks[lane]):#x} does not name the lane that executes the instruction"
+            g.launch.report(Kind.MEMBER_MASK, message, g, lane, segment.site)
+
+    def ready(self, segment: Segment, g: Group, masks: Any) -> Any:
+        warps, rows = g.warp_rows()
+        live = self.wave.live_bits(warps)[rows]
+        present = self.wave.bits_of(g.presence())[rows]
+        needed = masks & live
+        ready = needed & ~present == 0
+        table = g.by_warp(masks, 0)
+        lowest = np.where(g.presence(), table, np.uint32(FULL)).min(1)
+        highest = table.max(1)
+        for row in np.flatnonzero(lowest != highest):
+            self.check_masks(segment, g, rows, row, table[row], needed, ready)
+        return ready
+
+    def check_masks(self, segment: Segment, g: Group, rows: Any, row: int, table: Any, needed: Any, ready: Any) -> None:
+        """Lanes of a warp with different masks: fine when they are apart, an error where one names another."""
+        for position in np.flatnonzero(rows == row):
+            if not ready[position]:
+                continue
+            named = np.flatnonzero(int(needed[position]) >> np.arange(32) & 1)
+            other = next((int(lane) for lane in named if table[lane] != table[int(g.index()[position]) & 31]), None)
+            if other is not None:
+                mine = int(table[int(g.index()[position]) & 31])
+                message = f"the mask {mine:#x} names lane {other}, whose own mask is {int(table[other]):#x}"
+                g.launch.report(Kind.MEMBER_MASK, message, g, int(position), segment.site)
+
+    def whole_warps(self, segment: Segment, g: Group) -> Group | None:
+        """`.aligned` warp instructions need all 32 lanes."""
+        warps, rows = g.warp_rows()
+        present = self.wave.bits_of(g.presence())
+        live = self.wave.live_bits(warps)
+        full = present == FULL
+        gone = live & ~present == 0
+        broken = ~full & gone
+        if broken.any():
+            lane = int(np.flatnonzero(broken[rows])[0])
+            message = "a warp instruction needs all 32 lanes, but some have exited or do not exist"
+            g.launch.report(Kind.MISSING_LANE, message, g, lane, segment.site)
+            self.wave.leave(self.wave.restrict(g, np.flatnonzero(broken[rows]), segment))
+            rest = np.flatnonzero(~broken[rows])
+            return self.part(segment, self.wave.restrict(g, rest, segment), full[rows][rest]) if len(rest) else None
+        return self.part(segment, g, full[rows])
+
+    def requeue(self) -> None:
+        """Somebody exited: those parked are looked at again."""
+        for number, groups in self.parked.items():
+            self.wave.pending.setdefault(number, []).extend(groups)
+        self.parked = {}
+
+    def report_stuck(self) -> None:
+        for number, groups in self.parked.items():
+            segment = self.wave.program.segments[number]
+            g = groups[0]
+            warp = int(g.index()[0]) >> 5
+            here = [int(lane) & 31 for lane in g.index() if int(lane) >> 5 == warp]
+            missing = [lane for lane in range(32) if self.wave.live[32 * warp + lane] and lane not in here]
+            message = f"lanes {compact(here)} wait for lanes {compact(missing)} of their warp, which wait elsewhere"
+            g.launch.report(Kind.MISSING_LANE, message, g, 0, segment.site)
+
+
+def compact(lanes: list[int]) -> str:
+    """0-3, 7"""
+    parts: list[list[int]] = []
+    for lane in lanes:
+        if parts and parts[-1][1] == lane - 1:
+            parts[-1][1] = lane
+        else:
+            parts.append([lane, lane])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+
+
+@dataclass
+class Meeting:
+    """Those who have arrived at one barrier of one block: positions in the wave, and where they go on (or not)."""
+
+    arrived: list[Any] = field(default_factory=list)
+    following: list[int | None] = field(default_factory=list)
+    flags: list[Any] = field(default_factory=list)
+    known: list[Any] = field(default_factory=list)
+    count: int = 0
+    expected: int | None = None
+    segment: Segment | None = None
+
+
+class BlockMeetings:
+    """Barriers of blocks (named ones too) and of clusters, and waiting for an mbarrier's phase."""
+
+    def __init__(self, wave: Any):
+        self.wave = wave
+        self.meetings: dict[tuple[int, int], Meeting] = {}
+        self.partial: dict[int, list[Group]] = {}
+        self.sleeping: list[tuple[int, Group]] = []
+        self.watched: dict[int, int] = {}
+        clusters = wave.slots // wave.cluster
+        self.cluster_arrived = np.zeros(wave.lanes, bool)
+        self.cluster_phase = np.zeros(clusters, np.int64)
+        self.lane_phase = np.zeros(wave.lanes, np.int64)
+        self.cluster_known: dict[int, Any] = {}
+        self.cluster_published: dict[int, Any] = {}
+
+    def arrive(self, segment: Segment, g: Group) -> None:
+        barrier = segment.barrier
+        assert barrier is not None
+        if barrier.mode == "try_wait":
+            self.try_wait(segment, g)
+            return
+        if barrier.aligned:
+            aligned = self.aligned(segment, g)
+            if aligned is None:
+                return
+            g = aligned
+        if barrier.mode.startswith("cluster"):
+            self.cluster(segment, g)
+            return
+        values = g.frame(segment)
+        assert barrier.number is not None
+        number = values[barrier.number]
+        count = None if barrier.count is None else values[barrier.count]
+        if self.is_everybody(g, number, count, barrier.mode):
+            self.wave.ordering.blocks_joined(np.unique(g.lane("slot")) if g.threads is not None else slice(None))
+            self.wave.run(segment, g)
+            return
+        self.some(segment, g, np.broadcast_to(number, g.n), None if count is None else np.broadcast_to(count, g.n))
+
+    def is_everybody(self, g: Group, number: Any, count: Any, mode: str) -> bool:
+        """All live threads of each of the group's blocks, at one barrier that waits for all."""
+        if mode == "arrive" or len(number) > 1:
+            return False
+        if count is not None and (len(count) > 1 or int(count[0]) != self.wave.block_lanes):
+            return False
+        if any(barrier == int(number[0]) for _, barrier in self.meetings):
+            return False
+        if g.threads is None:
+            return True
+        here = np.bincount(g.lane("slot"), minlength=self.wave.slots)
+        return bool((here == self.wave.live_counts())[here > 0].all())
+
+    def aligned(self, segment: Segment, g: Group) -> Group | None:
+        """Whole warps (of live lanes) only: parts of warps wait for the rest of their warp."""
+        before = self.partial.pop(segment.number, None)
+        if before:
+            g = self.wave.merge([*before, g], segment)
+            self.watched = {warp: at for warp, at in self.watched.items() if at != segment.number}
+        if g.whole:
+            return g
+        warps, rows = g.warp_rows()
+        complete = self.wave.live_bits(warps) & ~self.wave.bits_of(g.presence()) == 0
+        if complete.all():
+            return g
+        self.watched.update({int(warp): segment.number for warp in warps[~complete]})
+        waiting = self.wave.restrict(g, np.flatnonzero(~complete[rows]), segment)
+        self.partial.setdefault(segment.number, []).append(waiting)
+        rest = np.flatnonzero(complete[rows])
+        return self.wave.restrict(g, rest, segment) if len(rest) else None
+
+    def check_watched(self, segment: Segment, g: Group) -> None:
+        """Lanes that run past an aligned barrier at which others of their warp stand."""
+        warps = g.index() >> 5
+        for warp, number in list(self.watched.items()):
+            if segment.number <= number:
+                continue
+            lanes = np.flatnonzero(warps == warp)
+            if len(lanes):
+                del self.watched[warp]
+                at = self.wave.program.segments[number].site
+                message = "part of a warp waits at an aligned barrier, and other lanes of the warp have passed it by"
+                self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, int(lanes[0]), at)
+
+    def some(self, segment: Segment, g: Group, numbers: Any, counts: Any) -> None:
+        """The general case: block by block, barrier by barrier."""
+        barrier = segment.barrier
+        assert barrier is not None
+        values = g.frame(segment)
+        flags = None
+        if barrier.flag is not None:
+            flags = np.broadcast_to(values[barrier.flag], g.n) ^ barrier.flag_negated
+        self.wave.account(segment, g)
+        self.wave.flush(g, segment)
+        slots, index = g.lane("slot"), g.index()
+        keys = slots * 16 + numbers
+        touched = []
+        for key in np.unique(keys):
+            lanes = np.flatnonzero(keys == key)
+            slot, number = int(key) // 16, int(key) % 16
+            meeting = self.meetings.setdefault((slot, number), Meeting())
+            touched.append((slot, number))
+            meeting.segment = segment
+            meeting.arrived.append(index[lanes])
+            meeting.following.append(None if barrier.mode == "arrive" else segment.end.targets[0])
+            meeting.flags.append(None if flags is None else flags[lanes])
+            is_arrival = barrier.mode == "arrive"
+            meeting.known.append(self.wave.ordering.snapshot(index[lanes]) if is_arrival else None)
+            meeting.count += 32 * len(np.unique(index[lanes] >> 5)) if barrier.aligned else len(lanes)
+            if counts is not None:
+                meeting.expected = int(counts[lanes[0]])
+                if meeting.expected % 32:
+                    message = f"a barrier for {meeting.expected} threads, which is not a multiple of the warp size"
+                    g.launch.report(Kind.BARRIER_MISUSE, message, g, int(lanes[0]), segment.site)
+            if is_arrival:
+                self.wave.put(Group(self.wave, index[lanes], g.turn), segment.end.targets[0])
+        self.complete(touched)
+
+    def complete(self, keys: list[tuple[int, int]]) -> None:
+        """Lets go the meetings at which nobody is missing any more."""
+        joined = []
+        live = self.wave.live_counts()
+        for key in keys:
+            meeting = self.meetings[key]
+            everyone = sum(len(lanes) for lanes in meeting.arrived) >= live[key[0]]
+            if meeting.expected is None and not everyone:
+                continue
+            if meeting.expected is not None and meeting.count < meeting.expected:
+                continue
+            if meeting.expected is not None and meeting.count > meeting.expected:
+                part = self.wave.lanes_at(meeting.arrived[-1])
+                message = f"{meeting.count} threads at a barrier for {meeting.expected}"
+                self.wave.launch.report(Kind.BARRIER_MISUSE, message, part, 0, meeting.segment and meeting.segment.site)
+            del self.meetings[key]
+            waiting = [
+                lanes for lanes, after in zip(meeting.arrived, meeting.following, strict=True) if after is not None
+            ]
+            if everyone and len(waiting) == len(meeting.arrived):
+                joined.append(key[0])
+            elif waiting:
+                together = np.sort(np.concatenate(waiting))
+                if self.wave.ordering.vector:
+                    self.wave.ordering.lanes_joined(together)
+                for known in meeting.known:
+                    if known is not None:
+                        self.wave.ordering.learn(together, known)
+            self.give_result(meeting)
+            for lanes, after in zip(meeting.arrived, meeting.following, strict=True):
+                if after is not None:
+                    self.wave.put(Group(self.wave, np.sort(lanes)), after)
+        if joined:
+            self.wave.ordering.blocks_joined(np.array(joined))
+
+    def give_result(self, meeting: Meeting) -> None:
+        segment = meeting.segment
+        if segment is None or segment.barrier is None or segment.barrier.mode != "red":
+            return
+        votes = sum(int(flags.sum()) for flags in meeting.flags if flags is not None)
+        present = sum(len(lanes) for lanes in meeting.arrived)
+        row = self.wave.rows[self.wave.program.slots[segment.barrier.result]]
+        for lanes in meeting.arrived:
+            row[lanes] = reduced(segment.barrier.reduction, np.uint32(votes), np.uint32(present))
+
+    # mbarrier and cluster
+
+    def try_wait(self, segment: Segment, g: Group) -> None:
+        assert segment.barrier is not None and segment.barrier.ready is not None
+        self.sleep_until(segment, g, segment.barrier.ready(g.frame(segment), g))
+
+    def sleep_until(self, segment: Segment, g: Group, ready: Any) -> None:
+        """Those who are ready run the segment; the others sleep until something completes."""
+        if not ready.all():
+            self.sleeping.append((segment.number, self.wave.restrict(g, np.flatnonzero(~ready), segment)))
+            if not ready.any():
+                return
+            g = self.wave.restrict(g, np.flatnonzero(ready), segment)
+        self.wave.run(segment, g)
+
+    def wake(self) -> None:
+        for number, g in self.sleeping:
+            self.wave.put(g, number)
+        self.sleeping = []
+
+    def cluster(self, segment: Segment, g: Group) -> None:
+        barrier = segment.barrier
+        assert barrier is not None
+        index = g.index()
+        clusters = g.lane("slot") // self.wave.cluster
+        ordering = self.wave.ordering
+        if barrier.mode == "cluster.arrive":
+            self.cluster_arrived[index] = True
+            self.lane_phase[index] = self.cluster_phase[clusters]
+            if barrier.orders:
+                for cluster in np.unique(clusters):
+                    known = ordering.snapshot(index[clusters == cluster])
+                    before = self.cluster_known.get(int(cluster))
+                    self.cluster_known[int(cluster)] = known if before is None else np.maximum(before, known)
+            self.wave.run(segment, g)
+            self.complete_clusters()
+            return
+        ready = self.lane_phase[index] < self.cluster_phase[clusters]
+        for cluster in np.unique(clusters[ready]):
+            ordering.learn(index[ready & (clusters == cluster)], self.cluster_published[int(cluster)])
+        self.sleep_until(segment, g, ready)
+
+    def complete_clusters(self) -> None:
+        lanes = self.wave.lanes // len(self.cluster_phase)
+        here = (self.cluster_arrived | ~self.wave.live).reshape(-1, lanes).all(1)
+        arrived = self.cluster_arrived.reshape(-1, lanes).any(1)
+        for cluster in np.flatnonzero(here & arrived):
+            self.cluster_phase[cluster] += 1
+            self.cluster_arrived.reshape(-1, lanes)[cluster] = False
+            known = self.cluster_known.pop(int(cluster), None)
+            if known is None:
+                known = np.zeros(lanes, np.uint32)
+            self.cluster_published[int(cluster)] = known
+            self.wake()
+
+    # Exits and deadlock
+
+    def somebody_left(self) -> None:
+        for number, groups in self.partial.items():
+            self.wave.pending.setdefault(number, []).extend(groups)
+        self.partial = {}
+        self.watched = {}
+        if self.meetings:
+            self.complete(list(self.meetings))
+        if self.cluster_arrived.any():
+            self.complete_clusters()
+
+    def report_stuck(self) -> None:
+        for number, groups in self.partial.items():
+            message = "part of a warp waits at an aligned barrier for lanes that wait elsewhere"
+            segment = self.wave.program.segments[number]
+            self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, groups[0], 0, segment.site)
+        for (slot, number), meeting in self.meetings.items():
+            there = sum(len(lanes) for lanes in meeting.arrived)
+            wanted = meeting.expected if meeting.expected is not None else int(self.wave.live_counts()[slot])
+            message = f"{there} threads of the block wait at barrier {number} for {wanted}, and the others never come"
+            part = self.wave.lanes_at(meeting.arrived[0])
+            self.wave.launch.report(Kind.DEADLOCK, message, part, 0, meeting.segment and meeting.segment.site)
+        for number, g in self.sleeping:
+            segment = self.wave.program.segments[number]
+            what = "an mbarrier's phase" if segment.barrier and segment.barrier.mode == "try_wait" else "its cluster"
+            message = f"{g.n} threads wait for {what}, and nothing that still runs can complete it"
+            self.wave.launch.report(Kind.DEADLOCK, message, g, 0, segment.site)
+
+    def anybody(self) -> bool:
+        return bool(self.partial or self.meetings or self.sleeping)

@@ -1,0 +1,227 @@
+"""Shadow memory: who last wrote and read each granule, and whether an access is ordered after them.
+
+A granule is as large as the smallest access of the PTX to that space.  Four records are kept, each an array of stamps
+(`ordering.py`): plain writes, plain reads, strong writes (atomics, volatile, relaxed) and strong reads.  Accesses that
+are both strong do not race with each other; any other pair does, when one of them writes and nothing orders them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .code import Site
+from .findings import Kind
+from .ordering import IN_FLIGHT, LAST_TIME, LEVEL_SHIFT, SITE_MASK, TIME_SHIFT, Ordering, U, threads_of, times
+
+PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ = range(4)
+CHECKED = {
+    PLAIN_READ: (PLAIN_WRITE, STRONG_WRITE),
+    PLAIN_WRITE: (PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ),
+    STRONG_READ: (PLAIN_WRITE,),
+    STRONG_WRITE: (PLAIN_WRITE, PLAIN_READ),
+}
+WORDS = {PLAIN_WRITE: "written", PLAIN_READ: "read", STRONG_WRITE: "written atomically", STRONG_READ: "read"}
+
+
+@dataclass
+class Place:
+    """Where the lanes of a group access a space: units of `size` bytes from `start` on, or at `index` for each lane."""
+
+    size: int
+    lanes: int
+    start: int = 0
+    index: Any = None
+
+    def take(self, array: Any, unit: int) -> Any:
+        """The elements of `unit` bytes that each lane accesses: [lanes], or [lanes, size / unit]."""
+        ratio = self.size // unit
+        if self.index is None:
+            part = array[self.start * ratio : (self.start + self.lanes) * ratio]
+            return part if ratio == 1 else part.reshape(-1, ratio)
+        return array.take(self.index) if ratio == 1 else array.reshape(-1, ratio)[self.index]
+
+    def put(self, array: Any, unit: int, values: Any) -> None:
+        ratio = self.size // unit
+        if self.index is None:
+            part = array[self.start * ratio : (self.start + self.lanes) * ratio]
+            (part if ratio == 1 else part.reshape(-1, ratio))[...] = values
+        elif ratio == 1:
+            array[self.index] = values
+        else:
+            array.reshape(-1, ratio)[self.index] = values
+
+    def restricted(self, lanes: Any) -> Place:
+        index = self.start + lanes if self.index is None else self.index[lanes]
+        return Place(self.size, len(lanes), 0, index)
+
+
+Report = Callable[..., None]
+
+
+class Shadow:
+    """The records of one space.  `private` spaces belong to blocks, so that a block's barrier orders all of theirs."""
+
+    def __init__(self, name: str, size: int, granule: int, private: bool, starts_empty: bool, report: Report):
+        self.name = name
+        self.granule = granule
+        self.count = -(-size // 64) * 64 // granule
+        self.private = private
+        self.starts_empty = starts_empty
+        self.report = report
+        self.records: dict[int, Any] = {}
+        self.read_only_reads: Any = None
+
+    def record(self, kind: int) -> Any:
+        found = self.records.get(kind)
+        if found is None:
+            found = self.records[kind] = np.zeros(self.count, U)
+        return found
+
+    # Accesses
+
+    def access(self, kind: int, place: Place, g: Any, site: Site, read_modify: bool = False) -> None:
+        """Checks an access against the records that it can race with, then records it."""
+        ordering: Ordering = g.ordering
+        limit = g.limit() if self.private else None
+        for other in CHECKED[kind]:
+            record = self.records.get(other)
+            if record is not None:
+                self.check(kind, other, place.take(record, self.granule), limit, ordering, g, site)
+        if self.starts_empty and (kind in (PLAIN_READ, STRONG_READ) or read_modify):
+            self.check_written(place, g, site)
+        if kind in (PLAIN_WRITE, STRONG_WRITE) and self.read_only_reads is not None:
+            self.check_read_only(place, g, site)
+        self.note(kind, place, limit, ordering, g, site)
+
+    def check(self, kind: int, other: int, stamps: Any, limit: Any, ordering: Ordering, g: Any, site: Site) -> None:
+        if limit is None:
+            suspect = stamps != 0
+        else:
+            suspect = stamps >= (limit if stamps.ndim == 1 else limit[:, None])
+            if not suspect.any():
+                return
+            suspect &= stamps != 0
+        if not suspect.any():
+            return
+        lanes = np.nonzero(suspect)[0]
+        met = stamps[suspect]
+        bad = np.flatnonzero(~ordering.ordered(met, g, lanes))
+        if len(bad):
+            self.conflict(kind, other, met[bad], lanes[bad], g, site)
+
+    def conflict(self, kind: int, other: int, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
+        who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
+        verb = "writes" if kind in (PLAIN_WRITE, STRONG_WRITE) else "reads"
+        if int(times(stamps[:1])[0]) == LAST_TIME:
+            message = f"{verb} {self.name} memory that an asynchronous copy is still filling"
+            self.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"copy started by {who}")
+            return
+        message = f"{verb} {self.name} memory that another thread has {WORDS[other]}, with nothing to order the two"
+        self.report(Kind.RACE, message, g, int(lanes[0]), site, f"{WORDS[other]} by {who}")
+
+    def check_written(self, place: Place, g: Any, site: Site) -> None:
+        empty = place.take(self.record(PLAIN_WRITE), self.granule) == 0
+        strong = self.records.get(STRONG_WRITE)
+        if strong is not None and empty.any():
+            empty &= place.take(strong, self.granule) == 0
+        if empty.any():
+            lane = int(np.nonzero(empty)[0][0])
+            self.report(Kind.UNINITIALISED, f"reads {self.name} memory that nobody has written", g, lane, site, None)
+
+    def check_read_only(self, place: Place, g: Any, site: Site) -> None:
+        alias = place.take(self.read_only_reads, self.granule) != 0
+        if alias.any():
+            lane = int(np.nonzero(alias)[0][0])
+            self.report(
+                Kind.READ_ONLY_ALIAS, "writes memory that ld.global.nc has read in this launch", g, lane, site, None
+            )
+
+    def read_only(self, place: Place, g: Any, site: Site) -> None:
+        """`ld.global.nc`: the bytes must not be written in the whole launch."""
+        for kind in (PLAIN_WRITE, STRONG_WRITE):
+            record = self.records.get(kind)
+            if record is None:
+                continue
+            stamps = place.take(record, self.granule)
+            if stamps.any():
+                lane = int(np.nonzero(stamps)[0][0])
+                stamp = int(stamps[stamps != 0][0])
+                who = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
+                message = "ld.global.nc of memory that this launch has written"
+                self.report(Kind.READ_ONLY_ALIAS, message, g, lane, site, f"written by {who}")
+        if self.read_only_reads is None:
+            self.read_only_reads = np.zeros(self.count, np.uint8)
+        place.put(self.read_only_reads, self.granule, 1)
+
+    # Recording
+
+    def note(self, kind: int, place: Place, limit: Any, ordering: Ordering, g: Any, site: Site) -> None:
+        record = self.record(kind)
+        stamps = g.stamps(site)
+        wide = place.size != self.granule
+        column = stamps[:, None] if wide else stamps
+        if kind == PLAIN_WRITE:
+            place.put(record, self.granule, column)
+            if place.index is not None:
+                again = place.take(record, self.granule)
+                lost = again != column
+                if lost.any():
+                    self.conflict(kind, kind, again[lost], np.nonzero(lost)[0], g, site)
+            return
+        old = place.take(record, self.granule)
+        new = self.combined(old, column, limit, ordering, g)
+        place.put(record, self.granule, new)
+        if place.index is not None:
+            self.merge_duplicates(record, place, new, ordering, g)
+
+    def combined(self, old: Any, column: Any, limit: Any, ordering: Ordering, g: Any) -> Any:
+        """A stamp replaces what is ordered before it; otherwise it comes to stand for several threads."""
+        if limit is None:
+            suspect = old != 0
+        else:
+            suspect = old >= (limit if old.ndim == 1 else limit[:, None])
+        if not suspect.any():
+            return column
+        lanes = np.nonzero(suspect)[0]
+        met = old[suspect]
+        unordered = ~ordering.ordered(met, g, lanes) & (met != 0)
+        if not unordered.any():
+            return column
+        new = np.array(np.broadcast_to(column, old.shape))
+        level = np.where(unordered, ordering.relation(met, g, lanes), U(0))
+        new[suspect] |= level << U(LEVEL_SHIFT)
+        return new
+
+    def merge_duplicates(self, record: Any, place: Place, new: Any, ordering: Ordering, g: Any) -> None:
+        """Several lanes of one instruction at one granule: one stamp stays and gets the level of all of them."""
+        again = place.take(record, self.granule)
+        lost = again != new
+        if not lost.any():
+            return
+        lanes = np.nonzero(lost)[0]
+        level = ordering.relation(again[lost], g, lanes)
+        stamps = again[lost] | level << U(LEVEL_SHIFT)
+        ratio = place.size // self.granule
+        units = place.index[lanes] * ratio
+        if ratio > 1:
+            units = units + np.nonzero(lost)[1]
+        for each in np.unique(level):
+            chosen = level == each
+            record[units[chosen]] = stamps[chosen]
+
+    # Asynchronous copies
+
+    def start_copy(self, place: Place, g: Any, site: Site) -> None:
+        """The destination must be free to write; then it is in flight, even for the thread that issued the copy."""
+        self.access(PLAIN_WRITE, place, g, site)
+        stamps = g.stamps(site) | IN_FLIGHT
+        place.put(self.record(PLAIN_WRITE), self.granule, stamps[:, None] if place.size != self.granule else stamps)
+
+    def finish_copy(self, place: Place, stamps: Any, now: int) -> None:
+        """The copy has become a write of the thread that issued it, made now."""
+        done = stamps | U(now << TIME_SHIFT)
+        place.put(self.record(PLAIN_WRITE), self.granule, done[:, None] if place.size != self.granule else done)

@@ -1,0 +1,236 @@
+"""State spaces: from the addresses of a group's lanes to places in an array, checked for bounds and alignment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .code import Site
+from .counters import Counters
+from .findings import Kind
+from .memory import GLOBAL_WINDOW, RANK_SHIFT, Memory
+from .shadow import Place, Shadow
+from .traffic import global_sectors, shared_wavefronts
+
+RAMP = np.arange(1 << 15, dtype=np.int64)
+
+
+class BadLanes(Exception):
+    """Lanes (a mask over the group) whose access cannot happen; the finding is already reported."""
+
+    def __init__(self, bad: Any):
+        super().__init__("lanes with a fault")
+        self.bad = bad
+
+
+class Space:
+    """An array of bytes with its shadow."""
+
+    def __init__(self, data: Any, shadow: Shadow | None):
+        self.data = data
+        self.shadow = shadow
+
+    def elements(self, dtype: Any, count: int) -> Any:
+        view = self.data.view(dtype)
+        return view if count == 1 else view.reshape(-1, count)
+
+    def load(self, place: Place, dtype: Any, count: int) -> Any:
+        """[lanes] elements, or [lanes, count]."""
+        view = self.elements(dtype, count)
+        if place.index is None:
+            return view[place.start : place.start + place.lanes]
+        return view.take(place.index) if count == 1 else view[place.index]
+
+    def store(self, place: Place, values: Any, dtype: Any, count: int) -> None:
+        view = self.elements(dtype, count)
+        if place.index is None:
+            view[place.start : place.start + place.lanes] = values
+        else:
+            view[place.index] = values
+
+
+def check_alignment(offsets: Any, size: int, g: Any, site: Site) -> None:
+    if size > 1:
+        low = offsets & (size - 1)
+        if low.any():
+            lane = int(np.flatnonzero(low)[0])
+            message = f"an access of {size} bytes at an address that is {int(low[lane])} past a multiple of {size}"
+            g.launch.report(Kind.MISALIGNED, message, g, lane, site)
+            raise BadLanes(low != 0)
+
+
+class GlobalSpace(Space):
+    """Device memory and constants: an address less GLOBAL_WINDOW is the offset in the flat array."""
+
+    def __init__(self, memory: Memory, shadow: Shadow):
+        super().__init__(memory.data, shadow)
+        self.memory = memory
+        self.ends = np.array([one.end for one in memory.allocations], np.int64) - GLOBAL_WINDOW
+        self.starts = np.array([one.address for one in memory.allocations], np.int64) - GLOBAL_WINDOW
+        self.read_only = np.array([one.read_only for one in memory.allocations], bool)
+
+    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
+        offsets = address.view(np.int64) - GLOBAL_WINDOW
+        n = g.n
+        if len(offsets) != n:
+            offsets = np.broadcast_to(offsets, n)
+        first, last = int(offsets[0]), int(offsets[-1])
+        if last - first == (n - 1) * size and n > 1 and first % size == 0:
+            start = first // size
+            # One run over the whole group: the offsets are checked against a ramp, everything else by its ends.
+            ramp = RAMP[:n] * size
+            ramp += first
+            if np.array_equal(ramp, offsets):
+                self.check_bounds(offsets, first, last, size, g, site, write)
+                if counters is not None:
+                    self.count_run(first, offsets, size, g, write, counters)
+                return Place(size, n, start)
+        low, high = int(offsets.min()), int(offsets.max())
+        self.check_bounds(offsets, low, high, size, g, site, write)
+        check_alignment(offsets, size, g, site)
+        if counters is not None:
+            self.count(offsets, size, g, write, counters)
+        return Place(size, n, 0, offsets // size if size > 1 else offsets.copy())
+
+    def check_bounds(self, offsets: Any, low: int, high: int, size: int, g: Any, site: Site, write: bool) -> None:
+        index = int(np.searchsorted(self.starts, low, "right")) - 1
+        if index >= 0 and high + size <= self.ends[index] and not (write and self.read_only[index]):
+            return
+        which = np.searchsorted(self.starts, offsets, "right") - 1
+        bad = (which < 0) | (offsets + size > self.ends[which])
+        if write:
+            bad |= self.read_only[which]
+        if bad.any():
+            lane = int(np.flatnonzero(bad)[0])
+            address = int(offsets[lane]) + GLOBAL_WINDOW
+            verb = "writes" if write else "reads"
+            inside = which[lane] >= 0 and offsets[lane] + size <= self.ends[which[lane]]
+            reason = "read-only memory" if inside else self.memory.nearest(address)
+            message = f"{verb} {size} bytes at global address {address & (1 << 64) - 1:#x}: {reason}"
+            g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
+            raise BadLanes(bad)
+
+    def count_run(self, first: int, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
+        if not g.whole:
+            self.count(offsets, size, g, write, counters)
+            return
+        warps = g.n // 32
+        width = 32 * size
+        phase = first % 32
+        ideal = width // 32 if width >= 32 else 1
+        starts = phase + RAMP[:warps] * width
+        found = (
+            warps * ideal
+            if phase == 0 and width >= 32
+            else int((((starts + width - 1) >> 5) - (starts >> 5) + 1).sum())
+        )
+        add_sectors(counters, found, warps * ideal, write)
+
+    def count(self, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
+        add_sectors(counters, *global_sectors(g.by_warp(offsets), size), write)
+
+
+def add_sectors(counters: Counters, found: int, ideal: int, write: bool) -> None:
+    if write:
+        counters.global_store_sectors += found
+    else:
+        counters.global_load_sectors += found
+    counters.global_ideal_sectors += ideal
+
+
+class SharedSpace(Space):
+    """The shared memory of a wave's blocks: block `slot` has `arena` bytes from slot * arena on."""
+
+    def __init__(self, slots: int, arena: int, start: int, end: int, cluster: int, shadow: Shadow):
+        super().__init__(np.zeros(slots * arena, np.uint8), shadow)
+        self.arena, self.start, self.end, self.cluster = arena, start, end, cluster
+
+    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
+        offsets = address.astype(np.int64)
+        if len(offsets) != g.n:
+            offsets = np.broadcast_to(offsets, g.n)
+        slots = g.lane("slot")
+        if int(offsets.max()) >> RANK_SHIFT:
+            rank = offsets >> RANK_SHIFT
+            offsets = offsets & ((1 << RANK_SHIFT) - 1)
+            self.check_rank(rank, g, site)
+            slots = np.where(rank == 0, slots, slots // self.cluster * self.cluster + rank - 1)
+        self.check_bounds(offsets, size, g, site, write)
+        check_alignment(offsets, size, g, site)
+        if counters is not None:
+            self.count(offsets, size, g, counters)
+        index = slots * self.arena
+        index += offsets
+        if size > 1:
+            index >>= size.bit_length() - 1
+        return Place(size, g.n, 0, index)
+
+    def check_rank(self, rank: Any, g: Any, site: Site) -> None:
+        bad = (rank < 0) | (rank > self.cluster)
+        if bad.any():
+            lane = int(np.flatnonzero(bad)[0])
+            message = f"a shared::cluster address of block rank {int(rank[lane]) - 1} in a cluster of {self.cluster}"
+            g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
+            raise BadLanes(bad)
+
+    def check_bounds(self, offsets: Any, size: int, g: Any, site: Site, write: bool) -> None:
+        if offsets.min() >= self.start and offsets.max() + size <= self.end:
+            return
+        bad = (offsets < self.start) | (offsets + size > self.end)
+        lane = int(np.flatnonzero(bad)[0])
+        verb = "writes" if write else "reads"
+        where = f"the block has {self.end - self.start} bytes from {self.start:#x} on"
+        message = f"{verb} {size} bytes at shared address {int(offsets[lane]):#x}: {where}"
+        g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
+        raise BadLanes(bad)
+
+    def count(self, offsets: Any, size: int, g: Any, counters: Counters) -> None:
+        passes, phases = g.launch.patterns.wavefronts(g, offsets, size)
+        counters.shared_wavefronts += passes
+        counters.shared_ideal += phases
+        counters.bank_conflicts += passes - phases
+
+
+class LocalSpace(Space):
+    """Each thread's own memory: thread t of the wave has `bytes` from t * bytes on."""
+
+    def __init__(self, lanes: int, size: int, shadow: Shadow):
+        super().__init__(np.zeros(lanes * size, np.uint8), shadow)
+        self.bytes = size
+
+    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
+        offsets = np.broadcast_to(address.astype(np.int64), g.n)
+        bad = (offsets < 0) | (offsets + size > self.bytes)
+        if bad.any():
+            lane = int(np.flatnonzero(bad)[0])
+            message = f"{'writes' if write else 'reads'} {size} bytes at local address {int(offsets[lane]):#x} of {self.bytes}"
+            g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
+            raise BadLanes(bad)
+        check_alignment(offsets, size, g, site)
+        return Place(size, g.n, 0, (g.index() * self.bytes + offsets) // size)
+
+
+class PatternCache:
+    """Bank passes by address pattern: warps of different blocks, and iterations of a loop, repeat each other's."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, bytes], tuple[int, int]] = {}
+
+    def wavefronts(self, g: Any, offsets: Any, size: int) -> tuple[int, int]:
+        blocks, lanes = g.full_blocks()
+        if blocks > 1:
+            rows = offsets.reshape(blocks, lanes)
+            if (rows == rows[0]).all():
+                passes, phases = self.look_up(rows[0].reshape(-1, 32), size)
+                return passes * blocks, phases * blocks
+        return self.look_up(g.by_warp(offsets), size)
+
+    def look_up(self, rows: Any, size: int) -> tuple[int, int]:
+        key = (size, rows.tobytes())
+        known = self.found.get(key)
+        if known is None:
+            if len(self.found) > 4096:
+                self.found.clear()
+            known = self.found[key] = shared_wavefronts(rows, size)
+        return known

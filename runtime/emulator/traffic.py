@@ -1,0 +1,53 @@
+"""How many passes over the banks and how many sectors the addresses of warps need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+SECTOR = 32
+LANE = np.arange(32, dtype=np.int64)
+
+
+def phase_lanes(size: int) -> int:
+    """Lanes that shared memory serves in one pass: 32 of up to 4 bytes, 16 of 8 bytes, 8 of 16 bytes."""
+    return 32 if size <= 4 else 16 if size == 8 else 8
+
+
+def shared_wavefronts(rows: Any, size: int) -> tuple[int, int]:
+    """(wavefronts, phases with an active lane) for addresses [warps, 32] in bytes, -1 for an absent lane.
+
+    In a phase the passes are the largest number of distinct 4-byte words in one of 32 banks.
+    """
+    lanes = phase_lanes(size)
+    phases = rows.reshape(-1, lanes)
+    ramp = LANE[:lanes] * size
+    if (phases[:, 0] >= 0).all() and (phases == phases[:, :1] + ramp).all():
+        return len(phases), len(phases)
+    # Blocks repeat each other's patterns: each distinct phase is looked at once.
+    words = phases >> 2
+    if size > 4:
+        words = (words[:, :, None] + LANE[: size // 4]).reshape(len(phases), -1)
+        words[np.repeat(phases < 0, size // 4, axis=1)] = -1
+    words = np.sort(words, axis=1)
+    fresh = words >= 0
+    fresh[:, 1:] &= words[:, 1:] != words[:, :-1]
+    keys = (words & 31) + 32 * np.arange(len(words))[:, None]
+    passes = np.bincount(keys[fresh], minlength=32 * len(words)).reshape(-1, 32).max(1)
+    return int(passes.sum()), int((passes > 0).sum())
+
+
+def global_sectors(rows: Any, size: int) -> tuple[int, int]:
+    """(sectors, fewest sectors) for offsets [warps, 32] in bytes, -1 for an absent lane; accesses are aligned."""
+    sectors = rows >> 5
+    steps = sectors[:, 1:] - sectors[:, :-1]
+    if (steps >= 0).all() and (sectors[:, 0] >= 0).all():
+        found = (steps != 0).sum(1) + 1
+    else:
+        sectors = np.sort(sectors, axis=1)
+        fresh = sectors >= 0
+        fresh[:, 1:] &= sectors[:, 1:] != sectors[:, :-1]
+        found = fresh.sum(1)
+    needed = -(-(rows >= 0).sum(1) * size // SECTOR)
+    return int(found.sum()), int(np.minimum(found, needed).sum())

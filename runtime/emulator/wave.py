@@ -1,0 +1,360 @@
+"""A wave: the threads of many blocks that run together, and the order in which their groups run.
+
+Every thread has a basic block to run next and may be waiting.  The groups at the lowest block of the program's order run
+first, merged, so that diverged threads meet again where their paths do, without any knowledge of reconvergence points.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .code import REGISTER_DTYPE, seen_as
+from .copies import Copies
+from .group import Group, Lanes
+from .mbarriers import Mbarriers
+from .memory import GLOBAL_WINDOW, LOCAL_WINDOW
+from .ordering import THREAD_SHIFT, Ordering, U
+from .program import Segment
+from .rendezvous import BlockMeetings, WarpMeetings
+from .shadow import Place, Shadow
+from .spaces import LocalSpace, SharedSpace, Space
+
+BACK_EDGES = 64  # loop iterations before a group lets the others of the wave run
+LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
+
+
+class Wave:
+    """Threads of whole clusters; `blocks` are the linear numbers of its blocks, cluster after cluster."""
+
+    def __init__(self, launch: Any, blocks: Any):
+        self.launch, self.program = launch, launch.program
+        self.blocks = blocks
+        self.cluster = launch.cluster_size
+        self.block_lanes = launch.block_lanes
+        self.slots = len(blocks)
+        self.lanes = self.slots * self.block_lanes
+        self.positions = np.arange(self.lanes)
+        self.exists = np.tile(np.arange(self.block_lanes) < launch.threads, self.slots)
+        self.live = self.exists.copy()
+        self.constants: dict[str, Any] = {}
+        vector = self.program.needs_clocks
+        self.ordering = Ordering(launch.clock, self.lanes, self.block_lanes, self.cluster, self.exists, vector)
+        self.spaces: dict[str, Space] = {"global": launch.device, "const": launch.device}
+        self.make_spaces()
+        self.rows = [np.zeros(self.lanes, REGISTER_DTYPE[size]) for size in self.program.slot_bytes]
+        self.values = self.full_frame()
+        self.copies = Copies(self)
+        self.mbarriers = Mbarriers(self)
+        self.warp_meetings = WarpMeetings(self)
+        self.block_meetings = BlockMeetings(self)
+        self.pending: dict[int, list[Group]] = {}
+        threads = None if self.exists.all() else np.flatnonzero(self.exists)
+        self.put(Group(self, threads), self.program.start)
+
+    def make_spaces(self) -> None:
+        launch, granules = self.launch, self.program.granules
+        arena, start, end = launch.arena, launch.shared_start, launch.shared_end
+        shadow = Shadow("shared", self.slots * arena, granules["shared"], self.cluster == 1, True, launch.finding)
+        self.spaces["shared"] = SharedSpace(self.slots, arena, start, end, self.cluster, shadow)
+        size = launch.local_bytes
+        written = Shadow("local", self.lanes * size, granules["local"], True, True, launch.finding)
+        self.spaces["local"] = LocalSpace(self.lanes, size, written)
+
+    def space(self, name: str) -> Space:
+        return self.spaces[name]
+
+    def full_frame(self) -> list[Any]:
+        frame = list(self.launch.constants)
+        for number, entry in enumerate(self.program.code.entries):
+            if entry.kind == "register" and entry.name in self.program.slots:
+                frame[number] = seen_as(self.rows[self.program.slots[entry.name]], entry.type, entry.register_bytes)
+            elif entry.kind == "special" and frame[number] is None:
+                values = self.constant(entry.name)
+                frame[number] = seen_as(values, entry.type, values.dtype.itemsize)
+        return frame
+
+    def constant(self, name: str) -> Any:
+        """Per-thread constants: gid, slot, warp, rank, and the special registers that differ between threads."""
+        found = self.constants.get(name)
+        if found is None:
+            found = self.constants[name] = self.computed_constant(name)
+        return found
+
+    def computed_constant(self, name: str) -> Any:
+        launch, lanes = self.launch, self.block_lanes
+        thread = np.tile(np.arange(lanes, dtype=np.uint32), self.slots)
+        if name == "gid":
+            return np.repeat(self.blocks.astype(U) * U(lanes), lanes) + thread.astype(U)
+        if name == "gid stamp":
+            return self.constant("gid") << U(THREAD_SHIFT)
+        if name == "slot":
+            return np.repeat(np.arange(self.slots), lanes)
+        if name == "warp":
+            return self.positions >> 5
+        if name in {"rank", "%cluster_ctarank"}:
+            return np.repeat(self.blocks % self.cluster, lanes).astype(np.uint32)
+        if name.startswith("%tid."):
+            return coordinates(thread, launch.block)["xyz".index(name[-1])]
+        if name == "%laneid":
+            return thread & np.uint32(31)
+        if name == "%warpid":
+            return thread >> np.uint32(5)
+        if name.startswith("%lanemask_"):
+            return lane_mask(name[-2:], thread & np.uint32(31))
+        if name in {"%smid", "%gridid"}:
+            return np.repeat(self.blocks % 132 if name == "%smid" else self.blocks * 0, lanes).astype(np.uint32)
+        axis = "xyz".index(name[-1])
+        within = coordinates((self.blocks % self.cluster).astype(np.uint32), launch.cluster)[axis]
+        cluster = coordinates((self.blocks // self.cluster).astype(np.uint32), launch.cluster_grid)[axis]
+        if name.startswith("%ctaid."):
+            return np.repeat(cluster * np.uint32(launch.cluster[axis]) + within, lanes)
+        if name.startswith("%clusterid."):
+            return np.repeat(cluster, lanes)
+        return np.repeat(within, lanes)
+
+    # Groups
+
+    def lanes_at(self, threads: Any) -> Lanes:
+        return Lanes(self, np.sort(threads))
+
+    def live_bits(self, warps: Any) -> Any:
+        return self.bits_of(self.live.reshape(-1, 32)[warps])
+
+    def bits_of(self, table: Any) -> Any:
+        """[warps, 32] flags as one word for each warp."""
+        return (table * LANE_BITS).sum(1, dtype=np.uint32)
+
+    def live_counts(self) -> Any:
+        return self.live.reshape(self.slots, -1).sum(1)
+
+    def put(self, g: Group, number: int) -> None:
+        self.pending.setdefault(number, []).append(g)
+
+    def merge(self, groups: list[Group], segment: Segment) -> Group:
+        if len(groups) == 1:
+            return groups[0]
+        for g in groups:
+            g.write_back(segment.live_slots)
+        threads = np.sort(np.concatenate([g.index() for g in groups]))
+        turn = min(g.turn for g in groups)
+        return Group(self, None if len(threads) == self.lanes else threads, turn, max(g.back_edges for g in groups))
+
+    def restrict(self, g: Group, positions: Any, segment: Segment) -> Group:
+        """A part of a group that is still at the start of a segment."""
+        g.write_back(segment.live_slots)
+        return Group(self, g.index()[positions], g.turn, g.back_edges)
+
+    def flush(self, g: Group, segment: Segment) -> None:
+        for target in segment.end.targets:
+            g.write_back(self.program.segments[target].live_slots)
+
+    # Running
+
+    def run_to_end(self) -> None:
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """Runs the groups at the lowest segment once; False when nothing is left to run."""
+        if not self.pending:
+            return self.unblock()
+        number = min(self.pending, key=lambda each: (min(g.turn for g in self.pending[each]), each))
+        segment = self.program.segments[number]
+        g = self.merge(self.pending.pop(number), segment)
+        if segment.sync == "barrier":
+            self.block_meetings.arrive(segment, g)
+            return True
+        if segment.sync == "warp":
+            met = self.warp_meetings.meet(segment, g)
+            if met is None:
+                return True
+            g = met
+        self.run(segment, g)
+        return True
+
+    def run(self, segment: Segment, g: Group) -> None:
+        if self.block_meetings.watched and not segment.only_leaves:
+            self.block_meetings.check_watched(segment, g)
+        values = g.frame(segment)
+        for op in segment.ops:
+            op(values, g)
+        self.account(segment, g)
+        self.go_on(segment, g, values)
+
+    def account(self, segment: Segment, g: Group) -> None:
+        launch = self.launch
+        launch.segment_warps[segment.number] += g.warps
+        launch.segment_lanes[segment.number] += g.n
+        launch.spent += g.n * segment.size
+        if launch.spent > launch.budget:
+            launch.out_of_budget(g, segment)
+
+    def go_on(self, segment: Segment, g: Group, values: list[Any]) -> None:
+        end = segment.end
+        if end.kind in {"next", "jump"}:
+            self.move(segment, g, end.targets[0])
+        elif end.kind == "exit":
+            self.leave(g)
+        elif end.kind == "switch":
+            self.switch(segment, g, values)
+        else:
+            taken = ~values[end.entry] if end.negated else values[end.entry]
+            self.branch(segment, g, taken)
+
+    def move(self, segment: Segment, g: Group, target: int) -> None:
+        if target <= segment.number:
+            g.back_edges += 1
+            if g.back_edges >= BACK_EDGES:
+                g.back_edges = 0
+                g.turn += 1
+        self.put(g, target)
+
+    def branch(self, segment: Segment, g: Group, taken: Any) -> None:
+        end = segment.end
+        leaves = end.kind == "exit where"
+        if taken.all():
+            if leaves:
+                self.leave(g)
+            else:
+                self.move(segment, g, end.targets[0])
+            return
+        if not taken.any():
+            self.move(segment, g, end.targets[-1])
+            return
+        if not leaves and end.targets[0] == end.targets[-1]:
+            self.move(segment, g, end.targets[0])
+            return
+        if end.site is not None:
+            rows = g.by_warp(taken.astype(np.int8))
+            mixed = int(((rows == 1).any(1) & (rows == 0).any(1)).sum())
+            self.launch.counters_of(end.site).divergent_branches += mixed
+        self.flush(g, segment)
+        index = g.index()
+        gone, stay = (Group(self, index[np.flatnonzero(each)], g.turn, g.back_edges) for each in (taken, ~taken))
+        self.move(segment, stay, end.targets[-1])
+        if leaves:
+            self.leave(gone)
+        else:
+            self.move(segment, gone, end.targets[0])
+
+    def switch(self, segment: Segment, g: Group, values: list[Any]) -> None:
+        which = np.broadcast_to(values[segment.end.entry], g.n)
+        self.flush(g, segment)
+        index = g.index()
+        for each in np.unique(which):
+            if int(each) >= len(segment.end.targets):
+                raise IndexError(f"brx.idx {int(each)} of {len(segment.end.targets)} targets")
+            part = Group(self, index[np.flatnonzero(which == each)], g.turn, g.back_edges)
+            self.move(segment, part, segment.end.targets[int(each)])
+
+    def leave(self, g: Group) -> None:
+        """These threads exit; those who wait for everybody look again."""
+        self.live[g.index()] = False
+        if self.warp_meetings.parked:
+            self.warp_meetings.requeue()
+        self.block_meetings.somebody_left()
+
+    def unblock(self) -> bool:
+        """Nothing can run: the wave has ended, or it is stuck, which is reported."""
+        if self.block_meetings.anybody() or self.warp_meetings.parked:
+            self.warp_meetings.report_stuck()
+            self.block_meetings.report_stuck()
+        return False
+
+    @property
+    def turns(self) -> int:
+        """How often every group that can run has spun and let the others run."""
+        return min((g.turn for groups in self.pending.values() for g in groups), default=0)
+
+    def wake_waiters(self) -> None:
+        self.block_meetings.wake()
+
+    def atomic_order(self, count: int) -> Any:
+        """In which order the lanes of one atomic instruction act; the seed permutes it."""
+        if self.launch.seed == 0:
+            return slice(None)
+        return self.launch.random.permutation(count)
+
+    def warps_met(self, g: Lanes, masks: Any) -> None:
+        """`bar.warp.sync`: the lanes that a mask names order their accesses."""
+        if g.whole and (masks == 0xFFFFFFFF).all():
+            self.ordering.warps_joined(g.index()[::32] >> 5 if g.threads is not None else slice(None))
+            return
+        warps, rows = g.warp_rows()
+        live = self.live_bits(warps)[rows]
+        present = self.bits_of(g.presence())[rows]
+        whole = masks & live == live
+        done = np.flatnonzero(whole & (present == live))
+        if len(done):
+            self.ordering.warps_joined(np.unique(g.index()[done] >> 5))
+        rest = np.flatnonzero(~(whole & (present == live)))
+        keys = (g.index()[rest] >> 5) << 32 | masks[rest]
+        for key in np.unique(keys):
+            self.ordering.lanes_joined(g.index()[rest[keys == key]])
+
+    # Release and acquire
+
+    def places(self, place: Place, g: Lanes, space: Space) -> set[tuple[int, int]]:
+        """(address, block) of strong accesses: global addresses, and shared ones as numbers below zero."""
+        index = place.index if place.index is not None else place.start + np.arange(place.lanes)
+        addresses = index * place.size
+        if space is not self.spaces["global"]:
+            addresses = -1 - addresses - int(self.blocks[0]) * (1 << 24)
+        blocks = self.blocks[g.lane("slot")]
+        pairs = np.unique(np.stack([addresses, blocks], axis=1), axis=0)
+        return {(int(address), int(block)) for address, block in pairs}
+
+    def publish(self, place: Place, g: Lanes, space: Space, release: bool) -> None:
+        """A strong write after a fence, or one that releases, makes known what its block did before."""
+        clock = self.launch.clock
+        if not release and not clock.fences:
+            return
+        pairs = self.places(place, g, space)
+        until = clock.tick() if release else 0
+        for address, block in pairs:
+            time = until if release else clock.fences.get(block)
+            if time is not None:
+                clock.release(address, block, time)
+
+    def observe(self, place: Place, g: Lanes, space: Space, acquire: bool) -> None:
+        """A strong read sees what was published at its address: now, or at the block's next fence."""
+        clock = self.launch.clock
+        if not clock.published:
+            return
+        for address, block in self.places(place, g, space):
+            learnt = clock.published.get(address)
+            if learnt:
+                if acquire:
+                    clock.acquire(block, learnt)
+                else:
+                    clock.remember(block, learnt)
+
+    def fence(self, g: Lanes) -> None:
+        clock = self.launch.clock
+        before = clock.tick()
+        for block in np.unique(self.blocks[g.lane("slot")]):
+            clock.fences[int(block)] = before
+            learnt = clock.pending.pop(int(block), None)
+            if learnt:
+                clock.acquire(int(block), learnt)
+
+    def bytes_behind(self, address: int, position: int) -> tuple[Any, int]:
+        """(bytes, offset) of a generic address of one thread: its local memory or device memory."""
+        if address >= LOCAL_WINDOW:
+            local = self.spaces["local"]
+            return local.data, position * self.launch.local_bytes + address - LOCAL_WINDOW
+        return self.launch.memory.data, address - GLOBAL_WINDOW
+
+
+def coordinates(linear: Any, shape: tuple[int, int, int]) -> tuple[Any, Any, Any]:
+    """(x, y, z) of linear numbers, x fastest."""
+    x, y, _ = shape
+    return linear % np.uint32(x), linear // np.uint32(x) % np.uint32(y), linear // np.uint32(x * y)
+
+
+def lane_mask(relation: str, lane: Any) -> Any:
+    own = np.uint32(1) << lane
+    below = own - np.uint32(1)
+    return {"eq": own, "lt": below, "le": below | own, "gt": ~(below | own), "ge": ~below}[relation]

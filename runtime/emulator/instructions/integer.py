@@ -35,7 +35,7 @@ def into(function: np.ufunc, d: int, *sources: int) -> Op:
     a, b = sources
 
     def binary(v: Values, g: Any) -> None:
-        function(v[a], v[b], v[d])
+        function(v[a], v[b], out=v[d])
 
     return binary
 

@@ -79,9 +79,9 @@ class EmulatedLaunch:
             raise FindingError(f"{self.header.label}: {error.finding}", error.finding) from None
         except PtxError as error:
             raise DeviceError("ptx", f"{self.header.label}: the emulator refuses the PTX: {error}") from None
-        error = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
-        if error is not None:
-            raise error
+        failed = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
+        if failed is not None:
+            raise failed
         for tensor in self.header.tensors:
             if tensor.written:
                 copies[tensor.name].copy_back()

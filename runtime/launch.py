@@ -18,7 +18,7 @@ from runtime.devices import device_facts, emulated_facts
 from runtime.emulation import EmulatedLaunch
 from runtime.errors import LaunchError
 from runtime.expressions import Number
-from runtime.frameworks import Framework, Probe, framework_of
+from runtime.frameworks import Framework, Reader, framework_of, unread
 from runtime.header import Header, Scalar, Tensor, read
 from runtime.result import LaunchResult
 
@@ -59,7 +59,7 @@ class Kernel:
             for index, param in enumerate(params)
             if isinstance(param, Scalar) and param.name in self._checker.names
         ]
-        self._probes: dict[type, Probe] = {}
+        self._read: Reader = unread
         self._loaded: dict[int, LoadedKernel] = {}
         self._classes: dict[tuple[Any, ...], Launch] = {}
         self._last: tuple[list[Any], Launch | None] = ([], None)
@@ -140,20 +140,12 @@ class Kernel:
         """The prepared launch of the class of `arguments`, and the values to pack (see `Layout`)."""
         values: list[Any] = []
         key: list[Any] = [grid]
-        suspicious = False
-        probes = self._probes
         tensors = arguments if self._only_tensors else [arguments[index] for index in self._tensors]
         try:
-            for x, mask in zip(tensors, self._masks, strict=True):
-                pointer, signature = probes[type(x)](x)
-                if pointer & mask or not pointer:
-                    suspicious = True
-                values.append(pointer)
-                key.append(signature)
-        except (KeyError, RuntimeError, TypeError, AttributeError, ValueError) as error:
-            if self._learn(tensors):
-                return self._prepare(arguments, grid)
-            raise LaunchError("array", f"{self.header.label}: an array cannot be read: {error}") from None
+            suspicious = self._read(tensors, self._masks, values, key)
+        except (AttributeError, TypeError, RuntimeError, ValueError):
+            values, key = [], [grid]
+            suspicious = self._read_anew(tensors, values, key)
         if not self._only_tensors:
             self._add_rest(arguments, values, key)
         last_key, launch = self._last
@@ -168,14 +160,17 @@ class Kernel:
                 self._checker.check_overlap(launch.overlaps, values)
         return launch, values
 
-    def _learn(self, tensors: Sequence[Any]) -> bool:
-        """Finds the probes of types that are new; whether there were any. Raises LaunchError for what is no array."""
-        known = len(self._probes)
+    def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> bool:
+        """Chooses the reader by the frameworks of these arrays, and reads. Raises LaunchError for what is no array."""
         for x, tensor in zip(tensors, self.header.tensors, strict=True):
             if x is None:
                 raise LaunchError("arguments", f"{self.header.label} misses {tensor.name}")
-            self._probes[type(x)] = framework_of(x).probe
-        return len(self._probes) > known
+        frameworks = {framework_of(x) for x in tensors}
+        self._read = frameworks.pop().read if len(frameworks) == 1 else Framework().read
+        try:
+            return self._read(tensors, self._masks, values, key)
+        except (AttributeError, TypeError, RuntimeError, ValueError) as error:
+            raise LaunchError("array", f"{self.header.label}: an array cannot be read: {error}") from None
 
     def _add_rest(self, arguments: Sequence[Any], values: list[Any], key: list[Any]) -> None:
         """Scalars and tables to `values`, those that expressions read to `key` too; absent tensors must be None."""

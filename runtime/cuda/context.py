@@ -19,7 +19,7 @@ from runtime.record import assert_error
 
 
 class Context:
-    """The retained primary context of device `ordinal`. `handle` is its address as an int."""
+    """The retained primary context of device `ordinal`: `cu_context` is the driver's handle."""
 
     def __init__(self, ordinal: int) -> None:
         driver.require(ordinal)
@@ -27,7 +27,6 @@ class Context:
         self.ordinal = ordinal
         self.device = driver.call(cuda.cuDeviceGet, ordinal)
         self.cu_context = driver.call(cuda.cuDevicePrimaryCtxRetain, self.device)
-        self.handle = int(self.cu_context)
         self.facts = _facts(self.device)
         self.launched: set[str] = set()
         self.records: list[tuple[str, int]] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from runtime.arguments import Buffer, Layout
@@ -20,25 +20,33 @@ from runtime.errors import LaunchError
 from runtime.frameworks import Framework, find_framework
 
 
-@lru_cache(maxsize=256)
-def cu_stream(handle: int) -> Any:
-    """The driver's object for a raw stream handle."""
-    return driver.bindings().CUstream(handle)
+class Streams(dict[int, Any]):
+    """Raw stream handle → the driver's object for it, made at the first use."""
+
+    def __missing__(self, handle: int) -> Any:
+        if len(self) >= 1024:
+            self.clear()
+        stream = self[handle] = driver.bindings().CUstream(handle)
+        return stream
+
+
+streams = Streams()
 
 
 def common_stream(frameworks: Sequence[Framework]) -> Callable[[int], int]:
     """A function from the ordinal to the current stream of the frameworks of the arrays, who must agree on it."""
     if not frameworks:
-        return lambda ordinal: 0
+        return Framework().current_stream()
     if len(frameworks) == 1:
-        return frameworks[0].stream
+        return frameworks[0].current_stream()
+    currents = {framework.name: framework.current_stream() for framework in frameworks}
 
     def agreed(ordinal: int) -> int:
-        streams = {framework.name: framework.stream(ordinal) for framework in frameworks}
-        if len(set(streams.values())) > 1:
-            names = " and ".join(streams)
+        handles = {name: current(ordinal) for name, current in currents.items()}
+        if len(set(handles.values())) > 1:
+            names = " and ".join(handles)
             raise LaunchError("stream", f"{names} have different current streams", "pass stream=, a raw handle")
-        return next(iter(streams.values()))
+        return next(iter(handles.values()))
 
     return agreed
 
@@ -62,7 +70,7 @@ class CudaLaunch:
         self._free: list[Buffer] = []
         self._pack_into = layout.pack_into
         self._current_stream = common_stream(frameworks)
-        self._handle = kernel.context.handle
+        self._cu_context = kernel.context.cu_context
         self._launched = kernel.context.launched
         self._label = header.label
         self._success = cuda.CUresult.CUDA_SUCCESS
@@ -91,11 +99,11 @@ class CudaLaunch:
         """Launches with a packed buffer, which may be used again when this returns."""
         if stream is None:
             stream = self._current_stream(self.ordinal)
-        if int(self._get_current()[1]) == self._handle:
+        if self._get_current()[1] == self._cu_context:
             if buffer.config is None:
-                (code,) = self._launch_kernel(cu_stream(stream), buffer.address, 0)
+                (code,) = self._launch_kernel(streams[stream], buffer.address, 0)
             else:
-                code = self._launch_cluster(buffer, cu_stream(stream))
+                code = self._launch_cluster(buffer, streams[stream])
             if code is not self._success:
                 self.kernel.context.check(code, f"launching {self._label}")
             self._launched.add(self._label)
@@ -122,9 +130,9 @@ class CudaLaunch:
         with context.current():
             start, end = (context.call(cuda.cuEventCreate, 0) for _ in range(2))
             try:
-                context.call(cuda.cuEventRecord, start, cu_stream(raw))
+                context.call(cuda.cuEventRecord, start, streams[raw])
                 self.submit(buffer, raw)
-                context.call(cuda.cuEventRecord, end, cu_stream(raw))
+                context.call(cuda.cuEventRecord, end, streams[raw])
                 context.call(cuda.cuEventSynchronize, end)
                 milliseconds = context.call(cuda.cuEventElapsedTime, start, end)
             finally:

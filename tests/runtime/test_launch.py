@@ -9,7 +9,7 @@ import hand_written
 import numpy as np
 import pytest
 
-from runtime import DeviceAssertError, Kernel, LaunchError, device_facts, synchronize
+from runtime import DeviceAssertError, DeviceError, FindingError, Kernel, LaunchError, device_facts, synchronize
 from runtime.header import Tensor
 
 
@@ -261,3 +261,37 @@ def test_scalars_in_expressions_make_classes_of_their_own() -> None:
         y, x = pair()
         kernel(y, x, alpha)
         assert np.isfinite(y).all() == ran
+
+
+def test_a_finding_names_kernel_and_array_and_writes_nothing() -> None:
+    text = hand_written.scale().replace("setp.ge.s32 %p, %i, %n;", "setp.gt.s32 %p, %i, %n;")
+    y, x = pair()
+    with pytest.raises(FindingError) as caught:
+        Kernel(text, device="emulator")(y, x, 1.0)
+    assert caught.value.message.startswith("scale: out of bounds") and "past the end of x" in caught.value.message
+    assert caught.value.finding.block == (7, 0, 0) and caught.value.exit_status == 3
+    assert np.isnan(y).all()
+
+
+def test_ptx_that_the_emulator_refuses() -> None:
+    text = hand_written.scale().replace("mul.rn.f32", "frobnicate.f32")
+    with pytest.raises(DeviceError) as caught:
+        Kernel(text, device="emulator")(*pair(), 1.0)
+    assert caught.value.code == "ptx" and "frobnicate" in caught.value.message
+
+
+def test_a_misaligned_host_array_stays_misaligned_in_its_copy(device: str) -> None:
+    tensors = (
+        Tensor("y", "f32", ("n",), strided=False, access="w", align=4),
+        Tensor("x", "f32", ("n",), strided=False, access="r", align=16),
+    )
+    kernel = Kernel(hand_written.copy(params=tensors), device=device)
+    x = np.arange(1001, dtype=np.float32)
+    y = np.zeros(1000, np.float32)
+    aligned, odd = (x[:-1], x[1:]) if x.ctypes.data % 16 == 0 else (x[1:], x[:-1])
+    if aligned.ctypes.data % 16 == 0:
+        kernel(y, aligned)
+        np.testing.assert_array_equal(y, aligned)
+    with pytest.raises(LaunchError) as caught:
+        kernel(y, odd)
+    assert caught.value.code == "align"

@@ -1,0 +1,49 @@
+"""`ptxas` through `runtime.tools`: what it says of a kernel, and of PTX that is none."""
+
+from __future__ import annotations
+
+import hand_written
+import pytest
+
+from runtime import DeviceError, LaunchError, assemble
+from runtime.tools import _figures, find
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("text", [hand_written.scale(), hand_written.copy(), hand_written.strided()])
+def test_kernels_written_by_hand_assemble_without_spills(text: str, arch: str) -> None:
+    found = assemble(text, arch)
+    assert 0 < found.registers <= 32
+    assert found.spill_stores == found.spill_loads == found.stack == found.shared == 0
+    assert found.cubin.startswith(b"\x7fELF")
+
+
+def test_the_log_names_the_line_of_illegal_ptx() -> None:
+    text = hand_written.scale().replace("mul.rn.f32", "mul.rn.f33")
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if "f33" in line)
+    with pytest.raises(LaunchError, match=rf"kernel\.ptx, line {line}") as caught:
+        assemble(text, "sm_80")
+    assert caught.value.code == "ptxas"
+
+
+def test_figures_of_one_entry_of_several() -> None:
+    log = """
+ptxas info    : Compiling entry function 'a' for 'sm_90'
+ptxas info    : Function properties for a
+    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 8 bytes cumulative stack size, 2048 bytes smem
+ptxas info    : Compiling entry function 'b' for 'sm_90'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 16 registers, used 0 barriers
+"""
+    assert _figures(log, "a") == {"registers": 40, "spill_stores": 4, "spill_loads": 12, "shared": 2048, "stack": 8}
+    assert _figures(log, "b")["registers"] == 16 and _figures(log, None)["registers"] == 40
+    with pytest.raises(LaunchError, match="no entry c"):
+        _figures(log, "c")
+
+
+def test_a_missing_program_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuda.pathfinder.find_nvidia_binary_utility", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DeviceError, match="pip install nvidia-cuda-nvcc"):
+        find.__wrapped__("ptxas")

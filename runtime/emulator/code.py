@@ -55,7 +55,7 @@ LAST_STAMP = (1 << SITE_BITS) - 1  # stands for "some later instruction"
 
 @dataclass(frozen=True)
 class Entry:
-    """One frame entry.  `kind` is "register", "constant", "parameter", "symbol" or "special"."""
+    """One frame entry.  `kind` is "register", "constant", "bits", "parameter", "symbol" or "special"."""
 
     kind: str
     name: Any
@@ -123,6 +123,7 @@ class Code:
         self.site = Site(0, 0, "", 0, None)
         self.stamped: list[Site] = []
         self.uses: Counter[str] = Counter()
+        self.known: dict[str, tuple[int, int]] = {}
         self.hidden = 0
 
     def begin(self, ins: Instruction, effect: bool) -> None:
@@ -172,6 +173,8 @@ class Code:
         if not isinstance(operand, Register):
             raise self.error(f"unexpected operand {operand}")
         name = operand.name
+        if name in self.known:
+            return self.known_constant(*self.known[name], type_name)
         if name in self.registers:
             self.record.reads.append(name)
             return self.entry(self.register_entry(name, type_name))
@@ -226,6 +229,19 @@ class Code:
             return self.constant(operand.bits, type_name)
         return self.entry(Entry("constant", operand.value, type_name))
 
+    def fixed_value(self, operand: Operand) -> int | None:
+        """The value of an integer operand that is the same for all threads and known from the text."""
+        if isinstance(operand, Register) and operand.name in self.known:
+            return self.known[operand.name][0]
+        return operand.value if isinstance(operand, Integer) else None
+
+    def known_constant(self, bits: int, width: int, type_name: str) -> int:
+        """A register that is only ever set to one constant, seen as a type."""
+        wanted = 32 if type_name in PACKED else 8 * np.dtype(DTYPES[type_name]).itemsize
+        if wanted > width:
+            raise self.error(f"a constant of {width} bits cannot be read as .{type_name}")
+        return self.entry(Entry("bits", bits & ((1 << wanted) - 1), type_name))
+
     def symbol(self, name: str, offset: int, type_name: str) -> int:
         if name in self.variables or name in self.parameter_names:
             return self.entry(Entry("symbol", (name, offset), type_name))
@@ -266,6 +282,14 @@ def seen_as(row: Any, type_name: str, register_bytes: int) -> Any:
     dtype = np.dtype(DTYPES[type_name])
     step = register_bytes // dtype.itemsize
     return row.view(dtype)[::step] if step > 1 else row.view(dtype)
+
+
+def array_of_bits(bits: int, type_name: str) -> Any:
+    """A constant given by its bits."""
+    if type_name in PACKED:
+        return constant_array(bits, type_name)
+    dtype = np.dtype(DTYPES[type_name])
+    return np.array([bits], f"u{dtype.itemsize}").view(dtype)
 
 
 def constant_array(value: Any, type_name: str) -> Any:

@@ -30,6 +30,9 @@ class Lanes:
         self.limit_version = -1
         self.limits: Any = None
         self.shape: tuple[bool, int] | None = None
+        self.rows_of_warps: tuple[Any, Any] | None = None
+        self.present: Any = None
+        self.edges: Any = None
 
     def lane(self, name: str) -> Any:
         """A per-thread constant of the wave (gid, slot, warp, rank, thread identifiers, …), for these threads."""
@@ -63,8 +66,7 @@ class Lanes:
             if self.threads is None:
                 self.shape = (True, self.n // 32)
             else:
-                warps = self.threads >> 5
-                count = int((warps[1:] != warps[:-1]).sum()) + 1
+                count = int(np.count_nonzero(self.warp_edges())) + 1
                 self.shape = (self.n == 32 * count, count)
         return self.shape
 
@@ -84,12 +86,26 @@ class Lanes:
 
     def warp_rows(self) -> tuple[Any, Any]:
         """(warp of each row, row of each lane)."""
-        warps = self.index() >> 5
-        if self.whole:
-            return warps[::32], np.repeat(np.arange(self.n // 32), 32)
-        fresh = np.ones(self.n, bool)
-        fresh[1:] = warps[1:] != warps[:-1]
-        return warps[fresh], np.cumsum(fresh) - 1
+        if self.rows_of_warps is None:
+            warps = self.index() >> 5
+            if self.whole:
+                self.rows_of_warps = warps[::32], np.repeat(np.arange(self.n // 32), 32)
+            else:
+                fresh = np.ones(self.n, bool)
+                fresh[1:] = self.warp_edges()
+                self.rows_of_warps = warps[fresh], np.cumsum(fresh) - 1
+        return self.rows_of_warps
+
+    def warp_edges(self) -> Any:
+        """[n - 1]: does another warp begin after this lane?"""
+        if self.edges is None:
+            warps = self.index() >> 5
+            self.edges = warps[1:] != warps[:-1]
+        return self.edges
+
+    def warp_sizes(self) -> Any:
+        """[warps]: how many lanes of each warp are in the group."""
+        return np.diff(np.flatnonzero(self.warp_edges()), prepend=-1, append=self.n - 1)
 
     def by_warp(self, values: Any, absent: int = -1) -> Any:
         """[warps, 32] with `absent` where a lane of the warp is not in the group."""
@@ -102,12 +118,14 @@ class Lanes:
 
     def presence(self) -> Any:
         """[warps, 32]: is the lane in the group?"""
-        if self.whole:
-            return np.ones((self.n // 32, 32), bool)
-        warps, rows = self.warp_rows()
-        table = np.zeros((len(warps), 32), bool)
-        table[rows, self.index() & 31] = True
-        return table
+        if self.present is None:
+            if self.whole:
+                self.present = np.ones((self.n // 32, 32), bool)
+            else:
+                warps, rows = self.warp_rows()
+                self.present = np.zeros((len(warps), 32), bool)
+                self.present[rows, self.index() & 31] = True
+        return self.present
 
     def from_warps(self, table: Any) -> Any:
         """The inverse of `by_warp`."""

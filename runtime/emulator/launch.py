@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .code import DTYPES, Entry, Site, constant_array
+from .code import DTYPES, Entry, Site, array_of_bits, constant_array
 from .counters import Counters, LaunchCounters
 from .findings import EmulatorError, Finding, Kind, Location
 from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, DevicePointer, Memory
@@ -155,6 +155,8 @@ class Launch:
     def constant(self, entry: Entry, image: bytes, offsets: dict[str, int]) -> Any:
         if entry.kind == "constant":
             return constant_array(entry.name, entry.type)
+        if entry.kind == "bits":
+            return array_of_bits(entry.name, entry.type)
         if entry.kind == "parameter":
             name, offset = entry.name
             return np.frombuffer(image, DTYPES[entry.type], 1, offsets[name] + offset)

@@ -18,7 +18,9 @@ SITE_BITS, THREAD_BITS, LEVEL_BITS, TIME_BITS = 12, 28, 2, 22
 THREAD_SHIFT, LEVEL_SHIFT, TIME_SHIFT = SITE_BITS, SITE_BITS + THREAD_BITS, SITE_BITS + THREAD_BITS + LEVEL_BITS
 SITE_MASK, THREAD_MASK, LEVEL_MASK = (1 << SITE_BITS) - 1, (1 << THREAD_BITS) - 1, (1 << LEVEL_BITS) - 1
 LAST_TIME = (1 << TIME_BITS) - 1
-IN_FLIGHT = U(LAST_TIME << TIME_SHIFT)
+# A copy in flight has the last time and the widest level, so that it is ordered before nobody, not even its thread.
+IN_FLIGHT = U(LAST_TIME << TIME_SHIFT | LEVEL_MASK << LEVEL_SHIFT)
+OWNER = U((LEVEL_MASK << THREAD_BITS | THREAD_MASK) << THREAD_SHIFT)  # the bits that say who
 # Levels of a stamp: one thread, or several of one warp, of one block, of several blocks.
 ONE, WARP, BLOCK, GRID = range(4)
 
@@ -84,6 +86,7 @@ class Ordering:
     def __init__(self, clock: Clock, lanes: int, block_lanes: int, cluster: int, exists: Any, vector: bool):
         self.clock = clock
         self.block_lanes = block_lanes
+        self.block_shift = block_lanes.bit_length() - 1 if block_lanes & (block_lanes - 1) == 0 else None
         self.cluster_lanes = block_lanes * cluster
         self.block_since = np.zeros(lanes // block_lanes, U)
         self.warp_since = np.zeros(lanes // 32, U)
@@ -157,8 +160,7 @@ class Ordering:
         ok = (thread == me) & (level == ONE)
         in_warp = (thread >> U(5)) == (me >> U(5))
         ok |= in_warp & (level <= WARP) & (time < self.warp_since[g.lane("warp")[lanes]])
-        width = U(self.block_lanes)
-        blocks, my_blocks = thread // width, me // width
+        blocks, my_blocks = self.block_of(thread), self.block_of(me)
         in_block = blocks == my_blocks
         ok |= in_block & (level <= BLOCK) & (time < self.block_since[g.lane("slot")[lanes]])
         if self.vector:
@@ -168,6 +170,12 @@ class Ordering:
             for index in rest:
                 ok[index] = time[index] <= self.clock.knows(int(my_blocks[index]), int(blocks[index]))
         return ok & (time != U(LAST_TIME))
+
+    def block_of(self, threads: Any) -> Any:
+        """Linear numbers of the blocks of threads."""
+        if self.block_shift is not None:
+            return threads >> U(self.block_shift)
+        return threads // U(self.block_lanes)
 
     def ordered_by_clocks(self, time: Any, thread: Any, level: Any, me: Any, g: Any, lanes: Any) -> Any:
         size = U(self.cluster_lanes)
@@ -185,7 +193,6 @@ class Ordering:
     def relation(self, stamps: Any, g: Any, lanes: Any) -> Any:
         """The level that a stamp gets when the lane's access joins it."""
         thread, me = threads_of(stamps), g.lane("gid")[lanes]
-        width = U(self.block_lanes)
-        level = np.where(thread // width == me // width, U(BLOCK), U(GRID))
+        level = np.where(self.block_of(thread) == self.block_of(me), U(BLOCK), U(GRID))
         level[thread >> U(5) == me >> U(5)] = WARP
         return np.maximum(level, levels(stamps))

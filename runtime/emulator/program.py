@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .code import PACKED, REGISTER_DTYPE, BarrierOperands, Code, Op, Record, Site
+from .code import PACKED, REGISTER_BYTES, REGISTER_DTYPE, BarrierOperands, Code, Op, Record, Site
 from .counters import Counters
 from .findings import PtxError
 from .instructions import build
@@ -16,8 +16,10 @@ from .reader import (
     TYPE_BYTES,
     Address,
     Arguments,
+    Float,
     Function,
     Instruction,
+    Integer,
     Label,
     Module,
     Not,
@@ -249,6 +251,7 @@ class Program:
         self.variables = {**module.variables, **inliner.variables}
         self.code = Code(inliner.registers, self.variables, self.function)
         self.code.uses = count_uses(body)
+        self.code.known = constant_registers(body, inliner.registers)
         self.branch_targets = inliner.targets
         raws, labels = self.split(body)
         successors = [self.successors(raws, labels, number) for number in range(len(raws))]
@@ -350,7 +353,8 @@ class Program:
             else:
                 op = merged_by_guard(op, guard, ins.guard_negated, list(record.written_entries))
             record.reads += record.writes  # the old value shows through where the guard is false
-        segment.ops.append(op)
+        if not (ins.opcode[0] == "mov" and str(ins.operands[0]) in self.code.known):
+            segment.ops.append(op)
         segment.records.append(record)
         segment.counters.append((site, row.counts))
         segment.size += 1
@@ -553,6 +557,29 @@ def count_uses(body: list[Instruction | Label]) -> Counter[str]:
             for operand in item.operands:
                 visit(operand)
     return uses
+
+
+def constant_registers(body: list[Instruction | Label], registers: dict[str, str]) -> dict[str, tuple[int, int]]:
+    """(bits, width) of registers whose only definition is an unguarded `mov` of a constant."""
+    definitions: Counter[str] = Counter()
+    found: dict[str, tuple[int, int]] = {}
+    for item in body:
+        if not isinstance(item, Instruction) or not item.operands:
+            continue
+        target = item.operands[0]
+        parts = (target.first, target.second) if isinstance(target, Pair) else (target,)
+        for part in parts:
+            for each in part.items if isinstance(part, Vector) else (part,):
+                if isinstance(each, Register):
+                    definitions[each.name] += 1
+        if item.opcode[0] == "mov" and item.guard is None and isinstance(target, Register) and target.name in registers:
+            width = 8 * REGISTER_BYTES.get(registers[target.name], 0)
+            source = item.operands[1]
+            if isinstance(source, Integer) and item.opcode[1] not in {"f32", "f64", "pred"} and width > 8:
+                found[target.name] = (source.value & ((1 << width) - 1), width)
+            elif isinstance(source, Float) and source.bits is not None and source.width == width:
+                found[target.name] = (source.bits, width)
+    return {name: bits for name, bits in found.items() if definitions[name] == 1}
 
 
 def static_counters(kind: str, warps: int, lanes: int) -> Counters:

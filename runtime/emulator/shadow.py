@@ -15,7 +15,20 @@ import numpy as np
 
 from .code import Site
 from .findings import Kind
-from .ordering import IN_FLIGHT, LAST_TIME, LEVEL_SHIFT, SITE_MASK, TIME_SHIFT, Ordering, U, threads_of, times
+from .ordering import (
+    BLOCK,
+    GRID,
+    IN_FLIGHT,
+    LAST_TIME,
+    LEVEL_SHIFT,
+    OWNER,
+    SITE_MASK,
+    TIME_SHIFT,
+    WARP,
+    U,
+    threads_of,
+    times,
+)
 
 PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ = range(4)
 CHECKED = {
@@ -42,7 +55,7 @@ class Place:
         if self.index is None:
             part = array[self.start * ratio : (self.start + self.lanes) * ratio]
             return part if ratio == 1 else part.reshape(-1, ratio)
-        return array.take(self.index) if ratio == 1 else array.reshape(-1, ratio)[self.index]
+        return array.take(self.index) if ratio == 1 else array.reshape(-1, ratio).take(self.index, axis=0)
 
     def put(self, array: Any, unit: int, values: Any) -> None:
         ratio = self.size // unit
@@ -85,33 +98,47 @@ class Shadow:
 
     def access(self, kind: int, place: Place, g: Any, site: Site, read_modify: bool = False) -> None:
         """Checks an access against the records that it can race with, then records it."""
-        ordering: Ordering = g.ordering
+        stamps = g.stamps(site)
+        column = stamps[:, None] if place.size != self.granule else stamps
         limit = g.limit() if self.private else None
+        needs_value = self.starts_empty and (kind in (PLAIN_READ, STRONG_READ) or read_modify)
+        if needs_value:
+            self.record(PLAIN_WRITE)
         for other in CHECKED[kind]:
             record = self.records.get(other)
             if record is not None:
-                self.check(kind, other, place.take(record, self.granule), limit, ordering, g, site)
-        if self.starts_empty and (kind in (PLAIN_READ, STRONG_READ) or read_modify):
-            self.check_written(place, g, site)
+                met = place.take(record, self.granule)
+                suspect = self.suspects(met, column, limit)
+                if suspect is not None:
+                    self.check(kind, other, met, suspect, g, site)
+                if needs_value and other == PLAIN_WRITE:
+                    self.check_written(met, place, g, site)
         if kind in (PLAIN_WRITE, STRONG_WRITE) and self.read_only_reads is not None:
             self.check_read_only(place, g, site)
-        self.note(kind, place, limit, ordering, g, site)
+        self.note(kind, place, column, limit, g, site)
 
-    def check(self, kind: int, other: int, stamps: Any, limit: Any, ordering: Ordering, g: Any, site: Site) -> None:
+    def suspects(self, met: Any, column: Any, limit: Any) -> Any:
+        """Which stamps may be unordered with this access: not empty, not of this thread, not before its block's barrier.
+
+        None when there are none, which is the usual case.
+        """
         if limit is None:
-            suspect = stamps != 0
+            suspect = met != 0
         else:
-            suspect = stamps >= (limit if stamps.ndim == 1 else limit[:, None])
-            if not suspect.any():
-                return
-            suspect &= stamps != 0
+            suspect = met >= (limit if met.ndim == 1 else limit[:, None])
         if not suspect.any():
-            return
+            return None
+        suspect &= ((met ^ column) & OWNER) != 0
+        if limit is not None:
+            suspect &= met != 0
+        return suspect if suspect.any() else None
+
+    def check(self, kind: int, other: int, met: Any, suspect: Any, g: Any, site: Site) -> None:
         lanes = np.nonzero(suspect)[0]
-        met = stamps[suspect]
-        bad = np.flatnonzero(~ordering.ordered(met, g, lanes))
+        found = met[suspect]
+        bad = np.flatnonzero(~g.ordering.ordered(found, g, lanes))
         if len(bad):
-            self.conflict(kind, other, met[bad], lanes[bad], g, site)
+            self.conflict(kind, other, found[bad], lanes[bad], g, site)
 
     def conflict(self, kind: int, other: int, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
         who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
@@ -123,10 +150,12 @@ class Shadow:
         message = f"{verb} {self.name} memory that another thread has {WORDS[other]}, with nothing to order the two"
         self.report(Kind.RACE, message, g, int(lanes[0]), site, f"{WORDS[other]} by {who}")
 
-    def check_written(self, place: Place, g: Any, site: Site) -> None:
-        empty = place.take(self.record(PLAIN_WRITE), self.granule) == 0
+    def check_written(self, stamps: Any, place: Place, g: Any, site: Site) -> None:
+        empty = stamps == 0
+        if not empty.any():
+            return
         strong = self.records.get(STRONG_WRITE)
-        if strong is not None and empty.any():
+        if strong is not None:
             empty &= place.take(strong, self.granule) == 0
         if empty.any():
             lane = int(np.nonzero(empty)[0][0])
@@ -159,11 +188,8 @@ class Shadow:
 
     # Recording
 
-    def note(self, kind: int, place: Place, limit: Any, ordering: Ordering, g: Any, site: Site) -> None:
+    def note(self, kind: int, place: Place, column: Any, limit: Any, g: Any, site: Site) -> None:
         record = self.record(kind)
-        stamps = g.stamps(site)
-        wide = place.size != self.granule
-        column = stamps[:, None] if wide else stamps
         if kind == PLAIN_WRITE:
             place.put(record, self.granule, column)
             if place.index is not None:
@@ -173,45 +199,43 @@ class Shadow:
                     self.conflict(kind, kind, again[lost], np.nonzero(lost)[0], g, site)
             return
         old = place.take(record, self.granule)
-        new = self.combined(old, column, limit, ordering, g)
+        new = self.combined(old, column, limit, g)
         place.put(record, self.granule, new)
         if place.index is not None:
-            self.merge_duplicates(record, place, new, ordering, g)
+            self.merge_duplicates(record, place, new, g)
 
-    def combined(self, old: Any, column: Any, limit: Any, ordering: Ordering, g: Any) -> Any:
+    def combined(self, old: Any, column: Any, limit: Any, g: Any) -> Any:
         """A stamp replaces what is ordered before it; otherwise it comes to stand for several threads."""
-        if limit is None:
-            suspect = old != 0
-        else:
-            suspect = old >= (limit if old.ndim == 1 else limit[:, None])
-        if not suspect.any():
+        suspect = self.suspects(old, column, limit)
+        if suspect is None:
             return column
         lanes = np.nonzero(suspect)[0]
         met = old[suspect]
-        unordered = ~ordering.ordered(met, g, lanes) & (met != 0)
+        unordered = ~g.ordering.ordered(met, g, lanes)
         if not unordered.any():
             return column
         new = np.array(np.broadcast_to(column, old.shape))
-        level = np.where(unordered, ordering.relation(met, g, lanes), U(0))
+        level = np.where(unordered, g.ordering.relation(met, g, lanes), U(0))
         new[suspect] |= level << U(LEVEL_SHIFT)
         return new
 
-    def merge_duplicates(self, record: Any, place: Place, new: Any, ordering: Ordering, g: Any) -> None:
+    def merge_duplicates(self, record: Any, place: Place, new: Any, g: Any) -> None:
         """Several lanes of one instruction at one granule: one stamp stays and gets the level of all of them."""
         again = place.take(record, self.granule)
         lost = again != new
         if not lost.any():
             return
         lanes = np.nonzero(lost)[0]
-        level = ordering.relation(again[lost], g, lanes)
+        level = g.ordering.relation(again[lost], g, lanes)
         stamps = again[lost] | level << U(LEVEL_SHIFT)
         ratio = place.size // self.granule
         units = place.index[lanes] * ratio
         if ratio > 1:
             units = units + np.nonzero(lost)[1]
-        for each in np.unique(level):
+        for each in (WARP, BLOCK, GRID):  # the widest is written last
             chosen = level == each
-            record[units[chosen]] = stamps[chosen]
+            if chosen.any():
+                record[units[chosen]] = stamps[chosen]
 
     # Asynchronous copies
 

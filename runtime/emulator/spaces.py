@@ -40,7 +40,7 @@ class Space:
         view = self.elements(dtype, count)
         if place.index is None:
             return view[place.start : place.start + place.lanes]
-        return view.take(place.index) if count == 1 else view[place.index]
+        return view.take(place.index, axis=0)
 
     def store(self, place: Place, values: Any, dtype: Any, count: int) -> None:
         view = self.elements(dtype, count)
@@ -128,7 +128,7 @@ class GlobalSpace(Space):
         add_sectors(counters, found, warps * ideal, write)
 
     def count(self, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
-        add_sectors(counters, *global_sectors(g.by_warp(offsets), size), write)
+        add_sectors(counters, *global_sectors(offsets, size, g.warp_edges(), g.warp_sizes()), write)
 
 
 def add_sectors(counters: Counters, found: int, ideal: int, write: bool) -> None:

@@ -38,16 +38,15 @@ def shared_wavefronts(rows: Any, size: int) -> tuple[int, int]:
     return int(passes.sum()), int((passes > 0).sum())
 
 
-def global_sectors(rows: Any, size: int) -> tuple[int, int]:
-    """(sectors, fewest sectors) for offsets [warps, 32] in bytes, -1 for an absent lane; accesses are aligned."""
-    sectors = rows >> 5
-    steps = sectors[:, 1:] - sectors[:, :-1]
-    if (steps >= 0).all() and (sectors[:, 0] >= 0).all():
-        found = (steps != 0).sum(1) + 1
-    else:
-        sectors = np.sort(sectors, axis=1)
-        fresh = sectors >= 0
-        fresh[:, 1:] &= sectors[:, 1:] != sectors[:, :-1]
-        found = fresh.sum(1)
-    needed = -(-(rows >= 0).sum(1) * size // SECTOR)
-    return int(found.sum()), int(np.minimum(found, needed).sum())
+def global_sectors(offsets: Any, size: int, edges: Any, sizes: Any) -> tuple[int, int]:
+    """(sectors, fewest sectors) of the lanes' offsets in bytes; accesses are aligned.
+
+    Lanes are in the order of their threads: `edges` [lanes - 1] says where another warp begins, `sizes` [warps] how many
+    lanes each warp has.
+    """
+    sectors = offsets >> 5
+    if not ((sectors[1:] >= sectors[:-1]) | edges).all():
+        warp = np.repeat(np.arange(len(sizes)), sizes)
+        sectors = sectors[np.lexsort((sectors, warp))]
+    fresh = np.count_nonzero((sectors[1:] != sectors[:-1]) | edges) + 1
+    return fresh, min(int((-(-sizes * size // SECTOR)).sum()), fresh)

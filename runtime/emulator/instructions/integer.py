@@ -216,9 +216,9 @@ def shift(code: Code, ins: Instruction) -> Op:
     operand = ins.operands[2]
     d = code.write(ins.operands[0], seen)
     function = np.left_shift if left else np.right_shift
-    if not code.is_register(operand):
-        count = min(getattr(operand, "value", 0) & 0xFFFFFFFF, 2 * width - 1)
-        return into(function, d, a, code.constant(count, seen))
+    fixed = code.fixed_value(operand)
+    if fixed is not None:
+        return into(function, d, a, code.constant(min(fixed & 0xFFFFFFFF, width * 2 - 1), seen))
     b = code.read(operand, "u32")
     wide_dtype = np.dtype(("int" if seen[0] == "s" else "uint") + str(width))
     if width == 32:

@@ -54,10 +54,10 @@ def shfl(code: Code, ins: Instruction) -> Op:
     mask = code.meet(ins.operands[4])
     d, p = results(code, ins.operands[0], "b32")
     site = code.site
-    fixed = not code.is_register(ins.operands[2]) and not code.is_register(ins.operands[3])
 
     def run(v: Values, g: Any) -> None:
-        if fixed and g.whole and len(v[mask]) == 1 and int(v[mask][0]) == 0xFFFFFFFF:
+        is_fixed = len(v[b]) == len(v[c]) == len(v[mask]) == 1 and g.n > 1
+        if is_fixed and g.whole and int(v[mask][0]) == 0xFFFFFFFF:
             source, valid = source_lanes(mode, LANE, v[b].astype(np.int64), v[c].astype(np.int64))
             table = v[a].reshape(-1, 32)
             v[d].reshape(-1, 32)[...] = table.take(source, axis=1)

@@ -152,13 +152,13 @@ class Layout:
 
     @staticmethod
     @lru_cache(maxsize=4096)
-    def default(shape: tuple[int, ...], warps: int, vector: int = 1) -> Layout:
-        """`vector` elements of the last axis a lane, then lanes, then warps, from the last axis outwards."""
+    def default(shape: tuple[int, ...], warps: int, vector: int = 1, fast: int = -1) -> Layout:
+        """`vector` elements of the axis `fast` a lane, then lanes, then warps: along `fast`, then from the last axis outwards."""
         strides = _strides(shape)
-        order = [
-            strides[axis] << bit for axis in reversed(range(len(shape))) for bit in range(bits_of(shape[axis]))
-        ]
-        head = min(bits_of(vector), bits_of(shape[-1])) if shape else 0
+        axes = list(reversed(range(len(shape))))
+        axes.insert(0, axes.pop(axes.index(fast % len(shape))))
+        order = [strides[axis] << bit for axis in axes for bit in range(bits_of(shape[axis]))]
+        head = min(bits_of(vector), bits_of(shape[fast]))
         register, rest = order[:head], order[head:]
         lane, rest = rest[:5], rest[5:]
         warp, rest = rest[: bits_of(warps)], rest[bits_of(warps) :]
@@ -242,13 +242,23 @@ class Layout:
     def is_replicated(self) -> bool:
         return any(self.replicated.values())
 
-    @cached_property
-    def vector(self) -> int:
-        """How many neighbouring elements of the last axis lie in a thread's first registers, in order."""
-        n = 0
-        while n < len(self.register) and self.register[n] == 1 << n and (1 << n) < (self.shape[-1] if self.shape else 1):
+    def vector(self, axis: int) -> int:
+        """How many neighbouring elements along `axis` lie in a thread's first registers, in order."""
+        stride, n = _strides(self.shape)[axis], 0
+        while n < len(self.register) and (1 << n) < self.shape[axis] and self.register[n] == stride << n:
             n += 1
         return 1 << n
+
+    def is_pure(self, axis: int) -> bool:
+        """True if every basis moves along `axis` only, or not along it at all."""
+        mask = self.axis_mask(axis)
+        return all(not b & mask or not b & ~mask for b in self.flat)
+
+    def is_ordered(self, axis: int) -> bool:
+        """True if the bits of `axis` rise through registers, then lanes, then warps: what a scan needs."""
+        mask = self.axis_mask(axis)
+        along = [b for b in self.flat if b & mask]
+        return self.is_pure(axis) and along == sorted(set(along))
 
     # ---- algebra ----
 

@@ -247,7 +247,13 @@ def _infer_vote(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return [operands[0].tile.with_dtype(attrs["dtype"])]
 
 
+def _infer_partial(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    axis, parts = attrs["axis"], attrs["parts"]
+    return [TileType((*o.shape[:axis], parts, *o.shape[axis + 1 :]), o.dtype) for o in operands]
+
+
 _row("reduce", (1, None), _infer_reduce, "axis", regions=1)
+_row("partial_reduce", (1, None), _infer_partial, "axis parts", regions=1)  # one part for each warp along the axis
 _row("scan", (1, None), _same_types, "axis reverse", regions=1)
 _row("shuffle", (1, 2), lambda o, a: [o[0].tile], "mode axis width distance", keep=True)
 _row("vote", 1, _infer_vote, "mode dtype", keep=True)

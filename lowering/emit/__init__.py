@@ -1,0 +1,71 @@
+"""Tile IR with layouts → LLVM IR of one thread, as text."""
+
+from __future__ import annotations
+
+from lowering.emit import control, elementwise, memory, shapes, threads
+from lowering.emit.demand import mark_needed
+from lowering.emit.rules import RULES, emit_op
+from lowering.emit.writer import Writer
+from lowering.ir import Function, Parameter
+from lowering.targets import Target
+
+__all__ = ["RULES", "control", "elementwise", "emit", "memory", "shapes", "threads"]
+
+
+def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
+    """The LLVM module, and the PTX version that it needs."""
+    w = Writer(function, target)
+    mark_needed(w, function)
+    arguments = []
+    for p in function.params:
+        if p.kind == "tensor" and p.value is not None:
+            arguments.append(f"ptr addrspace(1) align {p.align} %{p.name}")
+            w.registers[p.value] = [f"%{p.name}"]
+            for axis, stride in enumerate(p.strides):
+                arguments.append(f"{w.index} %{p.name}.stride{axis}")
+                w.registers[stride] = [f"%{p.name}.stride{axis}"]
+    for p in function.params:
+        if p.kind == "scalar" and p.value is not None:
+            arguments.append(f"{_parameter_type(w, p)} %{p.name}")
+            w.registers[p.value] = [f"%{p.name}"]
+            if p.dtype.bits == 1:
+                w.entry.append(f"  %{p.name}.flag = trunc i8 %{p.name} to i1, !dbg !{w.debug.head}")
+                w.registers[p.value] = [f"%{p.name}.flag"]
+    for p in function.params:
+        if p.kind == "table" and p.value is not None:
+            element = w.llvm(p.dtype)
+            arguments.append(f"ptr byval([{p.length} x {element}]) align 16 %{p.name}")
+            w.registers[p.value] = [f"%{p.name}"]
+    for name, value in function.dims.items():
+        arguments.append(f"{w.index} %dim.{name}")
+        w.registers[value] = [f"%dim.{name}"]
+    if function.attrs.get("record"):
+        arguments.append("ptr addrspace(1) align 4 %record")
+    for op in function.body.ops:
+        emit_op(w, op)
+    w.dbg = f", !dbg !{w.debug.head}"
+    w.do("ret void")
+
+    text = ['target triple = "nvptx64-nvidia-cuda"']
+    if function.attrs.get("shared_bytes"):
+        text.append(f"{memory.SHARED} = external addrspace(3) global [0 x i8], align 16")
+    text += w.globals
+    text.append(f"define ptx_kernel void @{function.name}({', '.join(arguments)}) #0 !dbg !{w.debug.function_scope} {{")
+    text += ["entry:", *w.entry, *w.lines, "}"]
+    text += w.declarations.values()
+    bounds = [f'"nvvm.maxntid"="{function.threads}"', f'"nvvm.reqntid"="{function.threads}"']
+    if function.attrs.get("maxregs"):
+        bounds.append(f'"nvvm.maxnreg"="{function.attrs["maxregs"]}"')
+    if function.attrs.get("blocks_per_sm"):
+        bounds.append(f'"nvvm.minctasm"="{function.attrs["blocks_per_sm"]}"')
+    text.append(f"attributes #0 = {{ nounwind {' '.join(bounds)} }}")
+    text.append("attributes #1 = { nounwind convergent }")
+    text.append(f"!llvm.dbg.cu = !{{!{w.debug.unit}}}")
+    flags = w.debug.add('!{i32 2, !"Debug Info Version", i32 3}')
+    text.append(f"!llvm.module.flags = !{{!{flags}}}")
+    text += w.debug.lines
+    return "\n".join(text) + "\n", w.ptx
+
+
+def _parameter_type(w: Writer, p: Parameter) -> str:
+    return "i8" if p.dtype.bits == 1 else w.llvm(p.dtype)

@@ -1,0 +1,63 @@
+"""The passes, in order. Each is a function on a kernel's IR; the runner can time, print after, leave out or add one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lowering.ir import Function, to_mlir
+from lowering.location import TileError, closest
+from lowering.passes.assign_layouts import assign_layouts
+from lowering.passes.insert_barriers import insert_barriers
+from lowering.passes.lower_exchanges import lower_exchanges
+from lowering.passes.place_shared import place_shared
+from lowering.passes.simplify import simplify
+from lowering.targets import Target
+from lowering.verify import verify
+
+Pass = Callable[[Function, Target], None]
+
+PASSES: tuple[tuple[str, Pass], ...] = (
+    ("simplify", lambda f, t: simplify(f)),
+    ("assign_layouts", lambda f, t: assign_layouts(f)),
+    ("lower_exchanges", lambda f, t: lower_exchanges(f)),
+    ("clean", lambda f, t: simplify(f)),
+    ("place_shared", place_shared),
+    ("insert_barriers", lambda f, t: insert_barriers(f)),
+)
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a run of the passes leaves: seconds by pass, and the IR after those that were asked for."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    printed: dict[str, str] = field(default_factory=dict)
+
+
+def run_passes(
+    function: Function,
+    target: Target,
+    passes: tuple[tuple[str, Pass], ...] = PASSES,
+    skip: tuple[str, ...] = (),
+    print_after: tuple[str, ...] = (),
+    check: bool = False,
+) -> Trace:
+    """Runs `passes` but those in `skip`; with `check`, verifies after each."""
+    names = [n for n, _ in passes]
+    for name in (*skip, *print_after):
+        if name not in names:
+            raise TileError("call", None, f"there is no pass '{name}'", closest(name, names) or ", ".join(names))
+    trace = Trace()
+    for name, run in passes:
+        if name in skip:
+            continue
+        start = time.perf_counter()
+        run(function, target)
+        trace.seconds[name] = time.perf_counter() - start
+        if check:
+            verify(function, name)
+        if name in print_after:
+            trace.printed[name] = to_mlir(function)
+    return trace

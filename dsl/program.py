@@ -1,0 +1,161 @@
+"""A `.tile` file as a program: its kernels, functions, schedules, dispatches and examples, with what it imports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from dsl import syntax as ast
+from lowering.location import Errors, Source, TileError, closest
+
+
+@dataclass(slots=True)
+class Program:
+    source: Source
+    kernels: dict[str, ast.Kernel] = field(default_factory=dict)
+    functions: dict[str, ast.Def] = field(default_factory=dict)
+    schedules: dict[tuple[str, str], ast.Schedule] = field(default_factory=dict)  # (kernel, schedule)
+    dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
+    examples: list[ast.Example] = field(default_factory=list)
+
+    def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
+        """Schedules of a kernel by name, in the order of the file."""
+        return {name: s for (of, name), s in self.schedules.items() if of == kernel}
+
+    def kernel(self, name: str) -> ast.Kernel:
+        if name not in self.kernels:
+            raise TileError("name", None, f"{self.source.name} has no kernel '{name}'", closest(name, self.kernels))
+        return self.kernels[name]
+
+
+def load(path: str | Path, name: str | None = None) -> Program:
+    """The program of a file; TileError of code 'file' if it cannot be read."""
+    path = Path(path)
+    return parse_program(read_text(path), name or str(path), path.resolve().parent)
+
+
+def read_text(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise TileError("file", None, f"cannot read {path}: {error.strerror}") from None
+    if len(raw) > ast.MAX_BYTES:
+        raise TileError("limit", None, f"{path} has {len(raw)} bytes; the limit is {ast.MAX_BYTES}")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TileError("file", None, f"{path} is no UTF-8 text: byte {error.start} is {raw[error.start]:#04x}") from None
+
+
+def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -> Program:
+    """The program of a text. `folder` is where `import` looks; without it nothing can be imported."""
+    file = ast.parse(text, name)
+    program = Program(file.source)
+    errors: list[TileError] = []
+    _add(program, file, folder, folder, errors, [name], top=True)
+    _check_references(program, errors)
+    if errors:
+        raise Errors(errors)
+    return program
+
+
+def _add(
+    program: Program,
+    file: ast.File,
+    folder: Path | None,
+    root: Path | None,
+    errors: list[TileError],
+    chain: list[str],
+    top: bool,
+) -> None:
+    for block in file.blocks:
+        try:
+            if isinstance(block, ast.Import):
+                _import(program, block, folder, root, errors, chain)
+            elif isinstance(block, ast.Example):
+                if top:
+                    program.examples.append(block)
+            elif isinstance(block, ast.Schedule):
+                for kernel in block.kernels:
+                    if (kernel, block.name) in program.schedules:
+                        raise TileError("name", block.loc, f"schedule '{block.name}' of '{kernel}' is defined twice")
+                    program.schedules[kernel, block.name] = block
+            else:
+                _define(program, block)
+        except TileError as error:
+            errors += error.errors
+
+
+def _define(program: Program, block: ast.Kernel | ast.Def | ast.Dispatch) -> None:
+    for kind in (program.kernels, program.functions, program.dispatches):
+        if block.name in kind:
+            other = kind[block.name]
+            raise TileError("name", block.loc, f"'{block.name}' is defined twice", f"first at {other.loc}")
+    if isinstance(block, ast.Kernel):
+        program.kernels[block.name] = block
+    elif isinstance(block, ast.Def):
+        program.functions[block.name] = block
+    else:
+        program.dispatches[block.name] = block
+
+
+def _import(
+    program: Program, block: ast.Import, folder: Path | None, root: Path | None, errors: list[TileError], chain: list[str]
+) -> None:
+    if folder is None or root is None:
+        raise TileError("import", block.loc, "a text without a file imports nothing")
+    path = (folder / block.path).resolve()
+    if not path.is_relative_to(root):
+        raise TileError("import", block.loc, f'"{block.path}" is outside the folder of the file')
+    if str(path) in chain:
+        return
+    if not path.is_file():
+        near = [p.name for p in folder.glob("*.tile")]
+        raise TileError("import", block.loc, f'there is no file "{block.path}"', closest(block.path, near))
+    chain.append(str(path))
+    _add(program, ast.parse(read_text(path), str(path)), path.parent, root, errors, chain, top=False)
+
+
+def _check_references(program: Program, errors: list[TileError]) -> None:
+    """Schedules and launches name kernels that exist."""
+    for (kernel, _), schedule in program.schedules.items():
+        if kernel not in program.kernels:
+            hint = closest(kernel, program.kernels)
+            errors.append(TileError("name", schedule.loc, f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'", hint))
+    known = program.kernels.keys() | program.dispatches.keys()
+    launches = [
+        step
+        for d in program.dispatches.values()
+        for line in d.lines
+        if isinstance(line, ast.When)
+        for step in line.steps
+        if isinstance(step, ast.Launch)
+    ]
+    for example in program.examples:
+        launches += [line for line in example.lines if isinstance(line, ast.Launch)]
+    for launch in launches:
+        if launch.name not in known:
+            errors.append(TileError("name", launch.loc, f"unknown kernel or dispatch '{launch.name}'", closest(launch.name, known)))
+
+
+LIBRARY = Path(__file__).with_name("library")
+
+
+@lru_cache(maxsize=1)
+def _library_index() -> dict[str, str]:
+    """Function → file of the language's own library. A file is named after its functions, joined by '-'."""
+    return {name: path.name for path in LIBRARY.glob("*.tile") for name in path.stem.split("-")}
+
+
+@lru_cache(maxsize=64)
+def _library_file(name: str) -> dict[str, ast.Def]:
+    path = LIBRARY / name
+    file = ast.parse(read_text(path), f"library/{name}")
+    return {b.name: b for b in file.blocks if isinstance(b, ast.Def)}
+
+
+def library_function(name: str) -> ast.Def | None:
+    """A function of the language that is written in the language."""
+    file = _library_index().get(name)
+    return None if file is None else _library_file(file).get(name)

@@ -1,0 +1,188 @@
+"""Schedules evaluated: constants, layouts and properties of one kernel for given dims and types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl import syntax as ast
+from dsl.evaluate import Evaluator
+from dsl.program import Program
+from lowering.location import TileError, closest
+from lowering.passes.assign_layouts import Pin
+from lowering.targets import Target
+from lowering.types import DType
+
+DEFAULT_WARPS = 4
+
+
+@dataclass(slots=True)
+class ResolvedSchedule:
+    """What a schedule says for one variant.
+
+    constants: every name it sets, the kernel's constants among them. definitions: the expression behind each name that
+    depends on dims, for the variant's `requires`. tune: the values of each tuned name, the first its default.
+    """
+
+    name: str | None
+    constants: dict[str, Any] = field(default_factory=dict)
+    definitions: dict[str, ast.Expr] = field(default_factory=dict)
+    tune: dict[str, list[Any]] = field(default_factory=dict)
+    pins: dict[str, Pin] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    specialize: dict[str, ast.Expr] = field(default_factory=dict)
+    warps: int = DEFAULT_WARPS
+
+
+def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
+    """Names of the device that schedules and dispatch may read."""
+    return {"sms": sms or target.sms, "shared_memory": target.shared, "registers": target.registers}
+
+
+def resolve_schedule(
+    program: Program,
+    kernel: ast.Kernel,
+    name: str | None,
+    dims: Mapping[str, int],
+    types: Mapping[str, DType],
+    facts: Mapping[str, int],
+    overrides: Mapping[str, Any],
+    scalars: Mapping[str, Any],
+) -> ResolvedSchedule:
+    """Evaluates the lines in order; `overrides` win over what the schedule says."""
+    out = ResolvedSchedule(name)
+    if name is not None:
+        known = program.schedules_of(kernel.name)
+        if name not in known:
+            raise TileError("name", None, f"kernel '{kernel.name}' has no schedule '{name}'", closest(name, known) or _list(known))
+        names: dict[str, Any] = {**facts, **dims, **types, **scalars}
+        for function in program.functions:
+            names.setdefault(function, program.functions[function])
+        _lines(program, kernel, known[name], out, names, overrides, {name})
+    out.constants.update({k: v for k, v in overrides.items() if k not in out.constants})
+    out.definitions = {k: v for k, v in out.definitions.items() if k not in overrides}
+    warps = out.constants.pop("warps", DEFAULT_WARPS)
+    if isinstance(warps, bool) or not isinstance(warps, int) or not 1 <= warps <= 32 or warps & (warps - 1):
+        loc = known[name].loc if name is not None else kernel.loc
+        raise TileError("schedule", loc, f"warps is a power of two from 1 to 32; this is {warps}")
+    out.warps = warps
+    return out
+
+
+def _list(names: Any) -> str | None:
+    return f"known: {', '.join(names)}" if names else None
+
+
+def _lines(
+    program: Program,
+    kernel: ast.Kernel,
+    schedule: ast.Schedule,
+    out: ResolvedSchedule,
+    names: dict[str, Any],
+    overrides: Mapping[str, Any],
+    seen: set[str],
+) -> None:
+    evaluate = Evaluator(names)
+
+    def set_constant(name: str, value: Any) -> None:
+        if name in overrides:
+            value = overrides[name]
+        names[name] = out.constants[name] = value
+
+    for line in schedule.lines:
+        if isinstance(line, ast.Assign):
+            if line.op is not None or not all(isinstance(t, ast.Name) for t in line.targets):
+                raise TileError("syntax", line.loc, "a schedule sets names: NAME = expression")
+            values = [line.value] if len(line.targets) == 1 else getattr(line.value, "items", [])
+            if len(values) != len(line.targets):
+                raise TileError("syntax", line.loc, f"{len(line.targets)} names for {len(values)} values")
+            for target, value in zip(line.targets, values, strict=True):
+                assert isinstance(target, ast.Name)
+                set_constant(target.id, evaluate(value))
+                out.definitions[target.id] = value
+        elif isinstance(line, ast.Tune):
+            values = [evaluate(v) for v in line.values]
+            out.tune[line.name] = values
+            set_constant(line.name, values[0])
+            out.definitions.pop(line.name, None)
+        elif isinstance(line, ast.Layout):
+            for name in line.names:
+                parts = {key: [evaluate(i) for i in row.items] for key, row in line.parts.items()}
+                unknown = parts.keys() - {"vector", "lanes", "warps", "register", "lane", "warp"}
+                if unknown:
+                    word = sorted(unknown)[0]
+                    hint = closest(word, ["vector", "lanes", "warps", "register", "lane", "warp"])
+                    raise TileError("layout", line.loc, f"a layout has no '{word}'", hint or "vector, lanes, warps; or register, lane, warp")
+                out.pins[name] = Pin(parts, line.loc)
+        else:
+            _property(program, kernel, line, out, names, overrides, seen, evaluate)
+
+
+def _word(node: ast.Expr, known: tuple[str, ...], what: str) -> str:
+    if not isinstance(node, ast.Name) or node.id not in known:
+        raise TileError("schedule", node.loc, f"{what} is one of {', '.join(known)}")
+    return node.id
+
+
+def _one(line: ast.Property) -> ast.Expr:
+    if line.subject or len(line.values) != 1:
+        raise TileError("schedule", line.loc, f"'{line.name}' takes one value")
+    return line.values[0]
+
+
+EVICTIONS = ("first", "last", "normal", "unchanged", "no_allocate")
+
+
+def _property(
+    program: Program,
+    kernel: ast.Kernel,
+    line: ast.Property,
+    out: ResolvedSchedule,
+    names: dict[str, Any],
+    overrides: Mapping[str, Any],
+    seen: set[str],
+    evaluate: Evaluator,
+) -> None:
+    kind = line.name
+    if kind == "like":
+        other = _one(line)
+        known = program.schedules_of(kernel.name)
+        if not isinstance(other, ast.Name) or other.id not in known:
+            raise TileError("name", line.loc, f"kernel '{kernel.name}' has no such schedule", _list(known))
+        if other.id in seen:
+            raise TileError("schedule", line.loc, f"schedule '{other.id}' is like itself")
+        _lines(program, kernel, known[other.id], out, names, overrides, seen | {other.id})
+    elif kind == "specialize":
+        for value in line.values:
+            if not isinstance(value, ast.Name):
+                raise TileError("schedule", value.loc, "'specialize' takes names of dims and scalars")
+            out.specialize[value.id] = value
+    elif kind == "barriers":
+        out.attrs["barriers"] = _word(_one(line), ("manual", "automatic"), "barriers")
+    elif kind == "contract":
+        out.attrs["contract"] = _word(_one(line), ("fast", "off"), "contract")
+    elif kind in ("maxregs", "blocks_per_sm", "cluster"):
+        number = evaluate.integer(_one(line), kind)
+        limit = {"maxregs": (16, 255), "blocks_per_sm": (1, 32), "cluster": (1, 16)}[kind]
+        if not limit[0] <= number <= limit[1]:
+            raise TileError("schedule", line.loc, f"{kind} is from {limit[0]} to {limit[1]}; this is {number}")
+        out.attrs[kind] = number
+    elif kind == "unroll":
+        for subject in line.subject:
+            if not isinstance(subject, ast.Name) or len(line.values) != 1:
+                raise TileError("schedule", line.loc, "unroll NAME: COUNT")
+            out.attrs.setdefault("unroll", {})[subject.id] = evaluate.integer(line.values[0], "unroll")
+    elif kind in ("evict", "cache"):
+        for subject in line.subject:
+            if not isinstance(subject, ast.Name) or len(line.values) != 1:
+                raise TileError("schedule", line.loc, f"{kind} TENSOR: WORD")
+            if subject.id not in {p.name for p in kernel.params}:
+                raise TileError("name", subject.loc, f"the kernel has no parameter '{subject.id}'")
+            known_words = EVICTIONS if kind == "evict" else ("all", "global", "streaming", "last_use", "write_back", "write_through")
+            out.attrs.setdefault(kind, {})[subject.id] = _word(line.values[0], known_words, kind)
+    else:
+        known_kinds = ["like", "specialize", "barriers", "contract", "maxregs", "blocks_per_sm", "cluster", "unroll", "evict", "cache"]
+        raise TileError("schedule", line.loc, f"a schedule has no property '{kind}'", closest(kind, known_kinds) or ", ".join(known_kinds))
+
+

@@ -1,0 +1,405 @@
+"""One variant of a kernel: IR for given types, constants and facts about the dims, and what a launch must check."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl import syntax as ast
+from dsl.build import Absent, Closure, KernelBuilder, Table, Tensor, deep_recursion
+from dsl.constants import pow2_divisor
+from dsl.evaluate import Evaluator, names_in, to_tree
+from dsl.program import Program, library_function
+from dsl.schedules import ResolvedSchedule, resolve_schedule, target_facts
+from lowering.facts import Analysis
+from lowering.ir import Function, Parameter, Value, walk
+from lowering.location import Errors, Loc, TileError, closest
+from lowering.targets import Target, target
+from lowering.types import DTYPES, INDEX, DType, TableType, TensorType, TileType
+
+MAX_DIVISOR = 16
+INDEX32_LIMIT = 1 << 31
+HOST_FACTS = ("sms",)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Which variant: everything that decides its code.
+
+    dims: extents by name, as far as they are known. types: of the type parameters. constants: set by the caller, over
+    what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
+    align: bytes that each tensor's pointer is a multiple of (16 where nothing is said). absent: optional tensors not given.
+    """
+
+    kernel: str
+    schedule: str | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    scalars: Mapping[str, Any] = field(default_factory=dict)
+    align: Mapping[str, int] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
+    arch: str = "sm_90"
+    sms: int | None = None
+
+
+@dataclass(slots=True)
+class Condition:
+    """A condition of the variant, for the header's `requires`."""
+
+    expr: Any
+    text: str
+    line: int
+    hint: str | None = None
+
+
+@dataclass(slots=True)
+class Variant:
+    """A built variant, before the passes."""
+
+    request: Request
+    target: Target
+    function: Function
+    schedule: ResolvedSchedule
+    constants: dict[str, int | float | bool | str]
+    grid: list[Any]
+    requires: list[Condition]
+    tables: dict[str, int]
+
+
+def source_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def build_variant(program: Program, request: Request) -> Variant:
+    """Names, types and constants resolved, the kernel's body built; Errors with every mistake found."""
+    with deep_recursion():
+        return _Variant(program, request).build()
+
+
+class _Variant:
+    def __init__(self, program: Program, request: Request):
+        self.program, self.request = program, request
+        self.kernel = program.kernel(request.kernel)
+        self.target = target(request.arch)
+        self.dim_names = _dim_names(self.kernel)
+        self.constant_names = {c.name for c in self.kernel.constants}
+        self.types = self._types()
+        unknown = request.constants.keys() - self.constant_names - self._schedule_names()
+        if unknown:
+            name = sorted(unknown)[0]
+            known = self.constant_names | self._schedule_names()
+            raise TileError("name", None, f"kernel '{self.kernel.name}' has no constant '{name}'", closest(name, known))
+
+    def _schedule_names(self) -> set[str]:
+        names = {"warps"}
+        for schedule in self.program.schedules_of(self.kernel.name).values():
+            for line in schedule.lines:
+                if isinstance(line, ast.Tune):
+                    names.add(line.name)
+                elif isinstance(line, ast.Assign):
+                    names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
+        return names
+
+    def _types(self) -> dict[str, DType]:
+        out = {}
+        for constant in self.kernel.constants:
+            if constant.types is None:
+                continue
+            for name in constant.types:
+                if name not in DTYPES:
+                    raise TileError("type", constant.loc, f"unknown type '{name}'", closest(name, DTYPES))
+            chosen = self.request.types.get(constant.name, constant.types[0])
+            if chosen not in constant.types:
+                choices = ", ".join(constant.types)
+                raise TileError("type", constant.loc, f"'{constant.name}' is one of {choices}; not {chosen}")
+            out[constant.name] = DTYPES[chosen]
+        return out
+
+    def build(self) -> Variant:
+        kernel, request = self.kernel, self.request
+        dims = dict(request.dims)
+        facts = target_facts(self.target, request.sms)
+        scalars = {p.name: request.scalars[p.name] for p in kernel.params if p.name in request.scalars}
+        schedule = resolve_schedule(
+            self.program, kernel, request.schedule, dims, self.types, facts, request.constants, scalars
+        )
+        constants = self._constants(schedule, {**facts, **dims, **self.types, **scalars})
+        special = self._specialised(schedule, dims, scalars)
+
+        builder = KernelBuilder(kernel, self.program.functions, library_function)
+        index_bits = 64 if self._is_large(dims) else 32
+        function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, index_bits, loc=kernel.loc)
+        function.attrs.update(schedule.attrs)
+        function.pins = schedule.pins
+        builder.function = function
+        self._parameters(builder, function, constants, special)
+        function.divisors = self._divisors(dims, special)
+        builder.facts = Analysis(function)
+        scope = builder.scope.names
+        for name, value in constants.items():
+            scope[name] = Closure(value, builder.top) if isinstance(value, ast.Def) else value
+        scope.update(self.types)
+        scope.update(special)
+        builder.host_names = {
+            **dict.fromkeys(function.dims),
+            **{n: None for n, v in constants.items() if not isinstance(v, ast.Def)},
+            **{p.name: None for p in function.params if p.kind == "scalar"},
+            **dict.fromkeys(self.types),
+            **special,
+        }
+        body = list(kernel.body)
+        if not body or not isinstance(body[0], ast.Grid):
+            raise TileError("syntax", kernel.loc, "a kernel starts with its grid", "for example: grid cdiv(n, BLOCK)")
+        grid = self._grid(body[0], builder, constants, special)
+        builder.statements(body[1:])
+        if builder.errors:
+            raise Errors(builder.errors)
+        function.body.args = [
+            *(p.value for p in function.params if p.value is not None),
+            *(s for p in function.params for s in p.strides),
+            *function.dims.values(),
+        ]
+        plain: dict[str, Any] = {}
+        for name, value in {**schedule.constants, **constants}.items():
+            if isinstance(value, ast.Def):
+                plain[name] = value.name
+            elif isinstance(value, int | float | bool):
+                plain[name] = value
+        plain |= {n: t.name for n, t in self.types.items()}
+        plain["warps"] = schedule.warps
+        requires = self._requires(builder, schedule, function, special, plain)
+        tables = {p.name: p.length for p in function.params if p.kind == "table"}
+        return Variant(request, self.target, function, schedule, plain, grid, requires, tables)
+
+    # ---- constants and specialisation ----
+
+    def _constants(self, schedule: ResolvedSchedule, names: dict[str, Any]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for constant in self.kernel.constants:
+            if constant.types is not None:
+                continue
+            if constant.name in schedule.constants:
+                out[constant.name] = schedule.constants[constant.name]
+            elif constant.default is not None:
+                out[constant.name] = Evaluator({**names, **out})(constant.default)
+            else:
+                hint = f"set it in a schedule of '{self.kernel.name}', or give {constant.name}=VALUE"
+                raise TileError("constant", constant.loc, f"constant '{constant.name}' is not set", hint)
+            if isinstance(out[constant.name], str) and out[constant.name] in self.program.functions:
+                out[constant.name] = self.program.functions[out[constant.name]]
+            if not isinstance(out[constant.name], bool | int | float | ast.Def):
+                raise TileError("constant", constant.loc, f"constant '{constant.name}' is a number or a function")
+        return out
+
+    def _specialised(self, schedule: ResolvedSchedule, dims: dict[str, int], scalars: dict[str, Any]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        scalar_names = {p.name for p in self.kernel.params if isinstance(p.type, ast.ScalarType)}
+        for name, node in schedule.specialize.items():
+            if name not in self.dim_names and name not in scalar_names:
+                known = self.dim_names.keys() | scalar_names
+                raise TileError("name", node.loc, f"'{name}' is no dim or scalar of '{self.kernel.name}'", closest(name, known))
+            if name in dims:
+                out[name] = dims[name]
+            elif name in scalars:
+                out[name] = scalars[name]
+            else:
+                raise TileError("constant", node.loc, f"'{name}' is specialised but not known", f"give {name}=VALUE")
+        return out
+
+    def _is_large(self, dims: dict[str, int]) -> bool:
+        for p in self.kernel.params:
+            if isinstance(p.type, ast.TensorType):
+                size = 1
+                for d in p.type.dims:
+                    size *= dims.get(d.id, 1) if isinstance(d, ast.Name) else d.value if isinstance(d, ast.Number) else 1
+                if size >= INDEX32_LIMIT:
+                    return True
+        return False
+
+    def _divisors(self, dims: dict[str, int], special: dict[str, Any]) -> dict[str, int]:
+        """Dims that decide vector widths: all but those that are only ever the first of several axes."""
+        inner = set()
+        for p in self.kernel.params:
+            if isinstance(p.type, ast.TensorType):
+                rows = p.type.dims[1:] if len(p.type.dims) > 1 else p.type.dims
+                inner |= {d.id for d in rows if isinstance(d, ast.Name)}
+        return {
+            name: min(pow2_divisor(extent), MAX_DIVISOR)
+            for name, extent in dims.items()
+            if name in inner and name not in special and name in self.dim_names and pow2_divisor(extent) > 1
+        }
+
+    # ---- parameters ----
+
+    def _parameters(
+        self, builder: KernelBuilder, function: Function, constants: dict[str, Any], special: dict[str, Any]
+    ) -> None:
+        scope = builder.scope.names
+        for name in self.dim_names:
+            if name not in special and name not in constants:
+                value = Value(TileType((), INDEX), name=name)
+                function.dims[name] = value
+                scope[name] = value
+        for p in self.kernel.params:
+            if p.name in scope or p.name in self.constant_names or p.name in {q.name for q in function.params}:
+                raise TileError("name", p.loc, f"'{p.name}' is declared twice")
+            if isinstance(p.type, ast.TensorType):
+                self._tensor(builder, function, p, p.type, constants, special)
+            elif isinstance(p.type, ast.ScalarType):
+                dtype = self._dtype(p.type.dtype, p.type.loc)
+                if p.name in special:
+                    function.params.append(Parameter("scalar", p.name, dtype, None, loc=p.loc))
+                    scope[p.name] = special[p.name]
+                    continue
+                value = Value(TileType((), dtype), name=p.name)
+                function.params.append(Parameter("scalar", p.name, dtype, value, loc=p.loc))
+                scope[p.name] = value
+            else:
+                dtype = self._dtype(p.type.dtype, p.type.loc)
+                length = Evaluator({**constants, **special}).integer(p.type.length, "the length of a table")
+                if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
+                    raise TileError("limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes")
+                value = Value(TableType(length, dtype), name=p.name)
+                function.params.append(Parameter("table", p.name, dtype, value, length=length, loc=p.loc))
+                scope[p.name] = Table(value, length)
+
+    def _dtype(self, name: str, loc: Loc) -> DType:
+        if name in self.types:
+            return self.types[name]
+        if name in DTYPES and name != "index":
+            return DTYPES[name]
+        known = [*(n for n in DTYPES if n != "index"), *self.types]
+        raise TileError("type", loc, f"unknown type '{name}'", closest(name, known) or ", ".join(known))
+
+    def _tensor(
+        self,
+        builder: KernelBuilder,
+        function: Function,
+        p: ast.Parameter,
+        type: ast.TensorType,
+        constants: dict[str, Any],
+        special: dict[str, Any],
+    ) -> None:
+        dtype = self._dtype(type.dtype, type.loc)
+        dims: list[str | int] = []
+        extents: list[int | Value] = []
+        for d in type.dims:
+            if isinstance(d, ast.Name) and d.id in function.dims:
+                dims.append(d.id)
+                extents.append(function.dims[d.id])
+            elif isinstance(d, ast.Name) and d.id in special:
+                dims.append(d.id)
+                extents.append(special[d.id])
+            else:
+                number = Evaluator(constants).integer(d, "a literal dim")
+                if number < 1:
+                    raise TileError("extent", d.loc, f"a dim of {number}")
+                dims.append(number)
+                extents.append(number)
+        if p.name in self.request.absent:
+            if not type.optional:
+                raise TileError("call", p.loc, f"'{p.name}' is not optional", "declare it with '?' after its type")
+            function.params.append(Parameter("tensor", p.name, dtype, None, dims, optional=True, loc=p.loc))
+            builder.scope.names[p.name] = Absent(p.name)
+            return
+        value = Value(TensorType(len(dims), dtype), name=p.name)
+        align = self.request.align.get(p.name, 16)
+        made = Parameter("tensor", p.name, dtype, value, dims, type.strided, type.optional, align=align, loc=p.loc)
+        function.params.append(made)
+        strides: list[int | Value] = []
+        if type.strided:
+            for axis in range(len(dims)):
+                stride = Value(TileType((), INDEX), name=f"{p.name}_stride{axis}")
+                made.strides.append(stride)
+                strides.append(stride)
+        else:
+            strides = [1] * len(dims)
+            for i in range(len(dims) - 2, -1, -1):
+                inner, extent = strides[i + 1], extents[i + 1]
+                if isinstance(inner, int) and isinstance(extent, int):
+                    strides[i] = inner * extent
+                else:
+                    a = inner if isinstance(inner, Value) else builder.ir.index(inner)
+                    b = extent if isinstance(extent, Value) else builder.ir.index(extent)
+                    strides[i] = builder.ir.value("mul", a, b)
+        builder.scope.names[p.name] = Tensor(made, value, extents, strides)
+
+    # ---- what the launch evaluates ----
+
+    def _tree_names(self, builder: KernelBuilder, special: dict[str, Any]) -> dict[str, Any]:
+        names = {n: None for n in builder.host_names if n not in self.types}
+        names |= dict.fromkeys(HOST_FACTS)
+        return names | special
+
+    def _grid(self, node: ast.Grid, builder: KernelBuilder, constants: dict[str, Any], special: dict[str, Any]) -> list[Any]:
+        if not 1 <= len(node.extents) <= 3:
+            raise TileError("syntax", node.loc, f"a grid has 1 to 3 extents; this has {len(node.extents)}")
+        names = self._tree_names(builder, special)
+        trees = [to_tree(e, names, self.types) for e in node.extents]
+        return trees + [1] * (3 - len(trees))
+
+    def _requires(
+        self,
+        builder: KernelBuilder,
+        schedule: ResolvedSchedule,
+        function: Function,
+        special: dict[str, Any],
+        constants: dict[str, Any],
+    ) -> list[Condition]:
+        names = {**self._tree_names(builder, special), **dict.fromkeys(constants)}
+        text = self.program.source.text
+        out = []
+        dependent: set[str] = set()
+        for name, node in schedule.definitions.items():
+            used = names_in(node)
+            if used & (function.dims.keys() | dependent):
+                dependent.add(name)
+                if name in self.constant_names and name in constants:
+                    written = node.loc.source.text[node.loc.start : node.loc.end]
+                    tree = ["==", name, to_tree(node, {**names, "shared_memory": self.target.shared, "registers": self.target.registers}, self.types)]
+                    out.append(Condition(tree, f"{name} == {written}", node.loc.line, "another variant is needed for these dims"))
+        for line in builder.requires:
+            written = text[line.loc.start : line.loc.end] if line.loc.source is self.program.source else "assert"
+            out.append(Condition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
+        for name, value in special.items():
+            out.append(Condition(["==", name, value], f"{name} == {value}", schedule.specialize[name].loc.line, "specialised"))
+        for name, divisor in function.divisors.items():
+            out.append(Condition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None))
+        if function.index_bits == 32:
+            for p in function.params:
+                if p.kind == "tensor" and p.value is not None:
+                    size: Any = 1
+                    for d in p.dims:
+                        size = d if size == 1 else ["*", size, d]
+                    text_ = f"'{p.name}' has fewer than 2^31 elements"
+                    out.append(Condition(["<", size, INDEX32_LIMIT], text_, self.kernel.loc.line, "64-bit offsets are another variant"))
+        return out
+
+
+def _dim_names(kernel: ast.Kernel) -> dict[str, None]:
+    """Names of the dims, in the order in which they first stand; capitals are constants."""
+    constants = {c.name for c in kernel.constants}
+    out: dict[str, None] = {}
+    for p in kernel.params:
+        if isinstance(p.type, ast.TensorType):
+            for d in p.type.dims:
+                if isinstance(d, ast.Name) and d.id not in constants:
+                    out[d.id] = None
+    return out
+
+
+def record_access(function: Function) -> None:
+    """Fills each tensor parameter's `access` from the effects of what is left of the body."""
+    modes: dict[Value, set[str]] = {}
+    for op in walk(function.body):
+        if op.spec.effects is not None:
+            for effect in op.spec.effects(op):
+                modes.setdefault(effect.memory, set()).add(effect.kind[0])
+    for p in function.params:
+        if p.kind == "tensor" and p.value is not None:
+            p.access = "".join(sorted(modes.get(p.value, {"r"})))
+
+

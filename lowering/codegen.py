@@ -1,0 +1,30 @@
+"""LLVM IR → PTX, through llvmlite's NVPTX back end."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import llvmlite.binding as llvm
+
+from lowering.targets import Target
+
+CODEGEN_LEVEL = 3
+
+
+@lru_cache(maxsize=1)
+def _initialised() -> llvm.Target:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple("nvptx64-nvidia-cuda")
+
+
+@lru_cache(maxsize=64)
+def _machine(arch: str, ptx: tuple[int, int], level: int) -> llvm.TargetMachine:
+    return _initialised().create_target_machine(cpu=arch, features=f"+ptx{ptx[0]}{ptx[1]}", opt=level)
+
+
+def to_ptx(text: str, target: Target, ptx: tuple[int, int], level: int = CODEGEN_LEVEL) -> str:
+    """PTX of an LLVM module; RuntimeError with LLVM's words if the module is wrong (a bug of the compiler)."""
+    _initialised()
+    module = llvm.parse_assembly(text)
+    return _machine(target.arch, max(ptx, target.ptx), level).emit_assembly(module)

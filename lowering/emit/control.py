@@ -1,0 +1,209 @@
+"""Loops, branches, assert and print."""
+
+from __future__ import annotations
+
+from lowering.emit.elementwise import convert
+from lowering.emit.rules import count_of, emit_block, rule
+from lowering.emit.writer import Writer
+from lowering.ir import Op, Value
+from lowering.types import F64, I1, S32, S64, U32
+
+
+def _phis(w: Writer, args: list[Value], entry: str, starts: list[list[str]]) -> list[tuple[int, str, str]]:
+    """Phi lines with the back edge open: (line, register's own text, type), to be closed by `_close`."""
+    open_lines = []
+    for arg, start in zip(args, starts, strict=True):
+        llvm = w.llvm(arg.dtype)
+        names = []
+        for value in start:
+            name = w.name()
+            w.lines.append(f"  {name} = phi {llvm} [ {value}, %{entry} ]")
+            open_lines.append((len(w.lines) - 1, name, llvm))
+            names.append(name)
+        w.registers[arg] = names
+    return open_lines
+
+
+def _close(w: Writer, open_lines: list[tuple[int, str, str]], values: list[list[str]], label: str) -> None:
+    flat = [v for registers in values for v in registers]
+    for (line, _, _), value in zip(open_lines, flat, strict=True):
+        w.lines[line] += f", [ {value}, %{label} ]"
+
+
+def _carried(w: Writer, values: list[Value]) -> list[list[str]]:
+    return [w.registers[v] for v in values]
+
+
+@rule("for")
+def _for(w: Writer, op: Op) -> None:
+    start, stop, step = (w.registers[v][0] for v in op.operands[:3])
+    body = op.regions[0]
+    counter = body.args[0]
+    llvm = w.llvm(counter.dtype)
+    entry, head, inside, done = w.label, *(w.fresh_label(s) for s in ("for", "body", "done"))
+    starts = _carried(w, op.operands[3:])
+    w.do(f"br label %{head}")
+    w.start(head)
+    open_lines = _phis(w, [counter, *body.args[1:]], entry, [[start], *starts])
+    number = w.registers[counter][0]
+    down = (w.facts.of(op.operands[2]).high or 0) < 0
+    unsigned = counter.dtype.kind == "unsigned"
+    test = ("ugt" if unsigned else "sgt") if down else ("ult" if unsigned else "slt")
+    go_on = w.let(f"icmp {test} {llvm} {number}, {stop}")
+    w.do(f"br i1 {go_on}, label %{inside}, label %{done}")
+    at_head = _carried(w, body.args[1:])
+    w.start(inside)
+    emit_block(w, body)
+    w.at(op)
+    following = w.let(f"add {llvm} {number}, {step}")
+    values = [[following], *_carried(w, body.ops[-1].operands)]
+    _close(w, open_lines, values, w.label)
+    unroll = op.attrs["unroll"]
+    mark = _loop_mark(w, unroll)
+    w.do(f"br label %{head}, !llvm.loop !{mark}")
+    w.start(done)
+    for result, registers in zip(op.results, at_head, strict=True):
+        w.registers[result] = registers
+
+
+def _loop_mark(w: Writer, unroll: int) -> int:
+    """Metadata that keeps LLVM from unrolling by its own choice, or asks for the schedule's factor."""
+    how = '!"llvm.loop.unroll.disable"' if unroll <= 1 else f'!"llvm.loop.unroll.count", i32 {unroll}'
+    inner = w.debug.add(f"!{{{how}}}")
+    number = w.debug.count
+    return w.debug.add(f"distinct !{{!{number}, !{inner}}}")
+
+
+@rule("while")
+def _while(w: Writer, op: Op) -> None:
+    test, body = op.regions
+    entry, head, inside, done = w.label, *(w.fresh_label(s) for s in ("while", "body", "done"))
+    starts = _carried(w, op.operands)
+    w.do(f"br label %{head}")
+    w.start(head)
+    open_lines = _phis(w, test.args, entry, starts)
+    emit_block(w, test)
+    end = test.ops[-1]
+    w.at(op)
+    passed = _carried(w, end.operands[1:])
+    w.do(f"br i1 {w.registers[end.operands[0]][0]}, label %{inside}, label %{done}")
+    w.start(inside)
+    for arg, registers in zip(body.args, passed, strict=True):
+        w.registers[arg] = registers
+    emit_block(w, body)
+    w.at(op)
+    _close(w, open_lines, _carried(w, body.ops[-1].operands), w.label)
+    w.do(f"br label %{head}, !llvm.loop !{_loop_mark(w, 1)}")
+    w.start(done)
+    for result, registers in zip(op.results, passed, strict=True):
+        w.registers[result] = registers
+
+
+@rule("if")
+def _if(w: Writer, op: Op) -> None:
+    condition = w.registers[op.operands[0]][0]
+    then, otherwise = op.regions
+    labels = [w.fresh_label("then"), w.fresh_label("else")]
+    done = w.fresh_label("endif")
+    w.do(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
+    ends = []
+    for label, block in zip(labels, (then, otherwise), strict=True):
+        w.start(label)
+        emit_block(w, block)
+        w.at(op)
+        w.do(f"br label %{done}")
+        ends.append((w.label, _carried(w, block.ops[-1].operands)))
+    w.start(done)
+    (label_a, a), (label_b, b) = ends
+    for result, x, y in zip(op.results, a, b, strict=True):
+        llvm = w.llvm(result.dtype)
+        w.registers[result] = [
+            p if p == q else _phi(w, f"phi {llvm} [ {p}, %{label_a} ], [ {q}, %{label_b} ]") for p, q in zip(x, y, strict=True)
+        ]
+
+
+def _phi(w: Writer, text: str) -> str:
+    name = w.name()
+    w.lines.append(f"  {name} = {text}")
+    return name
+
+
+@rule("assert")
+def _assert(w: Writer, op: Op) -> None:
+    """The first thread that fails takes the record and writes its line, block and thread; all go on."""
+    good = w.registers[op.operands[0]]
+    holds = good[0]
+    for other in good[1:]:
+        holds = w.let(f"and i1 {holds}, {other}")
+    fail, claim, done = (w.fresh_label(s) for s in ("fails", "record", "holds"))
+    w.do(f"br i1 {holds}, label %{done}, label %{fail}")
+    w.start(fail)
+    taken = w.let("cmpxchg ptr addrspace(1) %record, i32 0, i32 1 monotonic monotonic")
+    first = w.let(f"extractvalue {{i32, i1}} {taken}, 1")
+    w.do(f"br i1 {first}, label %{claim}, label %{done}")
+    w.start(claim)
+    narrow = [_narrow_special(w, f"ctaid.{axis}") for axis in "xyz"]
+    for i, value in enumerate([str(op.attrs["line"]), *narrow, w.thread()], 1):
+        place = w.let(f"getelementptr i32, ptr addrspace(1) %record, i32 {i}")
+        w.do(f"store i32 {value}, ptr addrspace(1) {place}")
+    w.do(f"br label %{done}")
+    w.start(done)
+
+
+def _narrow_special(w: Writer, register: str) -> str:
+    value = w.special(register)
+    return value if w.index == "i32" else w.once(f"trunc i64 {value} to i32")
+
+
+_FORMATS = {"signed": "%d", "unsigned": "%u", "float": "%g", "bool": "%d", "index": "%lld"}
+
+
+@rule("print")
+def _print(w: Writer, op: Op) -> None:
+    """Each thread prints its elements; what all hold, thread 0 prints."""
+    formats, promoted = [], []
+    for o in op.operands:
+        wide = F64 if o.dtype.is_float else o.dtype if o.dtype.bits == 64 else S64 if o.dtype.kind == "index" else None
+        if wide is None:
+            wide = S32 if o.dtype.is_signed or o.dtype is I1 else U32
+        formats.append({"s64": "%lld", "u64": "%llu"}.get(wide.name, _FORMATS[o.dtype.kind]))
+        promoted.append(wide)
+    text = op.attrs["format"].replace("%", "%%")
+    for f in formats:
+        text = text.replace("{}", f, 1)
+    raw = (text + "\n").encode()
+    body = "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in raw)
+    label = f"@dsl_text{len(w.globals)}"
+    w.globals.append(f'{label} = internal addrspace(1) constant [{len(raw) + 1} x i8] c"{body}\\00"')
+    w.declarations["vprintf"] = "declare i32 @vprintf(ptr, ptr)"
+    layout = op.operands[0].tile.layout if op.operands else None
+    count = count_of(op.operands[0]) if op.operands else 1
+    offsets, total = [], 0
+    for p in promoted:
+        total = -(-total // p.bytes) * p.bytes
+        offsets.append(total)
+        total += p.bytes
+    chosen = w.chosen(layout)
+    speak, done = w.fresh_label("print"), w.fresh_label("printed")
+    if chosen is not None:
+        w.do(f"br i1 {chosen}, label %{speak}, label %{done}")
+    else:
+        w.do(f"br label %{speak}")
+    w.start(speak)
+    buffer = w.once(f"alloca [{max(total, 8)} x i8], align 8") if op.operands else "null"
+    pointer = w.let(f"addrspacecast ptr addrspace(1) {label} to ptr")
+    for i in range(count):
+        for o, p, at in zip(op.operands, promoted, offsets, strict=True):
+            value = convert(w, w.registers[o][i], o.dtype, p)
+            place = w.let(f"getelementptr i8, ptr {buffer}, i32 {at}")
+            w.do(f"store {p.llvm} {value}, ptr {place}")
+        w.let(f"call i32 @vprintf(ptr {pointer}, ptr {buffer})")
+    w.do(f"br label %{done}")
+    w.start(done)
+
+
+@rule("yield", "condition")
+def _end(w: Writer, op: Op) -> None:
+    raise AssertionError("the operation around a region emits its end")
+
+

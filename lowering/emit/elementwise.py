@@ -1,0 +1,359 @@
+"""Elementwise operations: one LLVM instruction or a few for each element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lowering.emit.rules import RULES, count_of, rule, wanted
+from lowering.emit.writer import Writer, float_constant
+from lowering.fold import constant_of
+from lowering.ir import Op
+from lowering.types import BF16, F16, F32, I1, DType
+
+# A rule of one element: writer, operation, element type of the first operand, its LLVM type, operands → result.
+Element = Callable[[Writer, Op, DType, str, list[str]], str]
+
+
+def elementwise(*names: str) -> Callable[[Element], Element]:
+    def register(function: Element) -> Element:
+        def emit(w: Writer, op: Op) -> None:
+            result = op.result
+            first = op.operands[0].dtype
+            llvm = w.llvm(first)
+            sources = [w.registers[o] for o in op.operands]
+            out = [""] * count_of(result)
+            for i in wanted(w, result, len(out)):
+                out[i] = function(w, op, first, llvm, [s[i] for s in sources])
+            w.registers[result] = out
+
+        for name in names:
+            RULES[name] = emit
+        return function
+
+    return register
+
+
+def _suffix(dtype: DType, llvm: str) -> str:
+    return {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(llvm, llvm)
+
+
+_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_INT = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
+
+
+@elementwise("add", "sub", "mul", "div", "and", "or", "xor")
+def _arithmetic(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    if dtype.is_float:
+        return w.let(f"{_FLOAT[op.name]}{w.contract} {llvm} {x[0]}, {x[1]}")
+    # An index does not overflow: its width is chosen by the number of elements.
+    flags = " nsw" if dtype.kind == "index" and op.name in ("add", "sub", "mul") else ""
+    return w.let(f"{_INT[op.name]}{flags} {llvm} {x[0]}, {x[1]}")
+
+
+def _known_nonnegative(w: Writer, op: Op) -> bool:
+    lows = [w.facts.of(o).low for o in op.operands]
+    return all(low is not None and low >= 0 for low in lows)
+
+
+@elementwise("floordiv", "mod")
+def _division(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    by = constant_of(op.operands[1])
+    quotient = op.name == "floordiv"
+    if by is not None and by > 0 and int(by) & (int(by) - 1) == 0:  # rounds down by itself
+        if quotient:
+            shift = "ashr" if dtype.is_signed else "lshr"
+            return w.let(f"{shift} {llvm} {x[0]}, {int(by).bit_length() - 1}")
+        return w.let(f"and {llvm} {x[0]}, {int(by) - 1}")
+    if not dtype.is_signed or _known_nonnegative(w, op):
+        return w.let(f"{'udiv' if quotient else 'urem'} {llvm} {x[0]}, {x[1]}")
+    rest = w.let(f"srem {llvm} {x[0]}, {x[1]}")
+    inexact = w.let(f"icmp ne {llvm} {rest}, 0")
+    signs = w.let(f"xor {llvm} {rest}, {x[1]}")
+    differ = w.let(f"icmp slt {llvm} {signs}, 0")
+    correct = w.let(f"and i1 {inexact}, {differ}")
+    if quotient:
+        down = w.let(f"sdiv {llvm} {x[0]}, {x[1]}")
+        one = w.let(f"zext i1 {correct} to {llvm}")
+        return w.let(f"sub {llvm} {down}, {one}")
+    more = w.let(f"select i1 {correct}, {llvm} {x[1]}, {llvm} 0")
+    return w.let(f"add {llvm} {rest}, {more}")
+
+
+@elementwise("minimum", "maximum")
+def _extreme(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    if dtype is I1:
+        return w.let(f"{'and' if op.name == 'minimum' else 'or'} i1 {x[0]}, {x[1]}")
+    if dtype.is_float and llvm == "double":  # PTX has no NaN-propagating form for f64
+        which = "olt" if op.name == "minimum" else "ogt"
+        first = w.let(f"fcmp {which} double {x[0]}, {x[1]}")
+        unordered = w.let(f"fcmp uno double {x[0]}, 0.0")
+        takes = w.let(f"or i1 {first}, {unordered}")
+        return w.let(f"select i1 {takes}, double {x[0]}, double {x[1]}")
+    if dtype.is_float:
+        name = f"llvm.{op.name}.{_suffix(dtype, llvm)}"
+    else:
+        name = f"llvm.{'s' if dtype.is_signed else 'u'}{op.name[:3]}.{llvm}"
+    return w.intrinsic(name, llvm, [(llvm, x[0]), (llvm, x[1])])
+
+
+@elementwise("neg")
+def _negate(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    return w.let(f"fneg {llvm} {x[0]}" if dtype.is_float else f"sub {llvm} 0, {x[0]}")
+
+
+@elementwise("not")
+def _not(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    return w.let(f"xor {llvm} {x[0]}, {'true' if dtype is I1 else '-1'}")
+
+
+@elementwise("abs")
+def _absolute(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    if dtype.is_float:
+        return w.intrinsic(f"llvm.fabs.{_suffix(dtype, llvm)}", llvm, [(llvm, x[0])])
+    if not dtype.is_signed:
+        return x[0]
+    negative = w.let(f"sub {llvm} 0, {x[0]}")
+    return w.intrinsic(f"llvm.smax.{llvm}", llvm, [(llvm, x[0]), (llvm, negative)])
+
+
+@elementwise("fma")
+def _fused(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    return w.intrinsic(f"llvm.fma.{_suffix(dtype, llvm)}", llvm, [(llvm, v) for v in x])
+
+
+@elementwise("mulhi")
+def _high_product(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    bits = w.bits(dtype)
+    wide, extend = f"i{2 * bits}", "sext" if dtype.is_signed else "zext"
+    a, b = (w.let(f"{extend} {llvm} {v} to {wide}") for v in x)
+    product = w.let(f"mul {wide} {a}, {b}")
+    high = w.let(f"lshr {wide} {product}, {bits}")
+    return w.let(f"trunc {wide} {high} to {llvm}")
+
+
+@elementwise("shl", "shr")
+def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    """A distance of the width or more gives what shifting bit by bit would: 0, or the sign."""
+    bits = w.bits(dtype)
+    amount = constant_of(op.operands[1])
+    name = "shl" if op.name == "shl" else "ashr" if dtype.is_signed else "lshr"
+    if amount is not None and 0 <= amount < bits:
+        return w.let(f"{name} {llvm} {x[0]}, {x[1]}")
+    inside = w.let(f"icmp ult {llvm} {x[1]}, {bits}")
+    safe = w.let(f"select i1 {inside}, {llvm} {x[1]}, {llvm} {bits - 1}")
+    shifted = w.let(f"{name} {llvm} {x[0]}, {safe}")
+    if name == "ashr":
+        return shifted
+    return w.let(f"select i1 {inside}, {llvm} {shifted}, {llvm} 0")
+
+
+@elementwise("popc", "clz", "brev")
+def _bits(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    if op.name == "clz":
+        return w.intrinsic(f"llvm.ctlz.{llvm}", llvm, [(llvm, x[0]), ("i1", "false")])
+    name = {"popc": "llvm.ctpop", "brev": "llvm.bitreverse"}[op.name]
+    return w.intrinsic(f"{name}.{llvm}", llvm, [(llvm, x[0])])
+
+
+_UNARY = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "trunc": "trunc", "sqrt": "sqrt"}
+
+
+@elementwise("floor", "ceil", "round", "trunc", "sqrt")
+def _rounded(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    if dtype in (F16, BF16):  # exact in f32, and sqrt rounded twice is still correctly rounded
+        wide = w.let(f"fpext {llvm} {x[0]} to float")
+        done = w.intrinsic(f"llvm.{_UNARY[op.name]}.f32", "float", [("float", wide)])
+        return w.let(f"fptrunc float {done} to {llvm}")
+    return w.intrinsic(f"llvm.{_UNARY[op.name]}.{_suffix(dtype, llvm)}", llvm, [(llvm, x[0])])
+
+
+@elementwise("copysign")
+def _copysign(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    return w.intrinsic(f"llvm.copysign.{_suffix(dtype, llvm)}", llvm, [(llvm, x[0]), (llvm, x[1])])
+
+
+@elementwise(*(f"{n}.approx" for n in ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt")))
+def _approximate(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    return w.template(f"{op.name}.f32", [x[0]], op)[0]
+
+
+_PREDICATES = {"eq": ("oeq", "eq", "eq"), "ne": ("une", "ne", "ne"), "lt": ("olt", "slt", "ult"),
+               "le": ("ole", "sle", "ule"), "gt": ("ogt", "sgt", "ugt"), "ge": ("oge", "sge", "uge")}  # fmt: skip
+
+
+@elementwise("eq", "ne", "lt", "le", "gt", "ge")
+def _compare(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    of_float, signed, unsigned = _PREDICATES[op.name]
+    if dtype.is_float:
+        return w.let(f"fcmp {of_float} {llvm} {x[0]}, {x[1]}")
+    return w.let(f"icmp {signed if dtype.is_signed else unsigned} {llvm} {x[0]}, {x[1]}")
+
+
+@elementwise("select")
+def _select(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    of = w.llvm(op.result.dtype)
+    return w.let(f"select i1 {x[0]}, {of} {x[1]}, {of} {x[2]}")
+
+
+@elementwise("bitcast")
+def _bitcast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    to = w.llvm(op.attrs["to"])
+    return x[0] if to == llvm else w.let(f"bitcast {llvm} {x[0]} to {to}")
+
+
+@elementwise("cast")
+def _cast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    return convert(w, x[0], dtype, op.attrs["to"], op.attrs["saturate"], op.attrs["rounding"], op)
+
+
+def convert(
+    w: Writer, x: str, source: DType, to: DType, saturate: bool = False, rounding: str | None = None, op: Op | None = None
+) -> str:
+    """One element of `source` as `to`: floats to integers truncate and saturate at the integer's width (NaN gives 0);
+    integers wrap unless `saturate`."""
+    a, b = w.llvm(source), w.llvm(to)
+    if source is to:
+        return x
+    if source.is_float and to.is_float:
+        return _float_to_float(w, x, source, to, rounding, op)
+    if source.is_float:
+        return _float_to_int(w, x, source, to, rounding, op)
+    if to.is_float:
+        return _int_to_float(w, x, source, to, rounding)
+    if to is I1:
+        return w.let(f"icmp ne {a} {x}, 0")
+    if source is I1:
+        return w.let(f"zext i1 {x} to {b}")
+    if saturate:
+        x = _clamp(w, x, source, to)
+    wide, narrow = w.bits(source), w.bits(to)
+    if wide == narrow:
+        return x
+    if wide > narrow:
+        return w.let(f"trunc {a} {x} to {b}")
+    return w.let(f"{'sext' if source.is_signed else 'zext'} {a} {x} to {b}")
+
+
+def _clamp(w: Writer, x: str, source: DType, to: DType) -> str:
+    """`x` of type `source`, inside the range of the integer type `to`."""
+    llvm, wide, narrow = w.llvm(source), w.bits(source), w.bits(to)
+    low, high = (0, (1 << narrow) - 1) if not to.is_signed else (-(1 << (narrow - 1)), (1 << (narrow - 1)) - 1)
+    least, most = (-(1 << (wide - 1)), (1 << (wide - 1)) - 1) if source.is_signed else (0, (1 << wide) - 1)
+    kind = "s" if source.is_signed else "u"
+    if high < most:
+        x = w.intrinsic(f"llvm.{kind}min.{llvm}", llvm, [(llvm, x), (llvm, str(high))])
+    if low > least:
+        x = w.intrinsic(f"llvm.{kind}max.{llvm}", llvm, [(llvm, x), (llvm, str(low))])
+    return x
+
+
+def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:
+    a, b = w.llvm(source), w.llvm(to)
+    if rounding and rounding != "rn" and to.bits < source.bits:
+        if {source.name, to.name} == {"f64", "f16"} or source.name == "f64" and to is BF16:
+            x, a, source = w.let(f"fptrunc double {x} to float"), "float", F32
+        kind = {"f16": "h", "bf16": "h", "f32": "f", "f64": "d"}
+        carrier = "i16" if to.bits == 16 else b
+        made = w.let(
+            f'call {carrier} asm "cvt.{rounding}.{to}.{source} $0, $1;", "={kind[to.name]},{kind[source.name]}"({a} {x})'
+        )
+        return w.let(f"bitcast i16 {made} to {b}") if to.bits == 16 else made
+    if source.bits == to.bits:  # f16 and bf16
+        return w.let(f"fptrunc float {w.let(f'fpext {a} {x} to float')} to {b}")
+    return w.let(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {a} {x} to {b}")
+
+
+_INT_ROUNDING = {None: "rzi", "rz": "rzi", "rn": "rni", "rp": "rpi", "rm": "rmi"}
+
+
+def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:
+    """`cvt` saturates by itself, and gives 0 for NaN (PTX ISA, cvt); 8 and 16 bits are clamped from 32."""
+    if to is I1:
+        return w.let(f"fcmp une {w.llvm(source)} {x}, {float_constant(0.0, source.llvm)}")
+    if source in (F16, BF16):
+        x, source = w.let(f"fpext {w.llvm(source)} {x} to float"), F32
+    bits = max(w.bits(to), 32)
+    sign = "s" if to.is_signed or w.bits(to) < 32 else "u"
+    kind = {"f32": "f", "f64": "d"}[source.name]
+    place = "r" if bits == 32 else "l"
+    made = w.let(
+        f'call i{bits} asm "cvt.{_INT_ROUNDING[rounding]}.{sign}{bits}.{source} $0, $1;", "={place},{kind}"({w.llvm(source)} {x})'
+    )
+    if bits == 64 or source.name == "f64":
+        # NaN → 0 holds for 32-bit results of f32; elsewhere the ISA's NaN is another value
+        is_nan = w.let(f"fcmp uno {w.llvm(source)} {x}, {x}")
+        made = w.let(f"select i1 {is_nan}, i{bits} 0, i{bits} {made}")
+    if w.bits(to) < 32:
+        low, high = (0, (1 << to.bits) - 1) if not to.is_signed else (-(1 << (to.bits - 1)), (1 << (to.bits - 1)) - 1)
+        made = w.intrinsic("llvm.smin.i32", "i32", [("i32", made), ("i32", str(high))])
+        made = w.intrinsic("llvm.smax.i32", "i32", [("i32", made), ("i32", str(low))])
+        made = w.let(f"trunc i32 {made} to {w.llvm(to)}")
+    return made
+
+
+def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | None) -> str:
+    a, b = w.llvm(source), w.llvm(to)
+    name = "sitofp" if source.is_signed and source is not I1 else "uitofp"
+    if to in (F16, BF16):
+        if w.bits(source) <= 16 or source is I1:  # exact in f32
+            wide = w.let(f"{name} {a} {x} to float")
+            return w.let(f"fptrunc float {wide} to {b}")
+        wide = w.let(f"{name} {a} {x} to double")  # exact for 32 bits: rounded once
+        return w.let(f"fptrunc double {wide} to {b}")
+    return w.let(f"{name} {a} {x} to {b}")
+
+
+@rule("asm")
+def _asm(w: Writer, op: Op) -> None:
+    """The user's text, for each element. Kept in order with everything else that has effects."""
+    types = op.attrs["types"]
+    places = {f"d{i}" if len(types) > 1 else "d": f"${i}" for i in range(len(types))}
+    places |= {str(i): f"${len(types) + i}" for i in range(len(op.operands))}
+    text = op.attrs["text"].replace("$", "$$")
+    for name, place in places.items():
+        text = text.replace("{" + name + "}", place)
+    text = text.replace("\\", "\\5C").replace('"', "\\22")
+    outs = [_carrier(w, t) for t in types]
+    ins = [_carrier(w, o.dtype) for o in op.operands]
+    constraints = ",".join(["=" + c for _, c in outs] + [c for _, c in ins] + ["~{memory}"])
+    result = outs[0][0] if len(outs) == 1 else "{" + ", ".join(t for t, _ in outs) + "}"
+    count = count_of(op.results[0])
+    registers: list[list[str]] = [[] for _ in types]
+    for i in range(count):
+        arguments = []
+        for o, (carrier, _) in zip(op.operands, ins, strict=True):
+            arguments.append(f"{carrier} {into_carrier(w, w.registers[o][i], o.dtype, carrier)}")
+        value = w.let(f'call {result} asm sideeffect "{text}", "{constraints}"({", ".join(arguments)})')
+        for k, (dtype, (carrier, _)) in enumerate(zip(types, outs, strict=True)):
+            part = value if len(types) == 1 else w.let(f"extractvalue {result} {value}, {k}")
+            registers[k].append(from_carrier(w, part, dtype, carrier))
+    for r, names in zip(op.results, registers, strict=True):
+        w.registers[r] = names
+
+
+def _carrier(w: Writer, dtype: DType) -> tuple[str, str]:
+    """The LLVM type and constraint in which a value enters asm text."""
+    if dtype is I1:
+        return "i1", "b"
+    bits = w.bits(dtype)
+    if dtype.is_float and bits >= 32:
+        return dtype.llvm, {32: "f", 64: "d"}[bits]
+    return {8: ("i16", "h"), 16: ("i16", "h"), 32: ("i32", "r"), 64: ("i64", "l")}[bits]
+
+
+def into_carrier(w: Writer, x: str, dtype: DType, carrier: str) -> str:
+    llvm = w.llvm(dtype)
+    if llvm == carrier:
+        return x
+    if dtype.is_float:
+        return w.let(f"bitcast {llvm} {x} to {carrier}")
+    return w.let(f"{'sext' if dtype.is_signed else 'zext'} {llvm} {x} to {carrier}")
+
+
+def from_carrier(w: Writer, x: str, dtype: DType, carrier: str) -> str:
+    llvm = w.llvm(dtype)
+    if llvm == carrier:
+        return x
+    if dtype.is_float:
+        return w.let(f"bitcast {carrier} {x} to {llvm}")
+    return w.let(f"trunc {carrier} {x} to {llvm}")

@@ -1,0 +1,58 @@
+"""The table of emission rules: one for each operation of `ops.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lowering.ir import Block, Op, Value
+
+if TYPE_CHECKING:
+    from lowering.emit.writer import Writer
+
+Rule = Callable[["Writer", Op], None]
+RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return register
+
+
+def emit_block(w: Writer, block: Block) -> None:
+    """Every operation but the terminator."""
+    for op in block.ops[:-1]:
+        emit_op(w, op)
+
+
+def emit_op(w: Writer, op: Op) -> None:
+    w.at(op)
+    RULES[op.name](w, op)
+
+
+def inline(w: Writer, region: Block, arguments: list[str]) -> list[str]:
+    """A region on scalars, with its arguments bound to registers: what it yields."""
+    saved = w.dbg
+    for arg, register in zip(region.args, arguments, strict=True):
+        w.registers[arg] = [register]
+    for op in region.ops[:-1]:
+        w.needed.pop(op.results[0], None) if op.results else None
+        emit_op(w, op)
+    w.dbg = saved
+    return [w.registers[v][0] for v in region.ops[-1].operands]
+
+
+def wanted(w: Writer, value: Value, count: int) -> list[int]:
+    """The registers of a value that something reads."""
+    needed = w.needed.get(value)
+    return list(range(count)) if needed is None else sorted(needed)
+
+
+def count_of(value: Value) -> int:
+    """Registers a thread holds of a value."""
+    layout = value.tile.layout
+    return 1 if layout is None else layout.count

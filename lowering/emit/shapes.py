@@ -1,0 +1,115 @@
+"""Constants, arange and changes of shape: mostly which register is which."""
+
+from __future__ import annotations
+
+from lowering.emit.rules import count_of, rule, wanted
+from lowering.emit.writer import Writer
+from lowering.ir import Op
+from lowering.layout import Layout, Span, apply
+
+
+def source_registers(op: Op) -> list[int]:
+    """For every register of the result, the register of the operand (stack: of operand number r // …) it comes from."""
+    result = op.result.tile.layout
+    source = op.operands[0].tile.layout
+    if result is None or source is None:
+        return [0] * count_of(op.result)
+    if op.name == "broadcast":
+        span = Span(source.register)
+        picked = []
+        for coordinate in result.offsets:
+            solved = span.solve(_narrow(coordinate, result.shape, source.shape))
+            assert solved is not None, op
+            picked.append(solved)
+        return picked
+    moved = source
+    if op.name == "reshape":
+        moved = source.reshape(result.shape)
+    elif op.name == "transpose":
+        moved = source.transpose(op.attrs["axes"])
+    registers = moved.registers_of(result)
+    assert registers is not None, (op, str(moved), str(result))
+    return registers
+
+
+def _narrow(coordinate: int, wide: tuple[int, ...], narrow: tuple[int, ...]) -> int:
+    """The coordinate of a broadcast's source: 0 along the axes that it repeats."""
+    out, step_wide, step_narrow = 0, 1, 1
+    for a, b in zip(reversed(wide), reversed(narrow), strict=True):
+        out += (coordinate // step_wide % a if b == a else 0) * step_narrow
+        step_wide *= a
+        step_narrow *= b
+    return out
+
+
+@rule("constant")
+def _constant(w: Writer, op: Op) -> None:
+    text = w.constant(op.attrs["value"], op.attrs["dtype"])
+    w.registers[op.result] = [text] * count_of(op.result)
+
+
+@rule("arange")
+def _arange(w: Writer, op: Op) -> None:
+    layout = op.result.tile.layout
+    assert layout is not None
+    part = w.coordinate(layout)
+    out = [""] * layout.count
+    disjoint = _disjoint(layout)
+    for i in wanted(w, op.result, layout.count):
+        out[i] = plus(w, part, layout.offsets[i], disjoint)
+    w.registers[op.result] = out
+
+
+def plus(w: Writer, part: str, offset: int, disjoint: bool) -> str:
+    """A thread's coordinate joined with a register's."""
+    if not offset:
+        return part
+    if part == "0":
+        return str(offset)
+    kind = "add nuw nsw" if disjoint else "xor"
+    return w.once(f"{kind} {w.index} {part}, {offset}")
+
+
+def _disjoint(layout: Layout) -> bool:
+    thread = 0
+    for basis in layout.thread:
+        thread |= basis
+    return not any(b & thread for b in layout.register)
+
+
+@rule("broadcast", "reshape", "transpose", "convert_layout")
+def _rename(w: Writer, op: Op) -> None:
+    source = w.registers[op.operands[0]]
+    picked = source_registers(op)
+    out = [""] * len(picked)
+    for i in wanted(w, op.result, len(picked)):
+        out[i] = source[picked[i]]
+    w.registers[op.result] = out
+
+
+@rule("stack")
+def _stack(w: Writer, op: Op) -> None:
+    layout = op.result.tile.layout
+    assert layout is not None
+    count = len(op.operands)
+    source = op.operands[0].tile.layout
+    assert source is not None
+    span = Span(source.register)
+    out = []
+    for r in range(layout.count):
+        coordinate = apply(layout.register, r)
+        which, rest = coordinate % count, coordinate // count
+        solved = span.solve(rest)
+        assert solved is not None
+        out.append(w.registers[op.operands[which]][solved])
+    w.registers[op.result] = out
+
+
+@rule("block_id")
+def _block(w: Writer, op: Op) -> None:
+    w.registers[op.result] = [w.special(f"ctaid.{'xyz'[op.attrs['axis']]}")]
+
+
+@rule("grid_size")
+def _grid(w: Writer, op: Op) -> None:
+    w.registers[op.result] = [w.special(f"nctaid.{'xyz'[op.attrs['axis']]}")]

@@ -1,0 +1,215 @@
+"""Operations between the threads of a warp: reductions, scans, shuffles, votes."""
+
+from __future__ import annotations
+
+from lowering.emit.elementwise import from_carrier, into_carrier
+from lowering.emit.rules import count_of, inline, rule
+from lowering.emit.writer import Writer
+from lowering.ir import Op
+from lowering.layout import Layout, Span
+from lowering.location import TileError
+from lowering.types import I1, DType
+
+ALL_LANES = "-1"
+
+
+def shuffle(w: Writer, x: str, dtype: DType, mode: str, lane: str, clamp: str = "31") -> str:
+    """`shfl.sync` of one element of any width, by all lanes."""
+    bits = w.bits(dtype)
+    if dtype is I1:
+        wide = w.let(f"zext i1 {x} to i32")
+        moved = w.template(f"shfl.sync.{mode}.b32", [wide, lane, clamp, ALL_LANES])[0]
+        return w.let(f"icmp ne i32 {moved}, 0")
+    llvm = w.llvm(dtype)
+    if bits == 64:
+        raw = x if not dtype.is_float else w.let(f"bitcast {llvm} {x} to i64")
+        low = w.let(f"trunc i64 {raw} to i32")
+        high = w.let(f"trunc i64 {w.let(f'lshr i64 {raw}, 32')} to i32")
+        low, high = (w.template(f"shfl.sync.{mode}.b32", [v, lane, clamp, ALL_LANES])[0] for v in (low, high))
+        wide_low, wide_high = w.let(f"zext i32 {low} to i64"), w.let(f"zext i32 {high} to i64")
+        joined = w.let(f"or i64 {wide_low}, {w.let(f'shl i64 {wide_high}, 32')}")
+        return joined if not dtype.is_float else w.let(f"bitcast i64 {joined} to {llvm}")
+    if bits == 32:
+        raw = into_carrier(w, x, dtype, "i32")
+        return from_carrier(w, w.template(f"shfl.sync.{mode}.b32", [raw, lane, clamp, ALL_LANES])[0], dtype, "i32")
+    raw = x if not dtype.is_float else w.let(f"bitcast {llvm} {x} to i{bits}")
+    moved = w.template(f"shfl.sync.{mode}.b32", [w.let(f"zext i{bits} {raw} to i32"), lane, clamp, ALL_LANES])[0]
+    narrow = w.let(f"trunc i32 {moved} to i{bits}")
+    return narrow if not dtype.is_float else w.let(f"bitcast i{bits} {narrow} to {llvm}")
+
+
+_REDUX = {"add": "add", "minimum": "min", "maximum": "max", "and": "and", "or": "or", "xor": "xor"}
+
+
+def _redux(op: Op) -> str | None:
+    """The `redux.sync` that does a reduction over all lanes, or None."""
+    region = op.regions[0]
+    dtype = op.operands[0].dtype
+    if len(op.operands) != 1 or len(region.ops) != 2 or dtype.name not in ("s32", "u32"):
+        return None
+    step = region.ops[0]
+    if step.name not in _REDUX or set(step.operands) != set(region.args):
+        return None
+    kind = _REDUX[step.name]
+    return f"redux.sync.{kind}.{'b32' if kind in ('and', 'or', 'xor') else dtype}"
+
+
+@rule("reduce", "partial_reduce")
+def _reduce(w: Writer, op: Op) -> None:
+    """Registers pairwise, then lanes by butterfly exchanges; every lane ends with the result."""
+    axis = op.attrs["axis"]
+    layout = op.operands[0].tile.layout
+    assert layout is not None
+    mask = layout.axis_mask(axis)
+    groups: dict[int, list[int]] = {}
+    for register, coordinate in enumerate(layout.offsets):
+        groups.setdefault(coordinate & ~mask, []).append(register)
+    dtypes = [o.dtype for o in op.operands]
+    region = op.regions[0]
+    lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
+    redux = _redux(op) if len(lanes) == 5 else None
+    done: dict[int, list[str]] = {}
+    for key, members in groups.items():
+        rows = [[w.registers[o][r] for o in op.operands] for r in members]
+        while len(rows) > 1:
+            joined = [inline(w, region, rows[i] + rows[i + 1]) for i in range(0, len(rows) - 1, 2)]
+            rows = joined + ([rows[-1]] if len(rows) % 2 else [])
+        value = rows[0]
+        if redux is not None:
+            value = w.template(redux, [value[0], ALL_LANES], op)
+        else:
+            for bit in lanes:
+                other = [shuffle(w, v, d, "bfly", str(1 << bit)) for v, d in zip(value, dtypes, strict=True)]
+                value = inline(w, region, value + other)
+        done[key] = value
+    for i, result in enumerate(op.results):
+        target = result.tile.layout
+        if target is None:
+            w.registers[result] = [next(iter(done.values()))[i]]
+            continue
+        w.registers[result] = [done[_widened(c, target, layout, axis)][i] for c in target.offsets]
+
+
+def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
+    """A coordinate of the reduced tile as one of the whole tile, 0 along the axis."""
+    inner = 1
+    for extent in layout.shape[axis + 1 :]:
+        inner *= extent
+    kept = len(target.shape) == len(layout.shape)  # a partial reduction keeps the axis, at 0 in every thread
+    outer_step = inner * (target.shape[axis] if kept else 1)
+    return coordinate // outer_step * inner * layout.shape[axis] + coordinate % inner
+
+
+@rule("scan")
+def _scan(w: Writer, op: Op) -> None:
+    """In order through a thread's registers; then, lane bit by lane bit, the upper half takes the lower half's total."""
+    axis, reverse = op.attrs["axis"], op.attrs["reverse"]
+    layout = op.operands[0].tile.layout
+    assert layout is not None
+    mask = layout.axis_mask(axis)
+    region = op.regions[0]
+    dtypes = [o.dtype for o in op.operands]
+    groups: dict[int, list[int]] = {}
+    for register, coordinate in enumerate(layout.offsets):
+        groups.setdefault(coordinate & ~mask, []).append(register)
+    lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
+    out: list[list[str]] = [[""] * layout.count for _ in op.results]
+
+    def join(first: list[str], second: list[str]) -> list[str]:
+        """`first` stands before `second` in the order of the scan's axis."""
+        return inline(w, region, second + first if reverse else first + second)
+
+    for members in groups.values():
+        members.sort(key=lambda r: layout.offsets[r] & mask, reverse=reverse)
+        rows = [[w.registers[o][r] for o in op.operands] for r in members]
+        for i in range(1, len(rows)):
+            rows[i] = inline(w, region, rows[i - 1] + rows[i])
+        total = rows[-1]
+        for bit in lanes:
+            other = [shuffle(w, v, d, "bfly", str(1 << bit)) for v, d in zip(total, dtypes, strict=True)]
+            lane_bit = w.once(f"and i32 {w.thread()}, {1 << bit}")
+            after = w.once(f"icmp {'eq' if reverse else 'ne'} i32 {lane_bit}, 0")
+            for i, row in enumerate(rows):
+                joined = inline(w, region, other + row)
+                rows[i] = [
+                    w.let(f"select i1 {after}, {w.llvm(d)} {a}, {w.llvm(d)} {b}")
+                    for d, a, b in zip(dtypes, joined, row, strict=True)
+                ]
+            low, high = inline(w, region, other + total), inline(w, region, total + other)
+            total = [
+                w.let(f"select i1 {after}, {w.llvm(d)} {a}, {w.llvm(d)} {b}")
+                for d, a, b in zip(dtypes, low, high, strict=True)
+            ]
+        for register, row in zip(members, rows, strict=True):
+            for k, value in enumerate(row):
+                out[k][register] = value
+    for result, registers in zip(op.results, out, strict=True):
+        w.registers[result] = registers
+
+
+def _places(layout: Layout, axis: int, bits: int) -> str:
+    """Where the low bits of an axis lie, for an error message."""
+    stride = layout.axis_mask(axis) & -layout.axis_mask(axis)
+    out = []
+    for bit in range(bits):
+        names = [f"{n} bit {i}" for n, bases in layout.places for i, b in enumerate(bases) if b == stride << bit]
+        out.append(f"bit {bit} of the index in {names[0] if names else 'no single place'}")
+    return "; ".join(out)
+
+
+@rule("shuffle")
+def _shuffle(w: Writer, op: Op) -> None:
+    """One `shfl.sync` an element, or a renaming of registers; anything else is an error that says where the bits lie."""
+    layout = op.operands[0].tile.layout
+    assert layout is not None
+    axis, mode, width, distance = (op.attrs[k] for k in ("axis", "mode", "width", "distance"))
+    stride = layout.axis_mask(axis) & -layout.axis_mask(axis) or 1
+    bits = width.bit_length() - 1
+    source = w.registers[op.operands[0]]
+    dtype = op.operands[0].dtype
+
+    def refuse() -> TileError:
+        return TileError(
+            "layout",
+            op.loc,
+            f"shfl.{mode} within {width} elements is no single shfl.sync in this layout",
+            _places(layout, axis, bits),
+        )
+
+    if mode == "xor" and distance is not None:
+        split = Span(layout.lane + layout.register).solve(distance * stride)
+        if split is None:
+            raise refuse()
+        lanes, registers = split & 31, split >> 5
+        moved = [source[r ^ registers] for r in range(len(source))]
+        w.registers[op.result] = [shuffle(w, v, dtype, "bfly", str(lanes)) for v in moved] if lanes else moved
+        return
+    low = [i for i, b in enumerate(layout.lane) if b == stride]
+    first = low[0] if low else 0
+    if bits and (not low or any(layout.lane[first + k : first + k + 1] != (stride << k,) for k in range(bits))):
+        raise refuse()
+    lane = str((distance or 0) << first)
+    if distance is None:
+        amount = w.registers[op.operands[1]][0]
+        given = op.operands[1].dtype
+        if w.bits(given) > 32:
+            amount = w.let(f"trunc {w.llvm(given)} {amount} to i32")
+        elif w.bits(given) < 32:
+            amount = w.let(f"zext {w.llvm(given)} {amount} to i32")
+        lane = w.let(f"shl i32 {amount}, {first}") if first else amount
+    segment = (~((width << first) - 1)) & 31  # lane bits that name the segment
+    if mode == "idx" and first:  # the low lane bits are this lane's own
+        own = w.once(f"and i32 {w.thread()}, {(1 << first) - 1}")
+        lane = w.let(f"or i32 {lane}, {own}")
+    clamp = str(segment << 8 | (0 if mode == "up" else 31))
+    name = {"xor": "bfly", "up": "up", "down": "down", "idx": "idx"}[mode]
+    w.registers[op.result] = [shuffle(w, v, dtype, name, lane, clamp) for v in source]
+
+
+@rule("vote")
+def _vote(w: Writer, op: Op) -> None:
+    if count_of(op.operands[0]) != 1:
+        raise TileError("layout", op.loc, f"a vote takes one element a thread; {op.operands[0].tile} has more here")
+    flag, mode = w.registers[op.operands[0]][0], op.attrs["mode"]
+    name = "vote.sync.ballot.b32" if mode == "ballot" else f"vote.sync.{mode}.pred"
+    w.registers[op.result] = w.template(name, [flag, ALL_LANES], op)

@@ -1,0 +1,543 @@
+"""Gives every tile a layout, and makes each remaining change of layout an explicit `convert_layout`.
+
+1. Anchors: what the schedule pins, then loads and stores (wide, coalesced accesses), then what is left.
+2. A layout spreads from its anchor through operations that determine one operand's layout from another's.
+3. The function is rebuilt with layouts. A value needed in another layout is converted; a pure chain of index
+   arithmetic (arange, constants, scalars) is computed again in that layout instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lowering.facts import Analysis
+from lowering.ir import Block, Function, Op, Value, uses, walk
+from lowering.layout import Layout, LayoutError
+from lowering.location import TileError
+from lowering.ops import OPS, operand
+from lowering.types import TileType
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A `layout` line of a schedule: rows by key, the place of the line. See `resolve_pin`."""
+
+    parts: dict[str, Any]
+    loc: Any
+
+
+def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
+    """A schedule's layout line for a tile of `shape`: blocked (vector, lanes, warps) or raw bases (register, lane, warp)."""
+
+    def fail(message: str, hint: str | None = None) -> TileError:
+        return TileError("layout", pin.loc, message, hint)
+
+    parts = pin.parts
+    raw = {"register", "lane", "warp"} & parts.keys()
+    if raw:
+        if parts.keys() != {"register", "lane", "warp"}:
+            raise fail("raw bases need 'register', 'lane' and 'warp'")
+        strides = [1] * len(shape)
+        for i in range(len(shape) - 2, -1, -1):
+            strides[i] = strides[i + 1] * shape[i + 1]
+        flat = {}
+        for key, bases in parts.items():
+            for basis in bases:
+                if not isinstance(basis, list | tuple) or len(basis) != len(shape):
+                    raise fail(f"a basis of a tile of rank {len(shape)} has {len(shape)} coordinates")
+                if any(not isinstance(c, int) or not 0 <= c < e for c, e in zip(basis, shape, strict=True)):
+                    raise fail(f"basis {list(basis)} is outside a tile of {list(shape)}")
+            flat[key] = [sum(c * s for c, s in zip(b, strides, strict=True)) for b in bases]
+        if len(flat["warp"]) != warps.bit_length() - 1:
+            raise fail(f"{len(flat['warp'])} bases of warps for {warps} warps")
+        try:
+            layout = Layout.registers(shape, flat["register"], flat["lane"], flat["warp"])
+            layout.invert()
+        except LayoutError as error:
+            raise fail(str(error)) from None
+        return layout
+    rows: dict[str, tuple[int, ...]] = {}
+    for key, default in (("vector", 1), ("lanes", None), ("warps", None)):
+        row = parts.get(key)
+        if row is None:
+            if default is None:
+                raise fail(f"a layout needs '{key}'", "layout v: vector [1, 8], lanes [1, 32], warps [4, 1]")
+            row = [1] * len(shape)
+        if len(row) != len(shape):
+            raise fail(f"'{key}' has {len(row)} extents; the tile has rank {len(shape)}")
+        for extent in row:
+            if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1 or extent & (extent - 1):
+                raise fail(f"'{key}' has the extent {extent}: a power of two is needed")
+        rows[key] = tuple(row)
+    for key, wanted in (("lanes", 32), ("warps", warps)):
+        product = 1
+        for extent in rows[key]:
+            product *= extent
+        if product != wanted:
+            raise fail(f"'{key}' multiply to {product}; there are {wanted}")
+    for axis, extent in enumerate(rows["vector"]):
+        if extent > shape[axis]:
+            raise fail(f"a vector of {extent} along an axis of {shape[axis]} elements")
+    return Layout.blocked(shape, rows["vector"], rows["lanes"], rows["warps"])
+
+
+def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
+    """The layout that makes a memory access wide and coalesced: up to 16 bytes a lane along the axis of neighbours."""
+    offset = operand(op, "offset")
+    assert offset is not None
+    shape = offset.tile.shape
+    facts = analysis.of(offset)
+    mask = operand(op, "mask")
+    same = analysis.of(mask).same if mask is not None else shape
+    size = op.operands[0].dtype.bytes
+    best, fast = 1, len(shape) - 1
+    for axis in reversed(range(len(shape))):
+        width = min(facts.run[axis], facts.start[axis], same[axis], max(1, 16 // size))
+        if facts.run[axis] > 1 and (width > best or facts.run[fast] == 1):
+            best, fast = max(width, 1), axis
+    total = offset.tile.size
+    while best > 1 and total // best < 32 * warps:
+        best //= 2
+    return Layout.default(shape, warps, best, fast)
+
+
+def scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
+    """A layout with all of `axis` inside a warp, neighbours first in registers: what a scan without shared memory needs."""
+    rest = [e if i != axis else 1 for i, e in enumerate(shape)]
+    lanes = [1] * len(shape)
+    lanes[axis] = min(32, shape[axis])
+    left = 32 // lanes[axis]
+    vector = [1] * len(shape)
+    vector[axis] = shape[axis] // lanes[axis]
+    rows = [1] * len(shape)
+    count = warps
+    for i in reversed(range(len(shape))):
+        if i != axis:
+            lanes[i] = min(left, rest[i])
+            left //= lanes[i]
+            rows[i] = min(count, rest[i] // lanes[i])
+            count //= rows[i]
+    lanes[axis] *= left  # what is left over holds copies
+    rows[axis] *= count
+    return Layout.blocked(shape, tuple(vector), tuple(lanes), tuple(rows))
+
+
+class _Assigner:
+    def __init__(self, function: Function):
+        self.function = function
+        self.warps = function.warps
+        self.analysis = Analysis(function)
+        self.layouts: dict[Value, Layout] = {}
+        self.users = uses(function.body)
+        self.home: dict[Value, Block] = {}
+        self.parents: dict[Block, Op] = {}
+        self.cheap: dict[Value, bool] = {}
+        self.pinned: set[Value] = set()
+        for op in walk(function.body):
+            if op.name == "for":
+                self.analysis.enter_loop(op)
+            for region in op.regions:
+                self.parents[region] = op
+        self._find_homes(function.body)
+        # the rewrite
+        self.map: dict[Value, Value] = {}
+        self.out: dict[Block, list[Op]] = {}
+        self.current: Block = function.body
+        self.made: dict[tuple[Value, Layout], Value] = {}
+
+    def _find_homes(self, block: Block) -> None:
+        for arg in block.args:
+            self.home[arg] = block
+        for op in block.ops:
+            for result in op.results:
+                self.home[result] = block
+            for region in op.regions:
+                self._find_homes(region)
+
+    # ---- 1 and 2: choosing ----
+
+    def is_cheap(self, value: Value) -> bool:
+        """A tile made of arange, constants and scalars by pure operations: computed again rather than converted."""
+        known = self.cheap.get(value)
+        if known is None:
+            op = value.op
+            known = (
+                op is not None
+                and op.spec.pure
+                and op.name != "convert_layout"
+                and not value.dtype.is_float
+                and all(not o.tile.shape or self.is_cheap(o) for o in op.operands)
+            ) or (op is not None and op.name in ("constant", "broadcast") and not any(o.tile.shape for o in op.operands))
+            self.cheap[value] = known
+        return known
+
+    def choose(self) -> None:
+        pins = self.function.pins
+        values = [v for op in walk(self.function.body) for v in self._defined(op)]
+        names = {v.name for v in values if v.name}
+        for name, pin in pins.items():
+            if name not in names:
+                raise TileError("layout", pin.loc, f"the kernel has no value '{name}' to lay out")
+        for value in values:
+            if value.name in pins and value.tile.shape:
+                self.pinned.add(value)
+                self.give(value, resolve_pin(pins[value.name], value.tile.shape, self.warps))
+        for op in walk(self.function.body):
+            if op.name in ("load", "store", "atomic"):
+                value = op.results[0] if op.results else operand(op, "value")
+                assert value is not None
+                if value.tile.shape and value not in self.layouts and not self.is_cheap(value):
+                    self.give(value, access_layout(self.analysis, op, self.warps))
+        for value in values:
+            if value.tile.shape and value not in self.layouts and not self.is_cheap(value):
+                self.give(value, Layout.default(value.tile.shape, self.warps))
+
+    @staticmethod
+    def _defined(op: Op) -> list[Value]:
+        out = [r for r in op.results if isinstance(r.type, TileType)]
+        if op.name not in ("reduce", "scan"):  # their regions join scalars
+            for region in op.regions:
+                out += [a for a in region.args if isinstance(a.type, TileType)]
+        return out
+
+    def give(self, value: Value, layout: Layout) -> None:
+        """Sets a layout and spreads it."""
+        work = [(value, layout)]
+        while work:
+            value, layout = work.pop()
+            if value in self.layouts or not value.tile.shape:
+                continue
+            if self.is_cheap(value) and value not in self.pinned:
+                continue
+            self.layouts[value] = layout
+            if value.op is not None:
+                work += self.spread(value.op, value, layout)
+            for user in self.users.get(value, ()):
+                work += self.spread(user, value, layout)
+            block = self.home[value]
+            if value.op is None and block in self.parents:
+                work += self.spread_argument(self.parents[block], block, value, layout)
+
+    def spread(self, op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
+        """What `op` makes of one of its values having `layout`."""
+        name = op.name
+        tiles = [v for v in (*op.operands, *op.results) if isinstance(v.type, TileType) and v.tile.shape]
+        if op.spec.elementwise or name in ("shuffle", "vote", "scan"):
+            return [(v, layout) for v in tiles]
+        if name in ("load", "store", "atomic"):
+            return [(v, layout) for v in tiles]
+        if name == "reshape":
+            other = op.result if value is op.operands[0] else op.operands[0]
+            return [(other, layout.reshape(other.tile.shape))] if other.tile.shape else []
+        if name == "transpose":
+            axes = op.attrs["axes"]
+            if value is op.operands[0]:
+                return [(op.result, layout.transpose(axes))]
+            inverse = tuple(axes.index(i) for i in range(len(axes)))
+            return [(op.operands[0], layout.transpose(inverse))]
+        if name == "broadcast" and value is op.result and op.operands[0].tile.shape:
+            return [(op.operands[0], _narrowed(layout, op.operands[0].tile.shape))]
+        if name == "reduce":
+            if value in op.operands:
+                if not layout.is_pure(op.attrs["axis"]):
+                    return []
+                result = layout.drop(op.attrs["axis"])
+                return [(v, layout) for v in op.operands] + [(r, result) for r in op.results if r.tile.shape]
+            return [(r, layout) for r in op.results]
+        if name == "stack" and value in op.operands:
+            return [(v, layout) for v in op.operands] + [(op.result, _stacked(layout, len(op.operands)))]
+        if name == "for":
+            return self._spread_loop(op, op.operands[3:], op.regions[0].args[1:], value, layout)
+        if name == "while":
+            return self._spread_loop(op, op.operands, op.regions[0].args, value, layout)
+        if name == "if" and value in op.results:
+            i = op.results.index(value)
+            return [(region.ops[-1].operands[i], layout) for region in op.regions]
+        if name in ("yield", "condition"):
+            return self._spread_yield(op, value, layout)
+        return []
+
+    def _spread_loop(self, op: Op, starts: list[Value], args: list[Value], value: Value, layout: Layout) -> list:
+        out = []
+        for i, (start, arg, result) in enumerate(zip(starts, args, op.results, strict=True)):
+            if value in (start, arg, result):
+                out += [(start, layout), (arg, layout), (result, layout)]
+                out.append((op.regions[-1].ops[-1].operands[i], layout))
+                if op.name == "while":
+                    out.append((op.regions[1].args[i], layout))
+        return out
+
+    def _spread_yield(self, op: Op, value: Value, layout: Layout) -> list:
+        parent = self.parents[self._block_of(op)]
+        out: list[tuple[Value, Layout]] = []
+        if parent.name in ("reduce", "scan"):
+            return out
+        offset = 1 if op.name == "condition" else 0
+        for i, operand_ in enumerate(op.operands[offset:]):
+            if operand_ is value:
+                out.append((parent.results[i], layout))
+                if parent.name == "for":
+                    out.append((parent.regions[0].args[i + 1], layout))
+                elif parent.name == "while":
+                    out += [(r.args[i], layout) for r in parent.regions]
+        return out
+
+    def _block_of(self, op: Op) -> Block:
+        if not hasattr(self, "_ends"):
+            self._ends = {region.ops[-1]: region for region in self.parents}
+        return self._ends[op]
+
+    def spread_argument(self, op: Op, block: Block, value: Value, layout: Layout) -> list:
+        if op.name in ("for", "while"):
+            first = 1 if op.name == "for" else 0
+            if op.name == "for" and value is block.args[0]:
+                return []
+            i = block.args.index(value) - first
+            starts = op.operands[3:] if op.name == "for" else op.operands
+            args = op.regions[0].args[first:]
+            return [(op.results[i], layout), (starts[i], layout), (args[i], layout)] + [
+                (op.regions[-1].ops[-1].operands[i], layout)
+            ]
+        return []
+
+    # ---- 3: rebuilding ----
+
+    def rebuild(self, block: Block) -> None:
+        outer, self.current = self.current, block
+        self.out[block] = []
+        old = block.ops
+        for op in old:
+            self.visit(op)
+        block.ops = self.out.pop(block)
+        self.current = outer
+
+    def emit(self, op: Op, at: Block | None = None) -> Op:
+        self.out[at or self.current].append(op)
+        return op
+
+    def get(self, value: Value, layout: Layout | None) -> Value:
+        """`value` in `layout`."""
+        if not isinstance(value.type, TileType) or not value.tile.shape or layout is None:
+            return self.map.get(value, value)
+        if self.is_cheap(value) and value not in self.pinned:
+            return self.materialise(value, layout)
+        have = self.map.get(value)
+        assert have is not None, value
+        if have.tile.layout == layout:
+            return have
+        key = (value, layout)
+        if key not in self.made:
+            if self.is_cheap(value):
+                return self.materialise(value, layout)
+            home = self.home[value] if self.home[value] in self.out else self.current
+            converted = Op(
+                OPS["convert_layout"], [have], [have.tile.with_layout(layout)], {"layout": layout}, (), have.op.loc if have.op else None
+            )
+            converted.result.name = value.name
+            self.emit(converted, home)
+            self.made[key] = converted.result
+        return self.made[key]
+
+    def materialise(self, value: Value, layout: Layout) -> Value:
+        """A cheap tile, computed in `layout` where it was first defined."""
+        key = (value, layout)
+        if key not in self.made:
+            op = value.op
+            assert op is not None
+            operands = [self.get(o, operand_layout(op, o, layout)) for o in op.operands]
+            made = Op(op.spec, operands, [value.tile.with_layout(layout)], dict(op.attrs), (), op.loc)
+            made.result.name = value.name
+            self.emit(made, self.home[value])
+            self.made[key] = made.result
+        return self.made[key]
+
+    def visit(self, op: Op) -> None:
+        name = op.name
+        if op.results and op.spec.pure and op.result.tile.shape and self.is_cheap(op.result):
+            if op.result in self.pinned:
+                self.map[op.result] = self.materialise(op.result, self.layouts[op.result])
+            return
+        if name in ("for", "while", "if"):
+            self.visit_control(op)
+            return
+        layout: Layout | None = None
+        if name == "reduce":
+            layout = self.reducible(op)
+            operands = [self.get(o, layout) for o in op.operands]
+            types = [r.tile.with_layout(layout.drop(op.attrs["axis"]) if r.tile.shape else None) for r in op.results]
+        elif name == "scan":
+            layout = self.scannable(op)
+            operands = [self.get(o, layout) for o in op.operands]
+            types = [r.tile.with_layout(layout) for r in op.results]
+        elif name == "copy":
+            layout = self.copy_layout(op)
+            operands = [self.get(o, layout) for o in op.operands]
+            types = []
+        else:
+            layout = self.layout_for(op)
+            operands = [self.get(o, operand_layout(op, o, layout)) for o in op.operands]
+            types = [r.tile.with_layout(layout if r.tile.shape else None) if isinstance(r.type, TileType) else r.type for r in op.results]
+        made = Op(op.spec, operands, types, op.attrs, op.regions, op.loc)
+        for old, new in zip(op.results, made.results, strict=True):
+            new.name = old.name
+            self.map[old] = new
+        self.emit(made)
+        for old, new in zip(op.results, made.results, strict=True):
+            wanted = self.layouts.get(old)
+            if wanted is not None and old in self.pinned and new.tile.layout != wanted:
+                self.map[old] = self.get(old, wanted)
+
+    def layout_for(self, op: Op) -> Layout | None:
+        """The layout in which an operation is done."""
+        for result in op.results:
+            if result in self.layouts:
+                return self.layouts[result]
+        if op.name in ("store", "atomic"):
+            value = operand(op, "value")
+            assert value is not None
+            if not value.tile.shape:
+                return None
+            if value in self.layouts:
+                return self.layouts[value]
+            return access_layout(self.analysis, op, self.warps)
+        for o in op.operands:
+            if isinstance(o.type, TileType) and o.tile.shape:
+                return self.layouts.get(o) or Layout.default(o.tile.shape, self.warps)
+        return None
+
+    def reducible(self, op: Op) -> Layout:
+        axis = op.attrs["axis"]
+        for o in op.operands:
+            layout = self.layouts.get(o)
+            if layout is not None and layout.is_pure(axis):
+                return layout
+        return Layout.default(op.operands[0].tile.shape, self.warps)
+
+    def scannable(self, op: Op) -> Layout:
+        axis = op.attrs["axis"]
+        for o in op.operands:
+            layout = self.layouts.get(o)
+            if layout is not None and layout.is_ordered(axis) and not any(b & layout.axis_mask(axis) for b in layout.warp):
+                return layout
+        return scan_layout(op.operands[0].tile.shape, axis, self.warps)
+
+    def copy_layout(self, op: Op) -> Layout:
+        """Up to 16 bytes a thread, neighbours in both memories; a schedule may pin it under the name NAME.copy."""
+        offset, source = operand(op, "offset"), operand(op, "source")
+        assert offset is not None and source is not None
+        shape = offset.tile.shape
+        pin = self.function.pins.get(f"{op.operands[0].name}.copy")
+        if pin is not None:
+            return resolve_pin(pin, shape, self.warps)
+        size = op.operands[0].dtype.bytes
+        there, here = self.analysis.of(source), self.analysis.of(offset)
+        mask = operand(op, "mask")
+        same = self.analysis.of(mask).same if mask is not None else shape
+        axis = len(shape) - 1
+        width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], same[axis], 16 // size or 1)
+        return Layout.default(shape, self.warps, max(width, 1), axis)
+
+    def visit_control(self, op: Op) -> None:
+        first = {"for": 3, "while": 0, "if": 1}[op.name]
+        results = [self.layouts.get(r) for r in op.results]
+        operands = []
+        for i, o in enumerate(op.operands):
+            if i < first:
+                layout = None
+                if op.name == "if" and o.tile.shape:
+                    layout = self.branch_layout(op)
+                operands.append(self.get(o, layout))
+            else:
+                operands.append(self.get(o, results[i - first]))
+        for region in op.regions:
+            args = region.args[1:] if op.name == "for" else region.args
+            if op.name != "if":
+                for arg, layout in zip(args, results, strict=True):
+                    arg.type = arg.tile.with_layout(layout)
+                    self.map[arg] = arg
+        for region in op.regions:
+            self.rebuild_region(region, results)
+        types = [r.tile.with_layout(layout) for r, layout in zip(op.results, results, strict=True)]
+        attrs = dict(op.attrs)
+        if "types" in attrs:
+            attrs["types"] = types
+        made = Op(op.spec, operands, types, attrs, op.regions, op.loc)
+        for old, new in zip(op.results, made.results, strict=True):
+            new.name = old.name
+            self.map[old] = new
+        self.emit(made)
+
+    def rebuild_region(self, region: Block, results: list[Layout | None]) -> None:
+        outer, self.current = self.current, region
+        self.out[region] = []
+        for op in region.ops[:-1]:
+            self.visit(op)
+        end = region.ops[-1]
+        offset = 1 if end.name == "condition" else 0
+        operands = [self.get(o, None) for o in end.operands[:offset]]
+        operands += [self.get(o, layout) for o, layout in zip(end.operands[offset:], results, strict=True)]
+        self.emit(Op(end.spec, operands, [], end.attrs, (), end.loc))
+        region.ops = self.out.pop(region)
+        self.current = outer
+
+    def branch_layout(self, op: Op) -> Layout:
+        """A branch of single threads: its condition has one element a thread."""
+        condition = op.operands[0]
+        shape = condition.tile.shape
+        layout = self.layouts.get(condition)
+        if layout is None:
+            inside = [
+                self.layouts[v]
+                for region in op.regions
+                for o in walk(region)
+                for v in (*o.operands, *o.results)
+                if isinstance(v.type, TileType) and v.tile.shape == shape and v in self.layouts
+            ]
+            layout = inside[0] if inside else Layout.default(shape, self.warps)
+        if layout.count != 1:
+            raise TileError(
+                "layout",
+                op.loc,
+                f"a tile 'if' needs one element a thread; {condition.tile} has {layout.count} on {32 * self.warps} threads",
+                "use where(), or a tile as large as the block has threads",
+            )
+        return layout
+
+
+def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:
+    """The layout of a tile of `shape` that is broadcast to `layout`'s shape."""
+    for axis, extent in enumerate(shape):
+        if extent == 1 and layout.shape[axis] != 1:
+            layout = layout.drop(axis, keep=True)
+    return layout
+
+
+def _stacked(layout: Layout, count: int) -> Layout:
+    bases = tuple(1 << i for i in range(count.bit_length() - 1))
+    return layout.expand(len(layout.shape), count, bases)
+
+
+def operand_layout(op: Op, value: Value, layout: Layout | None) -> Layout | None:
+    """The layout that an operand needs when the operation is done in `layout`."""
+    if layout is None or not isinstance(value.type, TileType) or not value.tile.shape:
+        return None
+    if op.name == "broadcast":
+        return _narrowed(layout, value.tile.shape)
+    if op.name == "reshape":
+        return layout.reshape(value.tile.shape)
+    if op.name == "transpose":
+        axes = op.attrs["axes"]
+        return layout.transpose(tuple(axes.index(i) for i in range(len(axes))))
+    if op.name == "stack":
+        bits = len(op.operands).bit_length() - 1
+        rest = layout.drop(len(layout.shape) - 1)
+        return rest if bits else layout
+    return layout
+
+
+def assign_layouts(function: Function) -> None:
+    """Every tile value gets a layout; see the module's text."""
+    assigner = _Assigner(function)
+    assigner.choose()
+    assigner.rebuild(function.body)

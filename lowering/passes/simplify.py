@@ -1,0 +1,87 @@
+"""Removes what nothing uses and computes equal things once."""
+
+from __future__ import annotations
+
+from lowering.builder import attribute_key
+from lowering.ir import Block, Function, Op, Value, replace_uses
+
+
+def _key(op: Op) -> tuple:
+    types = tuple(r.type for r in op.results)
+    return (op.name, tuple(op.operands), attribute_key(op.attrs), types)
+
+
+def share_equal(function: Function) -> None:
+    """Equal pure operations in one block or a block around it become one."""
+    mapping: dict[Value, Value] = {}
+
+    def visit(block: Block, known: dict[tuple, Op]) -> None:
+        known = dict(known)
+        kept = []
+        for op in block.ops:
+            op.operands = [mapping.get(o, o) for o in op.operands]
+            if op.spec.pure:
+                key = _key(op)
+                first = known.get(key)
+                if first is not None:
+                    mapping.update(zip(op.results, first.results, strict=True))
+                    continue
+                known[key] = op
+            for region in op.regions:
+                visit(region, known)
+            kept.append(op)
+        block.ops = kept
+
+    visit(function.body, {})
+    replace_uses(function.body, mapping)
+
+
+def remove_unused(function: Function) -> None:
+    """Operations without effect whose results nothing needs go, and so do loop-carried values that nothing reads."""
+    while _drop_carried(function.body):
+        pass
+    live: set[Value] = set()
+
+    def visit(block: Block) -> None:
+        kept = []
+        for op in reversed(block.ops):
+            needed = op.spec.keep or any(r in live for r in op.results)
+            if not needed and op.spec.effects is not None:
+                needed = op.name == "atomic" or any(e.kind == "write" for e in op.spec.effects(op))
+            if not needed:
+                continue
+            live.update(op.operands)
+            for region in op.regions:
+                visit(region)
+            kept.append(op)
+        block.ops = kept[::-1]
+
+    visit(function.body)
+
+
+def _drop_carried(block: Block) -> bool:
+    """Carried values that never change are replaced by their start. True if something changed."""
+    changed = False
+    mapping: dict[Value, Value] = {}
+    for op in block.ops:
+        for region in op.regions:
+            changed |= _drop_carried(region)
+        if op.name != "for":
+            continue
+        body = op.regions[0]
+        end = body.ops[-1]
+        for i in reversed(range(len(op.results))):
+            arg, start, result = body.args[i + 1], op.operands[i + 3], op.results[i]
+            if end.operands[i] is arg or end.operands[i] is start:
+                mapping[arg] = mapping[result] = start
+                del body.args[i + 1], op.operands[i + 3], op.results[i], end.operands[i]
+                changed = True
+    if mapping:
+        replace_uses(block, mapping)
+    return changed
+
+
+def simplify(function: Function) -> None:
+    """Common subexpressions, then dead code."""
+    share_equal(function)
+    remove_unused(function)

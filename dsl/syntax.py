@@ -504,7 +504,7 @@ class _Builder(Transformer):
 
     # expressions
     def chain(self, c: list) -> Any:
-        return c[0] if len(c) == 1 else fold_chain(c)
+        return _bare(c[0]) if len(c) == 1 else fold_chain(c)
 
     def parenthesis(self, c: list) -> _Parenthesis:
         return _Parenthesis(c[0].loc, c[0])

@@ -43,7 +43,7 @@ class Builder:
             self.block = outer
             self._shared.pop()
 
-    def op(self, name: str, operands: Sequence[Value] = (), regions: Sequence[Block] = (), **attrs: Any) -> Op:
+    def op(self, name: str, operands: Sequence[Value] = (), regions: Sequence[Block] = (), /, **attrs: Any) -> Op:
         """A new operation; TileError of code 'type' if it does not take these operands."""
         spec = OPS[name]
         try:
@@ -55,7 +55,7 @@ class Builder:
         self.block.ops.append(made)
         return made
 
-    def value(self, name: str, *operands: Value, **attrs: Any) -> Value:
+    def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
         """The result of a pure operation: folded, shared or new."""
         folded = fold(self, name, operands, attrs)
         if folded is not None:

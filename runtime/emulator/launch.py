@@ -151,6 +151,7 @@ class Launch:
         global_granule = self.program.granules["global"]
         shadow = Shadow("global", self.memory.top, global_granule, False, False, self.finding)
         self.device = GlobalSpace(self.memory, shadow)
+        self.constant_memory = GlobalSpace(self.memory, None)
 
     def constant(self, entry: Entry, image: bytes, offsets: dict[str, int]) -> Any:
         if entry.kind == "constant":

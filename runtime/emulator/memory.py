@@ -20,7 +20,7 @@ WINDOW_BYTES = 1 << 32
 RANK_SHIFT = 24
 SHARED_START = 0x400  # the first bytes of shared memory belong to the system, so that no variable has address 0
 ALIGNMENT = 256
-GAP = 512
+GAP = 1 << 16  # between allocations, so that an index that is off by a row or two does not meet another array
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Allocation:
 
 
 class Memory:
-    """Device memory that several launches may share; allocations are aligned to 256 bytes and have gaps between."""
+    """Device memory that several launches may share; allocations are aligned to 256 bytes, with gaps between."""
 
     def __init__(self) -> None:
-        self.data = np.zeros(1 << 16, np.uint8)
+        self.data = np.zeros(1 << 20, np.uint8)
         self.top = ALIGNMENT
         self.allocations: list[Allocation] = []
         self.starts: list[int] = []

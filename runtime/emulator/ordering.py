@@ -111,7 +111,7 @@ class Ordering:
         self.version += 1
         if self.vector:
             per_cluster = self.cluster_lanes // self.block_lanes
-            for slot in np.atleast_1d(np.asarray(slots)):
+            for slot in np.arange(len(self.block_since))[slots]:
                 rows = self.clocks[slot // per_cluster]
                 start = int(slot % per_cluster) * self.block_lanes
                 self.meet(rows, np.arange(start, start + self.block_lanes), before)
@@ -121,7 +121,7 @@ class Ordering:
         before = self.clock.tick()
         self.warp_since[warps] = self.clock.now
         if self.vector:
-            for warp in np.atleast_1d(np.asarray(warps)):
+            for warp in np.arange(len(self.warp_since))[warps]:
                 self.lanes_joined(np.arange(32 * warp, 32 * warp + 32), before)
 
     def lanes_joined(self, lanes: Any, before: int | None = None) -> None:

@@ -480,6 +480,8 @@ class Program:
             if size is None:
                 continue
             named = {space.split("::")[0] for space in item.opcode} & {"global", "shared", "local", "param", "const"}
+            if item.opcode[0] in {"ldmatrix", "stmatrix", "mbarrier"}:
+                named = {"shared"}
             if item.opcode[:2] == ("cp", "async"):
                 named = {"global", "shared"}
             for space in named or set(smallest):
@@ -488,11 +490,7 @@ class Program:
         for variable in self.variables.values():
             if variable.space == "param":
                 smallest["local"] = min(smallest["local"], 1)
-        smallest["local"] = min(smallest["local"], smallest["global"]) if self.uses_generic(body) else smallest["local"]
         return smallest
-
-    def uses_generic(self, body: list[Instruction | Label]) -> bool:
-        return any(isinstance(item, Instruction) and item.opcode[0] == "call" for item in body)
 
     def has_partial_synchronisation(self, body: list[Instruction | Label]) -> bool:
         """Does the text synchronise fewer than all threads of a block or a warp?"""
@@ -526,8 +524,7 @@ def access_bytes(ins: Instruction) -> int | None:
     if root in {"ldmatrix", "stmatrix"}:
         return 16
     if ins.opcode[:2] == ("cp", "async") and len(ins.opcode) > 2 and ins.opcode[2] in {"ca", "cg"}:
-        small = len(ins.operands) > 3 and not isinstance(ins.operands[3], Register)
-        return min(getattr(ins.operands[2], "value", 16), 1 if small else 16)
+        return getattr(ins.operands[2], "value", 16)
     if root == "mbarrier":
         return 8
     return None

@@ -67,6 +67,11 @@ class Place:
         else:
             array.reshape(-1, ratio)[self.index] = values
 
+    def widened(self, size: int) -> Place:
+        """The larger units that contain these."""
+        index = self.start + np.arange(self.lanes) if self.index is None else self.index
+        return Place(size, self.lanes, 0, index * self.size // size)
+
     def restricted(self, lanes: Any) -> Place:
         index = self.start + lanes if self.index is None else self.index[lanes]
         return Place(self.size, len(lanes), 0, index)

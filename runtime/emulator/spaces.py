@@ -63,7 +63,7 @@ def check_alignment(offsets: Any, size: int, g: Any, site: Site) -> None:
 class GlobalSpace(Space):
     """Device memory and constants: an address less GLOBAL_WINDOW is the offset in the flat array."""
 
-    def __init__(self, memory: Memory, shadow: Shadow):
+    def __init__(self, memory: Memory, shadow: Shadow | None):
         super().__init__(memory.data, shadow)
         self.memory = memory
         self.ends = np.array([one.end for one in memory.allocations], np.int64) - GLOBAL_WINDOW

@@ -41,7 +41,7 @@ class Wave:
         self.constants: dict[str, Any] = {}
         vector = self.program.needs_clocks
         self.ordering = Ordering(launch.clock, self.lanes, self.block_lanes, self.cluster, self.exists, vector)
-        self.spaces: dict[str, Space] = {"global": launch.device, "const": launch.device}
+        self.spaces: dict[str, Space] = {"global": launch.device, "const": launch.constant_memory}
         self.make_spaces()
         self.rows = [np.zeros(self.lanes, REGISTER_DTYPE[size]) for size in self.program.slot_bytes]
         self.values = self.full_frame()

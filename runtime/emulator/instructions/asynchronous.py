@@ -78,7 +78,9 @@ def read_bytes(data: Any, lanes: Any, wanted: Any, source: Any, g: Any, device: 
         chosen = lanes[wanted[lanes] > byte]
         part = g.part(chosen)
         place = device.place(source[chosen] + np.uint64(byte), 1, part, site, False, None)  # type: ignore[attr-defined]
-        device.shadow.access(PLAIN_READ, place, part, site)  # type: ignore[union-attr]
+        shadow = device.shadow
+        assert shadow is not None
+        shadow.access(PLAIN_READ, place.widened(shadow.granule), part, site)
         image[chosen, byte] = device.load(place, np.uint8, 1)
 
 

@@ -13,7 +13,7 @@ from ptx_templates import Instruction, Operand, families, family
 from runtime import Kernel
 
 # PTX ISA, "Half Precision" and "Floating Point Instructions": the largest error, relative or absolute, of each
-# approximation where the inputs below lie. rsqrt.approx.f64 has no bound there; what it is made of has this one.
+# approximation where the inputs below lie. In f64 the upper halves of a and d alone count, 2**-20 each.
 RELATIVE = {
     "ex2.approx.f32": 2**-22,
     "rcp.approx.f32": 2**-23,
@@ -24,8 +24,8 @@ RELATIVE = {
     "tanh.approx.f32": 2**-10.987,
     "ex2.approx.f16": 2**-9.9,
     "ex2.approx.bf16": 2**-7,
-    "rcp.approx.f64": 2**-20,
-    "rsqrt.approx.f64": 2**-20,
+    "rcp.approx.f64": 2**-19,
+    "rsqrt.approx.f64": 2**-19,
 }
 ABSOLUTE = {
     "lg2.approx.f32": 2**-22,
@@ -125,7 +125,9 @@ def bound(row: Instruction, expected: np.ndarray) -> np.ndarray:
 )
 def test_meaning(target: str, rows: list[Instruction], seed: int, device: str):
     if device == "cuda" and target != "sm_90":
-        pytest.skip("checked on sm_90")
+        pytest.skip("the GPU may lack these rows")
+    if device == "emulator" and rows[0].family == "redux" and target == "sm_100a":
+        pytest.skip("the emulator has no redux.sync of floats")
     rng = np.random.default_rng(seed)
     global_image, offsets = image_of(rows, rng)
     shared_image = rng.permutation(global_image) if rows[0].family != "atomic" else global_image.copy()

@@ -71,9 +71,12 @@ class Layout:
 
 
 class Buffer:
-    """A filled copy of a layout's template that the driver can read: `address` is that of the argument addresses."""
+    """A copy of a layout's template that the driver can read: `address` is that of the argument addresses.
 
-    __slots__ = ("_addresses", "_view", "address", "bytes", "config")
+    `values` are those that were packed last; `config` is for launches in clusters.
+    """
+
+    __slots__ = ("_addresses", "_view", "address", "bytes", "config", "values")
 
     def __init__(self, layout: Layout, template: bytes) -> None:
         self.bytes = bytearray(template)
@@ -82,6 +85,7 @@ class Buffer:
         self._addresses = (ctypes.c_void_p * len(layout.offsets))(*(base + offset for offset in layout.offsets))
         self.address = ctypes.addressof(self._addresses)
         self.config: Any = None
+        self.values: Sequence[Any] | None = None
 
 
 def _converter(param: Scalar | Table) -> Callable[[Any], Sequence[Any]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from runtime.arrays import Array
+from runtime.arrays import HOST_ALIGNMENT, Array
 from runtime.errors import LaunchError
 from runtime.expressions import Expression, ExpressionError, Number, compile_expression, show
 from runtime.header import Header, Tensor
@@ -21,12 +21,16 @@ Overlap = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class CallClass:
-    """What calls with equal shapes, strides and types have in common. `names`: values of all names of expressions."""
+    """What calls with equal shapes, strides and types have in common.
+
+    `names`: values of all names of expressions. `alignments`: (number, mask) of each tensor that is not empty.
+    """
 
     arrays: Mapping[str, Array]
     dims: Mapping[str, int]
     names: Mapping[str, Number]
     grid: tuple[int, int, int]
+    alignments: tuple[tuple[int, int], ...]
     overlaps: tuple[Overlap, ...]
 
 
@@ -66,17 +70,25 @@ class Checker:
                 values = ", ".join(f"{name} = {names[name]}" for name in sorted(expression.names))
                 message = f"requires {require.text}" + (f" ({values})" if values else "")
                 raise self.fail("requires", message, require.hint, require.line)
-        found = CallClass(arrays, dims, names, self._check_grid(grid, names), self._overlaps(arrays))
-        self.check_overlap(found.overlaps, [arrays[tensor.name].pointer for tensor in self.header.tensors])
+        alignments = tuple(
+            (number, (tensor.align if array.device is not None else min(tensor.align, HOST_ALIGNMENT)) - 1)
+            for number, tensor in enumerate(self.header.tensors)
+            if (array := arrays[tensor.name]).size
+        )
+        found = CallClass(arrays, dims, names, self._check_grid(grid, names), alignments, self._overlaps(arrays))
+        self.check_pointers(found, [arrays[tensor.name].pointer for tensor in self.header.tensors])
         return found
 
     def estimate(self, key: str, names: Mapping[str, Number]) -> Number | None:
         """Bytes moved (`moves`) or operations done (`computes`) by one launch; None when the header has none."""
         return self._evaluate(self.estimates[key], names, key) if key in self.estimates else None
 
-    def check_overlap(self, overlaps: tuple[Overlap, ...], pointers: list[int]) -> None:
-        """Raises LaunchError `overlap` when a written tensor shares memory with another."""
-        for a, b, low, high in overlaps:
+    def check_pointers(self, call: CallClass, pointers: Sequence[int]) -> None:
+        """Checks what calls of a class do not share. Raises LaunchError `align`, `array` (no memory) or `overlap`."""
+        for number, mask in call.alignments:
+            if pointers[number] & mask or not pointers[number]:
+                raise self._pointer_error(self.header.tensors[number], pointers[number])
+        for a, b, low, high in call.overlaps:
             if low < pointers[a] - pointers[b] < high:
                 first, second = self.header.tensors[a].name, self.header.tensors[b].name
                 raise self.fail(
@@ -84,6 +96,12 @@ class Checker:
                     f"{first} and {second} share memory, and one of them is written",
                     f"pass a copy of {second}",
                 )
+
+    def _pointer_error(self, tensor: Tensor, pointer: int) -> LaunchError:
+        if not pointer:
+            return self.fail("array", f"{tensor.name} has no memory")
+        message = f"{tensor.name} is aligned to {pointer & -pointer} bytes, this variant takes {tensor.align}"
+        return self.fail("align", message, "pass a copy, or compile for this alignment")
 
     def _check_tensor(self, tensor: Tensor, array: Array) -> None:
         name = tensor.name
@@ -94,9 +112,6 @@ class Checker:
             raise self.fail("rank", f"{name} has {len(array.shape)} axes {array.shape}, the kernel takes [{expected}]")
         if not tensor.strided and not array.is_contiguous:
             raise self.fail("contiguous", f"{name} is not row-major: its strides are {array.strides}", "pass a copy")
-        if array.size and array.alignment < tensor.align:
-            message = f"{name} is aligned to {array.alignment} bytes, this variant takes {tensor.align}"
-            raise self.fail("align", message, "pass a copy, or compile for this alignment")
         if tensor.written and array.framework == "jax":
             raise self.fail("output", f"{name} is written, and JAX arrays cannot be", "pass an output of torch or CuPy")
         if tensor.written and array.readonly:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.arguments import Layout
 from runtime.arrays import Array
-from runtime.checks import CallClass
+from runtime.checks import CallClass, Checker
 from runtime.errors import DeviceError, FindingError
-from runtime.header import RECORD_WORDS, Header
+from runtime.frameworks import Recogniser, unrecognised
+from runtime.header import RECORD_WORDS
 from runtime.record import assert_error
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ class EmulatedLaunch:
 
     ordinal = None
 
-    def __init__(self, ptx: str, header: Header, layout: Layout, call: CallClass) -> None:
+    def __init__(self, ptx: str, checker: Checker, layout: Layout, call: CallClass) -> None:
         self.ptx = ptx
-        self.header = header
+        self.header = checker.header
         self.call = call
-        self.overlaps = call.overlaps
+        self.recognise: Recogniser = unrecognised
+        self._checker = checker
         self._layout = layout
         self._template = layout.template(call.arrays, call.dims, record=0)
 
@@ -49,6 +51,7 @@ class EmulatedLaunch:
 
         from runtime.emulator import EmulatorError, Memory, PtxError, emulate
 
+        self._checker.check_pointers(self.call, values)
         packed = bytearray(self._template)
         self._layout.pack_into(packed, 0, *values)
         memory = Memory()

@@ -18,7 +18,7 @@ from runtime.devices import device_facts, emulated_facts
 from runtime.emulation import EmulatedLaunch
 from runtime.errors import LaunchError
 from runtime.expressions import Number
-from runtime.frameworks import Framework, Reader, framework_of, unread
+from runtime.frameworks import Framework, Reader, Recogniser, framework_of, unread, unrecognised
 from runtime.header import Header, Scalar, Tensor, read
 from runtime.result import LaunchResult
 
@@ -53,7 +53,6 @@ class Kernel:
         self._tensors = [i for i, param in enumerate(params) if isinstance(param, Tensor) and param.present]
         self._absent = [i for i, param in enumerate(params) if isinstance(param, Tensor) and not param.present]
         self._only_tensors = len(self._tensors) == len(params)
-        self._masks = [tensor.align - 1 for tensor in self.header.tensors]
         self._keyed = [
             index
             for index, param in enumerate(params)
@@ -62,7 +61,9 @@ class Kernel:
         self._read: Reader = unread
         self._loaded: dict[int, LoadedKernel] = {}
         self._classes: dict[tuple[Any, ...], Launch] = {}
-        self._last: tuple[list[Any], Launch | None] = ([], None)
+        nothing: Any = None
+        self._last: tuple[list[Any], Launch] = ([], nothing)
+        self._recent: tuple[Recogniser, Launch] = (unrecognised, nothing)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.header.label} for {self.header.arch} on {self.device}>"
@@ -137,30 +138,46 @@ class Kernel:
         return tuple(ordered), _three(grid), stream
 
     def _prepare(self, arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> tuple[Launch, list[Any]]:
-        """The prepared launch of the class of `arguments`, and the values to pack (see `Layout`)."""
-        values: list[Any] = []
-        key: list[Any] = [grid]
+        """The prepared launch of the class of `arguments`, and the values to pack (see `Layout`).
+
+        What a class does not settle, the pointers, its launch checks.
+        """
         tensors = arguments if self._only_tensors else [arguments[index] for index in self._tensors]
+        recognise, launch = self._recent
         try:
-            suspicious = self._read(tensors, self._masks, values, key)
-        except (AttributeError, TypeError, RuntimeError, ValueError):
-            values, key = [], [grid]
-            suspicious = self._read_anew(tensors, values, key)
+            known = grid is None and recognise(*tensors)
+        except TypeError:  # a recogniser takes arrays of its own framework only
+            known = False
+        if known:
+            values = [x.data_ptr() for x in tensors]
+        else:
+            launch, values = self._look_up(tensors, arguments, grid)
         if not self._only_tensors:
-            self._add_rest(arguments, values, key)
-        last_key, launch = self._last
-        if key != last_key:
-            launch = self._classes.get(tuple(key))
-            if launch is not None:
-                self._last = (key, launch)
-        if launch is None or suspicious:
-            launch = self._new_class(tuple(key), arguments, grid)
-        for a, b, low, high in launch.overlaps:
-            if low < values[a] - values[b] < high:
-                self._checker.check_overlap(launch.overlaps, values)
+            self._add_rest(arguments, values)
         return launch, values
 
-    def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> bool:
+    def _look_up(
+        self, tensors: Sequence[Any], arguments: Sequence[Any], grid: tuple[int, int, int] | None
+    ) -> tuple[Launch, list[Any]]:
+        """The prepared launch by the signatures of the tensors, made if the class is new, and their pointers."""
+        values: list[Any] = []
+        key: list[Any] = [grid]
+        try:
+            self._read(tensors, values, key)
+        except (AttributeError, TypeError, RuntimeError, ValueError):
+            values, key = [], [grid]
+            self._read_anew(tensors, values, key)
+        for index in self._keyed:
+            key.append(arguments[index])
+        last_key, launch = self._last
+        if key != last_key:
+            found = self._classes.get(tuple(key))
+            launch = found or self._new_class(tuple(key), tensors, arguments, grid)
+            self._last = (key, launch)
+            self._recent = (unrecognised if self._keyed or grid is not None else launch.recognise, launch)
+        return launch, values
+
+    def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> None:
         """Chooses the reader by the frameworks of these arrays, and reads. Raises LaunchError for what is no array."""
         for x, tensor in zip(tensors, self.header.tensors, strict=True):
             if x is None:
@@ -168,32 +185,38 @@ class Kernel:
         frameworks = {framework_of(x) for x in tensors}
         self._read = frameworks.pop().read if len(frameworks) == 1 else Framework().read
         try:
-            return self._read(tensors, self._masks, values, key)
+            self._read(tensors, values, key)
         except (AttributeError, TypeError, RuntimeError, ValueError) as error:
             raise LaunchError("array", f"{self.header.label}: an array cannot be read: {error}") from None
 
-    def _add_rest(self, arguments: Sequence[Any], values: list[Any], key: list[Any]) -> None:
-        """Scalars and tables to `values`, those that expressions read to `key` too; absent tensors must be None."""
+    def _add_rest(self, arguments: Sequence[Any], values: list[Any]) -> None:
+        """Adds scalars and tables to `values`; absent tensors must be None."""
         for index, convert in self._layout.converters:
             values.extend(convert(arguments[index]))
-        for index in self._keyed:
-            key.append(arguments[index])
         for index in self._absent:
             if arguments[index] is not None:
                 name = self.header.params[index].name
                 raise LaunchError("arguments", f"{self.header.label} was compiled without {name}")
 
-    def _new_class(self, key: tuple[Any, ...], arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> Launch:
-        frameworks = [framework_of(arguments[index]) for index in self._tensors]
+    def _new_class(
+        self,
+        key: tuple[Any, ...],
+        tensors: Sequence[Any],
+        arguments: Sequence[Any],
+        grid: tuple[int, int, int] | None,
+    ) -> Launch:
+        frameworks = [framework_of(x) for x in tensors]
         arrays = {
-            self.header.params[index].name: framework.describe(arguments[index])
-            for framework, index in zip(frameworks, self._tensors, strict=True)
+            tensor.name: framework.describe(x)
+            for tensor, framework, x in zip(self.header.tensors, frameworks, tensors, strict=True)
         }
         scalars = {self.header.params[index].name: _number(arguments[index]) for index in self._keyed}
         ordinal = self._place(arrays)
         facts = emulated_facts(self.header.arch) if ordinal is None else device_facts(ordinal)
         call = self._checker.check(arrays, scalars, facts.sms, grid)
         launch = self._back_end(ordinal, call, list(dict.fromkeys(frameworks)))
+        if len(set(frameworks)) == 1:
+            launch.recognise = frameworks[0].recogniser(tensors)
         if len(self._classes) >= MAX_CLASSES:
             self._classes.clear()
         self._classes[key] = launch
@@ -225,23 +248,22 @@ class Kernel:
         if 0 in call.grid:
             return EmptyLaunch(call, ordinal)
         if ordinal is None:
-            return EmulatedLaunch(self.ptx, self.header, self._layout, call)
+            return EmulatedLaunch(self.ptx, self._checker, self._layout, call)
         from runtime.cuda.launch import CudaLaunch, ForeignLaunch, HostLaunch
 
         is_host = any(array.device is None for array in call.arrays.values())
         is_foreign = any(framework.foreign for framework in frameworks)
         kind = HostLaunch if is_host else ForeignLaunch if is_foreign else CudaLaunch
-        return kind(self._load(ordinal), self._layout, call, [] if is_host else frameworks)
+        return kind(self._load(ordinal), self._checker, self._layout, call, [] if is_host else frameworks)
 
 
 class EmptyLaunch:
     """Launches of a class whose grid has no blocks: nothing happens."""
 
-    overlaps = ()
-
     def __init__(self, call: CallClass, ordinal: int | None) -> None:
         self.call = call
         self.ordinal = ordinal
+        self.recognise: Recogniser = unrecognised
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         """Nothing."""

@@ -135,7 +135,7 @@ def _facts(device: Any) -> DeviceFacts:
     major, minor = get("COMPUTE_CAPABILITY_MAJOR"), get("COMPUTE_CAPABILITY_MINOR")
     kilohertz, bits = get("MEMORY_CLOCK_RATE"), get("GLOBAL_MEMORY_BUS_WIDTH")
     return DeviceFacts(
-        name=driver.call(cuda.cuDeviceGetName, 256, device).rstrip(b"\0").decode(),
+        name=driver.call(cuda.cuDeviceGetName, 256, device).split(b"\0")[0].decode(),
         arch=f"sm_{major}{minor}",
         sms=get("MULTIPROCESSOR_COUNT"),
         shared_per_block=get("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),

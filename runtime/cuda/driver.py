@@ -40,6 +40,12 @@ def unavailable() -> str | None:
     return _initialise()[1]
 
 
+@cache
+def device_count() -> int:
+    """The driver's devices; it must have been started."""
+    return call(bindings().cuDeviceGetCount)
+
+
 def forked() -> bool:
     """Whether the driver was started in a parent process: it does not survive `fork`."""
     return _initialise()[0] != os.getpid()
@@ -60,9 +66,8 @@ def require(ordinal: int = 0) -> None:
         raise DeviceError("no-gpu", reason, "use the device emulator")
     if forked():
         raise after_fork_error()
-    count = call(bindings().cuDeviceGetCount)
-    if not 0 <= ordinal < count:
-        raise DeviceError("no-gpu", f"there is no device cuda:{ordinal}: the driver has {count}")
+    if not 0 <= ordinal < device_count():
+        raise DeviceError("no-gpu", f"there is no device cuda:{ordinal}: the driver has {device_count()}")
 
 
 def _describe(code: Any) -> str:

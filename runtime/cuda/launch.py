@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 from runtime.arguments import Buffer, Layout
-from runtime.checks import CallClass
+from runtime.checks import CallClass, Checker
 from runtime.cuda import driver
 from runtime.cuda.memory import HostCopy
 from runtime.cuda.module import LoadedKernel
 from runtime.errors import LaunchError
-from runtime.frameworks import Framework, find_framework
+from runtime.frameworks import Framework, Recogniser, find_framework, unrecognised
 
 
 class Streams(dict[int, Any]):
@@ -58,19 +58,28 @@ class CudaLaunch:
     argument buffer of its own from a free list (`list.pop` and `append` are atomic).
     """
 
-    def __init__(self, kernel: LoadedKernel, layout: Layout, call: CallClass, frameworks: Sequence[Framework]) -> None:
+    def __init__(
+        self,
+        kernel: LoadedKernel,
+        checker: Checker,
+        layout: Layout,
+        call: CallClass,
+        frameworks: Sequence[Framework],
+    ) -> None:
         cuda = driver.bindings()
         header = kernel.header
         self.kernel = kernel
         self.call = call
         self.ordinal = kernel.context.ordinal
-        self.overlaps = call.overlaps
+        self.recognise: Recogniser = unrecognised
+        self._checker = checker
         self._layout = layout
         self._template = layout.template(call.arrays, call.dims, kernel.record)
         self._free: list[Buffer] = []
         self._pack_into = layout.pack_into
         self._current_stream = common_stream(frameworks)
         self._cu_context = kernel.context.cu_context
+        self._is_sole = driver.device_count() == 1
         self._launched = kernel.context.launched
         self._label = header.label
         self._success = cuda.CUresult.CUDA_SUCCESS
@@ -91,25 +100,37 @@ class CudaLaunch:
             buffer = self._free.pop()
         except IndexError:
             buffer = self.buffer()
-        self._pack_into(buffer.bytes, 0, *values)
+        if buffer.values != values:
+            self._pack(buffer, values)
         self.submit(buffer, stream)
         self._free.append(buffer)
 
+    def _pack(self, buffer: Buffer, values: Sequence[Any]) -> None:
+        """Checks the pointers and writes the values, which a buffer remembers."""
+        self._checker.check_pointers(self.call, values)
+        self._pack_into(buffer.bytes, 0, *values)
+        buffer.values = values
+
     def submit(self, buffer: Buffer, stream: int | None = None) -> None:
-        """Launches with a packed buffer, which may be used again when this returns."""
+        """Launches with a packed buffer, which may be used again when this returns.
+
+        On a machine with one GPU the context is not asked for before (0.3 µs): without it, or with one of the user's
+        own, the driver refuses the launch, which is then made again in the right context.
+        """
         if stream is None:
             stream = self._current_stream(self.ordinal)
-        if self._get_current()[1] == self._cu_context:
+        if self._is_sole or self._get_current()[1] == self._cu_context:
             if buffer.config is None:
                 (code,) = self._launch_kernel(streams[stream], buffer.address, 0)
             else:
                 code = self._launch_cluster(buffer, streams[stream])
-            if code is not self._success:
+            if code is self._success:
+                self._launched.add(self._label)
+                return
+            if self._get_current()[1] == self._cu_context:
                 self.kernel.context.check(code, f"launching {self._label}")
-            self._launched.add(self._label)
-        else:
-            with self.kernel.context.current():
-                self.submit(buffer, stream)
+        with self.kernel.context.current():
+            self.submit(buffer, stream)
 
     def _launch_cluster(self, buffer: Buffer, stream: Any) -> Any:
         buffer.config.hStream = stream
@@ -118,14 +139,14 @@ class CudaLaunch:
     def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
         """A launch with these arguments, which the caller keeps alive."""
         buffer = self.buffer()
-        self._pack_into(buffer.bytes, 0, *values)
+        self._pack(buffer, values)
         return partial(self.submit, buffer, stream)
 
     def timed(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> float:
         """Launches, waits, and gives the microseconds between events around the launch."""
         cuda, context = driver.bindings(), self.kernel.context
         buffer = self.buffer()
-        self._pack_into(buffer.bytes, 0, *values)
+        self._pack(buffer, values)
         raw = self._current_stream(self.ordinal) if stream is None else stream
         with context.current():
             start, end = (context.call(cuda.cuEventCreate, 0) for _ in range(2))

@@ -13,6 +13,7 @@ import pytest
 
 from runtime import DeviceArray, DeviceError, Kernel, LaunchError, device_facts, synchronize, to_device
 from runtime.cuda.module import jit_error, limiting_resource
+from runtime.cuda.timing import measure, percentiles
 
 HERE = Path(__file__).resolve().parent
 ILLEGAL = """
@@ -226,3 +227,34 @@ def test_an_interface_alone_is_enough() -> None:
     y, x = DeviceArray((1000,), "f32"), to_device(np.ones(1000, np.float32))
     Kernel(hand_written.scale())(Exposed(y), Exposed(x), 4.0)
     assert (y.numpy() == 4).all()
+
+
+@pytest.mark.gpu
+def test_classes_of_torch_tensors_are_kept_apart() -> None:
+    torch: Any = pytest.importorskip("torch")
+    kernel = Kernel(hand_written.scale())
+    for n in (1000, 1000, 500, 1000, 500):
+        x = torch.randn(n, device="cuda")
+        y = torch.empty_like(x)
+        kernel(y, x, 2.0)
+        assert torch.equal(y, 2 * x)
+        for bad in (x.half(), x.cpu(), x[::2], x[None], torch.zeros(n, dtype=torch.complex64).cuda().conj().imag):
+            with pytest.raises(LaunchError):
+                kernel(y, bad, 2.0)
+        with pytest.raises(LaunchError) as caught:
+            kernel(x, x, 2.0)
+        assert caught.value.code == "overlap"
+
+
+@pytest.mark.gpu
+def test_times_between_events() -> None:
+    y, x = DeviceArray((1000,), "f32"), to_device(np.ones(1000, np.float32))
+    times = measure(Kernel(hand_written.copy()).bind(y, x), repeats=20)
+    low, middle, high = percentiles(times)
+    assert len(times) == 20 and 0 < low <= middle <= high < 1e4
+
+
+def test_percentiles() -> None:
+    assert percentiles([float(n) for n in range(11)][::-1]) == (2.0, 5.0, 8.0)
+    with pytest.raises(DeviceError):
+        percentiles([])

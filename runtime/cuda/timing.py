@@ -1,0 +1,60 @@
+"""Device time of a launch, measured with events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.cuda import driver
+from runtime.cuda.context import context
+from runtime.cuda.memory import Allocation
+from runtime.errors import DeviceError
+
+FLUSH_FACTOR = 3
+"""Times the L2's size that is overwritten between launches, so that they find it cold."""
+
+
+def measure(
+    launch: Callable[[], None],
+    *,
+    device: int = 0,
+    stream: int = 0,
+    repeats: int = 20,
+    warmups: int = 3,
+    flush_l2: bool = True,
+) -> list[float]:
+    """Microseconds of each of `repeats` calls of `launch`, which must launch on the raw handle `stream`.
+
+    Each stands between two events; all are queued before the first is waited for, so the host's time does not count
+    unless it exceeds the device's.
+    """
+    cuda, owner = driver.bindings(), context(device)
+    trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes if flush_l2 else 0)
+    handle = cuda.CUstream(stream)
+    with owner.current():
+        events = [owner.call(cuda.cuEventCreate, 0) for _ in range(2 * repeats)]
+        try:
+            for _ in range(warmups):
+                launch()
+            for start, end in zip(events[::2], events[1::2], strict=True):
+                if flush_l2:
+                    owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
+                owner.call(cuda.cuEventRecord, start, handle)
+                launch()
+                owner.call(cuda.cuEventRecord, end, handle)
+            owner.synchronize()
+            return [
+                1e3 * owner.call(cuda.cuEventElapsedTime, start, end)
+                for start, end in zip(events[::2], events[1::2], strict=True)
+            ]
+        finally:
+            for event in events:
+                cuda.cuEventDestroy(event)
+
+
+def percentiles(times: list[float]) -> tuple[float, float, float]:
+    """The 20th percentile, the median and the 80th of measured times. Raises DeviceError `time` for none."""
+    if not times:
+        raise DeviceError("time", "nothing was measured")
+    ordered = sorted(times)
+    last = len(ordered) - 1
+    return ordered[round(0.2 * last)], ordered[round(0.5 * last)], ordered[round(0.8 * last)]

@@ -197,7 +197,10 @@ class Code:
             raise self.error(f"destination {operand} is not a register")
         name = operand.name
         self.record.writes.append(name)
-        number = self.entry(self.register_entry(name, type_name))
+        entry = self.register_entry(name, type_name)
+        if type_name not in PACKED and np.dtype(DTYPES[type_name]).itemsize != entry.register_bytes:
+            raise self.error(f"register {name} of type .{self.registers[name]} is wider than .{type_name}")
+        number = self.entry(entry)
         self.record.written_entries.append(number)
         return number
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from runtime.emulator import EmulatorError, Kind, Memory, emulate
-from tests.runtime.emulator.handwritten import kernel, run, words
+from handwritten import kernel, run, words
 
 
 @dataclass(frozen=True)

@@ -368,14 +368,6 @@ class _Variant:
             out.append(Condition(["==", name, value], f"{name} == {value}", schedule.specialize[name].loc.line, "specialised"))
         for name, divisor in function.divisors.items():
             out.append(Condition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None))
-        if function.index_bits == 32:
-            for p in function.params:
-                if p.kind == "tensor" and p.value is not None:
-                    size: Any = 1
-                    for d in p.dims:
-                        size = d if size == 1 else ["*", size, d]
-                    text_ = f"'{p.name}' has fewer than 2^31 elements"
-                    out.append(Condition(["<", size, INDEX32_LIMIT], text_, self.kernel.loc.line, "64-bit offsets are another variant"))
         return out
 
 

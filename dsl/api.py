@@ -1,0 +1,402 @@
+"""The Python face: `load` and `parse` give a Module; its dispatches and kernels are called with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dsl import syntax as ast
+from dsl.compile import Compiled, compile_variant
+from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, parameters_of
+from dsl.program import Program, parse_program
+from dsl.program import load as load_program
+from dsl.variant import Request
+from lowering.location import TileError, closest
+from lowering.targets import target
+
+
+def load(path: str | Path, device: str = "auto") -> Module:
+    """The module of a `.tile` file. `device` as for `runtime.Kernel`. Raises TileError."""
+    return Module(load_program(path), device)
+
+
+def parse(text: str, name: str = "<text>", device: str = "auto") -> Module:
+    """The module of a text; nothing can be imported in it. Raises TileError."""
+    return Module(parse_program(text, name), device)
+
+
+class Module:
+    """A `.tile` file: `m.softmax(x)` plans, compiles and launches; `m.compile(kernel, …)` gives one variant.
+
+    Compiled variants are kept as long as the module.
+    """
+
+    def __init__(self, program: Program, device: str = "auto"):
+        self.program, self.device = program, device
+        self._kernels: dict[Any, CompiledKernel] = {}
+        self._functions: dict[str, ModuleFunction] = {}
+
+    def __repr__(self) -> str:
+        return f"<Module {self.program.source.name}: {', '.join([*self.program.dispatches, *self.program.kernels])}>"
+
+    def __getattr__(self, name: str) -> ModuleFunction:
+        known = [*self.program.dispatches, *self.program.kernels]
+        if name.startswith("_") or name not in known:
+            raise AttributeError(f"{self.program.source.name} has no kernel or dispatch '{name}'" + (f"; {h}" if (h := closest(name, known)) else ""))
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = ModuleFunction(self, name)
+        return function
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.program.dispatches, *self.program.kernels]
+
+    @property
+    def arch(self) -> str:
+        """The target of the device that calls go to."""
+        from runtime import device_facts
+
+        return plain_arch(device_facts(self.device).arch)
+
+    def compile(
+        self,
+        kernel: str,
+        schedule: str | None = None,
+        *,
+        types: Mapping[str, str] | None = None,
+        arch: str | None = None,
+        align: Mapping[str, int] | None = None,
+        absent: frozenset[str] | set[str] = frozenset(),
+        options: Mapping[str, Any] | None = None,
+        **values: Any,
+    ) -> CompiledKernel:
+        """One variant of `kernel`. `values` are dims, constants, names that the schedule sets and scalars to specialise.
+
+        Without `schedule` the kernel's first one is taken. A type parameter may be given in `types` or as T="f16".
+        """
+        node = self.program.kernel(kernel)
+        if schedule is None:
+            schedule = next(iter(self.program.schedules_of(kernel)), None)
+        dims, constants, scalars, chosen = split_values(self.program, node, values)
+        request = Request(
+            kernel,
+            schedule,
+            dims,
+            {**chosen, **(types or {})},
+            constants,
+            scalars,
+            dict(align or {}),
+            frozenset(absent),
+            arch or self.arch,
+        )
+        return self.variant(request, **(options or {}))
+
+    def variant(self, request: Request, **options: Any) -> CompiledKernel:
+        """The kernel of a request, compiled once."""
+        key = (request_key(request), tuple(sorted(options.items())))
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            kernel = self._kernels[key] = CompiledKernel(compile_variant(self.program, request, **options), self.device)
+        return kernel
+
+
+def plain_arch(arch: str) -> str:
+    """The target row that a device's architecture takes: `sm_90a` PTX loads on nothing else, so the plain one."""
+    target(arch.rstrip("a") if arch.rstrip("a") in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100") else arch)
+    return arch.rstrip("a")
+
+
+def request_key(request: Request) -> tuple:
+    def frozen(m: Mapping[str, Any]) -> tuple:
+        return tuple(sorted((k, str(v) if not isinstance(v, int | float) else (type(v).__name__, v)) for k, v in m.items()))
+
+    return (
+        request.kernel,
+        request.schedule,
+        frozen(request.dims),
+        frozen(request.types),
+        frozen(request.constants),
+        frozen(request.scalars),
+        frozen(request.align),
+        tuple(sorted(request.absent)),
+        request.arch,
+        request.sms,
+    )
+
+
+def split_values(
+    program: Program, kernel: ast.Kernel, values: Mapping[str, Any]
+) -> tuple[dict[str, int], dict[str, Any], dict[str, Any], dict[str, str]]:
+    """(dims, constants, scalars, types) of names given together; TileError for an unknown one."""
+    dim_names = {
+        d.id for p in kernel.params if isinstance(p.type, ast.TensorType) for d in p.type.dims if isinstance(d, ast.Name)
+    }
+    type_names = {c.name for c in kernel.constants if c.types is not None}
+    constant_names = {c.name for c in kernel.constants} - type_names | {"warps"}
+    for schedule in program.schedules_of(kernel.name).values():
+        for line in schedule.lines:
+            if isinstance(line, ast.Tune):
+                constant_names.add(line.name)
+            elif isinstance(line, ast.Assign):
+                constant_names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
+    scalar_names = {p.name for p in kernel.params if isinstance(p.type, ast.ScalarType)}
+    dims: dict[str, int] = {}
+    constants: dict[str, Any] = {}
+    scalars: dict[str, Any] = {}
+    types: dict[str, str] = {}
+    for name, value in values.items():
+        if name in type_names:
+            types[name] = str(value)
+        elif name in dim_names and name not in constant_names:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise TileError("call", None, f"dim '{name}' is a count; got {value!r}")
+            dims[name] = value
+        elif name in constant_names:
+            constants[name] = value
+        elif name in scalar_names:
+            scalars[name] = value
+        else:
+            known = dim_names | constant_names | scalar_names | type_names
+            raise TileError("name", None, f"kernel '{kernel.name}' has no dim, constant or scalar '{name}'", closest(name, known))
+    return dims, constants, scalars, types
+
+
+class CompiledKernel:
+    """One variant: its stages as text, and a launch.
+
+    `ir`, `llvm`, `ptx`: text. `k(y, x)` checks and launches; `k.bind(y, x)()` is a prepared launch; `k.run(…)` waits
+    and gives a `runtime.LaunchResult`.
+    """
+
+    def __init__(self, compiled: Compiled, device: str = "auto"):
+        from runtime import Kernel
+
+        self.compiled = compiled
+        self.kernel = Kernel(compiled.ptx, device=device)
+        self.bind = self.kernel.bind
+        self.run = self.kernel.run
+
+    def __repr__(self) -> str:
+        return f"<CompiledKernel {self.compiled.header.label} for {self.compiled.header.arch}>"
+
+    @property
+    def ir(self) -> str:
+        return self.compiled.ir
+
+    @property
+    def llvm(self) -> str:
+        return self.compiled.llvm
+
+    @property
+    def ptx(self) -> str:
+        return self.compiled.ptx
+
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        self.kernel(*arguments, **named)
+
+
+class ModuleFunction:
+    """A dispatch or a kernel of a module, to call with arrays.
+
+    `y = m.softmax(x)` allocates and returns the outputs, which are the first parameters; `m.softmax(y, x)` writes
+    into them. Options of the dispatch and constants go by name.
+    """
+
+    def __init__(self, module: Module, name: str):
+        self.module, self.name = module, name
+        program = module.program
+        if name in program.dispatches:
+            self.params = program.dispatches[name].params
+            self.parameters: dict[str, ast.Parameter] = {}
+            self.kernels: dict[str, ast.Kernel] = {}
+            for kernel, argument, p in parameters_of(program, program.dispatches[name]):
+                self.parameters.setdefault(argument, p)
+                self.kernels.setdefault(argument, kernel)
+        else:
+            node = program.kernels[name]
+            self.params = [p.name for p in node.params]
+            self.parameters = {p.name: p for p in node.params}
+            self.kernels = dict.fromkeys(self.params, node)
+        self._plans: dict[Any, BoundPlan] = {}
+        self._recent: Any = None  # the one kernel of the last plan, when the call's arguments are its own
+
+    def __repr__(self) -> str:
+        return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if not named and self._recent is not None and self._recent.launch_known(arguments):
+            return None
+        return self._call(arguments, named)
+
+    def _call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        given, rest = self.order(arguments, named)
+        outputs = self.allocate(given)
+        plan = self.plan_for(given, rest)
+        plan.launch(given)
+        if not outputs:
+            if plan.is_direct and not rest:
+                self._recent = plan.kernels[0].kernel
+            return None
+        made = tuple(given[name] for name in outputs)
+        return made[0] if len(made) == 1 else made
+
+    def order(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The call's arguments by parameter name, and what is left by name (options, constants)."""
+        rest = {k: v for k, v in named.items() if k not in self.params}
+        by_name = {k: v for k, v in named.items() if k in self.params}
+        free = [p for p in self.params if p not in by_name]
+        if len(arguments) > len(free):
+            raise TileError("call", None, f"{self.name} takes {len(self.params)} arguments; got {len(arguments) + len(by_name)}")
+        if len(arguments) < len(free):  # outputs left out: the first parameters
+            missing = len(free) - len(arguments)
+            optional = [p for p in free if self.is_optional(p)]
+            leading = [p for p in free if p not in optional]
+            outputs = leading[: max(0, missing - len(optional))] if missing > len(optional) else []
+            if missing <= len(optional):
+                outputs = []
+                skipped = set(optional[len(optional) - missing :])
+                free = [p for p in free if p not in skipped]
+            else:
+                free = [p for p in free if p not in outputs and p not in optional]
+            if len(free) != len(arguments):
+                raise TileError("call", None, f"{self.name} takes {', '.join(self.params)}; got {len(arguments)} arguments")
+        given = dict(zip(free, arguments, strict=True)) | by_name
+        return {p: given.get(p) for p in self.params}, rest
+
+    def is_optional(self, name: str) -> bool:
+        p = self.parameters.get(name)
+        return p is not None and isinstance(p.type, ast.TensorType) and p.type.optional
+
+    def facts(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What planning needs of each argument."""
+        from runtime import describe, is_array
+
+        out: dict[str, Any] = {}
+        for name, value in given.items():
+            if value is None:
+                out[name] = None
+            elif is_array(value):
+                array = describe(value)
+                out[name] = ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer))
+            else:
+                out[name] = value.item() if hasattr(value, "item") else value
+        return out
+
+    def allocate(self, given: dict[str, Any]) -> list[str]:
+        """Makes the outputs that were not given, like the first array given; their names."""
+        from runtime import describe, empty_like, is_array
+
+        missing = [n for n, v in given.items() if v is None and not self.is_optional(n)]
+        if not missing:
+            return []
+        arrays = {n: v for n, v in given.items() if v is not None and is_array(v)}
+        if not arrays:
+            raise TileError("call", None, f"{self.name} takes {', '.join(self.params)}; no array was given")
+        dims: dict[str, int] = {}
+        types: dict[str, str] = {}
+        for name, value in arrays.items():
+            p = self.parameters.get(name)
+            array = describe(value)
+            if p is None or not isinstance(p.type, ast.TensorType) or len(array.shape) != len(p.type.dims):
+                continue
+            types.setdefault(p.type.dtype, array.dtype)
+            dims |= {d.id: e for d, e in zip(p.type.dims, array.shape, strict=True) if isinstance(d, ast.Name)}
+        like = next(iter(arrays.values()))
+        for name in missing:
+            p = self.parameters.get(name)
+            if p is None or not isinstance(p.type, ast.TensorType):
+                raise TileError("call", None, f"{self.name} needs '{name}'")
+            shape = []
+            for d in p.type.dims:
+                extent = d.value if isinstance(d, ast.Number) else dims.get(d.id) if isinstance(d, ast.Name) else None
+                if extent is None:
+                    raise TileError("call", p.loc, f"the shape of the output '{name}' does not follow from the inputs", "pass it")
+                shape.append(int(extent))
+            given[name] = empty_like(like, tuple(shape), types.get(p.type.dtype, p.type.dtype))
+        return missing
+
+    def plan_for(self, given: Mapping[str, Any], rest: dict[str, Any]) -> BoundPlan:
+        facts = self.facts(given)
+        key = (tuple(facts.values()), tuple(sorted(rest.items())))
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = BoundPlan(self, self.plan(facts, **rest))
+        return plan
+
+    def plan(self, facts: Mapping[str, Any], schedule: str | None = None, **rest: Any) -> Plan:
+        """Which launches serve arguments with these facts. `rest`: options of the dispatch, and constants."""
+        from runtime import device_facts
+
+        program, module = self.module.program, self.module
+        device = device_facts(module.device)
+        dispatch = program.dispatches.get(self.name)
+        known = {line.name for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else set()
+        options = {k: v for k, v in rest.items() if k in known}
+        constants = {k: v for k, v in rest.items() if k not in known}
+        self.check_constants(constants)
+        planner = Planner(
+            program, self.name, facts, target(plain_arch(device.arch)), device.sms, constants, options, schedule
+        )
+        return planner.plan()
+
+    def check_constants(self, constants: Mapping[str, Any]) -> None:
+        kernels = {k.name: k for k in self.kernels.values()}
+        for name in constants:
+            for kernel in kernels.values():
+                try:
+                    split_values(self.module.program, kernel, {name: constants[name]})
+                    break
+                except TileError as error:
+                    failure = error
+            else:
+                raise failure
+
+
+def pointer_class(pointer: int) -> int:
+    """16, 8, 4, 2 or 1: what an address is a multiple of."""
+    return min(16, pointer & -pointer) if pointer else 16
+
+
+class BoundPlan:
+    """A plan with its kernels compiled and its workspaces allocated."""
+
+    def __init__(self, function: ModuleFunction, plan: Plan):
+        self.plan = plan
+        self.kernels = [function.module.variant(step.request) for step in plan.steps]
+        self.workspaces: dict[int, Any] = {}
+        self.is_direct = len(plan.steps) == 1 and plan.steps[0].arguments == [FromCall(p) for p in function.params]
+
+    def launch(self, given: Mapping[str, Any]) -> None:
+        for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
+            kernel(*self.arguments(step, given))
+
+    def arguments(self, step: Any, given: Mapping[str, Any]) -> list[Any]:
+        return [self.argument(a, given) for a in step.arguments]
+
+    def argument(self, argument: Any, given: Mapping[str, Any]) -> Any:
+        if isinstance(argument, FromCall):
+            return given[argument.name]
+        if isinstance(argument, Workspace):
+            made = self.workspaces.get(id(argument))
+            if made is None:
+                made = self.workspaces[id(argument)] = allocate_workspace(argument, given)
+            return made
+        return argument
+
+
+def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
+    """Scratch memory where the call's arrays are."""
+    import numpy as np
+
+    from runtime import describe, empty_like, is_array, to_device
+
+    like = next(v for v in given.values() if v is not None and is_array(v))
+    if describe(like).device is None:
+        made = empty_like(like, workspace.shape, workspace.dtype)
+        if workspace.zero:
+            made[...] = 0
+        return made
+    if workspace.zero:
+        return to_device(np.zeros(workspace.shape, np.dtype(f"u{4 if workspace.dtype[-2:] == '32' else 8}")), describe(like).device)
+    return empty_like(like, workspace.shape, workspace.dtype)

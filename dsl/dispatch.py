@@ -1,0 +1,402 @@
+"""Dispatch: which kernels with which schedules serve a call, as a plan of launches.
+
+A call names a dispatch or a kernel. Its arguments give dims and types; the first branch whose condition holds gives the
+launches. Everything is data of the file: `explain` says what was chosen and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl import syntax as ast
+from dsl.compile import lower
+from dsl.host import Host
+from dsl.program import Program
+from dsl.schedules import target_facts
+from dsl.variant import Request
+from lowering.location import TileError, closest
+from lowering.targets import Target
+from lowering.types import DTYPES, DType
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFacts:
+    """What a dispatch knows of an array argument: shape, element type, and bytes that its pointer is a multiple of."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    align: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Scratch global memory of a plan; `zero` is set to zero once, before the first launch."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    zero: bool
+
+
+@dataclass(slots=True)
+class Step:
+    """One launch of a plan: the variant, and where each parameter's argument comes from."""
+
+    request: Request
+    arguments: list[Any]  # a name of the call's argument (str in _Name), a Workspace, a number or a host array
+
+
+@dataclass(frozen=True, slots=True)
+class FromCall:
+    """The call's own argument of this name."""
+
+    name: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """The launches of one class of calls, and why these."""
+
+    steps: list[Step]
+    reasons: list[str] = field(default_factory=list)
+
+
+class _Names(Host):
+    """Host expressions of a dispatch: numbers, host-made tables, `workspace` and `fits`."""
+
+    def __init__(self, names: Mapping[str, Any], planner: Planner):
+        super().__init__(names, planner.program.functions)
+        self.planner = planner
+
+    def more_names(self) -> list[str]:
+        return [*super().more_names(), "workspace", "fits"]
+
+    def call(self, node: ast.Call) -> Any:
+        if isinstance(node.function, ast.Name) and node.function.id == "workspace":
+            return self.workspace(node)
+        if isinstance(node.function, ast.Name) and node.function.id == "fits":
+            return self.planner.fits(node)
+        return super().call(node)
+
+    def workspace(self, node: ast.Call) -> Workspace:
+        words = node.args[1:]
+        if not node.args or len(words) > 1 or any(not isinstance(w, ast.Name) or w.id != "zero" for w in words):
+            raise TileError("call", node.loc, "workspace takes a type with extents, and 'zero'", "workspace(f32[4 * sms], zero)")
+        type = node.args[0]
+        if not isinstance(type, ast.Index):
+            raise TileError("call", type.loc, "workspace takes a type with extents", "workspace(f32[4 * sms])")
+        dtype = self(type.value)
+        if not isinstance(dtype, DType):
+            raise TileError("type", type.loc, "this is no type")
+        shape = tuple(self.integer(e, "an extent") for e in type.subscripts if not isinstance(e, ast.Slice))
+        if any(e < 0 for e in shape):
+            raise TileError("extent", type.loc, f"extents are not negative: {list(shape)}")
+        return Workspace(dtype.name, shape, bool(words))
+
+
+class Planner:
+    """Plans one call of `name` (a dispatch or a kernel) with these arguments."""
+
+    def __init__(
+        self,
+        program: Program,
+        name: str,
+        arguments: Mapping[str, Any],
+        target: Target,
+        sms: int | None = None,
+        constants: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        schedule: str | None = None,
+    ):
+        self.program, self.name, self.target, self.sms = program, name, target, sms
+        self.arguments = dict(arguments)
+        self.constants = dict(constants or {})
+        self.options = dict(options or {})
+        self.schedule = schedule
+        self.reasons: list[str] = []
+        self.dims: dict[str, int] = {}
+
+    def plan(self) -> Plan:
+        if self.name in self.program.kernels:
+            kernel = self.program.kernels[self.name]
+            names = [p.name for p in kernel.params]
+            launch = ast.Launch(kernel.loc, self.name, [ast.Name(kernel.loc, n) for n in names], {}, [])
+            step = self.step(launch, {n: FromCall(n) for n in names}, {})
+            return Plan([step], [f"kernel {self.name} with {step.request.schedule or 'no schedule'}"])
+        dispatch = self.program.dispatches.get(self.name)
+        if dispatch is None:
+            known = [*self.program.dispatches, *self.program.kernels]
+            raise TileError("name", None, f"{self.program.source.name} has no kernel or dispatch '{self.name}'", closest(self.name, known))
+        return self.dispatched(dispatch)
+
+    def dispatched(self, dispatch: ast.Dispatch) -> Plan:
+        self.dims = self.bind_dims(dispatch)
+        names: dict[str, Any] = {**target_facts(self.target, self.sms), **self.dims, **self.types(dispatch)}
+        names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
+        passed: dict[str, Any] = {k: FromCall(k) for k in dispatch.params}
+        self.names = names
+        evaluate = _Names(names, self)
+        known_options = {line.name for line in dispatch.lines if isinstance(line, ast.Option)}
+        for option in self.options:
+            if option not in known_options:
+                raise TileError("name", None, f"'{dispatch.name}' has no option '{option}'", closest(option, known_options))
+        for line in dispatch.lines:
+            if isinstance(line, ast.Option):
+                values = [evaluate(v) for v in line.values]
+                chosen = self.options.get(line.name, values[0])
+                if chosen not in values:
+                    raise TileError("call", line.loc, f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}")
+                names[line.name] = chosen
+            elif isinstance(line, ast.Require):
+                if not evaluate(line.condition):
+                    text = line.loc.source.text[line.loc.start : line.loc.end]
+                    values_text = ", ".join(f"{k} = {v}" for k, v in self.dims.items() if k in text)
+                    raise TileError("require", line.loc, f"'{dispatch.name}' requires {text}", values_text or None)
+            elif isinstance(line, ast.Assign):
+                self.assign(line, evaluate, names, passed)
+            elif self.taken(line, evaluate):
+                return Plan(self.steps(line, evaluate, names, passed), self.reasons)
+        raise TileError("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", "add an 'otherwise:' branch")
+
+    def taken(self, line: ast.When, evaluate: _Names) -> bool:
+        if self.schedule is not None and not any(
+            isinstance(s, ast.Launch) and self.schedule in [i.name for i in s.items if i.value is None] for s in line.steps
+        ):
+            return False
+        if line.condition is None:
+            self.reasons.append("otherwise")
+            return True
+        text = line.loc.source.text[line.loc.start : line.loc.end]
+        if self.schedule is not None:
+            self.reasons.append(f"schedule {self.schedule} was asked for")
+            return True
+        holds = bool(evaluate(line.condition))
+        self.reasons.append(f"{text}: {'yes' if holds else 'no'}")
+        return holds
+
+    def assign(self, line: ast.Assign, evaluate: _Names, names: dict[str, Any], passed: dict[str, Any]) -> None:
+        value = evaluate(line.value)
+        values = list(value) if len(line.targets) > 1 and isinstance(value, tuple) else [value]
+        if len(values) != len(line.targets):
+            raise TileError("type", line.loc, f"{len(line.targets)} names for {len(values)} values")
+        for target, v in zip(line.targets, values, strict=True):
+            if not isinstance(target, ast.Name):
+                raise TileError("syntax", target.loc, "a dispatch assigns to names")
+            names[target.id] = passed[target.id] = v
+
+    def steps(self, line: ast.When, evaluate: _Names, names: dict[str, Any], passed: dict[str, Any]) -> list[Step]:
+        out = []
+        for step in line.steps:
+            if isinstance(step, ast.Assign):
+                self.assign(step, evaluate, names, passed)
+            else:
+                out.append(self.step(step, passed, names))
+        return out
+
+    # ---- one launch ----
+
+    def step(self, launch: ast.Launch, passed: Mapping[str, Any], names: Mapping[str, Any]) -> Step:
+        kernel = self.program.kernels.get(launch.name)
+        if kernel is None:
+            raise TileError("name", launch.loc, f"unknown kernel '{launch.name}'", closest(launch.name, self.program.kernels))
+        arguments = self.launch_arguments(launch, kernel, passed, names)
+        schedule, constants = self.with_items(launch, kernel, names)
+        request = self.request(kernel, schedule, constants, dict(zip([p.name for p in kernel.params], arguments, strict=True)))
+        return Step(request, arguments)
+
+    def launch_arguments(
+        self, launch: ast.Launch, kernel: ast.Kernel, passed: Mapping[str, Any], names: Mapping[str, Any]
+    ) -> list[Any]:
+        params = [p.name for p in kernel.params]
+        if launch.args is None:
+            missing = [p for p in params if p not in passed]
+            if missing:
+                raise TileError("call", launch.loc, f"'{kernel.name}' needs '{missing[0]}', which the dispatch does not have")
+            return [passed[p] for p in params]
+        if len(launch.args) > len(params):
+            raise TileError("call", launch.loc, f"'{kernel.name}' takes {len(params)} arguments; got {len(launch.args)}")
+        given: dict[str, ast.Expr] = dict(zip(params, launch.args, strict=False))
+        for key, node in launch.keywords.items():
+            if key not in params or key in given:
+                raise TileError("call", node.loc, f"'{kernel.name}' has no free parameter '{key}'", closest(key, params))
+            given[key] = node
+        out = []
+        evaluate = _Names(names, self)
+        for p in kernel.params:
+            expression = given.get(p.name)
+            if expression is None:
+                if isinstance(p.type, ast.TensorType) and p.type.optional:
+                    out.append(None)
+                    continue
+                raise TileError("call", launch.loc, f"'{kernel.name}' needs '{p.name}'")
+            if isinstance(expression, ast.Name) and expression.id in passed:
+                out.append(passed[expression.id])
+            else:
+                out.append(evaluate(expression))
+        return out
+
+    def with_items(self, launch: ast.Launch, kernel: ast.Kernel, names: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+        known = self.program.schedules_of(kernel.name)
+        schedule = None
+        constants: dict[str, Any] = {}
+        for item in launch.items:
+            if item.value is not None:
+                value = _Names(names, self)(item.value) if not self.is_function(item.value) else item.value.id  # type: ignore[union-attr]
+                constants[item.name] = value.item() if hasattr(value, "item") else value
+            elif schedule is not None:
+                raise TileError("call", item.loc, "a launch takes one schedule")
+            elif item.name not in known:
+                raise TileError("name", item.loc, f"kernel '{kernel.name}' has no schedule '{item.name}'", closest(item.name, known))
+            else:
+                schedule = item.name
+        if self.schedule is not None and self.schedule in known:
+            schedule = self.schedule
+        if schedule is None and known:
+            schedule = next(iter(known))
+        return schedule, constants
+
+    def is_function(self, node: ast.Expr) -> bool:
+        return isinstance(node, ast.Name) and node.id in self.program.functions
+
+    def request(
+        self, kernel: ast.Kernel, schedule: str | None, constants: dict[str, Any], bound: Mapping[str, Any]
+    ) -> Request:
+        dims: dict[str, int] = {}
+        types: dict[str, str] = {}
+        align: dict[str, int] = {}
+        scalars: dict[str, Any] = {}
+        absent = set()
+        type_parameters = {c.name: c.types for c in kernel.constants if c.types is not None}
+        for p in kernel.params:
+            value = bound[p.name]
+            value = self.arguments.get(value.name) if isinstance(value, FromCall) else value
+            if isinstance(p.type, ast.TensorType):
+                if value is None:
+                    absent.add(p.name)
+                    continue
+                facts = value
+                if isinstance(value, Workspace):
+                    facts = ArrayFacts(value.shape, value.dtype)
+                if not isinstance(facts, ArrayFacts):
+                    raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is an array; got {value!r}")
+                self.match(kernel, p, p.type, facts, dims, types, type_parameters)
+                align[p.name] = facts.align
+            elif isinstance(p.type, ast.ScalarType):
+                if isinstance(value, bool | int | float):
+                    scalars[p.name] = value
+                elif isinstance(value, ArrayFacts) or value is None:
+                    raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is a scalar; got {value!r}")
+        plain = {k: v for k, v in self.constants.items() if k in self.constants_of(kernel)}
+        return Request(
+            kernel.name, schedule, dims, types, {**constants, **plain}, scalars, align, frozenset(absent), self.target.arch, self.sms
+        )
+
+    def constants_of(self, kernel: ast.Kernel) -> set[str]:
+        names = {c.name for c in kernel.constants} | {"warps"}
+        for schedule in self.program.schedules_of(kernel.name).values():
+            for line in schedule.lines:
+                if isinstance(line, ast.Tune):
+                    names.add(line.name)
+                elif isinstance(line, ast.Assign):
+                    names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
+        return names
+
+    def match(
+        self,
+        kernel: ast.Kernel,
+        p: ast.Parameter,
+        type: ast.TensorType,
+        facts: ArrayFacts,
+        dims: dict[str, int],
+        types: dict[str, str],
+        type_parameters: Mapping[str, list[str]],
+    ) -> None:
+        """Binds the dims and type parameters of one tensor; a TileError of code 'rank', 'dim' or 'dtype' if it does not fit."""
+        if len(facts.shape) != len(type.dims):
+            raise TileError("rank", p.loc, f"'{p.name}' has rank {len(type.dims)}; the array has shape {list(facts.shape)}")
+        for node, extent in zip(type.dims, facts.shape, strict=True):
+            if isinstance(node, ast.Name) and node.id not in {c.name for c in kernel.constants}:
+                if dims.setdefault(node.id, extent) != extent:
+                    raise TileError("dim", p.loc, f"'{node.id}' is {dims[node.id]}, and {extent} in '{p.name}'", "the arrays' shapes must agree")
+            elif isinstance(node, ast.Number) and node.value != extent:
+                raise TileError("dim", p.loc, f"'{p.name}' has the literal dim {node.value}; the array has {extent}")
+        if type.dtype in type_parameters:
+            if facts.dtype not in type_parameters[type.dtype]:
+                choices = ", ".join(type_parameters[type.dtype])
+                raise TileError("dtype", p.loc, f"'{p.name}' is {facts.dtype}; '{type.dtype}' is one of {choices}")
+            if types.setdefault(type.dtype, facts.dtype) != facts.dtype:
+                raise TileError("dtype", p.loc, f"'{type.dtype}' is {types[type.dtype]}, and {facts.dtype} in '{p.name}'")
+        elif type.dtype != facts.dtype:
+            raise TileError("dtype", p.loc, f"'{p.name}' is {type.dtype}; the array is {facts.dtype}", "convert the array")
+
+    # ---- what conditions read ----
+
+    def bind_dims(self, dispatch: ast.Dispatch) -> dict[str, int]:
+        """Dims by the names that the kernels of the dispatch give them."""
+        out: dict[str, int] = {}
+        for kernel, argument, p in self.parameters_of(dispatch):
+            facts = self.arguments.get(argument)
+            if isinstance(facts, ArrayFacts) and isinstance(p.type, ast.TensorType) and len(facts.shape) == len(p.type.dims):
+                for node, extent in zip(p.type.dims, facts.shape, strict=True):
+                    if isinstance(node, ast.Name) and node.id not in {c.name for c in kernel.constants}:
+                        out.setdefault(node.id, extent)
+        return out
+
+    def types(self, dispatch: ast.Dispatch) -> dict[str, DType]:
+        out: dict[str, DType] = {}
+        for kernel, argument, p in self.parameters_of(dispatch):
+            facts = self.arguments.get(argument)
+            if isinstance(facts, ArrayFacts) and isinstance(p.type, ast.TensorType):
+                if p.type.dtype in {c.name for c in kernel.constants} and facts.dtype in DTYPES:
+                    out.setdefault(p.type.dtype, DTYPES[facts.dtype])
+        return out
+
+    def parameters_of(self, dispatch: ast.Dispatch) -> list[tuple[ast.Kernel, str, ast.Parameter]]:
+        """(kernel, argument of the dispatch, parameter of the kernel) for every launch that passes it on unchanged."""
+        return parameters_of(self.program, dispatch)
+
+    def fits(self, node: ast.Call) -> bool:
+        """fits(kernel with schedule): the variant for these dims compiles within the device's shared memory and registers."""
+        if len(node.args) != 1 or node.keywords:
+            raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
+        inner = node.args[0]
+        schedule = None
+        if isinstance(inner, ast.WithSchedule):
+            schedule, inner = inner.schedule, inner.kernel
+        if not isinstance(inner, ast.Name) or inner.id not in self.program.kernels:
+            raise TileError("name", node.loc, "fits takes a kernel of this file")
+        kernel = self.program.kernels[inner.id]
+        known = self.program.schedules_of(kernel.name)
+        if schedule is not None and schedule not in known:
+            raise TileError("name", node.loc, f"kernel '{kernel.name}' has no schedule '{schedule}'", closest(schedule, known))
+        bound = {p.name: FromCall(p.name) for p in kernel.params}
+        request = self.request(kernel, schedule or next(iter(known), None), {}, bound)
+        try:
+            lower(self.program, request)
+        except TileError as error:
+            if all(e.code in ("shared", "limit") for e in error.errors):
+                return False
+            raise
+        return True
+
+
+def parameters_of(program: Program, dispatch: ast.Dispatch) -> list[tuple[ast.Kernel, str, ast.Parameter]]:
+    """(kernel, argument of the dispatch, parameter of the kernel) for every launch that passes an argument on unchanged."""
+    out = []
+    for line in dispatch.lines:
+        if not isinstance(line, ast.When):
+            continue
+        for step in line.steps:
+            if not isinstance(step, ast.Launch) or step.name not in program.kernels:
+                continue
+            kernel = program.kernels[step.name]
+            for i, p in enumerate(kernel.params):
+                if step.args is None:
+                    argument: ast.Expr | str | None = p.name
+                else:
+                    argument = step.args[i] if i < len(step.args) else step.keywords.get(p.name)
+                name = argument.id if isinstance(argument, ast.Name) else argument
+                if isinstance(name, str) and name in dispatch.params:
+                    out.append((kernel, name, p))
+    return out

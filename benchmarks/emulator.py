@@ -41,7 +41,11 @@ def measure(kernel: str, grid: Any, block: Any, arguments: list[Any], repeat: in
         start = time.perf_counter()
         totals = emulate(ptx, kernel, grid, block, arguments).counters.totals
         best = min(best, time.perf_counter() - start)
-    return {"seconds": best, "thread_instructions": totals.thread_instructions, "rate": totals.thread_instructions / best}
+    return {
+        "seconds": best,
+        "thread_instructions": totals.thread_instructions,
+        "rate": totals.thread_instructions / best,
+    }
 
 
 def main() -> None:

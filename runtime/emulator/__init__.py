@@ -1,14 +1,16 @@
 """A strict emulator of PTX: runs a kernel in numpy, finds its faults, and counts what it does.
 
-    reader.py      PTX text to instructions            memory.py     allocations and address windows
-    code.py        operands to frame entries           spaces.py     bounds, alignment, traffic
-    program.py     segments, order, register slots     shadow.py     races, uninitialised reads
-    instructions/  one closure for each instruction    ordering.py   happens-before
-    launch.py      arguments, waves, results           copies.py     asynchronous operations
-    wave.py        which threads run next              rendezvous.py who waits for whom
-    group.py       threads that run together           mbarriers.py  mbarrier objects
-    counters.py, traffic.py  what is counted           findings.py   what is reported
-    numerics.py, integers.py, matrix.py  arithmetic
+```text
+reader.py      PTX text to instructions            memory.py     allocations and address windows
+code.py        operands to frame entries           spaces.py     bounds, alignment, traffic
+program.py     segments, order, register slots     shadow.py     races, uninitialised reads
+instructions/  one closure for each instruction    ordering.py   happens-before
+launch.py      arguments, waves, results           copies.py     asynchronous operations
+wave.py        which threads run next              rendezvous.py who waits for whom
+group.py       threads that run together           mbarriers.py  mbarrier objects
+counters.py, traffic.py  what is counted           findings.py   what is reported
+numerics.py, integers.py, matrix.py  arithmetic
+```
 """
 
 from .counters import Counters, LaunchCounters

@@ -1,9 +1,9 @@
 """How instructions name their operands: entries of a frame, and the views of registers that they stand for.
 
-An instruction becomes a closure `op(values, group)`.  `values` is the frame of the group of threads that runs it: a list
-of numpy arrays, one for each *entry*.  An entry is a register seen as one type, a constant, a kernel parameter, a symbol's
-address or a special register.  Building an instruction asks `Code` for entries; that request is also what records which
-registers the instruction reads and writes, from which `program.py` derives liveness.
+An instruction becomes a closure `op(values, group)`.  `values` is the frame of the group of threads that runs it: a
+list of numpy arrays, one for each *entry*.  An entry is a register seen as one type, a constant, a kernel parameter, a
+symbol's address or a special register.  Building an instruction asks `Code` for entries; that request is also what
+records which registers the instruction reads and writes, from which `program.py` derives liveness.
 """
 
 from __future__ import annotations

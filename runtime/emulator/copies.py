@@ -14,7 +14,7 @@ import numpy as np
 
 from .code import Site
 from .findings import Kind
-from .ordering import TIME_SHIFT, U
+from .ordering import U
 from .shadow import Place
 from .spaces import Space
 
@@ -125,6 +125,3 @@ class Copies:
             part = g.wave.lanes_at(operation.threads[lane : lane + 1])
             message = "the source of an asynchronous copy changed before the copy was complete"
             g.launch.report(Kind.SOURCE_CHANGED, message, part, 0, operation.site)
-
-
-__all__ = ["TIME_SHIFT", "Copies", "Operation"]

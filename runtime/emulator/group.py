@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from .code import Site, seen_as
-from .ordering import THREAD_SHIFT, TIME_SHIFT, U
+from .ordering import TIME_SHIFT, U
 
 LANES = np.arange(32)
 
 
 class Lanes:
-    """The threads that an instruction runs for.  `threads` are positions in the wave, ascending; None is all of them."""
+    """The threads that an instruction runs for: `threads` are positions in the wave, ascending; None is all of them."""
 
     def __init__(self, wave: Any, threads: Any):
         self.wave = wave

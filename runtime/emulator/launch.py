@@ -6,6 +6,7 @@ import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,9 @@ class Launch:
 
     def reserve(self, variable: Variable) -> None:
         image = np.frombuffer(variable.data, np.uint8)
-        allocation = self.memory.reserve(image, variable.size, f".{variable.space} {variable.name}", variable.space == "const")
+        allocation = self.memory.reserve(
+            image, variable.size, f".{variable.space} {variable.name}", variable.space == "const"
+        )
         self.allocations.append(allocation)
         self.addresses[variable.name] = allocation.address
 
@@ -231,7 +234,7 @@ class Launch:
         """Runs each active wave until it ends or only spins; when all spin, further blocks are admitted."""
         for wave in list(active):
             start = wave.turns
-            while wave.turns < start + SPINS or len(active) == 1 and not self.may_admit(wave, start):
+            while wave.turns < start + SPINS or (len(active) == 1 and not self.may_admit(wave, start)):
                 if not wave.step():
                     active.remove(wave)
                     return
@@ -241,7 +244,7 @@ class Launch:
                 active.append(Wave(self, following))
 
     def may_admit(self, wave: Wave, start: int) -> bool:
-        """A wave alone runs on while its loops make progress; only a program with flags in memory can wait for others."""
+        """Only a program with flags in memory can wait for other blocks; a wave of any other runs on."""
         return self.program.waits_for_memory and wave.turns >= start + SPINS
 
     # Findings
@@ -439,9 +442,8 @@ def emulate(
     `EmulatorError`; with "collect" the first of each kind and instruction is kept, and the run goes on where it can.
     PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
     """
-    module = read_module(ptx)
-    check_target(module.target, arch)
-    program = Program(module, entry)
+    program = program_of(ptx, entry)
+    check_target(program.module.target, arch)
     arguments = Arguments(program, args)
     launch: Launch | None = None
     try:
@@ -453,6 +455,12 @@ def emulate(
         return Result(launch.counted(), launch.findings, "".join(launch.output))
     finally:
         arguments.release(launch)
+
+
+@lru_cache(maxsize=32)
+def program_of(ptx: str, entry: str) -> Program:
+    """A program is the same for all launches, so that a text is read once."""
+    return Program(read_module(ptx), entry)
 
 
 def check_target(target: str, arch: str) -> None:

@@ -1,10 +1,10 @@
 """Happens-before: which accesses of memory are ordered before what a thread does now.
 
-Every access is stamped with the time of the launch (a count of synchronisation events), the thread, and the instruction.
-Barriers move what each block, warp or cluster knows forward.  PTX in which fewer than all threads of a block or warp
-synchronise (named barriers, mbarrier, clusters, partial `bar.warp.sync`) keeps a vector clock for each thread: the time
-up to which it knows each other thread's accesses.  Between blocks only release/acquire chains order accesses; they are
-kept for whole blocks: a block knows another one up to a time.
+Every access is stamped with the time of the launch (a count of synchronisation events), the thread, and the
+instruction.  Barriers move what each block, warp or cluster knows forward.  PTX in which fewer than all threads of a
+block or warp synchronise (named barriers, mbarrier, clusters, partial `bar.warp.sync`) keeps a vector clock for each
+thread: the time up to which it knows each other thread's accesses.  Between blocks only release/acquire chains order
+accesses; they are kept for whole blocks: a block knows another one up to a time.
 """
 
 from __future__ import annotations

@@ -497,7 +497,7 @@ class Program:
         for item in body:
             if not isinstance(item, Instruction):
                 continue
-            if item.opcode[0] == "mbarrier" or "cluster" in item.opcode and item.opcode[0] == "barrier":
+            if item.opcode[0] == "mbarrier" or ("cluster" in item.opcode and item.opcode[0] == "barrier"):
                 return True
             if item.opcode[:2] in {("bar", "warp"), ("barrier", "warp")}:
                 if getattr(item.operands[0], "value", None) not in {0xFFFFFFFF, -1}:

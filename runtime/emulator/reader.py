@@ -146,7 +146,7 @@ class Label:
 
 @dataclass
 class Variable:
-    """A variable of a state space: `data` is the initial image, `pointers` the (offset, symbol, addend) to put in it."""
+    """A variable of a state space; `data` is its first image, `pointers` the (offset, symbol, addend) to put there."""
 
     name: str
     space: str
@@ -200,7 +200,9 @@ class Token:
 def tokens_of(text: str) -> list[Token]:
     """The tokens of a PTX text, with their line numbers (from 1)."""
     tokens, line, at = [], 1, 0
-    for match in iter(lambda: TOKEN.match(text, at), None):
+    for match in TOKEN.finditer(text):
+        if match.start() != at:
+            break
         kind, found = match.lastgroup or "", match.group()
         at = match.end()
         if kind == "newline":

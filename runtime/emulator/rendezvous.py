@@ -69,7 +69,7 @@ class WarpMeetings:
         lowest = np.where(g.presence(), table, np.uint32(FULL)).min(1)
         highest = table.max(1)
         for row in np.flatnonzero(lowest != highest):
-            self.check_masks(segment, g, rows, row, table[row], needed, ready)
+            self.check_masks(segment, g, rows, int(row), table[row], needed, ready)
         return ready
 
     def check_masks(self, segment: Segment, g: Group, rows: Any, row: int, table: Any, needed: Any, ready: Any) -> None:

@@ -123,14 +123,13 @@ class Shadow:
         self.note(kind, place, column, limit, g, site)
 
     def suspects(self, met: Any, column: Any, limit: Any) -> Any:
-        """Which stamps may be unordered with this access: not empty, not of this thread, not before its block's barrier.
+        """Which stamps may be unordered with this access: neither empty nor this thread's nor before a block barrier.
 
         None when there are none, which is the usual case.
         """
-        if limit is None:
-            suspect = met != 0
-        else:
-            suspect = met >= (limit if met.ndim == 1 else limit[:, None])
+        if limit is not None and met.ndim == 2:
+            limit = limit[:, None]
+        suspect = met != 0 if limit is None else met >= limit
         if not suspect.any():
             return None
         suspect &= ((met ^ column) & OWNER) != 0

@@ -31,6 +31,10 @@ class Space:
         self.data = data
         self.shadow = shadow
 
+    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
+        """Where the lanes' addresses lie; reports and raises `BadLanes` for those that cannot be accessed."""
+        raise NotImplementedError
+
     def elements(self, dtype: Any, count: int) -> Any:
         view = self.data.view(dtype)
         return view if count == 1 else view.reshape(-1, count)
@@ -204,7 +208,8 @@ class LocalSpace(Space):
         bad = (offsets < 0) | (offsets + size > self.bytes)
         if bad.any():
             lane = int(np.flatnonzero(bad)[0])
-            message = f"{'writes' if write else 'reads'} {size} bytes at local address {int(offsets[lane]):#x} of {self.bytes}"
+            verb = "writes" if write else "reads"
+            message = f"{verb} {size} bytes at local address {int(offsets[lane]):#x} of {self.bytes}"
             g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
             raise BadLanes(bad)
         check_alignment(offsets, size, g, site)

@@ -41,12 +41,13 @@ def shared_wavefronts(rows: Any, size: int) -> tuple[int, int]:
 def global_sectors(offsets: Any, size: int, edges: Any, sizes: Any) -> tuple[int, int]:
     """(sectors, fewest sectors) of the lanes' offsets in bytes; accesses are aligned.
 
-    Lanes are in the order of their threads: `edges` [lanes - 1] says where another warp begins, `sizes` [warps] how many
-    lanes each warp has.
+    Lanes are in the order of their threads: `edges` [lanes - 1] says where another warp begins, `sizes` [warps] how
+    many lanes each warp has.
     """
     sectors = offsets >> 5
     if not ((sectors[1:] >= sectors[:-1]) | edges).all():
         warp = np.repeat(np.arange(len(sizes)), sizes)
         sectors = sectors[np.lexsort((sectors, warp))]
-    fresh = np.count_nonzero((sectors[1:] != sectors[:-1]) | edges) + 1
-    return fresh, min(int((-(-sizes * size // SECTOR)).sum()), fresh)
+    fresh = int(np.count_nonzero((sectors[1:] != sectors[:-1]) | edges)) + 1
+    needed = int((-(-sizes * size // SECTOR)).sum())
+    return fresh, min(needed, fresh)

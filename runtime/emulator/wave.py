@@ -1,7 +1,8 @@
 """A wave: the threads of many blocks that run together, and the order in which their groups run.
 
-Every thread has a basic block to run next and may be waiting.  The groups at the lowest block of the program's order run
-first, merged, so that diverged threads meet again where their paths do, without any knowledge of reconvergence points.
+Every thread has a basic block to run next and may be waiting.  The groups at the lowest block of the program's order
+run first, merged, so that diverged threads meet again where their paths do, without any knowledge of reconvergence
+points.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def read_bytes(data: Any, lanes: Any, wanted: Any, source: Any, g: Any, device: 
     for byte in range(int(wanted[lanes].max()) if len(lanes) else 0):
         chosen = lanes[wanted[lanes] > byte]
         part = g.part(chosen)
-        place = device.place(source[chosen] + np.uint64(byte), 1, part, site, False, None)  # type: ignore[attr-defined]
+        place = device.place(source[chosen] + np.uint64(byte), 1, part, site, False, None)
         shadow = device.shadow
         assert shadow is not None
         shadow.access(PLAIN_READ, place.widened(shadow.granule), part, site)
@@ -159,7 +159,9 @@ def wait(code: Code, ins: Instruction, space: str) -> Op:
     site = code.site
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
-        v[d][...] = g.wave.mbarriers.test(g, np.broadcast_to(address, g.n), np.broadcast_to(v[state], g.n), parity, site)
+        v[d][...] = g.wave.mbarriers.test(
+            g, np.broadcast_to(address, g.n), np.broadcast_to(v[state], g.n), parity, site
+        )
 
     return access(code, space, ins.operands[1], body)
 

@@ -188,13 +188,13 @@ def mad_with_carry(code: Code, ins: Instruction, mode: str, type_name: str, seen
     return run
 
 
+LOGIC: dict[str, np.ufunc] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+
+
 @instruction("and", "or", "xor")
 def logic(code: Code, ins: Instruction) -> Op:
     type_name = ins.opcode[-1]
-    if type_name == "pred":
-        function = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[ins.opcode[0]]
-    else:
-        function = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[ins.opcode[0]]
+    function = LOGIC[ins.opcode[0]]  # on predicates too
     a, b = reads(code, ins, [type_name, type_name])
     return into(function, code.write(ins.operands[0], type_name), a, b)
 
@@ -268,6 +268,9 @@ def bfind(code: Code, ins: Instruction) -> Op:
     return computed(lambda x: integers.bfind(x, type_name, shiftamt), code.write(ins.operands[0], "u32"), [a])
 
 
+EXTREMES: dict[str, np.ufunc] = {"min": np.minimum, "max": np.maximum}
+
+
 @instruction("min", "max")
 def extreme(code: Code, ins: Instruction) -> Op:
     type_name = ins.opcode[-1]
@@ -275,7 +278,7 @@ def extreme(code: Code, ins: Instruction) -> Op:
         from .floating import float_extreme
 
         return float_extreme(code, ins)
-    function = np.minimum if ins.opcode[0] == "min" else np.maximum
+    function = EXTREMES[ins.opcode[0]]
     a, b = reads(code, ins, [type_name, type_name])
     d = code.write(ins.operands[0], type_name)
     if "relu" in ins.opcode:

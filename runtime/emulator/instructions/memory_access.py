@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,17 @@ from ..shadow import PLAIN_READ, PLAIN_WRITE, STRONG_READ, STRONG_WRITE
 from ..spaces import BadLanes, Space
 from .registry import instruction
 
-SPACES = {"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster", "param::entry", "param::func"}
+SPACES = {
+    "global",
+    "shared",
+    "local",
+    "const",
+    "param",
+    "shared::cta",
+    "shared::cluster",
+    "param::entry",
+    "param::func",
+}
 STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 IGNORED = {"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "cta", "cluster", "gpu", "sys", "nc", "noftz", "unified"}
@@ -279,7 +290,7 @@ def performer(name: str, type_name: str) -> Callable[..., Any]:
         rank = np.arange(len(index)) - np.repeat(starts, np.diff(np.append(starts, len(index))))
         by_rank = np.argsort(rank, kind="stable")
         bounds = np.searchsorted(rank[by_rank], np.arange(int(rank.max()) + 2))
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        for low, high in itertools.pairwise(bounds):
             lanes = order[by_rank[low:high]]
             found = cells[index[lanes]]
             old[lanes] = found
@@ -322,7 +333,9 @@ def nothing(v: Values, g: Any) -> None:
     """An instruction without effect on what a program computes."""
 
 
-@instruction("prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy")
+@instruction(
+    "prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy"
+)
 def hint(code: Code, ins: Instruction) -> Op:
     if ins.opcode[0] == "createpolicy":
         d = code.write(ins.operands[0], "b64")

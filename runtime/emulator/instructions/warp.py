@@ -231,4 +231,3 @@ def warp_barrier(code: Code, ins: Instruction) -> Op:
         g.wave.warps_met(g, np.broadcast_to(v[mask], g.n))
 
     return run
-

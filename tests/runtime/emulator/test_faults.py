@@ -1,4 +1,4 @@
-"""Faults on purpose, each beside its corrected twin: the emulator finds the first, at its line, and nothing in the second.
+"""Faults on purpose, each beside its corrected twin: the emulator finds it, at its line, and nothing in the twin.
 
 A `//!` marks the line where the finding belongs.
 """
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from handwritten import kernel, run, words
 
 from runtime.emulator import EmulatorError, Kind, Memory, emulate
-from handwritten import kernel, run, words
 
 
 @dataclass(frozen=True)

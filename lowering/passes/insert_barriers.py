@@ -14,7 +14,7 @@ from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.layout import Layout, apply
 from lowering.location import TileError
-from lowering.ops import OPS, operand, space_of
+from lowering.ops import OPS, operand
 from lowering.types import SharedType, TileType
 
 MAX_ENUMERATED = 1 << 15
@@ -22,7 +22,10 @@ MAX_ENUMERATED = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """Element offsets of a tile: Σ coefficient · coordinate + Σ terms + constant. `terms` are scalars that nothing resolves further."""
+    """Element offsets of a tile: Σ coefficient · coordinate + Σ terms + constant.
+
+    `terms` are scalars that nothing resolves further.
+    """
 
     coefficients: tuple[int, ...]
     terms: tuple[tuple[int, int], ...]  # (identity of a value, factor), sorted
@@ -113,7 +116,7 @@ class _Inserter:
         return state
 
     def loop(self, op: Op, state: State) -> State:
-        """The body is walked until a round adds no barrier; accesses of the last round count from the next counter's view."""
+        """The body is walked until a round adds none; what the last round left counts from the next counter's view."""
         before = state.copy()
         while True:
             count = self.inserted
@@ -152,7 +155,11 @@ class _Inserter:
             if touch.affine is not None:
                 factor = dict(touch.affine.terms).get(id(counter))
                 if factor is not None:
-                    moved = None if step is None else replace(touch.affine, constant=touch.affine.constant - factor * int(step))
+                    moved = (
+                        None
+                        if step is None
+                        else replace(touch.affine, constant=touch.affine.constant - factor * int(step))
+                    )
                     out = replace(out, affine=moved)
             return out
 
@@ -188,7 +195,7 @@ class _Inserter:
                     raise TileError(
                         "hazard",
                         inner.loc,
-                        "this access meets one of another thread in the same branch, and a branch of threads holds no barrier",
+                        "this access meets one of another thread in this branch, and a branch of threads has no barrier",
                         "use where() or mask= outside the branch, or 'barriers manual' in the schedule",
                     )
                 inside.pending.append(touch)
@@ -230,7 +237,8 @@ class _Inserter:
             raise TileError(
                 "copy",
                 op.loc,
-                f"this {'writes' if touch.write else 'reads'} '{touch.memory.name}' while a copy into it may be in flight",
+                f"this {'writes' if touch.write else 'reads'} '{touch.memory.name}' "
+                "while a copy into it may be in flight",
                 "commit() the copy and wait(n) for it first, or use another slot",
             )
 
@@ -316,12 +324,12 @@ class _Inserter:
             )
         if op.name == "mul":
             for i in (0, 1):
-                factor = constant_of(op.operands[i])
-                if factor is not None:
+                number = constant_of(op.operands[i])
+                if number is not None:
                     inner = self.affine(op.operands[1 - i])
                     if inner is None:
                         return None
-                    k = int(factor)
+                    k = int(number)
                     return Affine(
                         tuple(c * k for c in inner.coefficients),
                         tuple((v, f * k) for v, f in inner.terms),
@@ -340,14 +348,13 @@ class _Inserter:
             return "block"
         if a.layout is None or b.layout is None:
             return self._with_scalar(a, b)
+        images = _images(a, b)
+        if images is not None:
+            return _scope_by_algebra(images)
         if (
-            a.affine == b.affine
-            and a.layout.shape == b.layout.shape
-            and _one_to_one(a.affine, a.layout.shape)
-            and a.layout.same_threads(b.layout)
+            a.layout.count * self.function.threads > MAX_ENUMERATED
+            or b.layout.count * self.function.threads > MAX_ENUMERATED
         ):
-            return None
-        if a.layout.count * self.function.threads > MAX_ENUMERATED or b.layout.count * self.function.threads > MAX_ENUMERATED:
             return "block"
         owners = _owners(a, self.function.warps)
         scope: str | None = None
@@ -437,27 +444,97 @@ def _one_to_one(affine: Affine, shape: tuple[int, ...]) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What one access touches, as XOR of vectors: one for each bit of the acting threads, one for each register bit."""
+
+    threads: tuple[tuple[int, int], ...]  # (bit of the thread's number, vector)
+    registers: tuple[int, ...]
+
+
+def _images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
+    """Both accesses as linear maps into one space of bits, or None where carries make them nonlinear.
+
+    Either both use one formula that gives every element an offset of its own, so that elements may be compared; or the
+    offsets themselves are free of carries: each coordinate has bits of its own.
+    """
+    assert a.affine is not None and b.affine is not None and a.layout is not None and b.layout is not None
+    if a.affine == b.affine and a.layout.shape == b.layout.shape and _one_to_one(a.affine, a.layout.shape):
+        return _image(a, None), _image(b, None)
+    if a.affine.constant != b.affine.constant:
+        return None
+    if not (_free_of_carries(a.affine, a.layout.shape) and _free_of_carries(b.affine, b.layout.shape)):
+        return None
+    return _image(a, a.affine), _image(b, b.affine)
+
+
+def _image(touch: Touch, affine: Affine | None) -> Image:
+    """By offsets less the constant, or by elements if `affine` is None."""
+    layout = touch.layout
+    assert layout is not None
+
+    def at(basis: int) -> int:
+        return basis if affine is None else apply_affine(affine, layout.coordinates(basis)) - affine.constant
+
+    idle = _idle(touch)
+    threads = tuple((1 << i, at(b)) for i, b in enumerate(layout.thread) if not idle >> i & 1)
+    return Image(threads, tuple(at(b) for b in layout.register))
+
+
+def _idle(touch: Touch) -> int:
+    """Bits of the thread's number that are 0 in all threads that act: one thread stores a replicated element."""
+    assert touch.layout is not None
+    free = touch.layout.replicated
+    return free["lane"] | free["warp"] << 5 if touch.write else 0
+
+
+def _free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
+    """True if the sum of the coordinates' parts is their XOR: no two coefficients reach the same bit."""
+    taken = 0
+    for coefficient, extent in zip(affine.coefficients, shape, strict=True):
+        if coefficient < 0 or coefficient & (coefficient - 1):
+            return False
+        reached = coefficient * (extent - 1)
+        if reached & taken:
+            return False
+        taken |= reached
+    return True
+
+
+def _scope_by_algebra(images: tuple[Image, Image]) -> str | None:
+    """How far apart two threads can be that touch one element: None if they are one thread, else "warp" or "block".
+
+    The pairs (thread of a, its register, thread of b, its register) that touch one element are the kernel of a linear
+    map, so the differences between the two threads are a linear space too: its basis tells all.
+    """
+    rows: list[tuple[int, int]] = []  # echelon form of the vectors, with the difference of threads behind each
+    scope: str | None = None
+    for image in images:
+        for thread, vector in (*image.threads, *((0, v) for v in image.registers)):
+            for row, behind in rows:
+                if vector ^ row < vector:
+                    vector, thread = vector ^ row, thread ^ behind
+            if vector:
+                rows.append((vector, thread))
+                rows.sort(reverse=True)
+            elif thread:
+                scope = _wider(scope, "block" if thread >> 5 else "warp")
+    return scope
+
+
 def _owners(touch: Touch, warps: int) -> dict[int, list[int]]:
-    """Offset → the threads that touch it. A store of replicated elements is done by one thread each."""
+    """Offset → the threads that touch it."""
     layout, affine = touch.layout, touch.affine
     assert layout is not None and affine is not None
-    strides = []
-    step = 1
-    for extent in reversed(layout.shape):
-        strides.insert(0, step)
-        step *= extent
-    free = (layout.replicated["lane"] | layout.replicated["warp"] << 5) if touch.write else 0
+    idle = _idle(touch)
+    offsets = [apply_affine(affine, c) for c in _coordinates(layout.shape)]
+    registers, bases = layout.offsets, layout.thread
     out: dict[int, list[int]] = {}
     for thread in range(32 * warps):
-        if thread & free:
-            continue
-        part = apply(layout.thread, thread)
-        for offset in layout.offsets:
-            index = part ^ offset
-            at = affine.constant
-            for c, s, e in zip(affine.coefficients, strides, layout.shape, strict=True):
-                at += c * (index // s % e)
-            out.setdefault(at, []).append(thread)
+        if not thread & idle:
+            part = apply(bases, thread)
+            for register in registers:
+                out.setdefault(offsets[part ^ register], []).append(thread)
     return out
 
 
@@ -466,7 +543,8 @@ def _reshaped(affine: Affine, old: tuple[int, ...], new: tuple[int, ...]) -> Aff
     if tuple(e for e in old if e > 1) == tuple(e for e in new if e > 1):
         kept = iter([c for c, e in zip(affine.coefficients, old, strict=True) if e > 1])
         return replace(affine, coefficients=tuple(next(kept) if e > 1 else 0 for e in new))
-    step, expected = 1, []
+    step = 1
+    expected: list[int] = []
     for extent in reversed(old):
         expected.insert(0, step)
         step *= extent
@@ -477,7 +555,8 @@ def _reshaped(affine: Affine, old: tuple[int, ...], new: tuple[int, ...]) -> Aff
     scale = unit[-1]
     if unit != [w * scale // want[-1] for w in want] or scale % want[-1]:
         return None
-    out, step = [], scale // want[-1]
+    out: list[int] = []
+    step = scale // want[-1]
     for extent in reversed(new):
         out.insert(0, step)
         step *= extent

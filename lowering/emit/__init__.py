@@ -53,7 +53,7 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     text.append(f"define ptx_kernel void @{function.name}({', '.join(arguments)}) #0 !dbg !{w.debug.function_scope} {{")
     text += ["entry:", *w.entry, *w.lines, "}"]
     text += w.declarations.values()
-    bounds = [f'"nvvm.maxntid"="{function.threads}"', f'"nvvm.reqntid"="{function.threads}"']
+    bounds = [f'"nvvm.reqntid"="{function.threads}"']
     if function.attrs.get("maxregs"):
         bounds.append(f'"nvvm.maxnreg"="{function.attrs["maxregs"]}"')
     if function.attrs.get("blocks_per_sm"):

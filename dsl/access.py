@@ -274,6 +274,7 @@ def read(
         if fill.dtype is not dtype:
             builder.error("type", loc, f"other= is {fill.tile}; the elements are {dtype}")
         fill = builder.ir.broadcast(fill, place.offset.tile.shape)
+    cache, evict = policy(builder, access, cache, evict)
     builder.ir.loc = builder.at(loc)
     operands, has = operands_of(place, {"mask": joined, "other": fill})
     return builder.ir.op("load", operands, has=has, cache=cache, evict=evict).result
@@ -300,8 +301,18 @@ def write(
     builder.ir.loc = builder.at(loc)
     if builder.in_tile_if and not place.offset.tile.shape:
         builder.error("type", loc, "a scalar is stored by one thread, which may not take this branch", "index by the tile")
+    cache, evict = policy(builder, access, cache, evict)
     operands, has = operands_of(place, {"mask": joined, "value": stored})
     builder.ir.op("store", operands, has=has, cache=cache, evict=evict)
+
+
+def policy(builder: KernelBuilder, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:
+    """Cache operator and eviction priority: what the access says, else what the schedule says of its tensor."""
+    parameter = getattr(access.memory, "parameter", None)
+    if parameter is None or cache or evict:
+        return cache, evict
+    attrs = builder.function.attrs
+    return attrs.get("cache", {}).get(parameter.name), attrs.get("evict", {}).get(parameter.name)
 
 
 def stored_value(builder: KernelBuilder, value: Binding, dtype: DType, place: Place, loc: Loc) -> Value:

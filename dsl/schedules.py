@@ -160,6 +160,8 @@ def _property(
             out.specialize[value.id] = value
     elif kind == "barriers":
         out.attrs["barriers"] = _word(_one(line), ("manual", "automatic"), "barriers")
+    elif kind == "require":
+        out.attrs["require"] = _word(_one(line), ("async",), "require")
     elif kind == "contract":
         out.attrs["contract"] = _word(_one(line), ("fast", "off"), "contract")
     elif kind in ("maxregs", "blocks_per_sm", "cluster"):
@@ -182,7 +184,7 @@ def _property(
             known_words = EVICTIONS if kind == "evict" else ("all", "global", "streaming", "last_use", "write_back", "write_through")
             out.attrs.setdefault(kind, {})[subject.id] = _word(line.values[0], known_words, kind)
     else:
-        known_kinds = ["like", "specialize", "barriers", "contract", "maxregs", "blocks_per_sm", "cluster", "unroll", "evict", "cache"]
+        known_kinds = ["like", "specialize", "barriers", "require", "contract", "maxregs", "blocks_per_sm", "cluster", "unroll", "evict", "cache"]
         raise TileError("schedule", line.loc, f"a schedule has no property '{kind}'", closest(kind, known_kinds) or ", ".join(known_kinds))
 
 

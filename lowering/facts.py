@@ -2,15 +2,18 @@
 
 Layouts alone give no vector width: that needs to know that the offsets of neighbouring elements are neighbours, that
 the first is aligned, and that the mask does not change in between. (The same three facts as Triton's axis analysis.)
+
+An index does not overflow, because its width is chosen by the number of elements; other integers wrap around, so a run
+of theirs must not reach past a wrap and a bound must not be passed. Division by zero has no meaning, here either.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowering.fold import constant_of
 from lowering.ir import Function, Op, Value
-from lowering.types import TileType
+from lowering.types import S32, DType, TileType, int_range
 
 ANY = 1 << 30  # "divisible by everything": the divisor of zero
 
@@ -49,7 +52,26 @@ def _gcd(a: int, b: int) -> int:
 
 def _start(facts: Facts, axis: int, length: int) -> int:
     """Divisor of the first elements when the runs along `axis` are cut to `length`."""
-    return facts.start[axis] if length >= facts.run[axis] else _gcd(facts.start[axis], length)
+    if length >= facts.run[axis]:
+        return facts.start[axis]
+    return max(_gcd(facts.start[axis], length), facts.every)
+
+
+def _fits(low: int | None, high: int | None, dtype: DType) -> bool:
+    least, most = int_range(dtype)
+    return low is not None and high is not None and least <= low and high <= most
+
+
+def _wrapped(facts: Facts, dtype: DType) -> Facts:
+    """What is left of facts that hold for the exact result, once the result is stored in `dtype`, modulo 2^bits.
+
+    A group that starts at a multiple of its own length does not reach past a wrap.
+    """
+    if dtype.kind == "index" or _fits(facts.low, facts.high, dtype):
+        return facts
+    run = tuple(min(length, first) for length, first in zip(facts.run, facts.start, strict=True))
+    start = tuple(_start(facts, i, length) for i, length in enumerate(run))
+    return Facts(facts.every, run, start, facts.same)
 
 
 class Analysis:
@@ -63,17 +85,23 @@ class Analysis:
         self.loops: dict[Value, Op] = {}  # loop counter → its loop
 
     def enter_loop(self, loop: Op) -> None:
-        """The counter of this `for` lies between its start and its stop, in steps."""
+        """The counter of this `for` lies between its start and its stop, in steps up or down."""
         counter = loop.regions[0].args[0]
         start, stop, step = (self.of(v) for v in loop.operands[:3])
-        high = None if stop.high is None else stop.high - 1
-        low = start.low if step.low is not None and step.low > 0 else None
+        low = high = None
+        if step.low is not None and step.low > 0:
+            low, high = start.low, None if stop.high is None else stop.high - 1
+        elif step.high is not None and step.high < 0:
+            low, high = None if stop.low is None else stop.low + 1, start.high
         self.known[counter] = Facts(_gcd(start.every, step.every), (), (), (), low, high)
 
     def of(self, value: Value) -> Facts:
         facts = self.known.get(value)
         if facts is None:
-            facts = self.known[value] = self._compute(value)
+            facts = self._compute(value)
+            if facts.low is None and value.dtype.kind == "unsigned":
+                facts = replace(facts, low=0)
+            self.known[value] = facts
         return facts
 
     def _compute(self, value: Value) -> Facts:
@@ -89,7 +117,7 @@ class Analysis:
         rule = _RULES.get(op.name)
         if rule is not None:
             return rule(self, op, shape)
-        if op.spec.elementwise and op.operands:
+        if op.spec.elementwise and op.operands and not op.spec.keep:
             facts = [self.of(o) for o in op.operands]
             same = tuple(min(f.same[i] for f in facts) for i in range(len(shape)))
             ones = (1,) * len(shape)
@@ -121,14 +149,16 @@ def _additive(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     else:
         low = None if a.low is None or b.high is None else a.low - b.high
         high = None if a.high is None or b.low is None else a.high - b.low
-    return Facts(every, tuple(run), tuple(start), tuple(same), low, high)
+    return _wrapped(Facts(every, tuple(run), tuple(start), tuple(same), low, high), op.operands[0].dtype)
 
 
 def _times(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, b = (an.of(o) for o in op.operands)
+    low: int | None
+    high: int | None
     if op.name == "shl":
         amount = constant_of(op.operands[1])
-        b_every = 1 << int(amount) if amount is not None and amount < 30 else 1
+        b_every = 1 << int(amount) if amount is not None and 0 <= amount < 30 else 1
         low, high = (0 if a.low is not None and a.low >= 0 else None), None
     else:
         b_every = b.every
@@ -138,43 +168,42 @@ def _times(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
             high = None if a.high is None or b.high is None else a.high * b.high
     every = min(a.every * b_every, ANY)
     same = tuple(min(x, y) for x, y in zip(a.same, b.same, strict=True))
-    return Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)
+    facts = Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)
+    return _wrapped(facts, op.operands[0].dtype)
+
+
+def _group(a: Facts, b: Facts, axis: int, extent: int) -> int:
+    """Along `axis`, how many neighbours of a run divide by one positive number `b` without passing a multiple of it."""
+    if b.same[axis] != extent or b.low is None or b.low < 0:
+        return 1
+    return min(a.run[axis], a.start[axis], b.every)
 
 
 def _divide(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, b = (an.of(o) for o in op.operands)
     by = constant_of(op.operands[1])
-    divisor = power_of_two_divisor(int(by)) if by else 1
-    exact = by is not None and divisor == by
-    same = []
-    for i in range(len(shape)):
-        if b.same[i] == shape[i] and exact:  # elements of one aligned group of `by` have one quotient
-            group = min(_start(a, i, a.run[i]), divisor, a.run[i])
-            same.append(max(a.same[i], group))
-        else:
-            same.append(min(a.same[i], b.same[i]))
-    every = max(a.every // divisor, 1) if exact and a.every < ANY else (ANY if exact and a.every == ANY else 1)
+    same = tuple(max(min(a.same[i], b.same[i]), _group(a, b, i, e)) for i, e in enumerate(shape))
+    exact = by is not None and by > 0 and power_of_two_divisor(int(by)) == by
+    every = max(a.every // int(by), 1) if by is not None and exact else 1
     low = 0 if a.low is not None and a.low >= 0 and b.low is not None and b.low >= 0 else None
-    high = a.high // int(by) if by and by > 0 and a.high is not None else None
-    return Facts(every, (1,) * len(shape), (every,) * len(shape), tuple(same), low, high)
+    high = None
+    if a.high is not None and b.low is not None and b.low >= 0:  # the divisor is 1 or more
+        high = a.high // max(b.low, 1) if a.high >= 0 else -1
+    facts = Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)
+    return facts if b.low is not None and b.low >= 0 else _wrapped(facts, op.operands[0].dtype)  # least // -1 wraps
 
 
 def _modulo(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, b = (an.of(o) for o in op.operands)
-    by = constant_of(op.operands[1])
-    divisor = power_of_two_divisor(int(by)) if by else 1
-    run, start, same = [], [], []
-    every = min(a.every, divisor)
-    for i in range(len(shape)):
-        length = 1
-        if b.same[i] == shape[i]:
-            length = min(a.run[i], divisor, max(_start(a, i, a.run[i]), 1))
-        run.append(length)
-        start.append(_gcd(_start(a, i, length), divisor) if length > 1 else every)
-        same.append(min(a.same[i], b.same[i]))
-    low = 0 if b.low is not None and b.low > 0 else None
-    high = int(by) - 1 if by is not None and by > 0 else None
-    return Facts(every, tuple(run), tuple(start), tuple(same), low, high)
+    every = _gcd(a.every, b.every)
+    run = tuple(_group(a, b, i, e) for i, e in enumerate(shape))
+    start = tuple(_gcd(_start(a, i, length), b.every) for i, length in enumerate(run))
+    same = tuple(min(x, y) for x, y in zip(a.same, b.same, strict=True))
+    positive = b.low is not None and b.low >= 0
+    high = b.high - 1 if positive and b.high is not None else None
+    if positive and a.low is not None and a.low >= 0 and a.high is not None:
+        high = a.high if high is None else min(high, a.high)
+    return Facts(every, run, start, same, 0 if positive else None, high)
 
 
 def _compare(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
@@ -213,23 +242,17 @@ def _broadcast(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _reshape(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    """Only axes of extent 1 come or go: the others keep their facts."""
+    """Axes of extent 1 come and go; where others split or join, the innermost one keeps what fits into it."""
     a = an.of(op.operands[0])
-    source = op.operands[0].tile.shape
-    if tuple(e for e in source if e > 1) != tuple(e for e in shape if e > 1):
-        return Facts(a.every, (1,) * len(shape), (a.every,) * len(shape), (1,) * len(shape), a.low, a.high)
-    kept = iter([i for i, e in enumerate(source) if e > 1])
-    run, start, same = [], [], []
-    for extent in shape:
-        if extent > 1:
-            i = next(kept)
-            run.append(a.run[i])
-            start.append(a.start[i])
-            same.append(a.same[i])
-        else:
-            run.append(1)
-            start.append(a.every)
-            same.append(1)
+    wide = [i for i, e in enumerate(op.operands[0].tile.shape) if e > 1]
+    to = [i for i, e in enumerate(shape) if e > 1]
+    if [op.operands[0].tile.shape[i] for i in wide] != [shape[i] for i in to]:
+        wide, to = wide[-1:], to[-1:]
+    run, same = [1] * len(shape), [1] * len(shape)
+    start = [a.every] * len(shape)
+    for i, j in zip(wide, to, strict=True):
+        run[j], same[j] = min(a.run[i], shape[j]), min(a.same[i], shape[j])
+        start[j] = _start(a, i, run[j])
     return Facts(a.every, tuple(run), tuple(start), tuple(same), a.low, a.high)
 
 
@@ -246,9 +269,20 @@ def _arange(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 def _cast(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a = an.of(op.operands[0])
     source, to = op.operands[0].dtype, op.attrs["to"]
-    if source.is_float or to.is_float or to.bits < 32:
-        return Facts(1, (1,) * len(shape), (1,) * len(shape), a.same)
-    return a
+    ones = (1,) * len(shape)
+    if source.is_float or to.is_float or to.kind == "bool":
+        return Facts(1, ones, ones, a.same)
+    if source.kind == "index" and an.function.index_bits == 64:
+        known = _fits(a.low, a.high, to) or (to.bits == 64 and to.is_signed)
+    else:
+        least, most = int_range(source)
+        known = _fits(least if a.low is None else max(a.low, least), most if a.high is None else min(a.high, most), to)
+    if known or (to.kind == "index" and an.function.index_bits == 64 and source.name != "u64"):
+        return a
+    if op.attrs["saturate"]:
+        return Facts(1, ones, ones, a.same)
+    facts = replace(a, low=None, high=None)
+    return _wrapped(facts, S32 if to.kind == "index" else to)
 
 
 def _extreme(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
@@ -327,7 +361,7 @@ def linear(value: Value) -> tuple[dict[Value, int], int]:
                 if factor is not None:
                     terms, constant = linear(op.operands[1 - i])
                     return {b: k * int(factor) for b, k in terms.items() if factor}, constant * int(factor)
-        if op.name == "shl" and (amount := constant_of(op.operands[1])) is not None:
+        if op.name == "shl" and (amount := constant_of(op.operands[1])) is not None and 0 <= amount < 32:
             terms, constant = linear(op.operands[0])
             return {b: k << int(amount) for b, k in terms.items()}, constant << int(amount)
     return {value: 1}, 0

@@ -84,10 +84,10 @@ def fold(builder: Builder, name: str, operands: Sequence[Value], attrs: dict[str
         if numbers[0] is not None:
             return operands[1] if numbers[0] else operands[2]
         return operands[1] if operands[1] is operands[2] else None
+    if dtype.is_float:
+        return None  # the machine's rounding is the machine's business, and a constant is rounded only there
     if name in _COMPARE and None not in numbers:
         return number(_COMPARE[name](*numbers), I1)
-    if dtype.is_float:
-        return None  # the machine's rounding is the machine's business
     if dtype is I1:
         return _fold_logic(name, operands, numbers, number)
     if None not in numbers and name in _INTEGER:

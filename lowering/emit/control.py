@@ -58,18 +58,15 @@ def _for(w: Writer, op: Op) -> None:
     following = w.let(f"add {llvm} {number}, {step}")
     values = [[following], *_carried(w, body.ops[-1].operands)]
     _close(w, open_lines, values, w.label)
-    unroll = op.attrs["unroll"]
-    mark = _loop_mark(w, unroll)
-    w.do(f"br label %{head}, !llvm.loop !{mark}")
+    w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
     w.start(done)
     for result, registers in zip(op.results, at_head, strict=True):
         w.registers[result] = registers
 
 
-def _loop_mark(w: Writer, unroll: int) -> int:
-    """Metadata that keeps LLVM from unrolling by its own choice, or asks for the schedule's factor."""
-    how = '!"llvm.loop.unroll.disable"' if unroll <= 1 else f'!"llvm.loop.unroll.count", i32 {unroll}'
-    inner = w.debug.add(f"!{{{how}}}")
+def _rolled(w: Writer) -> int:
+    """Metadata that keeps LLVM from unrolling: the schedule's `unroll` is a pass of ours."""
+    inner = w.debug.add('!{!"llvm.loop.unroll.disable"}')
     number = w.debug.count
     return w.debug.add(f"distinct !{{!{number}, !{inner}}}")
 
@@ -93,7 +90,7 @@ def _while(w: Writer, op: Op) -> None:
     emit_block(w, body)
     w.at(op)
     _close(w, open_lines, _carried(w, body.ops[-1].operands), w.label)
-    w.do(f"br label %{head}, !llvm.loop !{_loop_mark(w, 1)}")
+    w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
     w.start(done)
     for result, registers in zip(op.results, passed, strict=True):
         w.registers[result] = registers

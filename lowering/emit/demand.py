@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.emit.memory import vector_width
+from lowering.access_width import vector_width
 from lowering.emit.rules import count_of
 from lowering.emit.shapes import source_registers
 from lowering.emit.writer import Writer
@@ -49,7 +49,7 @@ def _op(w: Writer, op: Op) -> None:
         value = op.results[0] if op.results else operand(op, "value")
         assert value is not None
         layout = value.tile.layout
-        width = vector_width(w, op, offset, op.operands[0], mask, layout)
+        width = vector_width(w.facts, op, offset, op.operands[0], mask, layout)
         firsts = set(range(0, count_of(value), width))
         for o in op.operands:
             if o is offset or o is mask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lowering.access_width import copy_width, slot_bytes, vector_width
 from lowering.emit.elementwise import from_carrier, into_carrier
 from lowering.emit.rules import count_of, rule
 from lowering.emit.writer import Writer
@@ -12,41 +13,7 @@ from lowering.location import TileError
 from lowering.ops import operand, space_of
 from lowering.types import I1, DType, SharedType
 
-MAX_VECTOR_BYTES = 16
 SHARED = "@dsl_shared"
-
-
-def pointer_align(w: Writer, memory: Value) -> int:
-    """Bytes that the first element's address is known to be a multiple of."""
-    if isinstance(memory.type, SharedType):
-        return 16
-    for p in w.function.params:
-        if p.value is memory:
-            return p.align
-    return memory.dtype.bytes
-
-
-def vector_width(w: Writer, op: Op, offset: Value, memory: Value, mask: Value | None, layout: Layout | None) -> int:
-    """Elements of one access: neighbours in a thread's registers and in memory, aligned, under one mask."""
-    if layout is None:
-        return 1
-    facts = w.facts.of(offset)
-    same = w.facts.of(mask).same if mask is not None else offset.tile.shape
-    size = memory.dtype.bytes
-    aligned = pointer_align(w, memory) // size
-    if isinstance(memory.type, SharedType) and operand(op, "slot") is not None:
-        aligned = min(aligned, slot_bytes(memory.type) // size & -(slot_bytes(memory.type) // size))
-    best = 1
-    for axis in range(len(layout.shape)):
-        width = min(
-            layout.vector(axis), facts.run[axis], facts.start[axis], same[axis], MAX_VECTOR_BYTES // size, max(aligned, 1)
-        )
-        best = max(best, width)
-    return best
-
-
-def slot_bytes(type: SharedType) -> int:
-    return type.bytes // type.shape[0]
 
 
 def width_name(bytes: int) -> str:
@@ -190,7 +157,7 @@ def _load(w: Writer, op: Op) -> None:
         return
     dtype = memory.dtype
     layout = op.result.tile.layout
-    width = vector_width(w, op, offset, memory, mask, layout)
+    width = vector_width(w.facts, op, offset, memory, mask, layout)
     address = Address(w, op, memory, operand(op, "slot"), offset, space)
     if mask is not None and constant_of(mask) is True:
         mask = None
@@ -233,7 +200,7 @@ def _store(w: Writer, op: Op) -> None:
     assert offset is not None and value is not None
     dtype, space = memory.dtype, space_of(memory)
     layout = value.tile.layout
-    width = vector_width(w, op, offset, memory, mask, layout)
+    width = vector_width(w.facts, op, offset, memory, mask, layout)
     address = Address(w, op, memory, operand(op, "slot"), offset, space)
     if mask is not None and constant_of(mask) is True:
         mask = None
@@ -298,17 +265,9 @@ def _copy(w: Writer, op: Op) -> None:
     assert tensor is not None and offset is not None and source is not None
     layout = source.tile.layout
     size = shared.dtype.bytes
-    width = min(
-        vector_width(w, op, source, tensor, mask, layout), vector_width(w, op, offset, shared, mask, layout)
-    )
-    bytes = width * size
-    if bytes < 4:
-        raise TileError(
-            "copy",
-            op.loc,
-            f"only {bytes} bytes at a time are known to be aligned neighbours here; an asynchronous copy takes 4, 8 or 16",
-            "make the row pitch a multiple of 4 bytes, or load and store instead",
-        )
+    width = copy_width(w.facts, op)
+    bytes = op.attrs["bytes"]
+    assert bytes == width * size
     to = Address(w, op, shared, operand(op, "slot"), offset, "shared")
     origin = Address(w, op, tensor, None, source, "global")
     assert layout is not None

@@ -10,18 +10,22 @@ from lowering.ir import Function, to_mlir
 from lowering.location import TileError, closest
 from lowering.passes.assign_layouts import assign_layouts
 from lowering.passes.insert_barriers import insert_barriers
+from lowering.passes.lower_copies import lower_copies
 from lowering.passes.lower_exchanges import lower_exchanges
 from lowering.passes.place_shared import place_shared
 from lowering.passes.simplify import simplify
+from lowering.passes.unroll_loops import unroll_loops
 from lowering.targets import Target
 from lowering.verify import verify
 
 Pass = Callable[[Function, Target], None]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
+    ("unroll_loops", lambda f, t: unroll_loops(f)),
     ("simplify", lambda f, t: simplify(f)),
     ("assign_layouts", lambda f, t: assign_layouts(f)),
     ("lower_exchanges", lambda f, t: lower_exchanges(f)),
+    ("lower_copies", lambda f, t: lower_copies(f)),
     ("clean", lambda f, t: simplify(f)),
     ("place_shared", place_shared),
     ("insert_barriers", lambda f, t: insert_barriers(f)),

@@ -195,7 +195,7 @@ class _Inserter:
                     raise TileError(
                         "hazard",
                         inner.loc,
-                        "this access meets one of another thread in this branch, and a branch of threads has no barrier",
+                        "this access meets one of another thread in this branch; a branch of threads has no barrier",
                         "use where() or mask= outside the branch, or 'barriers manual' in the schedule",
                     )
                 inside.pending.append(touch)

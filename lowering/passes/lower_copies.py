@@ -1,0 +1,66 @@
+"""Copies that no `cp.async` can do (less than 4 aligned bytes at a time) become a load and a store."""
+
+from __future__ import annotations
+
+from lowering.access_width import ASYNC_BYTES, copy_width
+from lowering.facts import Analysis
+from lowering.ir import Function, Op, Rewriter, Value
+from lowering.location import TileError
+from lowering.ops import OPS, operand
+from lowering.types import TileType
+
+
+def lower_copies(function: Function) -> None:
+    """Sets `bytes` on each copy that stays asynchronous; `require async` in the schedule makes any other an error."""
+    _Lowering(function).run()
+
+
+class _Lowering(Rewriter):
+    def __init__(self, function: Function):
+        super().__init__()
+        self.function = function
+        self.analysis = Analysis(function)
+
+    def run(self) -> None:
+        self.function.body = self.block(self.function.body, self.visit)
+
+    def visit(self, op: Op) -> bool:
+        if op.name == "for":
+            self.analysis.enter_loop(op)
+        if op.name != "copy":
+            return False
+        width = copy_width(self.analysis, op)
+        bytes = width * op.operands[0].dtype.bytes
+        if bytes in ASYNC_BYTES:
+            op.attrs["bytes"] = bytes
+            return False
+        if self.function.attrs.get("require") == "async":
+            raise TileError(
+                "copy",
+                op.loc,
+                f"only {bytes} byte{'s' * (bytes > 1)} at a time are known to be aligned neighbours; "
+                "an asynchronous copy takes 4, 8 or 16",
+                "make the row pitch a multiple of 4 bytes, or drop 'require async'",
+            )
+        self.synchronous(op)
+        return True
+
+    def synchronous(self, op: Op) -> None:
+        tensor, source, mask = operand(op, "tensor"), operand(op, "source"), operand(op, "mask")
+        offset, slot = operand(op, "offset"), operand(op, "slot")
+        assert tensor is not None and source is not None and offset is not None
+        type = TileType(source.tile.shape, tensor.dtype, source.tile.layout)
+        operands: list[Value] = [tensor, source]
+        has = ["memory", "offset"]
+        if mask is not None:
+            zero = Op(OPS["constant"], [], [TileType((), tensor.dtype)], {"value": 0, "dtype": tensor.dtype}, (), op.loc)
+            fill = Op(OPS["broadcast"], [zero.result], [type], {"shape": type.shape}, (), op.loc)
+            self.emit(zero)
+            self.emit(fill)
+            operands += [mask, fill.result]
+            has += ["mask", "other"]
+        load = self.emit(Op(OPS["load"], operands, [type], {"has": has, "cache": None, "evict": None}, (), op.loc))
+        target = {"memory": op.operands[0], "slot": slot, "offset": offset, "value": load.result}
+        kept = {k: v for k, v in target.items() if v is not None}
+        attrs = {"has": list(kept), "cache": None, "evict": None}
+        self.emit(Op(OPS["store"], list(kept.values()), [], attrs, (), op.loc))

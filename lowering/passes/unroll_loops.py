@@ -1,0 +1,83 @@
+"""Unrolls the loops that the schedule names: `unroll i: 4` makes rounds of four, and a loop for what is left."""
+
+from __future__ import annotations
+
+from lowering.fold import constant_of
+from lowering.ir import Block, Function, Op, Rewriter, Value
+from lowering.location import TileError
+from lowering.ops import OPS
+from lowering.types import TileType
+
+
+def unroll_loops(function: Function) -> None:
+    """Loops with the attribute `unroll` above 1 and a constant step. The code between iterations is straight-line."""
+    rewriter = _Unroller()
+    function.body = rewriter.block(function.body, rewriter.visit)
+
+
+def clone(block: Block, arguments: list[Value], into: list[Op]) -> list[Value]:
+    """The operations of a region appended to `into` with its arguments replaced; what its end yields."""
+    mapping: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
+    for op in block.ops[:-1]:
+        into.append(_copy(op, mapping))
+    return [mapping.get(v, v) for v in block.ops[-1].operands]
+
+
+def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
+    regions = []
+    for region in op.regions:
+        inner = dict(mapping)
+        made = Block()
+        for arg in region.args:
+            inner[arg] = Value(arg.type, name=arg.name)
+            made.args.append(inner[arg])
+        made.ops = [_copy(o, inner) for o in region.ops]
+        regions.append(made)
+    out = Op(op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc)
+    for old, new in zip(op.results, out.results, strict=True):
+        new.name = old.name
+        mapping[old] = new
+    return out
+
+
+class _Unroller(Rewriter):
+    def visit(self, op: Op) -> bool:
+        if op.name != "for" or op.attrs["unroll"] <= 1:
+            return False
+        factor, step = op.attrs["unroll"], constant_of(op.operands[2])
+        if step is None or step < 1:
+            raise TileError("schedule", op.loc, "only a loop with a constant, positive step is unrolled")
+        start, stop = self[op.operands[0]], self[op.operands[1]]
+        carried = [self[v] for v in op.operands[3:]]
+        body = self.block(op.regions[0], self.visit)
+        type = start.tile
+        assert isinstance(type, TileType)
+
+        def number(value: int) -> Value:
+            return self.emit(Op(OPS["constant"], [], [type], {"value": value, "dtype": type.dtype}, (), op.loc)).result
+
+        def join(name: str, a: Value, b: Value) -> Value:
+            return self.emit(Op(OPS[name], [a, b], [type], {}, (), op.loc)).result
+
+        round_ = number(int(step) * factor)
+        rounds = join("floordiv", join("sub", stop, start), round_)
+        middle = join("add", start, join("mul", join("maximum", rounds, number(0)), round_))
+        main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
+        values = main.args[1:]
+        for i in range(factor):
+            counter = main.args[0]
+            if i:
+                offset = Op(OPS["constant"], [], [type], {"value": i * int(step), "dtype": type.dtype}, (), op.loc)
+                moved = Op(OPS["add"], [counter, offset.result], [type], {}, (), op.loc)
+                main.ops += [offset, moved]
+                counter = moved.result
+            values = clone(body, [counter, *values], main.ops)
+        main.ops.append(Op(OPS["yield"], values, [], {}, (), op.loc))
+        attrs = op.attrs | {"unroll": 1}
+        types = [r.type for r in op.results]
+        first = self.emit(Op(op.spec, [start, middle, round_, *carried], types, dict(attrs), [main], op.loc))
+        rest = self.emit(Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, dict(attrs), [body], op.loc))
+        for old, new in zip(op.results, rest.results, strict=True):
+            new.name = old.name
+            self.map[old] = new
+        return True

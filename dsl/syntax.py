@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Union
 
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 from lark.indenter import Indenter
 
-from lowering.location import Errors, Loc, Source, TileError, closest
+from dsl import grammar_tables
+from lowering.location import Loc, Source, TileError, closest
 
 MAX_BYTES = 1 << 20
 MAX_NESTING = 200
@@ -747,10 +747,7 @@ class _Indentation(Indenter):
 
 @lru_cache(maxsize=1)
 def _parser() -> Lark:
-    grammar = Path(__file__).with_name("grammar.lark").read_text()
-    return Lark(
-        grammar, parser="lalr", lexer="contextual", postlex=_Indentation(), transformer=_Builder(), maybe_placeholders=True
-    )
+    return grammar_tables.load(postlex=_Indentation(), transformer=_Builder())
 
 
 # ---- parsing ------------------------------------------------------------------------------------------

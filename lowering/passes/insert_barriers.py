@@ -7,6 +7,7 @@ new. Copies in flight are accesses of their own: touching one is an error, `wait
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from lowering.facts import Analysis, linear
@@ -17,6 +18,8 @@ from lowering.location import TileError
 from lowering.ops import OPS, operand
 from lowering.types import SharedType, TileType
 
+MAX_TURNS = 32
+TURNS_BEFORE_WIDENING = 3
 MAX_ENUMERATED = 1 << 15
 
 
@@ -53,6 +56,13 @@ class State:
 
     def copy(self) -> State:
         return State(list(self.pending), list(self.groups), list(self.open))
+
+    def map(self, change: Callable[[Touch], Touch]) -> State:
+        return State(
+            list(dict.fromkeys(change(t) for t in self.pending)),
+            [tuple(dict.fromkeys(change(t) for t in group)) for group in self.groups],
+            list(dict.fromkeys(change(t) for t in self.open)),
+        )
 
     def merge(self, other: State) -> None:
         self.pending += [t for t in other.pending if t not in self.pending]
@@ -116,69 +126,72 @@ class _Inserter:
         return state
 
     def loop(self, op: Op, state: State) -> State:
-        """The body is walked until a round adds none; what the last round left counts from the next counter's view."""
-        before = state.copy()
-        while True:
-            count = self.inserted
+        """Rounds are walked from the join of all that may hold at the loop's head, until that and the barriers settle."""
+        head = self.enter(op, state)
+        for turn in range(MAX_TURNS):
+            inserted = self.inserted
+            state = head.copy()
+            leaving = head.copy()
             for region in op.regions:
                 state = self.block(region, state)
-            if op.name == "for":
-                state = self.next_round(op, state)
-            if self.inserted == count and before.groups == state.groups:
-                break
-            if self.inserted == count:
-                merged = before.copy()
-                merged.merge(state)
-                if len(merged.groups) > 64:
-                    raise TileError("copy", op.loc, "copies are committed in this loop and never waited for")
-                before, state = state.copy(), merged
-                for region in op.regions:
-                    state = self.block(region, state)
-                if op.name == "for":
-                    state = self.next_round(op, state)
-                break
-        state.merge(before)
-        return state
+                if op.name == "while" and region is op.regions[0]:  # its condition is what ends it
+                    leaving = state.copy()
+            state = self.next_round(op, state, widen=turn >= TURNS_BEFORE_WIDENING)
+            joined = head.copy()
+            joined.merge(state)
+            if self.inserted == inserted and joined == head:
+                return leaving
+            head = joined
+        raise TileError("copy", op.loc, "copies are committed in this loop and never waited for", "wait(n) in each round")
 
-    def next_round(self, op: Op, state: State) -> State:
-        """What was counter + c in the last round is counter + c - step in the next."""
+    def enter(self, op: Op, state: State) -> State:
+        """In the first round the counter is its start: slots that are start + c are counter + c."""
+        if op.name != "for":
+            return state
         counter = op.regions[0].args[0]
-        step = constant_of(op.operands[2])
+        terms, constant = linear(op.operands[0])
+        start = tuple(sorted((id(v), k) for v, k in terms.items()))
 
-        def shift(touch: Touch) -> Touch:
-            out = touch
+        def relative(touch: Touch) -> Touch:
+            if touch.slot is None or touch.slot[0] != start:
+                return touch
+            return replace(touch, slot=_slot(touch, ((id(counter), 1),), touch.slot[1] - constant))
+
+        return state.map(relative)
+
+    def next_round(self, op: Op, state: State, widen: bool) -> State:
+        """What was counter + c in the last round is counter + c - step in the next.
+
+        Other values of the body are others in the next round: what hangs on them is unknown, and with `widen` so is
+        what hangs on the counter (unless it wraps around a ring).
+        """
+        inside = {id(r) for region in op.regions for o in walk(region) for r in o.results}
+        inside |= {id(a) for region in op.regions for a in region.args}
+        counter, step = None, None
+        if op.name == "for":
+            counter, step = id(op.regions[0].args[0]), constant_of(op.operands[2])
+            inside.discard(counter)
+
+        def changed(touch: Touch) -> Touch:
             if touch.slot is not None:
-                factor = dict(touch.slot[0]).get(id(counter))
-                if factor is not None:
-                    slot = None if step is None else (touch.slot[0], touch.slot[1] - factor * int(step))
-                    out = replace(out, slot=slot)
+                factors = dict(touch.slot[0])
+                factor = factors.get(counter, 0) if counter is not None else 0
+                ring = isinstance(touch.memory.type, SharedType) and touch.memory.type.ring
+                if inside & factors.keys() or (factor and (step is None or (widen and not ring))):
+                    touch = replace(touch, slot=None)
+                elif factor and step is not None:
+                    touch = replace(touch, slot=_slot(touch, touch.slot[0], touch.slot[1] - factor * int(step)))
             if touch.affine is not None:
-                factor = dict(touch.affine.terms).get(id(counter))
-                if factor is not None:
-                    moved = (
-                        None
-                        if step is None
-                        else replace(touch.affine, constant=touch.affine.constant - factor * int(step))
-                    )
-                    out = replace(out, affine=moved)
-            return out
-
-        # Values defined in the body are others in the next round: what hangs on them is unknown.
-        inside = {id(r) for o in walk(op.regions[0]) for r in o.results} | {id(a) for a in op.regions[0].args[1:]}
-
-        def forget(touch: Touch) -> Touch:
-            if touch.slot is not None and any(k in inside for k, _ in touch.slot[0]):
-                touch = replace(touch, slot=None)
-            if touch.affine is not None and any(k in inside for k, _ in touch.affine.terms):
-                touch = replace(touch, affine=None)
+                factors = dict(touch.affine.terms)
+                factor = factors.get(counter, 0) if counter is not None else 0
+                if inside & factors.keys() or (factor and (step is None or widen)):
+                    touch = replace(touch, affine=None)
+                elif factor and step is not None:
+                    moved = replace(touch.affine, constant=touch.affine.constant - factor * int(step))
+                    touch = replace(touch, affine=moved)
             return touch
 
-        change = lambda t: forget(shift(t))  # noqa: E731
-        return State(
-            list(dict.fromkeys(change(t) for t in state.pending)),
-            [tuple(change(t) for t in g) for g in state.groups],
-            [change(t) for t in state.open],
-        )
+        return state.map(changed)
 
     def branch_of_threads(self, block: Block, position: int, op: Op, state: State) -> int:
         """A branch that threads take one by one holds no block barrier: what it needs is put before it."""
@@ -386,6 +399,14 @@ class _Inserter:
         if scalar.one_thread and all(t < 32 for t in met):
             return "warp"
         return "block"
+
+
+def _slot(touch: Touch, terms: tuple[tuple[int, int], ...], constant: int) -> tuple[tuple[tuple[int, int], ...], int]:
+    """A slot's linear form; the constant wraps around a ring."""
+    type = touch.memory.type
+    if isinstance(type, SharedType) and type.ring:
+        constant %= type.shape[0]
+    return terms, constant
 
 
 def _wider(a: str | None, b: str | None) -> str | None:

@@ -18,6 +18,7 @@ from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, DevicePointer, Memo
 from .ordering import Clock
 from .printf import c_string
 from .program import Program, Segment, static_counters
+from .provenance import ANYWHERE
 from .reader import TYPE_BYTES, Variable, read_module
 from .shadow import Shadow
 from .spaces import GlobalSpace, PatternCache
@@ -153,8 +154,22 @@ class Launch:
         self.constants = [self.constant(entry, padded, offsets) for entry in self.program.code.entries]
         global_granule = self.program.granules["global"]
         shadow = Shadow("global", self.memory.top, global_granule, False, False, self.finding)
-        self.device = GlobalSpace(self.memory, shadow)
-        self.constant_memory = GlobalSpace(self.memory, None)
+        written = self.written_allocations(bytes(image), offsets)
+        self.device = GlobalSpace(self.memory, shadow, written)
+        self.constant_memory = GlobalSpace(self.memory, None, written)
+
+    def written_allocations(self, image: bytes, offsets: dict[str, int]) -> set[int]:
+        """Start addresses of the allocations that global stores may go to."""
+        names = self.program.stored_through
+        if ANYWHERE in names:
+            return set(self.memory.starts)
+        reached = [self.memory.find(self.addresses[name]) for name in names if name in self.addresses]
+        sizes = {variable.name: variable.size for variable in self.program.function.params}
+        for name, offset in offsets.items():
+            if name in names:
+                words = range(offset, offset + sizes[name] - 7, 8)
+                reached += [self.memory.find(int.from_bytes(image[at : at + 8], "little")) for at in words]
+        return {allocation.address for allocation in reached if allocation is not None}
 
     def constant(self, entry: Entry, image: bytes, offsets: dict[str, int]) -> Any:
         if entry.kind == "constant":

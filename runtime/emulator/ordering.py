@@ -190,9 +190,15 @@ class Ordering:
                 known[at] = self.clocks[index[at], mine[at], start : start + width].min()
         return together & (level <= BLOCK) & (time <= known)
 
-    def relation(self, stamps: Any, g: Any, lanes: Any) -> Any:
-        """The level that a stamp gets when the lane's access joins it."""
-        thread, me = threads_of(stamps), g.lane("gid")[lanes]
-        level = np.where(self.block_of(thread) == self.block_of(me), U(BLOCK), U(GRID))
-        level[thread >> U(5) == me >> U(5)] = WARP
+    def relation(self, stamps: Any, mine: Any) -> Any:
+        """The level that stamps get when accesses with the stamps `mine`, of other threads, join them."""
+        if self.block_shift is None:
+            blocks = (self.block_of(threads_of(each)) for each in (stamps, mine))
+            other_block = np.not_equal(*blocks)
+        differing = (stamps ^ mine) & U(THREAD_MASK << THREAD_SHIFT)
+        if self.block_shift is not None:
+            other_block = differing >= U(1 << THREAD_SHIFT + self.block_shift)
+        level = (differing >= U(1 << THREAD_SHIFT + 5)).astype(U)
+        level += other_block
+        level += U(WARP)
         return np.maximum(level, levels(stamps))

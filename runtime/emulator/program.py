@@ -12,6 +12,7 @@ from .counters import Counters
 from .findings import PtxError
 from .instructions import build
 from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
+from .provenance import stored_through
 from .reader import (
     TYPE_BYTES,
     Address,
@@ -265,6 +266,7 @@ class Program:
         self.slot_bytes: list[int] = []
         self.allocate_slots()
         self.granules = self.smallest_accesses(body)
+        self.stored_through = stored_through(body, self.function, inliner.registers)
         self.needs_clocks = self.has_partial_synchronisation(body)
         self.waits_for_memory = any(isinstance(item, Instruction) and can_wait(item) for item in body)
 
@@ -516,11 +518,12 @@ def can_wait(ins: Instruction) -> bool:
 
 
 def access_bytes(ins: Instruction) -> int | None:
-    """Bytes that one lane's element has, for instructions that touch memory."""
+    """Bytes that one lane accesses at once, for instructions that touch memory."""
     root = ins.opcode[0]
     if root in {"ld", "ldu", "st", "atom", "red"}:
         kind = ins.opcode[-1]
-        return 4 if kind in PACKED else TYPE_BYTES.get(kind, 1)
+        lanes = next((int(word[1:]) for word in ins.opcode if word in {"v2", "v4", "v8"}), 1)
+        return lanes * (4 if kind in PACKED else TYPE_BYTES.get(kind, 1))
     if root in {"ldmatrix", "stmatrix"}:
         return 16
     if ins.opcode[:2] == ("cp", "async") and len(ins.opcode) > 2 and ins.opcode[2] in {"ca", "cg"}:

@@ -48,6 +48,7 @@ class Place:
     lanes: int
     start: int = 0
     index: Any = None
+    unwritten: bool = False  # in memory that no store of the program can reach
 
     def take(self, array: Any, unit: int) -> Any:
         """The elements of `unit` bytes that each lane accesses: [lanes], or [lanes, size / unit]."""
@@ -219,23 +220,26 @@ class Shadow:
         if not unordered.any():
             return column
         new = np.array(np.broadcast_to(column, old.shape))
-        level = np.where(unordered, g.ordering.relation(met, g, lanes), U(0))
+        mine = np.broadcast_to(column, old.shape)[suspect]
+        level = np.where(unordered, g.ordering.relation(met, mine), U(0))
         new[suspect] |= level << U(LEVEL_SHIFT)
         return new
 
     def merge_duplicates(self, record: Any, place: Place, new: Any, g: Any) -> None:
         """Several lanes of one instruction at one granule: one stamp stays and gets the level of all of them."""
         again = place.take(record, self.granule)
-        lost = again != new
-        if not lost.any():
+        lost = np.nonzero(again != new)
+        if not len(lost[0]):
             return
-        lanes = np.nonzero(lost)[0]
-        level = g.ordering.relation(again[lost], g, lanes)
-        stamps = again[lost] | level << U(LEVEL_SHIFT)
-        ratio = place.size // self.granule
-        units = place.index[lanes] * ratio
-        if ratio > 1:
-            units = units + np.nonzero(lost)[1]
+        kept = again[lost]
+        level = g.ordering.relation(kept, np.broadcast_to(new, again.shape)[lost])
+        stamps = kept | level << U(LEVEL_SHIFT)
+        units = place.index[lost[0]]
+        if again.ndim == 2:
+            units = units * again.shape[1] + lost[1]
+        if level.min() == level.max():
+            record[units] = stamps
+            return
         for each in (WARP, BLOCK, GRID):  # the widest is written last
             chosen = level == each
             if chosen.any():

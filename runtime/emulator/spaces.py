@@ -67,12 +67,14 @@ def check_alignment(offsets: Any, size: int, g: Any, site: Site) -> None:
 class GlobalSpace(Space):
     """Device memory and constants: an address less GLOBAL_WINDOW is the offset in the flat array."""
 
-    def __init__(self, memory: Memory, shadow: Shadow | None):
+    def __init__(self, memory: Memory, shadow: Shadow | None, written: set[int]):
+        """`written` are the start addresses of the allocations that stores of the program may reach."""
         super().__init__(memory.data, shadow)
         self.memory = memory
         self.ends = np.array([one.end for one in memory.allocations], np.int64) - GLOBAL_WINDOW
         self.starts = np.array([one.address for one in memory.allocations], np.int64) - GLOBAL_WINDOW
         self.read_only = np.array([one.read_only for one in memory.allocations], bool)
+        self.unwritten = np.array([address not in written for address in memory.starts], bool)
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
         offsets = address.view(np.int64) - GLOBAL_WINDOW
@@ -86,21 +88,24 @@ class GlobalSpace(Space):
             ramp = RAMP[:n] * size
             ramp += first
             if np.array_equal(ramp, offsets):
-                self.check_bounds(offsets, first, last, size, g, site, write)
+                unwritten = self.check_bounds(offsets, first, last, size, g, site, write)
                 if counters is not None:
                     self.count_run(first, offsets, size, g, write, counters)
-                return Place(size, n, start)
+                return Place(size, n, start, unwritten=unwritten)
         low, high = int(offsets.min()), int(offsets.max())
-        self.check_bounds(offsets, low, high, size, g, site, write)
+        unwritten = self.check_bounds(offsets, low, high, size, g, site, write)
         check_alignment(offsets, size, g, site)
         if counters is not None:
             self.count(offsets, size, g, write, counters)
-        return Place(size, n, 0, offsets // size if size > 1 else offsets.copy())
+        return Place(size, n, 0, offsets // size if size > 1 else offsets.copy(), unwritten)
 
-    def check_bounds(self, offsets: Any, low: int, high: int, size: int, g: Any, site: Site, write: bool) -> None:
+    def check_bounds(self, offsets: Any, low: int, high: int, size: int, g: Any, site: Site, write: bool) -> bool:
+        """Reports lanes outside of every allocation; True for reads of one that no store reaches."""
         index = int(np.searchsorted(self.starts, low, "right")) - 1
         if index >= 0 and high + size <= self.ends[index] and not (write and self.read_only[index]):
-            return
+            if write:
+                self.unwritten[index] = False
+            return bool(self.unwritten[index])
         which = np.searchsorted(self.starts, offsets, "right") - 1
         bad = (which < 0) | (offsets + size > self.ends[which])
         if write:
@@ -114,6 +119,9 @@ class GlobalSpace(Space):
             message = f"{verb} {size} bytes at global address {address & (1 << 64) - 1:#x}: {reason}"
             g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
             raise BadLanes(bad)
+        if write:
+            self.unwritten[which] = False
+        return False
 
     def count_run(self, first: int, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
         if not g.whole:

@@ -138,7 +138,10 @@ class Wave:
             return groups[0]
         for g in groups:
             g.write_back(segment.live_slots)
-        threads = np.sort(np.concatenate([g.index() for g in groups]))
+        here = np.zeros(self.lanes, bool)
+        for g in groups:
+            here[g.index()] = True
+        threads = np.flatnonzero(here)
         turn = min(g.turn for g in groups)
         return Group(self, None if len(threads) == self.lanes else threads, turn, max(g.back_edges for g in groups))
 

@@ -60,7 +60,8 @@ def start_copy(code: Code, ins: Instruction) -> Op:
         if len(full):
             part = g if len(full) == g.n else g.part(full)
             place = device.place(source[full], size, part, site, False, g.launch.counters_of(site))
-            device.shadow.access(PLAIN_READ, place, part, site)
+            if not place.unwritten:
+                device.shadow.access(PLAIN_READ, place, part, site)
             data[full] = device.load(place, dtype, count).reshape(-1, count)
         partly = np.flatnonzero((wanted > 0) & (wanted < size))
         read_bytes(data, partly, wanted, source, g, device, site)

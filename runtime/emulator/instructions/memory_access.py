@@ -115,7 +115,7 @@ def load(code: Code, ins: Instruction) -> Op:
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place = memory.place(address, size, g, site, False, g.launch.counters_of(site))
-        if memory.shadow is not None:
+        if memory.shadow is not None and not place.unwritten:
             memory.shadow.access(kind, place, g, site)
             if read_only:
                 memory.shadow.read_only(place, g, site)

@@ -205,7 +205,9 @@ class Numpy(Framework):
         return x.ctypes.data, (self.name, x.dtype, x.shape, x.strides, x.flags.writeable)
 
     def describe(self, x: Any) -> Array:
-        dtype = dtype_name(x, x.dtype.name)
+        # numpy has no bf16: ml_dtypes' type, or 16 bits in a field of that name, which needs no other package.
+        bits = x.dtype.names == ("bf16",) and x.dtype.itemsize == 2
+        dtype = dtype_name(x, "bfloat16" if bits else x.dtype.name)
         if not x.dtype.isnative:
             raise refuse(
                 x, "in the other byte order cannot be passed to a kernel", "x.astype(x.dtype.newbyteorder('='))"

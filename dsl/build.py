@@ -24,6 +24,7 @@ from lowering.types import DTYPES, F32, I1, INDEX, DType, SharedType, TableType,
 MAX_OPS = 60_000
 MAX_TILE = 1 << 20
 MAX_CALL_DEPTH = 64
+MAX_MULTIPLIED = 16  # exponents up to here are multiplications: an error of half a unit for each
 RECURSION_LIMIT = 12_000
 
 
@@ -147,7 +148,7 @@ def deep_recursion() -> Iterator[None]:
 class KernelBuilder:
     """Builds one variant of one kernel. `functions` are the file's top-level defs."""
 
-    def __init__(self, kernel: ast.Kernel, functions: dict[str, ast.Def], library: Callable[[str], ast.Def | None]):
+    def __init__(self, kernel: ast.Kernel, functions: dict[str, ast.Def], library: Callable[[str], dict[str, ast.Def]]):
         from dsl.functions import BUILTINS
 
         self.kernel = kernel
@@ -198,11 +199,20 @@ class KernelBuilder:
             return float("nan")
         if node.id in self.builtins:
             return Builtin(node.id)
-        definition = self.library(node.id)
-        if definition is not None:
-            return Closure(definition, self.top)
+        found = self.library_function(node.id)
+        if found is not None:
+            return found
         known = self.scope.all_names() | self.builtins.keys() | DTYPES.keys()
         self.error("name", node.loc, f"unknown name '{node.id}'", closest(node.id, known))
+
+    def library_function(self, name: str) -> Closure | None:
+        """A function of the language that is written in the language. It sees its own file and no names of the user's."""
+        definitions = self.library(name)
+        if name not in definitions:
+            return None
+        scope = Scope(None)
+        scope.names = {n: Closure(d, scope) for n, d in definitions.items()}
+        return scope.names[name]
 
     # ---- values ----
 
@@ -343,7 +353,7 @@ class KernelBuilder:
             return infix(op, left, right)
         self.ir.loc = self.at(loc)
         if op == "**":
-            return self.builtins["pow"](self, loc, [left, right], {})
+            return self.power(left, right, loc)
         if op == "@":
             self.error("type", loc, "'@' needs tensor-core support, which this version of the language does not have")
         a, b = self.agree([left, right], loc)
@@ -352,6 +362,29 @@ class KernelBuilder:
                 self.error("type", loc, f"'/' divides floats; these are {a.dtype}", "'//' rounds down; or convert with .to(f32)")
             return self.ir.value("div", a, b)
         return self.ir.value(self._OPS[op], a, b)
+
+    def power(self, left: Value | int | float | bool, right: Value | int | float | bool, loc: Loc) -> Binding:
+        """`left ** right`: a small integer constant multiplies, all else is the library's pow."""
+        exponent = constant_of(right) if isinstance(right, Value) else right
+        whole = isinstance(exponent, int | float) and float(exponent).is_integer() and abs(exponent) <= MAX_MULTIPLIED
+        if isinstance(left, Value) and left.dtype.is_int:
+            if not whole or exponent < 0:
+                hint = "convert the base with .to(f32)"
+                self.error("type", loc, f"the exponent of an integer is a constant from 0 to {MAX_MULTIPLIED}", hint)
+        elif not whole or not isinstance(left, Value):
+            pow = self.library_function("pow")
+            assert pow is not None
+            return self.apply(pow, [left, right], {}, loc)
+        number = int(exponent)
+        power, result = left, None
+        for bit in range(abs(number).bit_length()):
+            if bit:
+                power = self.ir.value("mul", power, power)
+            if abs(number) >> bit & 1:
+                result = power if result is None else self.ir.value("mul", result, power)
+        if result is None:
+            return self.ir.broadcast(self.number(1, left.dtype, loc), left.tile.shape)
+        return result if number > 0 else self.infix("/", 1, result, loc)
 
     def agree(self, operands: list[Value | int | float | bool], loc: Loc) -> list[Value]:
         """Operands of one type and shape: literals take the others' type, s32 meets index as index."""
@@ -414,8 +447,10 @@ class KernelBuilder:
 
     def _attribute(self, node: ast.Attribute) -> Binding:
         dotted = self.dotted(node)
-        if dotted is not None and dotted in self.builtins and self.scope.find(dotted.split(".")[0]) is None:
-            return Builtin(dotted)
+        if dotted is not None and dotted in self.builtins:
+            root = self.scope.find(dotted.split(".")[0])
+            if root is None or isinstance(root, Closure):  # a function has no attributes of its own
+                return Builtin(dotted)
         if dotted is not None and self.scope.find(dotted.split(".")[0]) is None:
             root = dotted.split(".")[0]
             family = [b for b in self.builtins if b.startswith(root + ".")]

@@ -7,6 +7,7 @@ with extents (`zeros(f32[M, N])`) take the syntax itself. Functions of one numbe
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,47 @@ for _name in (
     "tanh.approx rcp.approx rsqrt.approx sqrt.approx"
 ).split():
     BUILTINS[_name] = _elementwise(_name)
+
+
+@function("polynomial")
+def _polynomial(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+    """`polynomial(x, c0, c1, …)`: c0 + c1·x + …, by Horner's rule in fused steps."""
+    signature(b, loc, "polynomial", args, keywords, 3, None)
+    x, *coefficients = _values(b, loc, args)
+    total = coefficients.pop()
+    while coefficients:
+        total = b.ir.value("fma", total, x, coefficients.pop())
+    return total
+
+
+def _scaled(name: str, before: float, after: float) -> Handler:
+    """The hardware's approximation in another base."""
+
+    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+        signature(b, loc, name, args, keywords, 1, 1)
+        (value,) = _values(b, loc, args)
+        dtype = value.dtype
+        if not dtype.is_float or dtype.bits > 32:
+            b.error("type", loc, f"{name} is of f32, f16 and bf16; this is {value.tile}")
+        value = cast(b, value, F32)
+        if before != 1.0:
+            value = b.ir.value("mul", value, b.ir.broadcast(b.number(before, F32, loc), value.tile.shape))
+        value = b.ir.value("ex2.approx" if name.startswith("exp") else "lg2.approx", value)
+        if after != 1.0:
+            value = b.ir.value("mul", value, b.ir.broadcast(b.number(after, F32, loc), value.tile.shape))
+        return cast(b, value, dtype)
+
+    return handler
+
+
+for _name, _before, _after in (
+    ("exp.approx", math.log2(math.e), 1.0),
+    ("exp2.approx", 1.0, 1.0),
+    ("log.approx", 1.0, math.log(2)),
+    ("log2.approx", 1.0, 1.0),
+    ("log10.approx", 1.0, math.log10(2)),
+):
+    BUILTINS[_name] = _scaled(_name, _before, _after)
 
 
 def cast(b: KernelBuilder, value: Value, to: DType, saturate: bool = False, rounding: str | None = None) -> Value:

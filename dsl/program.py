@@ -144,7 +144,8 @@ LIBRARY = Path(__file__).with_name("library")
 
 @lru_cache(maxsize=1)
 def _library_index() -> dict[str, str]:
-    """Function → file of the language's own library. A file is named after its functions, joined by '-'."""
+    """Function → file of the language's own library. A file is named after its functions, joined by '-'; what else it
+    defines is its own."""
     return {name: path.name for path in LIBRARY.glob("*.tile") for name in path.stem.split("-")}
 
 
@@ -155,7 +156,7 @@ def _library_file(name: str) -> dict[str, ast.Def]:
     return {b.name: b for b in file.blocks if isinstance(b, ast.Def)}
 
 
-def library_function(name: str) -> ast.Def | None:
-    """A function of the language that is written in the language."""
+def library_functions(name: str) -> dict[str, ast.Def]:
+    """The functions of the library file that defines `name` in the language itself; empty if none does."""
     file = _library_index().get(name)
-    return None if file is None else _library_file(file).get(name)
+    return {} if file is None else _library_file(file)

@@ -11,7 +11,7 @@ from dsl import syntax as ast
 from dsl.build import Absent, Closure, KernelBuilder, Table, Tensor, deep_recursion
 from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
-from dsl.program import Program, library_function
+from dsl.program import Program, library_functions
 from dsl.schedules import ResolvedSchedule, resolve_schedule, target_facts
 from lowering.facts import Analysis
 from lowering.ir import Function, Parameter, Value, walk
@@ -129,7 +129,7 @@ class _Variant:
         constants = self._constants(schedule, {**facts, **dims, **self.types, **scalars})
         special = self._specialised(schedule, dims, scalars)
 
-        builder = KernelBuilder(kernel, self.program.functions, library_function)
+        builder = KernelBuilder(kernel, self.program.functions, library_functions)
         index_bits = 64 if self._is_large(dims) else 32
         function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, index_bits, loc=kernel.loc)
         function.attrs.update(schedule.attrs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lowering.ir import Value
@@ -31,7 +31,7 @@ def wrap(value: int, dtype: DType) -> int | None:
     return value - (1 << dtype.bits) if dtype.is_signed and value > high else value
 
 
-_INTEGER = {
+_INTEGER: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -45,7 +45,7 @@ _INTEGER = {
     "shl": lambda a, b: a << b if 0 <= b < 64 else None,
     "shr": lambda a, b: a >> b if 0 <= b < 64 else None,
 }
-_COMPARE = {
+_COMPARE: dict[str, Callable[..., bool]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
     "lt": lambda a, b: a < b,
@@ -94,8 +94,8 @@ def fold(builder: Builder, name: str, operands: Sequence[Value], attrs: dict[str
         result = _INTEGER[name](*numbers)
         wrapped = None if result is None else wrap(result, dtype)
         return None if wrapped is None else number(wrapped)
-    if None not in numbers and name == "neg":
-        wrapped = wrap(-numbers[0], dtype)  # type: ignore[operator]
+    if name == "neg" and numbers[0] is not None:
+        wrapped = wrap(-int(numbers[0]), dtype)
         return None if wrapped is None else number(wrapped)
     if name == "cast" and numbers[0] is not None and attrs["to"].is_int and not attrs["saturate"]:
         wrapped = wrap(int(numbers[0]), attrs["to"])

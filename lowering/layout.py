@@ -1,4 +1,4 @@
-"""Layouts: linear maps over F2, from the bits of a place (register, lane, warp, or an offset) to the bits of a coordinate.
+"""Layouts: linear maps over F2, from the bits of a place (register, lane, warp, offset) to the bits of a coordinate.
 
 Source: "Linear Layouts: Robust Code Generation of Efficient Tensor Computation Using F2" (arXiv 2505.23819).
 """
@@ -153,7 +153,7 @@ class Layout:
     @staticmethod
     @lru_cache(maxsize=4096)
     def default(shape: tuple[int, ...], warps: int, vector: int = 1, fast: int = -1) -> Layout:
-        """`vector` elements of the axis `fast` a lane, then lanes, then warps: along `fast`, then from the last axis outwards."""
+        """`vector` elements of the axis `fast` a lane, then lanes, then warps; then from the last axis on."""
         strides = _strides(shape)
         axes = list(reversed(range(len(shape))))
         axes.insert(0, axes.pop(axes.index(fast % len(shape))))
@@ -291,10 +291,13 @@ class Layout:
     def product(self, outer: Layout) -> Layout:
         """This layout as the tile, repeated as `outer` says: shapes multiply by axis, places join by name.
 
-        >>> Layout.registers((2,), [1], [0] * 5, []).product(Layout.registers((4,), [], [1, 2, 0, 0, 0], [])).lane
-        (0, 0, 0, 0, 0, 2, 4, 0, 0, 0)
+        >>> pair = Layout((2,), (("register", (1,)),))
+        >>> row = Layout((32,), (("lane", (1, 2, 4, 8, 16)),))
+        >>> pair.product(row).places
+        (('register', (1,)), ('lane', (2, 4, 8, 16, 32)))
 
-        Raises LayoutError when the ranks differ. (Lane bits add up; a caller that wants 5 gives 5 in sum.)
+        The bits of a place add up: two factors of 32 lanes make 10 bits of lanes. Raises LayoutError when the ranks
+        differ.
         """
         if len(self.shape) != len(outer.shape):
             raise LayoutError(f"product of rank {len(self.shape)} and rank {len(outer.shape)}")
@@ -359,12 +362,13 @@ class Layout:
     def registers_of(self, wanted: Layout) -> list[int] | None:
         """For every register of `wanted`, the register here that holds the same element in the same thread.
 
-        None if some element would have to come from another thread. Shapes are equal.
+        None if some element would have to come from another thread, or from registers that differ by thread. Shapes
+        are equal.
         """
         return _registers_of(self, wanted)
 
     def same_threads(self, other: Layout) -> bool:
-        """True if every element lies in exactly one thread, the same in both layouts."""
+        """True only if every element lies in exactly one thread, the same in both layouts, up to a renaming of registers."""
         if self.is_replicated or other.is_replicated:
             return False
         return _registers_of(self, other) is not None and _registers_of(other, self) is not None

@@ -227,7 +227,7 @@ def reshaped(draw: st.DrawFn, ir: Builder, a: Value) -> Value:
     return ir.reshape(a, draw(st.sampled_from(shapes)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(kernels())
 def test_every_claim_holds(kernel: Kernel) -> None:
     for value, elements in run(kernel).items():

@@ -31,6 +31,7 @@ class Request:
     dims: extents by name, as far as they are known. types: of the type parameters. constants: set by the caller, over
     what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
     align: bytes that each tensor's pointer is a multiple of (16 where nothing is said). absent: optional tensors not given.
+    index_bits: 32 or 64; None takes 32 unless a tensor has 2^31 elements or more.
     """
 
     kernel: str
@@ -43,6 +44,7 @@ class Request:
     absent: frozenset[str] = frozenset()
     arch: str = "sm_90"
     sms: int | None = None
+    index_bits: int | None = None
 
 
 @dataclass(slots=True)
@@ -130,7 +132,7 @@ class _Variant:
         special = self._specialised(schedule, dims, scalars)
 
         builder = KernelBuilder(kernel, self.program.functions, library_functions)
-        index_bits = 64 if self._is_large(dims) else 32
+        index_bits = request.index_bits or (64 if self._is_large(dims) else 32)
         function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, index_bits, loc=kernel.loc)
         function.attrs.update(schedule.attrs)
         function.pins = schedule.pins

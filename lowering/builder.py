@@ -14,8 +14,12 @@ from lowering.types import INDEX, DType, TileType
 
 
 def attribute_key(attrs: dict[str, Any]) -> tuple:
-    """Attributes as a hashable key."""
-    return tuple((k, tuple(v) if isinstance(v, list) else v, type(v)) for k, v in attrs.items())
+    """Attributes as a hashable key; 0.0 and -0.0 are equal numbers and different attributes."""
+
+    def key(value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else repr(value) if isinstance(value, float) else value
+
+    return tuple((k, key(v), type(v)) for k, v in attrs.items())
 
 
 class Builder:

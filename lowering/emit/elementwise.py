@@ -8,7 +8,8 @@ from lowering.emit.rules import RULES, count_of, rule, wanted
 from lowering.emit.writer import Writer, float_constant
 from lowering.fold import constant_of
 from lowering.ir import Op
-from lowering.types import BF16, F16, F32, I1, DType
+from lowering.location import TileError
+from lowering.types import BF16, F16, F32, F64, I1, S32, U32, DType
 
 # A rule of one element: writer, operation, element type of the first operand, its LLVM type, operands → result.
 Element = Callable[[Writer, Op, DType, str, list[str]], str]
@@ -207,7 +208,13 @@ def _cast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 
 def convert(
-    w: Writer, x: str, source: DType, to: DType, saturate: bool = False, rounding: str | None = None, op: Op | None = None
+    w: Writer,
+    x: str,
+    source: DType,
+    to: DType,
+    saturate: bool = False,
+    rounding: str | None = None,
+    op: Op | None = None,
 ) -> str:
     """One element of `source` as `to`: floats to integers truncate and saturate at the integer's width (NaN gives 0);
     integers wrap unless `saturate`."""
@@ -219,7 +226,7 @@ def convert(
     if source.is_float:
         return _float_to_int(w, x, source, to, rounding, op)
     if to.is_float:
-        return _int_to_float(w, x, source, to, rounding)
+        return _int_to_float(w, x, source, to, rounding, op)
     if to is I1:
         return w.let(f"icmp ne {a} {x}, 0")
     if source is I1:
@@ -249,18 +256,31 @@ def _clamp(w: Writer, x: str, source: DType, to: DType) -> str:
 
 def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:
     a, b = w.llvm(source), w.llvm(to)
-    if rounding and rounding != "rn" and to.bits < source.bits:
-        if {source.name, to.name} == {"f64", "f16"} or source.name == "f64" and to is BF16:
-            x, a, source = w.let(f"fptrunc double {x} to float"), "float", F32
-        kind = {"f16": "h", "bf16": "h", "f32": "f", "f64": "d"}
-        carrier = "i16" if to.bits == 16 else b
-        made = w.let(
-            f'call {carrier} asm "cvt.{rounding}.{to}.{source} $0, $1;", "={kind[to.name]},{kind[source.name]}"({a} {x})'
-        )
-        return w.let(f"bitcast i16 {made} to {b}") if to.bits == 16 else made
+    if to.bits > source.bits:
+        return w.let(f"fpext {a} {x} to {b}")
     if source.bits == to.bits:  # f16 and bf16
-        return w.let(f"fptrunc float {w.let(f'fpext {a} {x} to float')} to {b}")
-    return w.let(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {a} {x} to {b}")
+        x, source, a = w.let(f"fpext {a} {x} to float"), F32, "float"
+    if rounding in (None, "rn"):
+        return w.let(f"fptrunc {a} {x} to {b}")
+    if source is F64 and to.bits == 16:  # no such instruction; rounded twice the same way is rounded once
+        x, source = _cvt(w, x, source, F32, rounding), F32
+    if to is BF16 and rounding != "rz":
+        raise TileError(
+            "type", op.loc if op else None, "bf16 is rounded to nearest or to zero: the hardware has no other"
+        )
+    return _cvt(w, x, source, to, rounding)
+
+
+def _cvt(w: Writer, x: str, source: DType, to: DType, rounding: str | None) -> str:
+    """`cvt` with a rounding, of 32 and 64 bits, into any float."""
+    kind = {"f16": "h", "bf16": "h", "f32": "f", "f64": "d"}
+    of = kind.get(source.name) or ("l" if w.bits(source) == 64 else "r")
+    name = source.name if source.is_float else f"{'s' if source.is_signed else 'u'}{w.bits(source)}"
+    carrier = "i16" if to.bits == 16 else w.llvm(to)
+    made = w.let(
+        f'call {carrier} asm "cvt.{rounding}.{to}.{name} $0, $1;", "={kind[to.name]},{of}"({w.llvm(source)} {x})'
+    )
+    return w.let(f"bitcast i16 {made} to {w.llvm(to)}") if to.bits == 16 else made
 
 
 _INT_ROUNDING = {None: "rzi", "rz": "rzi", "rn": "rni", "rp": "rpi", "rm": "rmi"}
@@ -291,16 +311,31 @@ def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | N
     return made
 
 
-def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | None) -> str:
+def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:
     a, b = w.llvm(source), w.llvm(to)
-    name = "sitofp" if source.is_signed and source is not I1 else "uitofp"
-    if to in (F16, BF16):
-        if w.bits(source) <= 16 or source is I1:  # exact in f32
-            wide = w.let(f"{name} {a} {x} to float")
-            return w.let(f"fptrunc float {wide} to {b}")
-        wide = w.let(f"{name} {a} {x} to double")  # exact for 32 bits: rounded once
+    name = "sitofp" if source.is_signed else "uitofp"
+    if rounding not in (None, "rn") and source is not I1:
+        if w.bits(source) < 32:
+            x, source = (
+                w.let(f"{'sext' if source.is_signed else 'zext'} {a} {x} to i32"),
+                S32 if source.is_signed else U32,
+            )
+        if to.bits >= 32:
+            return _cvt(w, x, source, to, rounding)
+        return _float_to_float(w, _cvt(w, x, source, F32, rounding), F32, to, rounding, op)
+    if to.bits >= 32:
+        return w.let(f"{name} {a} {x} to {b}")
+    if w.bits(source) <= 16:  # exact in f32
+        wide = w.let(f"{name} {a} {x} to float")
+        return w.let(f"fptrunc float {wide} to {b}")
+    if w.bits(source) == 32:  # exact in f64
+        wide = w.let(f"{name} {a} {x} to double")
         return w.let(f"fptrunc double {wide} to {b}")
-    return w.let(f"{name} {a} {x} to {b}")
+    # Rounded to odd in f32, which has bits enough that rounding again rounds once.
+    down, up, cut = (_cvt(w, x, source, F32, r) for r in ("rm", "rp", "rz"))
+    inexact = w.let(f"zext i1 {w.let(f'fcmp une float {down}, {up}')} to i32")
+    odd = w.let(f"or i32 {w.let(f'bitcast float {cut} to i32')}, {inexact}")
+    return w.let(f"fptrunc float {w.let(f'bitcast i32 {odd} to float')} to {b}")
 
 
 @rule("asm")

@@ -1,0 +1,133 @@
+"""Compiles the text of a kernel, each pass verified, and runs it on the strict emulator with numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from dsl.program import parse_program
+from dsl.variant import Request, Variant, build_variant
+from lowering.codegen import to_ptx
+from lowering.emit import emit
+from lowering.ir import Op, walk
+from lowering.passes import PASSES, Pass, run_passes
+from lowering.verify import verify
+from runtime.emulator import Result, emulate
+from runtime.expressions import compile_expression
+
+NUMPY = {
+    "i1": np.dtype(bool), "s8": np.dtype("i1"), "s16": np.dtype("i2"), "s32": np.dtype("i4"), "s64": np.dtype("i8"),
+    "u8": np.dtype("u1"), "u16": np.dtype("u2"), "u32": np.dtype("u4"), "u64": np.dtype("u8"),
+    "f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype("f4"), "f64": np.dtype("f8"),
+}  # fmt: skip
+SMS = 132
+
+
+@dataclass
+class Kernel:
+    """A compiled variant: PTX with what is needed to launch it."""
+
+    variant: Variant
+    ptx: str
+
+    @property
+    def ops(self) -> list[Op]:
+        return list(walk(self.variant.function.body))
+
+    def count(self, name: str, **attrs: Any) -> int:
+        """How many operations of this name (and these attributes) the passes left."""
+        return sum(op.name == name and all(op.attrs.get(k) == v for k, v in attrs.items()) for op in self.ops)
+
+
+def dims_of(variant: Variant, args: Mapping[str, Any]) -> dict[str, int]:
+    """Each named dim from the arrays; arrays that disagree are a mistake of the test."""
+    out: dict[str, int] = {}
+    for p in variant.function.params:
+        if p.kind == "tensor" and args.get(p.name) is not None:
+            for dim, extent in zip(p.dims, args[p.name].shape, strict=True):
+                assert out.setdefault(str(dim), extent) == extent and (isinstance(dim, str) or dim == extent)
+    return out
+
+
+def compile_kernel(
+    text: str,
+    args: Mapping[str, Any] | None = None,
+    kernel: str | None = None,
+    schedule: str | None = None,
+    passes: tuple[tuple[str, Pass], ...] = PASSES,
+    **request: Any,
+) -> Kernel:
+    """The (only) kernel of `text`, for dims taken from `args`, through every pass with verification.
+
+    `schedule` defaults to the kernel's only one; further keywords are those of `Request`.
+    """
+    program = parse_program(text)
+    name = kernel or next(iter(program.kernels))
+    if schedule is None:
+        schedule = next(iter(program.schedules_of(name)), None)
+    if args is not None and "dims" not in request:
+        dims = {}
+        for p in program.kernels[name].params:
+            array = args.get(p.name)
+            if isinstance(array, np.ndarray):
+                named = getattr(p.type, "dims", ())
+                dims |= {d.id: e for d, e in zip(named, array.shape, strict=False) if hasattr(d, "id")}
+        request["dims"] = dims
+    if args is not None:
+        request.setdefault("absent", frozenset(k for k, v in args.items() if v is None))
+    variant = build_variant(program, Request(name, schedule, **request))
+    verify(variant.function)
+    run_passes(variant.function, variant.target, passes, check=True)
+    llvm, version = emit(variant.function, variant.target)
+    return Kernel(variant, to_ptx(llvm, variant.target, version))
+
+
+def launch(
+    kernel: Kernel, args: Mapping[str, Any], *, grid: Any = None, seed: int = 0, collect: bool = False
+) -> Result:
+    """Runs a compiled kernel; arrays in `args` are written in place. The first finding is raised unless `collect`.
+
+    A strided tensor is a view that starts at the first element of its base. Missing tables and scalars fail by name.
+    """
+    variant, function = kernel.variant, kernel.variant.function
+    dims = dims_of(variant, args)
+    index = np.int64 if function.index_bits == 64 else np.int32
+    values: list[Any] = []
+    for p in (p for p in function.params if p.kind == "tensor" and p.value is not None):
+        array = args[p.name]
+        assert array.dtype == NUMPY[p.dtype.name], (p.name, array.dtype)
+        if p.strided:
+            values.append(array if array.base is None else array.base)
+            values += [index(s // array.itemsize) for s in array.strides]
+        else:
+            values.append(array)
+    for p in (p for p in function.params if p.kind == "scalar" and p.value is not None):
+        values.append(np.array(args[p.name], NUMPY[p.dtype.name])[()])
+    for p in (p for p in function.params if p.kind == "table" and p.value is not None):
+        values.append(np.asarray(args[p.name], NUMPY[p.dtype.name]).tobytes())
+    values += [index(dims[name]) for name in function.dims]
+    if function.attrs.get("record"):
+        values.append(args["record"] if "record" in args else np.zeros(8, np.uint32))
+    if grid is None:
+        scalars = {p.name: args[p.name] for p in function.params if p.kind == "scalar"}
+        names = {**variant.constants, **dims, **scalars, "sms": SMS}
+        grid = tuple(compile_expression(e).evaluate(names) for e in variant.grid)
+    return emulate(
+        kernel.ptx,
+        function.name,
+        grid,
+        (function.threads, 1, 1),
+        values,
+        shared_bytes=function.attrs["shared_bytes"],
+        seed=seed,
+        on_finding="collect" if collect else "raise",
+    )
+
+
+def run(text: str, args: Mapping[str, Any], *, grid: Any = None, seed: int = 0, **request: Any) -> Result:
+    """Compiles and launches in one step."""
+    return launch(compile_kernel(text, args, **request), args, grid=grid, seed=seed)

@@ -9,6 +9,7 @@ launch.py      arguments, waves, results           copies.py     asynchronous op
 wave.py        which threads run next              rendezvous.py who waits for whom
 group.py       threads that run together           mbarriers.py  mbarrier objects
 counters.py, traffic.py  what is counted           findings.py   what is reported
+provenance.py  what stores may reach               printf.py     vprintf
 numerics.py, integers.py, matrix.py  arithmetic
 ```
 """

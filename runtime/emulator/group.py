@@ -153,7 +153,7 @@ class Lanes:
 class Group(Lanes):
     """Threads at the start of a basic block.
 
-    `turn` and `back_edges` make a group that loops for long let the others run: a waiter spins only so far.
+    `turn` and `back_edges` make a group that may be waiting in a loop let the others run.
     """
 
     def __init__(self, wave: Any, threads: Any, turn: int = 0, back_edges: int = 0):

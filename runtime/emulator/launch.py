@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -15,7 +16,7 @@ from .code import DTYPES, Entry, Site, array_of_bits, constant_array
 from .counters import Counters, LaunchCounters
 from .findings import EmulatorError, Finding, Kind, Location
 from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, DevicePointer, Memory
-from .ordering import Clock
+from .ordering import THREAD_BITS, Clock
 from .printf import c_string
 from .program import Program, Segment, static_counters
 from .provenance import ANYWHERE
@@ -24,6 +25,7 @@ from .shadow import Shadow
 from .spaces import GlobalSpace, PatternCache
 from .wave import Wave, coordinates
 
+MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
 ROWS_BYTES = 3 << 20  # registers of a wave that still fit the second-level cache
 RESIDENT_WAVES = 16
@@ -54,6 +56,10 @@ def align(offset: int, to: int) -> int:
     return -(-offset // to) * to
 
 
+class BudgetSpent(Exception):
+    """The launch stops here; what it spent is already reported."""
+
+
 class Launch:
     """The state that all waves of a launch share."""
 
@@ -79,7 +85,11 @@ class Launch:
         self.cluster_grid = extent([blocks // size for blocks, size in zip(self.grid, self.cluster, strict=True)])
         self.cluster_size = volume(self.cluster)
         self.threads = volume(self.block)
+        if not 1 <= self.threads <= MOST_THREADS:
+            raise ValueError(f"a block has 1 to {MOST_THREADS} threads, not {self.threads}")
         self.block_lanes = align(self.threads, 32)
+        if volume(self.grid) * self.block_lanes >> THREAD_BITS:
+            raise ValueError(f"a grid of {volume(self.grid)} blocks is too large to emulate")
         self.findings: list[Finding] = []
         self.seen: set[tuple[Kind, int]] = set()
         self.output: list[str] = []
@@ -303,8 +313,8 @@ class Launch:
     def out_of_budget(self, g: Any, segment: Segment) -> None:
         site = segment.counters[-1][0] if segment.counters else None
         message = f"the launch has run {self.spent} thread instructions, which is more than its budget of {self.budget}"
-        self.on_finding = "raise"
         self.report(Kind.BUDGET, message, g, 0, site)
+        raise BudgetSpent
 
     # Counters
 
@@ -464,7 +474,8 @@ def emulate(
     try:
         launch = Launch(program, grid, block, cluster, shared_bytes, arguments.memory, seed, budget, on_finding)
         launch.set_arguments(arguments.images())
-        launch.run()
+        with suppress(BudgetSpent):
+            launch.run()
         if not launch.findings:
             arguments.copy_back()
         return Result(launch.counted(), launch.findings, "".join(launch.output))

@@ -185,9 +185,9 @@ class Ordering:
         known = self.clocks[index, mine, theirs].astype(U)
         for several, width in ((WARP, 32), (BLOCK, self.block_lanes)):
             chosen = np.flatnonzero(level == several)
-            for at in chosen:
-                start = int(theirs[at]) // width * width
-                known[at] = self.clocks[index[at], mine[at], start : start + width].min()
+            for part in np.array_split(chosen, len(chosen) // 1024 + 1):
+                members = theirs[part, None] // width * width + np.arange(width)
+                known[part] = self.clocks[index[part, None], mine[part, None], members].min(1)
         return together & (level <= BLOCK) & (time <= known)
 
     def relation(self, stamps: Any, mine: Any) -> Any:

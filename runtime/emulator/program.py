@@ -268,15 +268,19 @@ class Program:
         self.granules = self.smallest_accesses(body)
         self.stored_through = stored_through(body, self.function, inliner.registers)
         self.needs_clocks = self.has_partial_synchronisation(body)
-        self.waits_for_memory = any(isinstance(item, Instruction) and can_wait(item) for item in body)
+        self.waits_for_memory = any(isinstance(item, Instruction) and can_wait(item, self.code.uses) for item in body)
 
     # Control flow
 
     def split(self, body: list[Instruction | Label]) -> tuple[list[Raw], dict[str, int]]:
         """Cuts the body at labels, after jumps and before instructions that are a rendezvous."""
         raws, labels = [Raw()], {}
+        wanted = {str(item.operands[0]) for item in body if isinstance(item, Instruction) and item.opcode[0] == "bra"}
+        wanted.update(label for targets in self.branch_targets.values() for label in targets)
         for item in body:
             if isinstance(item, Label):
+                if item.name not in wanted:
+                    continue  # debug information names many places that nobody jumps to
                 if raws[-1].instructions or raws[-1].end or not raws[-1].falls:
                     raws.append(Raw())
                 labels[item.name] = len(raws) - 1
@@ -511,10 +515,13 @@ class Program:
         return False
 
 
-def can_wait(ins: Instruction) -> bool:
-    """Could a loop around this instruction wait for another block?"""
+def can_wait(ins: Instruction, uses: Counter[str]) -> bool:
+    """Could a loop around this instruction wait for what another thread does?"""
+    if ins.opcode[0] == "atom":
+        target = ins.operands[0]
+        return isinstance(target, Register) and uses[target.name] > 1
     strong = {"volatile", "relaxed", "acquire", "mmio"}
-    return ins.opcode[0] == "atom" or (ins.opcode[0] == "ld" and bool(strong & set(ins.opcode)))
+    return ins.opcode[:2] == ("mbarrier", "test_wait") or (ins.opcode[0] == "ld" and bool(strong & set(ins.opcode)))
 
 
 def access_bytes(ins: Instruction) -> int | None:

@@ -22,7 +22,8 @@ from .rendezvous import BlockMeetings, WarpMeetings
 from .shadow import Place, Shadow
 from .spaces import LocalSpace, SharedSpace, Space
 
-BACK_EDGES = 64  # loop iterations before a group lets the others of the wave run
+# Loop iterations before a group lets the others of the wave run, in programs whose loops may wait for other threads.
+BACK_EDGES = 64
 LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
@@ -208,7 +209,7 @@ class Wave:
             self.branch(segment, g, taken)
 
     def move(self, segment: Segment, g: Group, target: int) -> None:
-        if target <= segment.number:
+        if target <= segment.number and self.program.waits_for_memory:
             g.back_edges += 1
             if g.back_edges >= BACK_EDGES:
                 g.back_edges = 0

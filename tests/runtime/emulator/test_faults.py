@@ -738,6 +738,26 @@ FAULTS = [
         """,
     ),
     Fault(
+        "a named barrier lets a slot be reused too early",
+        Kind.RACE,
+        """
+        st.shared.u32 [%r3], %r0;
+        bar.sync 1, 64;
+        ld.shared.u32 %r10, [%r2];
+        @%p1 bar.sync 2, 32;
+        setp.eq.u32 %p2, %r0, 0;
+        @%p2 st.shared.u32 [%r3], %r10;  //!
+        """,
+        """
+        st.shared.u32 [%r3], %r0;
+        bar.sync 1, 64;
+        ld.shared.u32 %r10, [%r2];
+        bar.sync 2, 64;
+        setp.eq.u32 %p2, %r0, 0;
+        @%p2 st.shared.u32 [%r3], %r10;
+        """,
+    ),
+    Fault(
         "a barrier count that is not a multiple of 32",
         Kind.BARRIER_MISUSE,
         "bar.sync 1, 40;  //!",
@@ -881,6 +901,11 @@ def test_the_fault_is_found_at_its_line(fault: Fault, seed: int) -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_the_corrected_twin_is_clean(fault: Fault, seed: int) -> None:
     launch(fault.fixed, fault, seed)
+
+
+def test_a_spent_budget_ends_a_launch_that_collects() -> None:
+    result, _ = run("FOREVER: bra FOREVER;", on_finding="collect", budget=10_000)
+    assert [finding.kind for finding in result.findings] == [Kind.BUDGET]
 
 
 def test_a_race_names_the_last_writer() -> None:

@@ -711,6 +711,35 @@ def test_counters_add_and_become_dictionaries() -> None:
     assert both.as_dict()["totals"]["barriers"] == 2  # type: ignore[index]
 
 
+def test_threads_meet_again_after_long_loops_of_different_lengths() -> None:
+    body = """
+    mov.u32 %r10, 0;
+    mad.lo.u32 %r11, %r0, 10, 1;
+    AGAIN: add.u32 %r10, %r10, 1;
+    setp.lt.u32 %p2, %r10, %r11;
+    @%p2 bra AGAIN;
+    add.u32 %r12, %r10, 1;
+    """
+    line = run(body)[0].counters.by_line
+    assert line[6].instructions == 2 + 2  # with the ret
+    assert line[3].instructions == 311 + 631
+
+
+def test_reads_are_recorded_only_where_a_store_may_reach() -> None:
+    """A pointer that goes through memory may be any: then reads of x are recorded, and a write to x is found."""
+    body = """
+    ld.global.u32 %r10, [%rd0];
+    st.shared.b64 [%r2], %rd0;
+    ld.shared.b64 %rd10, [%r2];
+    add.u32 %r10, %r10, 1;
+    st.global.u32 [%rd10], %r10;
+    """
+    run(body, 1)
+    two = body.replace("[%r2]", "[%r10]").replace("st.shared", "mad.lo.u32 %r10, %r0, 8, %r2;\n    st.shared", 1)
+    (found,) = findings(two.replace("st.global", "@%p0 st.global"), 2)
+    assert found.kind is Kind.RACE
+
+
 # Launches
 
 

@@ -160,10 +160,15 @@ class Inliner:
 def weak_topological_order(successors: list[list[int]]) -> list[int]:
     """Blocks in an order in which each loop is contiguous: bodies before exits (Bourdoncle 1993).
 
-    Strongly connected components in topological order; inside a component its first block leads and, without the edges
-    back to it, the rest is ordered in the same way.
+    Strongly connected components in topological order; inside a component the block where it is entered leads (the
+    first in the text of several; a loop rotated by the compiler may stand before its head) and, without the edges back
+    to it, the rest is ordered in the same way.
     """
     order: list[int] = []
+    predecessors: list[list[int]] = [[] for _ in successors]
+    for node, targets in enumerate(successors):
+        for target in targets:
+            predecessors[target].append(node)
     work: list[tuple[list[int], bool]] = [(list(range(len(successors))), True)]
     while work:
         nodes, is_open = work.pop()
@@ -175,7 +180,9 @@ def weak_topological_order(successors: list[list[int]]) -> list[int]:
             if len(component) == 1:
                 todo.append((component, False))
                 continue
-            head = min(component)
+            inside = set(component)
+            entered = [node for node in component if any(p not in inside for p in predecessors[node])]
+            head = min(entered or component)
             todo.append(([head], False))
             todo.append(([node for node in component if node != head], True))
         work += reversed(todo)

@@ -98,6 +98,9 @@ def _while(w: Writer, op: Op) -> None:
 
 @rule("if")
 def _if(w: Writer, op: Op) -> None:
+    if len(w.registers[op.operands[0]]) > 1:
+        _if_of_elements(w, op)
+        return
     condition = w.registers[op.operands[0]][0]
     then, otherwise = op.regions
     labels = [w.fresh_label("then"), w.fresh_label("else")]
@@ -116,6 +119,40 @@ def _if(w: Writer, op: Op) -> None:
         llvm = w.llvm(result.dtype)
         w.registers[result] = [
             p if p == q else _phi(w, f"phi {llvm} [ {p}, %{label_a} ], [ {q}, %{label_b} ]") for p, q in zip(x, y, strict=True)
+        ]
+
+
+def _if_of_elements(w: Writer, op: Op) -> None:
+    """Several elements a thread, and branches without effects: a branch is computed, for all of a thread's elements, if
+    one of them takes it, and each element then chooses."""
+    conditions = w.registers[op.operands[0]]
+    every = some = conditions[0]
+    for c in conditions[1:]:
+        some, every = w.let(f"or i1 {some}, {c}"), w.let(f"and i1 {every}, {c}")
+    sides = []
+    for block, needed in ((op.regions[0], some), (op.regions[1], w.let(f"xor i1 {every}, true"))):
+        if len(block.ops) == 1:
+            sides.append(_carried(w, block.ops[-1].operands))
+            continue
+        entry, inside, done = w.label, w.fresh_label("some"), w.fresh_label("endsome")
+        w.do(f"br i1 {needed}, label %{inside}, label %{done}")
+        w.start(inside)
+        emit_block(w, block)
+        w.at(op)
+        values, end = _carried(w, block.ops[-1].operands), w.label
+        w.do(f"br label %{done}")
+        w.start(done)
+        types = [w.llvm(r.dtype) for r in op.results]
+        sides.append(
+            [
+                [_phi(w, f"phi {t} [ {v}, %{end} ], [ poison, %{entry} ]") for v in registers]
+                for t, registers in zip(types, values, strict=True)
+            ]
+        )
+    for result, x, y in zip(op.results, *sides, strict=True):
+        llvm = w.llvm(result.dtype)
+        w.registers[result] = [
+            w.let(f"select i1 {c}, {llvm} {p}, {llvm} {q}") for c, p, q in zip(conditions, x, y, strict=True)
         ]
 
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from lowering.facts import Analysis
 from lowering.ir import Block, Function, Op, Value, uses, walk
@@ -463,6 +463,11 @@ class _Assigner:
         if "types" in attrs:
             attrs["types"] = types
         made = Op(op.spec, operands, types, attrs, op.regions, op.loc)
+        condition = operands[0].tile.layout if op.name == "if" else None
+        if condition is not None and condition.count > 1:
+            exchanges = any(o.name == "convert_layout" for region in op.regions for o in walk(region))
+            if exchanges or any(layout != condition for layout in results):
+                self.refuse_branch(op, condition)
         for old, new in zip(op.results, made.results, strict=True):
             new.name = old.name
             self.map[old] = new
@@ -482,7 +487,7 @@ class _Assigner:
         self.current = outer
 
     def branch_layout(self, op: Op) -> Layout:
-        """A branch of single threads: its condition has one element a thread."""
+        """A branch of single threads: its condition has one element a thread, unless the branches have no effects."""
         condition = op.operands[0]
         shape = condition.tile.shape
         layout = self.layouts.get(condition)
@@ -495,14 +500,19 @@ class _Assigner:
                 if isinstance(v.type, TileType) and v.tile.shape == shape and v in self.layouts
             ]
             layout = inside[0] if inside else Layout.default(shape, self.warps)
-        if layout.count != 1:
-            raise TileError(
-                "layout",
-                op.loc,
-                f"a tile 'if' needs one element a thread; {condition.tile} has {layout.count} on {32 * self.warps} threads",
-                "use where(), or a tile as large as the block has threads",
-            )
+        plain = all(o.spec.pure or o.name in ("if", "yield") for region in op.regions for o in walk(region))
+        if layout.count != 1 and not (plain and all(r.tile.shape == shape for r in op.results)):
+            self.refuse_branch(op, layout)
         return layout
+
+    def refuse_branch(self, op: Op, layout: Layout) -> NoReturn:
+        raise TileError(
+            "layout",
+            op.loc,
+            f"a tile 'if' with effects needs one element a thread; {op.operands[0].tile} has {layout.count} "
+            f"on {32 * self.warps} threads",
+            "use where(), or a tile as large as the block has threads",
+        )
 
 
 def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:

@@ -84,9 +84,14 @@ def _error(a: np.ndarray, w: np.ndarray) -> np.ndarray:
     import numpy as np
 
     if a.dtype.kind in "biu" and w.dtype.kind in "biu":
-        # The difference of two 64-bit integers, greater less smaller, is exact modulo 2^64.
-        a_bits, w_bits = (x.astype(np.int64).view(np.uint64) if x.dtype.kind != "u" else x for x in (a, w))
-        return np.where(a > w, a_bits - w_bits, w_bits - a_bits).astype(np.float64)
+        # The greater less the smaller of two 64-bit integers is exact modulo 2^64. It is below that, except between a
+        # negative number and one that needs uint64, where float64 is near enough: they differ.
+        bits = [x.astype(np.int64).view(np.uint64) if x.dtype.kind != "u" else x for x in (a, w)]
+        apart = np.where(a > w, bits[0] - bits[1], bits[1] - bits[0]).astype(np.float64)
+        if a.dtype != w.dtype and "u" in (a.dtype.kind, w.dtype.kind):
+            far = np.abs(a.astype(np.float64) - w.astype(np.float64))
+            apart = np.where((a < 0) | (w < 0), far, apart)
+        return apart
     x, y = a.astype(np.float64), w.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(x - y)

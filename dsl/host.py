@@ -286,10 +286,11 @@ class Host(Evaluator):
         dotted = _dotted(node)
         root = None if dotted is None else dotted.split(".")[0]
         if dotted is not None and root not in self.names and root not in self.top and not dotted.startswith("ref."):
+            if dotted in FUNCTIONS or dotted in ARRAY_FUNCTIONS:
+                return Builtin(dotted)
             from dsl.host_functions import HANDLERS, KERNEL_ONLY
 
-            kernels = root in KERNEL_ONLY or library_functions(dotted)
-            if kernels and dotted not in HANDLERS:
+            if dotted not in HANDLERS and (root in KERNEL_ONLY or library_functions(dotted)):
                 self.fail(
                     "call",
                     node.loc,

@@ -42,7 +42,8 @@ def element_type(array: np.ndarray) -> DType | None:
 def widen(array: np.ndarray) -> np.ndarray:
     """float64, int64 or bool with the same values; uint64 where a value needs it. TypeError for other types."""
     if array.dtype == BF16:
-        return (array["bf16"].astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            return (array["bf16"].astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
         return array.astype(np.float64, copy=False)
     if array.dtype.kind == "b":

@@ -27,8 +27,8 @@ HANDLERS: dict[str, Handler] = {}
 WORDS_OF_TO = {"nearest": np.rint, "zero": np.trunc, "up": np.ceil, "down": np.floor}
 KERNEL_ONLY = frozenset((
     "load", "store", "copy", "commit", "wait", "barrier", "block", "grid", "ldmatrix", "stmatrix", "dot", "asm",
-    "print", "atomic_add", "atomic_and", "atomic_cas", "atomic_exchange", "atomic_max", "atomic_min", "atomic_or", "atomic_xor",
-    "shfl", "vote", "redux", "mma", "bitcast", "mulhi", "popc", "clz", "brev", "given",
+    "print", "atomic_add", "atomic_and", "atomic_cas", "atomic_exchange", "atomic_max", "atomic_min", "atomic_or",
+    "atomic_xor", "shfl", "vote", "redux", "mma", "bitcast", "mulhi", "popc", "clz", "brev", "given",
 ))  # fmt: skip
 
 

@@ -109,7 +109,7 @@ def relu(x: Array) -> np.ndarray:
 
 
 def _integer_bound(x: np.ndarray, terms: int, what: str) -> None:
-    if x.dtype.kind in "iu" and x.size and max(abs(int(x.min())), abs(int(x.max()))) * terms >= 1 << 63:
+    if x.dtype.kind in "iu" and x.size and abs_max(x) * terms >= 1 << 63:
         raise ValueError(f"{what} of these integers may not fit in 64 bits")
 
 

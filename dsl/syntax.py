@@ -397,6 +397,7 @@ def fold_chain(items: list) -> Expr:
             left.ops.append(str(token))
             left.operands.append(right)
             left.loc = left.loc.to(right.loc)
+            operands.append(left)
             return
         left = _bare(left)
         loc = left.loc.to(right.loc)

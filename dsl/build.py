@@ -500,28 +500,24 @@ class KernelBuilder:
 
             return convert(self, node)
         function = self.expr(node.function)
+        handler = self.builtins[function.name] if isinstance(function, Builtin) else None
+        self.ir.loc = self.at(node.loc)
+        if handler is not None and getattr(handler, "takes_syntax", False):
+            return handler(self, node)
+        args = [self.expr(a) for a in node.args]
+        keywords = {k: self.expr(v) for k, v in node.keywords.items()}
+        name = node.function.id if isinstance(node.function, ast.Name) else ""
+        if name in FUNCTIONS and not keywords and self.scope.find(name) is None:  # of numbers: a number
+            if all(isinstance(a, bool | int | float) for a in args):
+                return call(name, args)
         if isinstance(function, Closure):
-            return self.call_def(function, node)
-        if isinstance(function, Builtin):
-            handler = self.builtins[function.name]
-            raw = getattr(handler, "takes_syntax", False)
-            self.ir.loc = self.at(node.loc)
-            if raw:
-                return handler(self, node)
-            args = [self.expr(a) for a in node.args]
-            keywords = {k: self.expr(v) for k, v in node.keywords.items()}
-            if function.name in FUNCTIONS and not keywords and all(isinstance(a, bool | int | float) for a in args):
-                return call(function.name, args)
-            self.ir.loc = self.at(node.loc)
+            return self.apply(function, args, keywords, node.loc)
+        self.ir.loc = self.at(node.loc)
+        if handler is not None:
             return handler(self, node.loc, args, keywords)
         self.error("type", node.loc, f"{describe(function)} is no function")
 
     # ---- inlined functions ----
-
-    def call_def(self, closure: Closure, node: ast.Call) -> Binding:
-        args = [self.expr(a) for a in node.args]
-        keywords = {k: self.expr(v) for k, v in node.keywords.items()}
-        return self.apply(closure, args, keywords, node.loc)
 
     def apply(self, closure: Closure, args: list[Binding], keywords: dict[str, Binding], loc: Loc) -> Binding:
         """The body of a `def` with its parameters bound."""

@@ -161,16 +161,18 @@ def _load(w: Writer, op: Op) -> None:
     address = Address(w, op, memory, operand(op, "slot"), offset, space)
     if mask is not None and constant_of(mask) is True:
         mask = None
+    alone = w.chosen(None) if op.attrs.get("one_thread") else None
     count = count_of(op.result)
     out: list[str] = []
     for first in range(0, count, width):
         name = _access_name(op, "ld", space, width * dtype.bytes)
-        if mask is None:
-            inputs = [address.of(first)]
-        else:
-            assert other is not None
-            fill = pack(w, w.registers[other][first : first + width], dtype)
-            inputs = [*fill, address.of(first), w.registers[mask][first]]
+        inputs = [address.of(first)]
+        condition = None if mask is None else w.registers[mask][first]
+        if alone is not None:
+            condition = alone if condition is None else w.let(f"and i1 {condition}, {alone}")
+        if condition is not None:
+            fill = w.registers[other][first : first + width] if other is not None else [w.constant(0, dtype)] * width
+            inputs = [*pack(w, fill, dtype), *inputs, condition]
             name = "@" + name
         out += unpack(w, w.template(name, inputs, op), dtype, width)
     w.registers[op.result] = out

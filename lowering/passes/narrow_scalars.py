@@ -1,0 +1,33 @@
+"""Scalars that only a scalar store uses are loaded by the one thread that stores them, not by all."""
+
+from __future__ import annotations
+
+from lowering.ir import Function, Op, Value, uses, walk
+from lowering.ops import operand
+from lowering.types import TileType
+
+
+def narrow_scalars(function: Function) -> None:
+    """Marks such loads with the attribute `one_thread`: less traffic, and no race with threads that never needed it."""
+    users = uses(function.body)
+    stored: dict[Value, bool] = {}
+
+    def only_stored(value: Value) -> bool:
+        """True if every use of a scalar ends as the value of a scalar store."""
+        if value not in stored:
+            stored[value] = all(
+                (op.name == "store" and operand(op, "value") is value and not value.tile.shape and _is_scalar(op))
+                or (op.spec.elementwise and op.spec.pure and not op.result.tile.shape and only_stored(op.result))
+                for op in users.get(value, ())
+            )
+        return stored[value]
+
+    for op in walk(function.body):
+        if op.name == "load" and isinstance(op.result.type, TileType) and not op.result.tile.shape:
+            if users.get(op.result) and only_stored(op.result):
+                op.attrs["one_thread"] = True
+
+
+def _is_scalar(op: Op) -> bool:
+    offset = operand(op, "offset")
+    return offset is not None and not offset.tile.shape

@@ -1,0 +1,197 @@
+"""The launches of an example: planned by the Module, run on the emulator or a GPU, measured, and reported.
+
+On the emulator the arrays stay in host memory. On a GPU each launch line copies its arrays there, launches, copies back
+what was written, and then measures the same launches again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.api import BoundPlan, CompiledKernel, Module, ModuleFunction
+from dsl.dispatch import FromCall, Plan, Step
+from dsl.report import Explanation, LaunchReport, Report
+from lowering.location import TileError
+
+
+@dataclass(slots=True)
+class Settings:
+    """How to run an example. `ptx`: text whose kernels replace those of the same name; `seed`: of the random inputs;
+    `budget`: instructions that the emulator may run, None for its own."""
+
+    schedule: str | None = None
+    ptx: str | None = None
+    seed: int = 0
+    explain: bool = False
+    counters: bool = False
+    budget: int | None = None
+
+
+@dataclass(slots=True)
+class _Launch:
+    """One kernel of a plan: what was compiled, and what runs (an edited text may take its place)."""
+
+    step: Step
+    compiled: CompiledKernel
+    kernel: Any
+    reports: list[LaunchReport] = field(default_factory=list)
+
+
+class Launcher:
+    """Launches for one example; adds to its report."""
+
+    def __init__(self, module: Module, settings: Settings, report: Report):
+        self.module, self.settings, self.report = module, settings, report
+        self.ordinal = None if module.device == "emulator" else int(module.device.partition(":")[2] or 0)
+        self.last: list[tuple[_Launch, list[Any]]] = []
+        self.edited = edited_kernels(settings.ptx, module.device) if settings.ptx is not None else {}
+
+    def launch(
+        self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
+    ) -> None:
+        """One launch line: the kernels that the plan of the call takes."""
+        arrays = given if self.ordinal is None else on_device(given, self.ordinal)
+        plan = function.plan(function.facts(arrays), schedule=schedule, **rest)
+        bound = BoundPlan(function, plan)
+        launches = [
+            _Launch(step, compiled, self.edited.get(step.request.kernel, compiled.kernel))
+            for step, compiled in zip(plan.steps, bound.kernels, strict=True)
+        ]
+        if self.edited and not any(launch.kernel is not launch.compiled.kernel for launch in launches):
+            used = ", ".join(step.request.kernel for step in plan.steps)
+            has = ", ".join(self.edited)
+            raise TileError("ptx", None, f"the PTX has the kernels {has}; this example launches {used}")
+        arguments = [bound.arguments(launch.step, arrays) for launch in launches]
+        self.last = list(zip(launches, arguments, strict=True))
+        for launch, values in self.last:
+            self.note_dims(launch.step)
+            self.report.launches.append(self.run(plan, launch, values))
+        if self.ordinal is not None:
+            copy_back(given, arrays, written_arguments(self.last))
+            self.measure(len(self.last))
+
+    def note_dims(self, step: Step) -> None:
+        self.report.dims |= {name: int(extent) for name, extent in step.request.dims.items()}
+        self.report.types |= step.request.types
+
+    def run(self, plan: Plan, launch: _Launch, values: list[Any]) -> LaunchReport:
+        header = launch.kernel.header
+        report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
+        options: dict[str, Any] = {}
+        if self.ordinal is None and self.settings.budget is not None:
+            options["budget"] = self.settings.budget
+        result = launch.kernel.run(*values, **options)
+        report.grid, report.output = list(result.grid), result.output
+        if result.counters is not None:
+            report.counters = result.counters.totals.as_dict()
+            if self.settings.counters:
+                by_line = result.counters.by_line
+                report.by_line = {str(line): counters.as_dict() for line, counters in sorted(by_line.items())}
+        if self.ordinal is not None:
+            attributes = launch.kernel.attributes(self.ordinal)
+            report.registers, report.spills = attributes.registers, attributes.local_bytes
+            report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
+            report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
+        elif self.settings.explain:
+            assembled(launch.kernel.ptx, header, report)
+        if self.settings.explain:
+            report.explanation = explanation(plan, launch.compiled)
+        return report
+
+    def measure(self, count: int) -> None:
+        """Times the last launches: each alone where there are several, and all together."""
+        from runtime.cuda.timing import measure, percentiles
+
+        assert self.ordinal is not None
+        prepared = [launch.kernel.bind(*values) for launch, values in self.last]
+        for bound, report in zip(prepared, self.report.launches[-count:], strict=True):
+            report.time_us = percentiles(measure(bound, device=self.ordinal))[1]
+        together = percentiles(measure(lambda: [bound() for bound in prepared] and None, device=self.ordinal))
+        before = self.report.times or [0.0, 0.0, 0.0]
+        self.report.times = [a + b for a, b in zip(before, together, strict=True)]
+
+    def writer_of(self, array: Any, index: list[int]) -> str | None:
+        """What wrote an element in the last launches, in words; known on the emulator only."""
+        return None
+
+
+def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
+    """The kernels of a PTX text with headers by their names in the `.tile` file. Raises LaunchError."""
+    from runtime import Kernel
+    from runtime.errors import LaunchError
+    from runtime.header import read
+
+    headers = read(ptx)
+    if not headers:
+        raise LaunchError("header", "the PTX has no //dsl header", "take one that dsl compile wrote, and edit its body")
+    return {header.kernel: Kernel(ptx, entry, device) for entry, header in headers.items()}
+
+
+def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
+    """The arrays of a call copied to a GPU; one that is given twice stays one."""
+    from runtime import is_array, to_device
+
+    copies: dict[int, Any] = {}
+    out: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or not is_array(value):
+            out[name] = value
+            continue
+        if id(value) not in copies:
+            copies[id(value)] = to_device(value, ordinal)
+        out[name] = copies[id(value)]
+    return out
+
+
+def written_arguments(launches: list[tuple[_Launch, list[Any]]]) -> set[str]:
+    """Names of the call's arguments that some kernel writes."""
+    from runtime.header import Tensor
+
+    found = set()
+    for launch, _ in launches:
+        for argument, param in zip(launch.step.arguments, launch.kernel.header.params, strict=True):
+            if isinstance(argument, FromCall) and isinstance(param, Tensor) and param.written:
+                found.add(argument.name)
+    return found
+
+
+def copy_back(given: Mapping[str, Any], arrays: Mapping[str, Any], names: set[str]) -> None:
+    """Copies the written arrays from the GPU."""
+    for name in names:
+        arrays[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)
+
+
+def assembled(ptx: str, header: Any, report: LaunchReport) -> None:
+    """Registers and spills by ptxas, where it is installed."""
+    from runtime import assemble
+    from runtime.errors import DeviceError
+
+    try:
+        figures = assemble(ptx, header.arch, header.entry, header.maxregs)
+    except DeviceError:
+        return
+    report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads
+
+
+def explanation(plan: Plan, kernel: CompiledKernel) -> Explanation:
+    """Why this variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by stage."""
+    from lowering.ir import walk
+    from lowering.types import TileType
+
+    compiled = kernel.compiled
+    layouts: dict[tuple[str, str], str] = {}
+    for op in walk(compiled.variant.function.body):
+        for value in [*op.results, *(a for region in op.regions for a in region.args)]:
+            layout = getattr(value.type, "layout", None)
+            if value.name and isinstance(value.type, TileType) and value.type.shape and layout is not None:
+                kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+                layouts.setdefault((value.name, kind), str(layout))
+    return Explanation(
+        list(plan.reasons),
+        dict(compiled.header.constants),
+        [f"{require.text}  (line {require.line})" for require in compiled.header.requires],
+        [[name, kind, text] for (name, kind), text in layouts.items()],
+        dict(compiled.seconds),
+    )

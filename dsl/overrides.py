@@ -1,0 +1,154 @@
+"""`NAME=VALUE` of the command line: which dims, types, constants and options of an example they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl import syntax as ast
+from dsl.program import Program
+from lowering.location import TileError, closest
+from lowering.types import DTYPES
+
+PREFIXES = ("dim", "const", "sched", "option")
+
+
+@dataclass(slots=True)
+class Overrides:
+    """Values by name. `names`: what the example assigns; `types`: type parameters; `constants`: of kernels and
+    schedules; `options`: of dispatches."""
+
+    names: dict[str, Any] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def parse_value(text: str) -> Any:
+    """An integer, a float, true or false, or a word (a type's or function's name).
+
+    >>> [parse_value(t) for t in ("0x10", "1e-3", "true", "bf16")]
+    [16, 0.001, True, 'bf16']
+    """
+    if text in ("true", "True", "false", "False"):
+        return text in ("true", "True")
+    for read in (lambda t: int(t, 0), float):
+        try:
+            return read(text)
+        except ValueError:
+            pass
+    if not text.isidentifier():
+        raise TileError("argument", None, f"'{text}' is no value", "a number, true, false, or the name of a type or def")
+    return text
+
+
+def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.Kernel]:
+    """Kernels that the example's launches may come to, or all of the file without an example."""
+    if example is None:
+        return list(program.kernels.values())
+    found: dict[str, ast.Kernel] = {}
+    for line in example.lines:
+        if isinstance(line, ast.Launch):
+            for name in _launched(program, line.name):
+                found[name] = program.kernels[name]
+    return list(found.values())
+
+
+def _launched(program: Program, name: str) -> list[str]:
+    if name in program.kernels:
+        return [name]
+    dispatch = program.dispatches.get(name)
+    branches = [line for line in dispatch.lines if isinstance(line, ast.When)] if dispatch else []
+    steps = [step for branch in branches for step in branch.steps if isinstance(step, ast.Launch)]
+    return [step.name for step in steps if step.name in program.kernels]
+
+
+def type_parameters(kernels: Iterable[ast.Kernel]) -> dict[str, list[str]]:
+    """Type parameters with their alternatives, as the first kernel that has each declares it."""
+    found: dict[str, list[str]] = {}
+    for kernel in kernels:
+        for constant in kernel.constants:
+            if constant.types is not None:
+                found.setdefault(constant.name, constant.types)
+    return found
+
+
+def assigned_names(example: ast.Example | None) -> list[str]:
+    """Names that the example's lines assign."""
+    lines = [line for line in example.lines if isinstance(line, ast.Assign)] if example else []
+    return [target.id for line in lines for target in line.targets if isinstance(target, ast.Name)]
+
+
+def resolve(program: Program, example: ast.Example | None, given: Iterable[str]) -> Overrides:
+    """Sorts `NAME=VALUE` texts; TileError `argument` for one that means nothing, or two things.
+
+    Without an example, `names` takes the dims of the file's kernels.
+    """
+    kernels = reached_kernels(program, example)
+    names = set(assigned_names(example)) if example else {d for k in kernels for d in dim_names(k)}
+    types = type_parameters(kernels)
+    constants = {c.name for k in kernels for c in k.constants if c.types is None}
+    scheduled = {name for k in kernels for name in scheduled_names(program, k)}
+    options = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
+    out = Overrides()
+    for text in given:
+        word, equals, value_text = text.partition("=")
+        if not equals or not word:
+            raise TileError("argument", None, f"'{text}' is not NAME=VALUE")
+        prefix, dot, name = word.rpartition(".")
+        if dot and prefix not in PREFIXES:
+            hint = closest(prefix, list(PREFIXES)) or ", ".join(f"{p}." for p in PREFIXES)
+            raise TileError("argument", None, f"unknown prefix '{prefix}.' of '{word}'", hint)
+        value = parse_value(value_text)
+        kinds = [
+            (kind, target)
+            for kind, known, target in (
+                ("dim", names, out.names),
+                ("const", set(types), out.types),
+                ("const", constants, out.constants),
+                ("sched", scheduled - constants, out.constants),
+                ("option", options, out.options),
+            )
+            if name in known and prefix in ("", kind)
+        ]
+        if prefix == "sched" and name in constants & scheduled:
+            kinds.append(("sched", out.constants))
+        if not kinds:
+            known = names | types.keys() | constants | scheduled | options
+            where = f" after '{prefix}.'" if prefix else ""
+            hint = closest(name, known) or "known: " + ", ".join(sorted(known))
+            raise TileError("argument", None, f"{program.source.name} has no '{name}'{where} to set", hint)
+        if len(kinds) > 1:
+            choices = ", ".join(f"{kind}.{name}" for kind, _ in kinds)
+            raise TileError("argument", None, f"'{name}' could be several things", f"write one of {choices}")
+        target: dict[str, Any] = kinds[0][1]
+        if target is out.types:
+            _check_type(name, value, types[name])
+        target[name] = value
+    return out
+
+
+def _check_type(name: str, value: Any, alternatives: list[str]) -> None:
+    if value not in alternatives:
+        what = f"'{value}' is no type" if value not in DTYPES else f"{name}={value}"
+        raise TileError("argument", None, f"{what}: '{name}' is one of {', '.join(alternatives)}")
+
+
+def dim_names(kernel: ast.Kernel) -> list[str]:
+    """Names of a kernel's dims."""
+    constants = {c.name for c in kernel.constants}
+    tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorType)]
+    return list(dict.fromkeys(d.id for t in tensors for d in t.dims if isinstance(d, ast.Name) and d.id not in constants))
+
+
+def scheduled_names(program: Program, kernel: ast.Kernel) -> set[str]:
+    """Names that the schedules of a kernel set."""
+    names = {"warps"}
+    for schedule in program.schedules_of(kernel.name).values():
+        for line in schedule.lines:
+            if isinstance(line, ast.Tune):
+                names.add(line.name)
+            elif isinstance(line, ast.Assign):
+                names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
+    return names

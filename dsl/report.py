@@ -1,0 +1,175 @@
+"""What running an example tells: plain data, which crosses to and from a child process as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Check:
+    """One `expect` line. `writer` says what wrote the first wrong element, where the emulator ran."""
+
+    text: str
+    line: int
+    passed: bool
+    max_error: float
+    tolerance: float
+    wrong: int
+    size: int
+    first: list[int] | None = None
+    actual: Any = None
+    wanted: Any = None
+    pattern: str = ""
+    writer: str | None = None
+
+    @property
+    def excess(self) -> float:
+        """How bad: above 1 beyond the tolerance."""
+        if self.tolerance:
+            return self.max_error / self.tolerance
+        return math.inf if self.max_error else 0.0
+
+
+@dataclass(slots=True)
+class Explanation:
+    """Why a launch is as it is. `layouts`: (name, type, layout) of named values; `seconds` by stage."""
+
+    reasons: list[str] = field(default_factory=list)
+    constants: dict[str, Any] = field(default_factory=dict)
+    requires: list[str] = field(default_factory=list)
+    layouts: list[list[str]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class LaunchReport:
+    """One kernel launch. Bytes a block and a thread; `spills` in bytes a thread; `counters` are the emulator's totals,
+    `by_line` the same for each line of the file."""
+
+    kernel: str
+    schedule: str | None
+    grid: list[int]
+    threads: int
+    shared_bytes: int
+    time_us: float | None = None
+    registers: int | None = None
+    spills: int | None = None
+    occupancy: float | None = None
+    limited_by: str | None = None
+    counters: dict[str, Any] | None = None
+    by_line: dict[str, dict[str, Any]] = field(default_factory=dict)
+    output: str = ""
+    explanation: Explanation | None = None
+
+
+@dataclass(slots=True)
+class Report:
+    """One example run. `times` are microseconds (20th percentile, median, 80th) of its launches, each with a cold L2;
+    `moves` and `computes` bytes and operations, `bandwidth` the device's bytes a second."""
+
+    file: str
+    example: str | None
+    device: str
+    chip: str
+    why: str
+    dims: dict[str, int]
+    types: dict[str, str]
+    launches: list[LaunchReport] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    times: list[float] | None = None
+    moves: float | None = None
+    computes: float | None = None
+    bandwidth: float | None = None
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether all expectations hold; None without any."""
+        return all(check.passed for check in self.checks) if self.checks else None
+
+    @property
+    def worst(self) -> Check | None:
+        """The check that says most: a failed one, else the one nearest to its bound."""
+        return max(self.checks, key=lambda check: (not check.passed, check.excess), default=None)
+
+    @property
+    def time_us(self) -> float | None:
+        return self.times[1] if self.times else None
+
+    @property
+    def gbps(self) -> float | None:
+        """Gigabytes a second, by `moves`."""
+        return self.moves / self.time_us / 1e3 if self.moves and self.time_us else None
+
+    @property
+    def tflops(self) -> float | None:
+        """Operations a picosecond, by `computes`."""
+        return self.computes / self.time_us / 1e6 if self.computes and self.time_us else None
+
+    @property
+    def share_of_limit(self) -> float | None:
+        """Rate over the bandwidth of the device's memory."""
+        return self.gbps * 1e9 / self.bandwidth if self.gbps and self.bandwidth else None
+
+    def as_json(self) -> dict[str, Any]:
+        """What `dsl run --json` prints."""
+        worst, first = self.worst, self.launches[0] if self.launches else None
+        on_gpu = self.device != "emulator"
+        out: dict[str, Any] = {
+            "file": self.file,
+            "example": self.example,
+            "kernel": ", ".join(launch.kernel for launch in self.launches),
+            "device": self.device,
+            "chip": self.chip,
+            "dims": self.dims,
+            "types": self.types,
+            "schedule": ", ".join(launch.schedule or "-" for launch in self.launches),
+            "passed": self.passed,
+            "max_error": worst.max_error if worst else None,
+            "tolerance": worst.tolerance if worst else None,
+            "time_us": self.time_us,
+            "counters": None if on_gpu else _totals(self.launches),
+        }
+        if on_gpu:
+            out |= {"times_us": self.times, "gbps": self.gbps, "tflops": self.tflops}
+            out |= {"share_of_limit": self.share_of_limit}
+            keys = ("registers", "spills", "shared_bytes", "occupancy", "limited_by")
+            out |= {key: getattr(first, key, None) for key in keys}
+        if not self.passed:
+            out["checks"] = [asdict(check) for check in self.checks]
+        if len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches):
+            out["launches"] = [asdict(launch) for launch in self.launches]
+        return out
+
+
+def _totals(launches: list[LaunchReport]) -> dict[str, Any]:
+    """Counters of all launches together."""
+    total: dict[str, Any] = {}
+    for launch in launches:
+        for name, count in (launch.counters or {}).items():
+            total[name] = total.get(name, 0) + count
+    if total.get("instructions"):
+        total["active_lanes"] = total["thread_instructions"] / total["instructions"]
+    return total
+
+
+def from_json(record: dict[str, Any]) -> Report:
+    """The inverse of `dataclasses.asdict`."""
+    launches = []
+    for row in record.pop("launches"):
+        explanation = row.pop("explanation")
+        launches.append(LaunchReport(**row, explanation=Explanation(**explanation) if explanation else None))
+    checks = [Check(**row) for row in record.pop("checks")]
+    return Report(**record, launches=launches, checks=checks)
+
+
+def finite(value: Any) -> Any:
+    """`value` with floats that JSON does not have as words."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if value != value else "inf" if value > 0 else "-inf"
+    return value

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dsl import syntax as ast
 from dsl.build import deep_recursion
-from dsl.comparison import Comparison, compare
 from dsl.constants import FUNCTIONS, ConstantError, call, prefix
 from dsl.evaluate import WORDS, Evaluator
 from dsl.program import library_functions
@@ -514,38 +513,6 @@ class Host(Evaluator):
     def _kernel_only(self, node: Any) -> None:
         word = "grid" if isinstance(node, ast.Grid) else "shared"
         self.fail("call", node.loc, f"'{word}' stands only in kernels")
-
-    # ---- expect ----
-
-    def expect(self, node: ast.Expect) -> Comparison:
-        """`expect actual ~= wanted within bound[, relative]`, or `expect condition`: all of its elements must hold."""
-        actual = self(node.actual)
-        if node.wanted is None:
-            if not isinstance(actual, bool) and not (_is_array(actual) and actual.dtype.kind == "b"):
-                hint = "expect actual ~= wanted within bound"
-                self.fail("type", node.actual.loc, f"'expect' takes a condition; this is {self.describe(actual)}", hint)
-            return compare(actual, True, 0)
-        if node.bound is None:
-            self.fail("syntax", node.loc, "'~=' needs a bound", "within 1e-3, or within 0 for equal")
-        wanted, limits = self(node.wanted), self(node.bound)
-        limits = limits if isinstance(limits, tuple) else (limits,)
-        if len(limits) > 2 or not all(
-            isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < float("inf") for v in limits
-        ):
-            self.fail(
-                "constant",
-                node.bound.loc,
-                "'within' takes a bound, or an absolute and a relative one, neither negative",
-            )
-        for side, value in ((node.actual, actual), (node.wanted, wanted)):
-            if not _is_array(value) and not isinstance(value, bool | int | float):
-                self.fail("type", side.loc, f"'expect' compares arrays and numbers; this is {self.describe(value)}")
-        try:
-            return compare(actual, wanted, *limits)
-        except ValueError as error:
-            self.fail("shape", node.loc, str(error))
-        except TypeError as error:
-            self.fail("type", node.loc, str(error))
 
     _NODES: dict[type, Any] = {  # noqa: RUF012
         **Evaluator._NODES,

@@ -29,13 +29,6 @@ def evaluate(expression: str, functions: str = "", seed: int = 0, **names: Any) 
     return Host(names, program.functions, seed)(line.value)
 
 
-def expect(line: str, **names: Any) -> Any:
-    program = parse_program(f"example:\n    expect {line}\n")
-    node = program.examples[0].lines[0]
-    assert isinstance(node, ast.Expect)
-    return Host(names, program.functions).expect(node)
-
-
 def error(expression: str, functions: str = "", **names: Any) -> TileError:
     with pytest.raises(TileError) as caught:
         evaluate(expression, functions, **names)
@@ -537,25 +530,3 @@ def test_patterns_of_other_ranks():
     assert describe_pattern(mask) == "scattered over all rows and columns"
     mask[32:] = False
     assert describe_pattern(mask).startswith("some elements of only the first 32 rows")
-
-
-def test_expect():
-    y = np.array([1.0, 2.0], np.float16)
-    assert expect("y ~= w within 1e-3", y=y, w=np.array([1.0, 2.0005])).passed
-    assert expect("y ~= w within 0, 1e-3", y=y, w=np.array([1.0, 2.0005])).passed
-    assert not expect("y ~= w within 0", y=y, w=np.array([1.0, 2.0005])).passed
-    assert expect("y ~= 2 * y / 2 within 0", y=y).passed
-    assert expect("all(y > 0)", y=y).passed
-    found = expect("y > 1.5", y=y)
-    assert (found.passed, found.wrong, found.first) == (False, 1, (0,))
-    for line in (
-        "y ~= y",
-        "y ~= y within -1",
-        "y ~= y within 1, 2, 3",
-        "y ~= ones(f32[3]) within 0",
-        "y",
-        "f32 ~= y within 0",
-    ):
-        with pytest.raises(TileError) as caught:
-            expect(line, y=y)
-        assert caught.value.loc is not None

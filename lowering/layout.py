@@ -368,7 +368,7 @@ class Layout:
         return _registers_of(self, wanted)
 
     def same_threads(self, other: Layout) -> bool:
-        """True only if every element lies in exactly one thread, the same in both layouts, up to a renaming of registers."""
+        """True only if every element lies in exactly one thread, the same in both layouts."""
         if self.is_replicated or other.is_replicated:
             return False
         return _registers_of(self, other) is not None and _registers_of(other, self) is not None

@@ -74,7 +74,10 @@ def int_range(dtype: DType) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TileType:
-    """A tile in registers; a scalar has the shape `()` and is the same in every thread. `layout` is None before layouts are assigned."""
+    """A tile in registers; a scalar has the shape `()` and is the same in every thread.
+
+    `layout` is None before layouts are assigned.
+    """
 
     shape: tuple[int, ...]
     dtype: DType
@@ -96,10 +99,8 @@ class TileType:
 
     @property
     def mlir(self) -> str:
-        if not self.shape:
-            return self.dtype.mlir
-        encoding = f", {self.layout.mlir}" if self.layout else ""
-        return f"tensor<{'x'.join(map(str, self.shape))}x{self.dtype.mlir}{encoding}>"
+        """Without the layout, which the printer of the IR adds by name."""
+        return f"tensor<{'x'.join(map(str, self.shape))}x{self.dtype.mlir}>" if self.shape else self.dtype.mlir
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class SharedType:
 
     @property
     def mlir(self) -> str:
-        return f"memref<{'x'.join(map(str, self.shape))}x{self.dtype.mlir}, 3>"
+        return f"memref<{''.join(f'{e}x' for e in self.shape)}{self.dtype.mlir}, 3>"
 
 
 @dataclass(frozen=True, slots=True)

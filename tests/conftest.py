@@ -5,6 +5,16 @@ from __future__ import annotations
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """True if golden files are to be written instead of compared."""
+    return request.config.getoption("--update-golden")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips tests marked `gpu`, and says why there is no GPU. Each of them has a twin on the emulator."""
     marked = [item for item in items if item.get_closest_marker("gpu")]

@@ -156,7 +156,7 @@ def test_replicated_bits_change_nothing_and_no_more_can_be_cleared(layout: Layou
     free = layout.replicated
     sets = {t: frozenset(e) for t, e in by_thread.items()}
     keepers = [(l, w) for l, w in sets if not l & free["lane"] and not w & free["warp"]]
-    assert {s for s in sets.values()} == {sets[t] for t in keepers}
+    assert set(sets.values()) == {sets[t] for t in keepers}
     assert sum(len(sets[t]) for t in keepers) == len({e for t in keepers for e in sets[t]})
     assert layout.is_replicated == (len(keepers) < len(sets))
 
@@ -196,13 +196,12 @@ def test_ordered_means_that_places_count_upwards(layout: Layout) -> None:
     """Walking registers, then lanes, then warps, copies aside, meets the elements in order."""
     met = [layout.apply(i) for i in range(1 << len(layout.flat))]
     firsts = list(dict.fromkeys(met))
-    copies = any(0 < b for b in layout.flat) and len([b for b in layout.flat if b]) != len(
-        {b for b in layout.flat if b}
-    )
+    moving = [b for b in layout.flat if b]
+    copies = len(moving) != len(set(moving))
     assert not layout.is_ordered(0) or (firsts == sorted(firsts) and not copies)
 
 
-# ---- algebra -----------------------------------------------------------------------------------------------------------
+# ---- algebra ---------------------------------------------------------------------------------------------------------
 
 
 @given(layouts(shapes=[(8, 8)]), permutations())
@@ -353,9 +352,11 @@ def test_registers_of_finds_each_element_in_its_own_thread(pair: tuple[Layout, L
     if picked is not None:
         assert all(theirs[t] == [mine[t][r] for r in picked] for t in mine)
         return
-    renamings = [
-        {r for r in range(have.count) if all(mine[t][r] == theirs[t][i] for t in mine)} for i in range(wanted.count)
-    ]
+
+    def same(r: int, i: int) -> bool:
+        return all(mine[t][r] == theirs[t][i] for t in mine)
+
+    renamings = [{r for r in range(have.count) if same(r, i)} for i in range(wanted.count)]
     assert not all(renamings), "there is a renaming"
 
 

@@ -1,0 +1,62 @@
+"""The variants of the samples' kernels that the compiler's tests take: a few dims and all types of each schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from dsl.program import Program, load
+from dsl.variant import Request, Variant, build_variant
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+# (kernel, schedule) → dims: the first for wide accesses without a tail, others for a masked edge, for narrow accesses.
+DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
+    ("softmax_registers", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 5, "cols": 1000}, {"rows": 3, "cols": 77}],
+    ("softmax_registers", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
+    ("softmax_shared", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
+    ("softmax_streamed", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One variant of a sample's kernel."""
+
+    file: str
+    kernel: str
+    schedule: str | None
+    dims: tuple[tuple[str, int], ...]
+    types: tuple[tuple[str, str], ...] = field(default=())
+
+    def __str__(self) -> str:
+        dims = "x".join(str(extent) for _, extent in self.dims)
+        return "-".join([self.kernel, self.schedule or "", dims, *(t for _, t in self.types)])
+
+    def build(self, arch: str = "sm_90") -> Variant:
+        request = Request(self.kernel, self.schedule, dict(self.dims), dict(self.types), arch=arch)
+        return build_variant(program(self.file), request)
+
+
+@cache
+def program(file: str) -> Program:
+    return load(SAMPLES / file, f"samples/{file}")
+
+
+def cases() -> list[Case]:
+    """Every schedule of every kernel: all dims at the first types, and the first dims at the other types.
+
+    A KeyError says that DIMS has no row for a new kernel or schedule.
+    """
+    out = []
+    for path in sorted(SAMPLES.glob("*.tile")):
+        for name, kernel in program(path.name).kernels.items():
+            parameters = {c.name: c.types for c in kernel.constants if c.types is not None}
+            for schedule in program(path.name).schedules_of(name) or [None]:
+                for i, dims in enumerate(DIMS[name, schedule]):
+                    choices = max((len(t) for t in parameters.values()), default=1) if i == 0 else 1
+                    for choice in range(choices):
+                        types = tuple((p, t[min(choice, len(t) - 1)]) for p, t in parameters.items())
+                        out.append(Case(path.name, name, schedule, tuple(dims.items()), types))
+    return out

@@ -10,6 +10,8 @@ wave.py        which threads run next              rendezvous.py who waits for w
 group.py       threads that run together           mbarriers.py  mbarrier objects
 counters.py, traffic.py  what is counted           findings.py   what is reported
 provenance.py  what stores may reach               printf.py     vprintf
+inlining.py    calls                               order.py      preference of blocks
+arguments.py   bytes and arrays of the parameters
 numerics.py, integers.py, matrix.py  arithmetic
 ```
 """

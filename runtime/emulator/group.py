@@ -14,8 +14,6 @@ import numpy as np
 from .code import Site, seen_as
 from .ordering import TIME_SHIFT, U
 
-LANES = np.arange(32)
-
 
 class Lanes:
     """The threads that an instruction runs for: `threads` are positions in the wave, ascending; None is all of them."""
@@ -126,13 +124,6 @@ class Lanes:
                 self.present = np.zeros((len(warps), 32), bool)
                 self.present[rows, self.index() & 31] = True
         return self.present
-
-    def from_warps(self, table: Any) -> Any:
-        """The inverse of `by_warp`."""
-        if self.whole:
-            return table.reshape(-1)
-        _, rows = self.warp_rows()
-        return table[rows, self.index() & 31]
 
     def part(self, lanes: Any) -> Lanes:
         """Some lanes (positions in the group) by themselves."""

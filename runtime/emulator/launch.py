@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import Arguments
 from .code import DTYPES, Entry, Site, array_of_bits, constant_array
 from .counters import Counters, LaunchCounters
 from .findings import EmulatorError, Finding, Kind, Location
-from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, DevicePointer, Memory
+from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, Memory
 from .ordering import THREAD_BITS, Clock
 from .printf import c_string
 from .program import Program, Segment, static_counters
 from .provenance import ANYWHERE
-from .reader import TYPE_BYTES, Variable, read_module
+from .reader import Variable, read_module
 from .shadow import Shadow
 from .spaces import GlobalSpace, PatternCache
 from .wave import Wave, coordinates
@@ -98,7 +98,7 @@ class Launch:
         self.segment_lanes = [0] * len(program.segments)
         self.site_counters: dict[int, Counters] = {}
         self.patterns = PatternCache()
-        self.clock = Clock(self.block_lanes)
+        self.clock = Clock()
         self.addresses: dict[str, int] = {}
         self.allocations: list[Allocation] = []
         self.lay_out_variables(shared_bytes)
@@ -356,95 +356,6 @@ def line_in(location: Location | None, file: str | None) -> int | None:
     return next((place.line for place in location.chain() if place.file == file), None)
 
 
-# Arguments
-
-
-class Arguments:
-    """The launch's arguments as bytes; arrays are put in device memory, those that overlap at one place."""
-
-    def __init__(self, program: Program, args: Sequence[Any]):
-        self.params = program.function.params
-        if len(args) != len(self.params):
-            raise ValueError(f"{program.function.name} takes {len(self.params)} arguments, {len(args)} were given")
-        self.args = args
-        memories = {id(arg.memory): arg.memory for arg in args if isinstance(arg, DevicePointer)}
-        if len(memories) > 1:
-            raise ValueError("the pointers of one launch must belong to one Memory")
-        self.memory = next(iter(memories.values()), None) or Memory()
-        self.temporary: list[Allocation] = []
-        self.placed: dict[int, int] = {}
-        self.place_arrays()
-
-    def place_arrays(self) -> None:
-        spans = []
-        for position, arg in enumerate(self.args):
-            if isinstance(arg, np.ndarray):
-                if not arg.flags.c_contiguous:
-                    raise ValueError(f"argument {position} must be a C-contiguous array")
-                start = arg.__array_interface__["data"][0]
-                spans.append((start, start + arg.nbytes, position))
-        spans.sort()
-        for _, chain in itertools.groupby(enumerate_overlaps(spans), key=lambda each: each[0]):
-            members = [span for _, span in chain]
-            low, high = members[0][0], max(span[1] for span in members)
-            name = ", ".join(self.params[position].name for _, _, position in members)
-            allocation = self.memory.reserve(np.zeros(0, np.uint8), high - low, name)
-            self.temporary.append(allocation)
-            for start, _, position in members:
-                self.placed[position] = allocation.address + start - low
-                self.bytes_at(position)[...] = np.asarray(self.args[position]).reshape(-1).view(np.uint8)
-
-    def bytes_at(self, position: int) -> Any:
-        start = self.placed[position] - GLOBAL_WINDOW
-        return self.memory.data[start : start + self.args[position].nbytes]
-
-    def images(self) -> list[bytes]:
-        return [self.image(position, param) for position, param in enumerate(self.params)]
-
-    def image(self, position: int, param: Variable) -> bytes:
-        arg = self.args[position]
-        if position in self.placed:
-            arg = self.placed[position]
-        elif isinstance(arg, DevicePointer):
-            arg = arg.address
-        elif isinstance(arg, bytes | bytearray):
-            if len(arg) != param.size:
-                raise ValueError(f"argument {position} has {len(arg)} bytes, the parameter {param.size}")
-            return bytes(arg)
-        if param.type in {"f32", "f64", "f16"}:
-            return np.array([arg], DTYPES[param.type]).tobytes()
-        if isinstance(arg, np.generic):
-            if arg.nbytes == param.size:
-                return arg.tobytes()
-            arg = arg.item()
-        if isinstance(arg, float) and param.size in {4, 8}:
-            return struct.pack("<f" if param.size == 4 else "<d", arg)
-        if param.size != TYPE_BYTES[param.type]:
-            raise ValueError(f"argument {position} must be bytes: the parameter is an array of {param.size} bytes")
-        return (int(arg) & ((1 << 8 * param.size) - 1)).to_bytes(param.size, "little")
-
-    def copy_back(self) -> None:
-        for position in self.placed:
-            array = self.args[position]
-            if array.flags.writeable:
-                array.reshape(-1).view(np.uint8)[...] = self.bytes_at(position)
-
-    def release(self, launch: Launch | None) -> None:
-        for allocation in (launch.allocations if launch else [])[::-1] + self.temporary[::-1]:
-            self.memory.free(allocation)
-
-
-def enumerate_overlaps(spans: list[tuple[int, int, int]]) -> list[tuple[int, tuple[int, int, int]]]:
-    """Numbers sorted spans so that those that overlap have one number."""
-    found, number, end = [], 0, None
-    for span in spans:
-        if end is not None and span[0] >= end:
-            number, end = number + 1, None
-        end = span[1] if end is None else max(end, span[1])
-        found.append((number, span))
-    return found
-
-
 def emulate(
     ptx: str,
     entry: str,
@@ -480,7 +391,7 @@ def emulate(
             arguments.copy_back()
         return Result(launch.counted(), launch.findings, "".join(launch.output))
     finally:
-        arguments.release(launch)
+        arguments.release(launch.allocations if launch else [])
 
 
 @lru_cache(maxsize=32)

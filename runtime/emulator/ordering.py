@@ -40,9 +40,8 @@ def levels(stamps: Any) -> Any:
 class Clock:
     """The time of a launch, shared by its waves, and what blocks know of each other."""
 
-    def __init__(self, block_lanes: int):
+    def __init__(self) -> None:
         self.now = 1
-        self.block_lanes = block_lanes
         self.known: dict[int, dict[int, int]] = {}
         self.published: dict[int, dict[int, int]] = {}
         self.fences: dict[int, int] = {}

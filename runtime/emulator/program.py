@@ -10,29 +10,25 @@ from typing import Any
 from .code import PACKED, REGISTER_BYTES, REGISTER_DTYPE, BarrierOperands, Code, Op, Record, Site
 from .counters import Counters
 from .findings import PtxError
+from .inlining import Inliner
 from .instructions import build
 from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
+from .order import weak_topological_order
 from .provenance import stored_through
 from .reader import (
     TYPE_BYTES,
     Address,
     Arguments,
     Float,
-    Function,
     Instruction,
     Integer,
     Label,
     Module,
     Not,
-    Operand,
     Pair,
     Register,
-    Symbol,
-    Variable,
     Vector,
 )
-
-INLINE_DEPTH = 64
 
 
 @dataclass
@@ -65,174 +61,6 @@ class Segment:
     counters: list[tuple[Site, str]] = field(default_factory=list)
     size: int = 0
     only_leaves: bool = False
-
-
-# Inlining
-
-
-def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
-    """An operand of an inlined function: parameters become the caller's variables, the rest gets a suffix."""
-    if isinstance(operand, Register):
-        return Register(names.get(operand.name, operand.name))
-    if isinstance(operand, Symbol):
-        return Symbol(names.get(operand.name, operand.name), operand.offset)
-    if isinstance(operand, Address):
-        base = renamed(operand.base, names, suffix) if operand.base is not None else None
-        return Address(base, operand.offset)  # type: ignore[arg-type]
-    if isinstance(operand, Vector | Arguments):
-        return type(operand)(tuple(renamed(item, names, suffix) for item in operand.items))
-    if isinstance(operand, Pair):
-        return Pair(renamed(operand.first, names, suffix), renamed(operand.second, names, suffix))
-    if isinstance(operand, Not):
-        return Not(renamed(operand.operand, names, suffix))
-    return operand
-
-
-def bare_names(operand: Operand) -> list[str]:
-    return [item.name for item in operand.items if isinstance(item, Register)] if isinstance(operand, Arguments) else []
-
-
-class Inliner:
-    """Puts the bodies of called functions in place of their calls; recursion is refused."""
-
-    def __init__(self, module: Module):
-        self.module = module
-        self.count = 0
-        self.registers: dict[str, str] = {}
-        self.variables: dict[str, Variable] = {}
-        self.targets: dict[str, tuple[str, ...]] = {}
-
-    def expand(self, function: Function, names: dict[str, str], suffix: str, depth: int) -> list[Instruction | Label]:
-        if depth > INLINE_DEPTH:
-            raise PtxError(f"recursive calls of {function.name} are not supported", function.ptx_line)
-        for name, kind in function.registers.items():
-            names[name] = name + suffix
-            self.registers[name + suffix] = kind
-        for name, variable in function.variables.items():
-            names[name] = name + suffix
-            self.variables[name + suffix] = replace(variable, name=name + suffix)
-        labels = {item.name for item in function.body if isinstance(item, Label)} | set(function.targets)
-        names.update({label: label + suffix for label in labels})
-        for label, targets in function.targets.items():
-            self.targets[names[label]] = tuple(names.get(target, target) for target in targets)
-        body: list[Instruction | Label] = []
-        for item in function.body:
-            if isinstance(item, Label):
-                body.append(Label(names[item.name]))
-                continue
-            guard = Register(names.get(item.guard.name, item.guard.name)) if item.guard else None
-            operands = tuple(renamed(operand, names, suffix) for operand in item.operands)
-            ins = replace(item, operands=operands, guard=guard)
-            body += self.call(ins, depth) if ins.opcode[0] == "call" else [ins]
-        return body
-
-    def call(self, ins: Instruction, depth: int) -> list[Instruction | Label]:
-        callee = next(
-            (self.module.functions.get(item.name) for item in ins.operands if isinstance(item, Register)), None
-        )
-        if callee is None or not callee.has_body:
-            return [ins]
-        lists = [bare_names(operand) for operand in ins.operands]
-        results = lists[0] if callee.results else []
-        arguments = lists[-1] if callee.params else []
-        self.count += 1
-        suffix = f"/{self.count}"
-        names = dict(zip([one.name for one in callee.results], results, strict=True))
-        names.update(zip([one.name for one in callee.params], arguments, strict=True))
-        after = Label(f"return{suffix}")
-        body = self.expand(callee, names, suffix, depth + 1)
-        jump = Instruction(("bra",), (Register(after.name),), None, False, ins.ptx_line, ins.location)
-        inlined: list[Instruction | Label] = [
-            replace(item, opcode=("bra",), operands=jump.operands)
-            if isinstance(item, Instruction) and item.opcode[0] == "ret"
-            else item
-            for item in body
-        ]
-        if ins.guard is not None:
-            skip = replace(jump, guard=ins.guard, guard_negated=not ins.guard_negated)
-            inlined.insert(0, skip)
-        return [*inlined, after]
-
-
-# Order
-
-
-def weak_topological_order(successors: list[list[int]]) -> list[int]:
-    """Blocks in an order in which each loop is contiguous: bodies before exits (Bourdoncle 1993).
-
-    Strongly connected components in topological order; inside a component the block where it is entered leads (the
-    first in the text of several; a loop rotated by the compiler may stand before its head) and, without the edges back
-    to it, the rest is ordered in the same way.
-    """
-    order: list[int] = []
-    predecessors: list[list[int]] = [[] for _ in successors]
-    for node, targets in enumerate(successors):
-        for target in targets:
-            predecessors[target].append(node)
-    work: list[tuple[list[int], bool]] = [(list(range(len(successors))), True)]
-    while work:
-        nodes, is_open = work.pop()
-        if not is_open:
-            order += nodes
-            continue
-        todo: list[tuple[list[int], bool]] = []
-        for component in components(nodes, successors):
-            if len(component) == 1:
-                todo.append((component, False))
-                continue
-            inside = set(component)
-            entered = [node for node in component if any(p not in inside for p in predecessors[node])]
-            head = min(entered or component)
-            todo.append(([head], False))
-            todo.append(([node for node in component if node != head], True))
-        work += reversed(todo)
-    return order
-
-
-def components(nodes: list[int], successors: list[list[int]]) -> list[list[int]]:
-    """Strongly connected components of a subgraph in topological order (Tarjan), without recursion."""
-    inside = set(nodes)
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
-    found: list[list[int]] = []
-    for root in nodes:
-        if root in index:
-            continue
-        work = [(root, 0)]
-        while work:
-            node, position = work.pop()
-            if position == 0:
-                index[node] = low[node] = len(index)
-                stack.append(node)
-                on_stack.add(node)
-            edges = [target for target in successors[node] if target in inside]
-            # Later targets first: then the fall-through comes out before the jump in the reversed order.
-            for at in range(position, len(edges)):
-                target = edges[at]
-                if target not in index:
-                    work += [(node, at + 1), (target, 0)]
-                    break
-                if target in on_stack:
-                    low[node] = min(low[node], index[target])
-            else:
-                if low[node] == index[node]:
-                    component = []
-                    while True:
-                        member = stack.pop()
-                        on_stack.discard(member)
-                        component.append(member)
-                        if member == node:
-                            break
-                    found.append(sorted(component))
-                if work:
-                    parent = work[-1][0]
-                    low[parent] = min(low[parent], low[node])
-    return found[::-1]
-
-
-# Programs
 
 
 @dataclass

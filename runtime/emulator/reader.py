@@ -209,6 +209,8 @@ def tokens_of(text: str) -> list[Token]:
             line += 1
         elif kind == "comment":
             line += found.count("\n")
+        elif found[0] == "." and found.count(".") > 1:  # directives need no space between them: `.reg.b16`
+            tokens += [Token(kind, f".{word}", line) for word in found[1:].split(".")]
         elif kind != "skip":
             tokens.append(Token(kind, found, line))
     if at != len(text):

@@ -157,10 +157,6 @@ class Wave:
 
     # Running
 
-    def run_to_end(self) -> None:
-        while self.step():
-            pass
-
     def step(self) -> bool:
         """Runs the groups at the lowest segment once; False when nothing is left to run."""
         if not self.pending:

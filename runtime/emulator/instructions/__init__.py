@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from ..code import Code, Op
 from ..reader import Instruction
-from . import asynchronous, barrier, comparison, control, floating, integer, memory_access, movement, tensor, warp
+from . import (
+    asynchronous,
+    atomics,
+    barrier,
+    comparison,
+    control,
+    floating,
+    integer,
+    memory_access,
+    movement,
+    tensor,
+    warp,
+)
 from .registry import Row
 
-FAMILIES = (asynchronous, barrier, comparison, control, floating, integer, memory_access, movement, tensor, warp)
+FAMILIES = (
+    asynchronous,
+    atomics,
+    barrier,
+    comparison,
+    control,
+    floating,
+    integer,
+    memory_access,
+    movement,
+    tensor,
+    warp,
+)
 
 
 def build(code: Code, ins: Instruction, row: Row) -> Op:

@@ -119,8 +119,10 @@ ONES = {"u32": 0xFFFFFFFF, "s32": -1, "f32": 1.0, "f16": 1.0, "bf16": 0x3F80, "u
 
 @instruction("set")
 def set_value(code: Code, ins: Instruction) -> Op:
-    """`set.CmpOp…dtype.stype`: all ones, or 1.0 for a float destination."""
+    """`set.CmpOp…dtype.stype`: all ones, or 1.0 for a float destination; packed sources give one for each half."""
     *words, result_type, source_type = ins.opcode[1:]
+    if source_type in PACKED and result_type not in PACKED:
+        result_type = "u16x2"
     test = combined(code, (*words, source_type), ins.operands[1:])
     kind = PACKED[result_type][0] if result_type in PACKED else result_type
     d = code.write(ins.operands[0], result_type)

@@ -10,6 +10,7 @@ import numpy as np
 from .. import integers
 from ..code import PACKED, Code, Op, Values
 from ..reader import Instruction, Register
+from .floating import binary_float, float_divide, float_extreme, float_sign, fused
 from .registry import instruction
 
 CARRY = "%carry"  # the condition code register CC.CF (PTX ISA 9.7.2)
@@ -58,8 +59,6 @@ def add_sub(code: Code, ins: Instruction) -> Op:
     kind, words = ins.opcode[0], ins.opcode[1:]
     type_name = words[-1]
     if type_name[0] not in "su":
-        from .floating import binary_float
-
         return binary_float(code, ins)
     if type_name in PACKED:
         a, b = reads(code, ins, [type_name] * 2)
@@ -101,8 +100,6 @@ def add_with_carry(code: Code, ins: Instruction) -> Op:
 def mul(code: Code, ins: Instruction) -> Op:
     type_name = ins.opcode[-1]
     if type_name[0] not in "su":
-        from .floating import binary_float
-
         return binary_float(code, ins)
     mode = ins.opcode[1]
     if ins.opcode[0] == "mul24":
@@ -143,8 +140,6 @@ def mad(code: Code, ins: Instruction) -> Op:
     kind, words = ins.opcode[0], ins.opcode[1:]
     type_name = words[-1]
     if type_name[0] not in "su":
-        from .floating import fused
-
         return fused(code, ins)
     mode = words[0]
     if kind == "mad24":
@@ -254,8 +249,6 @@ def one_source(code: Code, ins: Instruction) -> Op:
 def sign(code: Code, ins: Instruction) -> Op:
     type_name = ins.opcode[-1]
     if type_name[0] != "s":
-        from .floating import float_sign
-
         return float_sign(code, ins)
     (a,) = reads(code, ins, [type_name])
     return into(np.absolute if ins.opcode[0] == "abs" else np.negative, code.write(ins.operands[0], type_name), a)
@@ -275,8 +268,6 @@ EXTREMES: dict[str, np.ufunc] = {"min": np.minimum, "max": np.maximum}
 def extreme(code: Code, ins: Instruction) -> Op:
     type_name = ins.opcode[-1]
     if type_name[0] not in "su":
-        from .floating import float_extreme
-
         return float_extreme(code, ins)
     function = EXTREMES[ins.opcode[0]]
     a, b = reads(code, ins, [type_name, type_name])
@@ -293,8 +284,6 @@ TWO_SOURCES = {"div": integers.div, "rem": integers.rem}
 def divide(code: Code, ins: Instruction) -> Op:
     type_name = ins.opcode[-1]
     if type_name[0] not in "su":
-        from .floating import float_divide
-
         return float_divide(code, ins)
     function = TWO_SOURCES[ins.opcode[0]]
     a, b = reads(code, ins, [unsigned(type_name)] * 2)

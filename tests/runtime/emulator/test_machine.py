@@ -823,3 +823,10 @@ def test_the_kind_of_a_finding_reads_well() -> None:
     (found,) = findings("ld.shared.u32 %r10, [%r3];")
     assert found.kind is Kind.UNINITIALISED
     assert str(found).startswith("uninitialised read: reads shared memory that nobody has written\n  at kernel.src:1")
+
+
+def test_directives_need_no_space_between_them_and_packed_set_gives_masks() -> None:
+    body = """
+    { .reg.b32 one, two; mov.b32 one, 0x40003C00; mov.b32 two, 0x3C003C00; set.gt.u32.f16x2 %r10, one, two; }
+    """
+    np.testing.assert_array_equal(outcome(body), np.full(64, 0xFFFF0000))

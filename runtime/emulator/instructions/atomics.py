@@ -1,0 +1,141 @@
+"""atom and red (PTX ISA 9.7.13.8, 9.7.13.10)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import numerics
+from ..code import DTYPES, Code, Op, Values
+from ..reader import Instruction, Operand, Register
+from ..shadow import STRONG_WRITE
+from ..spaces import Space
+from .memory_access import VECTORS, access, state_space
+from .registry import instruction
+
+
+def exchange(old: Any, b: Any) -> Any:
+    return b
+
+
+def increment(old: Any, b: Any) -> Any:
+    return np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1))
+
+
+def decrement(old: Any, b: Any) -> Any:
+    return np.where((old == 0) | (old > b), b, old - old.dtype.type(1))
+
+
+OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "exch": exchange,
+    "inc": increment,
+    "dec": decrement,
+}
+
+
+@instruction("atom", effect=True, counts="atomics")
+def atom(code: Code, ins: Instruction) -> Op:
+    return atomic(code, ins, ins.operands[0], ins.operands[1:])
+
+
+@instruction("red", effect=True, counts="atomics")
+def red(code: Code, ins: Instruction) -> Op:
+    return atomic(code, ins, None, ins.operands)
+
+
+def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple[Operand, ...]) -> Op:
+    words = ins.opcode[1:]
+    name = next((word for word in words if word in OPERATIONS or word == "cas"), None)
+    type_name = words[-1]
+    if name is None or any(word in VECTORS for word in words):
+        raise code.error("unknown form of an atomic operation")
+    packed = type_name.endswith("x2")
+    held = "u32" if packed else type_name
+    dtype = np.dtype(DTYPES[held])
+    if target is not None and isinstance(target, Register) and (target.name == "_" or code.uses[target.name] == 1):
+        target = None
+    b = code.read(operands[1], held)
+    c = code.read(operands[2], held) if name == "cas" else None
+    d = code.write(target, held) if target is not None else None
+    release = bool({"release", "acq_rel"} & set(words))
+    acquire = bool({"acquire", "acq_rel"} & set(words))
+    site = code.site
+    perform = performer(name, type_name)
+
+    def body(v: Values, g: Any, memory: Space, address: Any) -> None:
+        place = memory.place(address, dtype.itemsize, g, site, True, None)
+        if memory.shadow is not None:
+            memory.shadow.access(STRONG_WRITE, place, g, site, read_modify=True)
+        g.wave.publish(place, g, memory, release)
+        index = place.index if place.index is not None else place.start + np.arange(g.n)
+        order = g.wave.atomic_order(g.n)
+        values = np.broadcast_to(v[b], g.n)[order]
+        new = None if c is None else np.broadcast_to(v[c], g.n)[order]
+        old = perform(memory.elements(dtype, 1), index[order], values, new, d is not None)
+        if d is not None:
+            result = np.empty(g.n, dtype)
+            result[order] = old
+            v[d][...] = result
+        g.wave.observe(place, g, memory, acquire)
+
+    return access(code, state_space(words), operands[0], body)
+
+
+def performer(name: str, type_name: str) -> Callable[..., Any]:
+    """A function (cells, index, values, new, wants_old) that does the operations one after another in lane order."""
+    step = packed_step(type_name) if type_name in {"f16x2", "bf16x2", "bf16"} else OPERATIONS.get(name, exchange)
+    is_integer_add = name == "add" and type_name[0] in "su"
+    unordered = isinstance(step, np.ufunc) and not type_name.startswith("bf16")
+
+    def perform(cells: Any, index: Any, values: Any, new: Any, wants_old: bool) -> Any:
+        if not wants_old and unordered:
+            step.at(cells, index, values)  # type: ignore[attr-defined]
+            return None
+        order = np.argsort(index, kind="stable")
+        ordered = index[order]
+        fresh = np.ones(len(index), bool)
+        fresh[1:] = ordered[1:] != ordered[:-1]
+        starts = np.flatnonzero(fresh)
+        old = np.empty(len(index), cells.dtype)
+        if is_integer_add:
+            summed = np.cumsum(values[order], dtype=cells.dtype)
+            before = summed - values[order]
+            first = np.repeat(before[starts], np.diff(np.append(starts, len(index))))
+            old[order] = cells[ordered] + (before - first)
+            np.add.at(cells, index, values)
+            return old
+        rank = np.arange(len(index)) - np.repeat(starts, np.diff(np.append(starts, len(index))))
+        by_rank = np.argsort(rank, kind="stable")
+        bounds = np.searchsorted(rank[by_rank], np.arange(int(rank.max()) + 2))
+        for low, high in itertools.pairwise(bounds):
+            lanes = order[by_rank[low:high]]
+            found = cells[index[lanes]]
+            old[lanes] = found
+            if new is not None:
+                cells[index[lanes]] = np.where(found == values[lanes], new[lanes], found)
+            else:
+                cells[index[lanes]] = step(found, values[lanes])
+        return old
+
+    return perform
+
+
+def packed_step(type_name: str) -> Callable[[Any, Any], Any]:
+    """add of f16x2, bf16x2 and bf16."""
+    element = type_name.removesuffix("x2")
+    dtype = DTYPES[element]
+
+    def step(old: Any, b: Any) -> Any:
+        total = numerics.add(np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(b).view(dtype), element)
+        return total.view(old.dtype)
+
+    return step

@@ -3,24 +3,31 @@
 Walks the program with the accesses that no barrier has ordered yet. An access that touches what another thread may
 have touched (one of the two writing) needs a barrier before it. Loops are walked until their back edge brings nothing
 new. Copies in flight are accesses of their own: touching one is an error, `wait` makes it a write of its thread.
+
+Where an access is, is known relative to scalars that the kernel computes. A loop's counter is such a scalar: what was
+at counter + c in one round is at counter + c - step in the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import prod
 
-from lowering.facts import Analysis, linear
+from lowering.facts import linear
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Value, walk
+from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, apply
 from lowering.location import TileError
 from lowering.ops import OPS, operand
 from lowering.types import SharedType, TileType
 
-MAX_TURNS = 32
-TURNS_BEFORE_WIDENING = 3
 MAX_ENUMERATED = 1 << 15
+MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
+EXACT_ROUNDS = 2  # rounds after which an access that no barrier has ordered stands for all earlier rounds too
+
+Terms = tuple[tuple[int, int], ...]  # (identity of a scalar value, factor), sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +38,56 @@ class Affine:
     """
 
     coefficients: tuple[int, ...]
-    terms: tuple[tuple[int, int], ...]  # (identity of a value, factor), sorted
+    terms: Terms
     constant: int
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One access that is not ordered yet."""
+    """One access that is not ordered yet.
+
+    slot: the linear form of the slot's index; None without a slot, or where it is not known (`in_slot` tells).
+    affine: offsets, in the slot if there is one; None for any element.
+    layout: of the tile; None for a scalar. one_thread: a scalar that only thread 0 touches.
+    combines: the action of an atomic whose result nothing reads; such ones need no order among themselves.
+    warp_ordered: a warp barrier came after, so only other warps can still meet it.
+    age: rounds of the loop around it since.
+    before: it stands for earlier rounds too, each this much (slot, offset) further back.
+    """
 
     memory: Value
     write: bool
-    slot: tuple[tuple[tuple[int, int], ...], int] | None  # linear form of the slot's index, or None: any slot
-    affine: Affine | None  # None: any element
-    layout: Layout | None  # of the tile; None for a scalar
-    one_thread: bool  # a scalar stored by thread 0
-    warp_ordered: bool = False  # a warp barrier came after: only other warps can still meet it
+    in_slot: bool
+    slot: tuple[Terms, int] | None
+    affine: Affine | None
+    layout: Layout | None
+    one_thread: bool
+    combines: str | None = None
+    warp_ordered: bool = False
+    age: int = 0
+    before: tuple[int, int] | None = None
+
+    def shifted(self, slot: int, offset: int) -> Touch:
+        """The same access that many slots and elements back."""
+        out = self
+        if slot and out.slot is not None:
+            constant = out.slot[1] - slot
+            type = out.memory.type
+            if isinstance(type, SharedType) and type.ring:
+                constant %= type.shape[0]
+            out = replace(out, slot=(out.slot[0], constant))
+        if offset and out.affine is not None:
+            out = replace(out, affine=replace(out.affine, constant=out.affine.constant - offset))
+        return out
+
+    def forget(self, values: set[int]) -> Touch:
+        """What hangs on these values is not known any more."""
+        out = self
+        if out.slot is not None and any(v in values for v, _ in out.slot[0]):
+            out = replace(out, slot=None, age=0, before=None)
+        if out.affine is not None and any(v in values for v, _ in out.affine.terms):
+            out = replace(out, affine=None, age=0, before=None)
+        return out
 
 
 @dataclass(slots=True)
@@ -57,31 +99,38 @@ class State:
     def copy(self) -> State:
         return State(list(self.pending), list(self.groups), list(self.open))
 
-    def map(self, change: Callable[[Touch], Touch]) -> State:
-        return State(
-            list(dict.fromkeys(change(t) for t in self.pending)),
-            [tuple(dict.fromkeys(change(t) for t in group)) for group in self.groups],
-            list(dict.fromkeys(change(t) for t in self.open)),
-        )
-
     def merge(self, other: State) -> None:
-        self.pending += [t for t in other.pending if t not in self.pending]
-        self.open += [t for t in other.open if t not in self.open]
+        self.pending = list(dict.fromkeys(self.pending + other.pending))
+        self.open = list(dict.fromkeys(self.open + other.open))
         # Groups are matched from the newest: what may be in flight on either way.
         mine, theirs = self.groups[::-1], other.groups[::-1]
         joined = []
         for i in range(max(len(mine), len(theirs))):
-            group = list(mine[i]) if i < len(mine) else []
-            group += [t for t in (theirs[i] if i < len(theirs) else ()) if t not in group]
-            joined.append(tuple(group))
+            both = (mine[i] if i < len(mine) else ()) + (theirs[i] if i < len(theirs) else ())
+            joined.append(tuple(dict.fromkeys(both)))
         self.groups = joined[::-1]
+
+    def same(self, other: State) -> bool:
+        return (
+            set(self.pending) == set(other.pending)
+            and list(map(set, self.groups)) == list(map(set, other.groups))
+            and set(self.open) == set(other.open)
+        )
+
+    def each(self, change: Callable[[Touch], Touch]) -> State:
+        """Every access changed; equal ones become one."""
+
+        def all_of(touches: Iterable[Touch]) -> list[Touch]:
+            return list(dict.fromkeys(map(change, touches)))
+
+        return State(all_of(self.pending), [tuple(all_of(g)) for g in self.groups], all_of(self.open))
 
 
 def insert_barriers(function: Function) -> None:
     """Adds `barrier` operations; `barriers manual` in the schedule adds none."""
     if function.attrs.get("barriers") == "manual":
         return
-    _Inserter(function).run()
+    _Inserter(function).block(function.body, State())
 
 
 class _Inserter:
@@ -90,12 +139,13 @@ class _Inserter:
         self.written = {
             e.memory for op in walk(function.body) if op.spec.effects for e in op.spec.effects(op) if e.kind == "write"
         }
+        self.users = uses(function.body)
+        # More groups than any `wait` leaves in flight need not be told apart.
+        waits = [op.attrs["groups"] for op in walk(function.body) if op.name == "wait"]
+        self.groups_kept = max(waits, default=0) + 1
         self.affines: dict[Value, Affine | None] = {}
-        self.facts = Analysis(function)
         self.inserted = 0
-
-    def run(self) -> None:
-        self.block(self.function.body, State())
+        self.branch: list[Touch] | None = None  # inside a branch of threads: the accesses in it
 
     # ---- the walk ----
 
@@ -105,7 +155,7 @@ class _Inserter:
             op = block.ops[position]
             if op.name in ("for", "while"):
                 state = self.loop(op, state)
-            elif op.name == "if" and op.operands[0].tile.shape:
+            elif op.name == "if" and op.operands[0].tile.shape and self.branch is None:
                 position += self.branch_of_threads(block, position, op, state)
             elif op.name == "if":
                 other = state.copy()
@@ -116,6 +166,8 @@ class _Inserter:
             elif op.name == "commit":
                 state.groups.append(tuple(state.open))
                 state.open = []
+                if len(state.groups) > self.groups_kept:
+                    state.groups[:2] = [tuple(dict.fromkeys(state.groups[0] + state.groups[1]))]
             elif op.name == "wait":
                 done = state.groups[: max(0, len(state.groups) - op.attrs["groups"])]
                 state.groups = state.groups[len(done) :]
@@ -126,97 +178,106 @@ class _Inserter:
         return state
 
     def loop(self, op: Op, state: State) -> State:
-        """Rounds are walked from the join of all that may hold at the loop's head, until that and the barriers settle."""
-        head = self.enter(op, state)
-        for turn in range(MAX_TURNS):
-            inserted = self.inserted
-            state = head.copy()
-            leaving = head.copy()
-            for region in op.regions:
-                state = self.block(region, state)
-                if op.name == "while" and region is op.regions[0]:  # its condition is what ends it
-                    leaving = state.copy()
-            state = self.next_round(op, state, widen=turn >= TURNS_BEFORE_WIDENING)
-            joined = head.copy()
-            joined.merge(state)
-            if self.inserted == inserted and joined == head:
-                return leaving
-            head = joined
-        raise TileError("copy", op.loc, "copies are committed in this loop and never waited for", "wait(n) in each round")
+        """The body is walked until a round brings nothing new to its head, and again after each barrier put into it."""
+        entry = self.entering(op, state)
+        while True:
+            head, count = entry, self.inserted
+            while True:
+                leaves = end = self.block(op.regions[0], head.copy())
+                if op.name == "while":
+                    end = self.block(op.regions[1], leaves.copy())
+                if self.inserted != count:
+                    break
+                following = head.copy()
+                following.merge(self.next_round(op, end))
+                if following.same(head):
+                    return self.leaving(op, head if op.name == "for" else leaves)
+                head = following
 
-    def enter(self, op: Op, state: State) -> State:
-        """In the first round the counter is its start: slots that are start + c are counter + c."""
+    def leaving(self, op: Op, state: State) -> State:
+        """Behind a loop, nothing is known relative to the values of its rounds."""
+        inside = _defined_in(op)
+        return state.each(lambda t: t.forget(inside))
+
+    def entering(self, op: Op, state: State) -> State:
+        """Slots and offsets relative to the counter of a `for`, which is `start` in the first round."""
         if op.name != "for":
             return state
-        counter = op.regions[0].args[0]
-        terms, constant = linear(op.operands[0])
-        start = tuple(sorted((id(v), k) for v, k in terms.items()))
+        counter = id(op.regions[0].args[0])
+        start, constant = linear(op.operands[0])
+        slots: dict[Value, int] = {}  # the counter's factor in the body's accesses of each memory
+        offsets: dict[Value, int] = {}
+        for touch in (t for inner in walk(op.regions[0]) for t in self.touches(inner)):
+            if touch.slot is not None and (factor := dict(touch.slot[0]).get(counter)):
+                slots[touch.memory] = factor
+            if touch.affine is not None and (factor := dict(touch.affine.terms).get(counter)):
+                offsets[touch.memory] = factor
 
-        def relative(touch: Touch) -> Touch:
-            if touch.slot is None or touch.slot[0] != start:
+        def relative(terms: Terms, factor: int) -> Terms:
+            out = dict(terms)
+            for value, k in start.items():
+                out[id(value)] = out.get(id(value), 0) - factor * k
+            out[counter] = factor
+            return tuple(sorted((v, k) for v, k in out.items() if k))
+
+        def change(touch: Touch) -> Touch:
+            if touch.before is not None:
                 return touch
-            return replace(touch, slot=_slot(touch, ((id(counter), 1),), touch.slot[1] - constant))
+            if touch.slot is not None and (factor := slots.get(touch.memory)):
+                touch = replace(touch, slot=(relative(touch.slot[0], factor), touch.slot[1])).shifted(
+                    factor * constant, 0
+                )
+            if touch.affine is not None and (factor := offsets.get(touch.memory)):
+                affine = replace(touch.affine, terms=relative(touch.affine.terms, factor))
+                touch = replace(touch, affine=affine).shifted(0, factor * constant)
+            return replace(touch, age=0)
 
-        return state.map(relative)
+        return state.each(change)
 
-    def next_round(self, op: Op, state: State, widen: bool) -> State:
-        """What was counter + c in the last round is counter + c - step in the next.
+    def next_round(self, op: Op, state: State) -> State:
+        """The accesses of a round as the next one sees them."""
+        inside = _defined_in(op)
+        step = constant_of(op.operands[2]) if op.name == "for" else None
+        if step is None:
+            return state.each(lambda t: t.forget(inside))
+        counter = id(op.regions[0].args[0])
+        inside.discard(counter)
 
-        Other values of the body are others in the next round: what hangs on them is unknown, and with `widen` so is
-        what hangs on the counter (unless it wraps around a ring).
-        """
-        inside = {id(r) for region in op.regions for o in walk(region) for r in o.results}
-        inside |= {id(a) for region in op.regions for a in region.args}
-        counter, step = None, None
-        if op.name == "for":
-            counter, step = id(op.regions[0].args[0]), constant_of(op.operands[2])
-            inside.discard(counter)
+        def change(touch: Touch) -> Touch:
+            touch = touch.forget(inside)
+            slot = dict(touch.slot[0]).get(counter, 0) * int(step) if touch.slot is not None else 0
+            offset = dict(touch.affine.terms).get(counter, 0) * int(step) if touch.affine is not None else 0
+            if touch.before is not None or not (slot or offset):
+                return touch
+            exact = touch.memory.type.shape[0] if slot and isinstance(touch.memory.type, SharedType) else EXACT_ROUNDS
+            before = (slot, offset) if touch.age + 1 >= min(exact, MAX_ROUNDS_BACK) else None
+            return replace(touch.shifted(slot, offset), age=touch.age + 1, before=before)
 
-        def changed(touch: Touch) -> Touch:
-            if touch.slot is not None:
-                factors = dict(touch.slot[0])
-                factor = factors.get(counter, 0) if counter is not None else 0
-                ring = isinstance(touch.memory.type, SharedType) and touch.memory.type.ring
-                if inside & factors.keys() or (factor and (step is None or (widen and not ring))):
-                    touch = replace(touch, slot=None)
-                elif factor and step is not None:
-                    touch = replace(touch, slot=_slot(touch, touch.slot[0], touch.slot[1] - factor * int(step)))
-            if touch.affine is not None:
-                factors = dict(touch.affine.terms)
-                factor = factors.get(counter, 0) if counter is not None else 0
-                if inside & factors.keys() or (factor and (step is None or widen)):
-                    touch = replace(touch, affine=None)
-                elif factor and step is not None:
-                    moved = replace(touch.affine, constant=touch.affine.constant - factor * int(step))
-                    touch = replace(touch, affine=moved)
-            return touch
-
-        return state.map(changed)
+        return state.each(change)
 
     def branch_of_threads(self, block: Block, position: int, op: Op, state: State) -> int:
-        """A branch that threads take one by one holds no block barrier: what it needs is put before it."""
-        inside = State()
+        """A branch that threads take one by one holds no barrier: what it needs is put before it."""
+        self.branch = []
+        inside = State([], state.groups, state.open)
+        for region in op.regions:
+            inside = self.block(region, inside)
+        touches, self.branch = self.branch, None
         scope: str | None = None
-        for inner in (o for region in op.regions for o in walk(region)):
-            if inner.name == "barrier":
-                self.ordered(inside, inner.attrs["scope"])
-                continue
-            for touch in self.touches(inner):
-                self.check_in_flight(touch, state, inner)
-                scope = _wider(scope, self.hazard(touch, state.pending))
-                if self.hazard(touch, inside.pending):
-                    raise TileError(
-                        "hazard",
-                        inner.loc,
-                        "this access meets one of another thread in this branch; a branch of threads has no barrier",
-                        "use where() or mask= outside the branch, or 'barriers manual' in the schedule",
-                    )
-                inside.pending.append(touch)
+        for touch in touches:
+            scope = _wider(scope, self.hazard(touch, state.pending))
         added = self.add(block, position, scope, op, state) if scope else 0
-        state.pending += inside.pending
+        defined = _defined_in(op)
+        state.pending += [t.forget(defined) for t in inside.pending]
         return added
 
     def add(self, block: Block, position: int, scope: str, op: Op, state: State) -> int:
+        if self.branch is not None:
+            raise TileError(
+                "hazard",
+                op.loc,
+                "this access meets one of another thread in the same branch, and a branch of threads holds no barrier",
+                "use where() or mask= outside the branch, or 'barriers manual' in the schedule",
+            )
         block.ops.insert(position, Op(OPS["barrier"], [], [], {"scope": scope}, (), op.loc))
         self.inserted += 1
         self.ordered(state, scope)
@@ -239,19 +300,22 @@ class _Inserter:
             scope = _wider(scope, self.hazard(touch, state.pending))
         if scope:
             added = self.add(block, position, scope, op, state)
-        for touch in touches:
-            (state.open if op.name == "copy" and touch.write else state.pending).append(touch)
+        (state.open if op.name == "copy" else state.pending).extend(touches)
+        if self.branch is not None:
+            self.branch += touches
         return added
 
     def check_in_flight(self, touch: Touch, state: State, op: Op) -> None:
         for flying in [t for g in state.groups for t in g] + state.open:
-            if flying.memory is not touch.memory or _different_slots(touch, flying) or _disjoint(touch, flying):
+            if flying.memory is not touch.memory or not (flying.write or touch.write):
                 continue
+            if all(_disjoint(earlier, touch) for earlier in _rounds(flying, touch)):
+                continue
+            does, way = ("writes" if touch.write else "reads"), ("into" if flying.write else "from")
             raise TileError(
                 "copy",
                 op.loc,
-                f"this {'writes' if touch.write else 'reads'} '{touch.memory.name}' "
-                "while a copy into it may be in flight",
+                f"this {does} '{touch.memory.name}' while a copy {way} it may be in flight",
                 "commit() the copy and wait(n) for it first, or use another slot",
             )
 
@@ -259,11 +323,17 @@ class _Inserter:
         """The scope of the barrier between `touch` and what is pending, or None."""
         scope: str | None = None
         for other in others:
-            if other.memory is touch.memory and (touch.write or other.write):
-                met = self.conflict(other, touch)
+            if other.memory is not touch.memory or not (touch.write or other.write):
+                continue
+            if touch.combines is not None and touch.combines == other.combines:
+                continue
+            for earlier in _rounds(other, touch):
+                met = self.conflict(earlier, touch)
                 if met == "warp" and other.warp_ordered:
                     met = None
                 scope = _wider(scope, met)
+                if scope == "block":
+                    break
         return "warp" if scope and self.function.warps == 1 else scope
 
     # ---- accesses ----
@@ -276,19 +346,22 @@ class _Inserter:
             memory = effect.memory
             if effect.space == "param" or memory not in self.written:
                 continue
-            if op.name == "copy" and effect.kind == "read":
-                continue
             if op.name == "atomic" and effect.kind == "read":
-                continue  # one touch for both; atomics order nothing among themselves but conflict with plain accesses
-            offset, slot = operand(op, "offset"), operand(op, "slot")
+                continue  # one touch for both
+            copied = op.name == "copy" and effect.kind == "read"
+            offset, slot = operand(op, "source" if copied else "offset"), None if copied else operand(op, "slot")
             assert offset is not None
             form = None
             if slot is not None:
                 terms, constant = linear(slot)
                 form = (tuple(sorted((id(v), k) for v, k in terms.items())), constant)
+            one = (op.name in ("store", "atomic") or op.attrs.get("one_thread", False)) and not offset.tile.shape
+            combines = None
+            if op.name == "atomic" and op.attrs["action"] not in ("exchange", "cas") and not self.users.get(op.result):
+                combines = op.attrs["action"]
+            where = self.affine(offset)
             layout = offset.tile.layout
-            one = op.name in ("store", "atomic") and not offset.tile.shape
-            out.append(Touch(memory, effect.kind == "write", form, self.affine(offset), layout, one))
+            out.append(Touch(memory, effect.kind == "write", slot is not None, form, where, layout, one, combines))
         return out
 
     def affine(self, value: Value) -> Affine | None:
@@ -355,9 +428,9 @@ class _Inserter:
     # ---- do two accesses of different threads meet? ----
 
     def conflict(self, a: Touch, b: Touch) -> str | None:
-        if _different_slots(a, b):
+        if _disjoint(a, b):
             return None
-        if a.affine is None or b.affine is None or a.affine.terms != b.affine.terms:
+        if a.affine is None or b.affine is None or not _comparable(a, b):
             return "block"
         if a.layout is None or b.layout is None:
             return self._with_scalar(a, b)
@@ -401,16 +474,42 @@ class _Inserter:
         return "block"
 
 
-def _slot(touch: Touch, terms: tuple[tuple[int, int], ...], constant: int) -> tuple[tuple[tuple[int, int], ...], int]:
-    """A slot's linear form; the constant wraps around a ring."""
-    type = touch.memory.type
-    if isinstance(type, SharedType) and type.ring:
-        constant %= type.shape[0]
-    return terms, constant
-
-
 def _wider(a: str | None, b: str | None) -> str | None:
     return "block" if "block" in (a, b) else a or b
+
+
+def _defined_in(op: Op) -> set[int]:
+    """The identities of all values that the regions of an operation define."""
+    out = {id(a) for region in op.regions for a in region.args}
+    for inner in (o for region in op.regions for o in walk(region)):
+        out |= {id(r) for r in inner.results} | {id(a) for region in inner.regions for a in region.args}
+    return out
+
+
+def _rounds(a: Touch, b: Touch) -> list[Touch]:
+    """The accesses that `a` stands for, one for each earlier round that may meet `b`."""
+    if a.before is None:
+        return [a]
+    slot, offset = a.before
+    rounds: Iterable[int] | None = None
+    if _comparable(a, b) and offset and a.affine is not None and b.affine is not None:
+        low_a, high_a = _range(a.affine, a.layout.shape if a.layout else ())
+        low_b, high_b = _range(b.affine, b.layout.shape if b.layout else ())
+        first, last = low_a - high_b, high_a - low_b  # of the distance by which `a` is moved back
+        if offset < 0:
+            first, last = -last, -first
+        rounds = range(max(0, -(-first // abs(offset))), last // abs(offset) + 1)
+    elif slot and a.slot is not None and b.slot is not None and a.slot[0] == b.slot[0]:
+        type = a.memory.type
+        assert isinstance(type, SharedType)
+        if type.ring:
+            rounds = range(type.shape[0])
+        else:
+            away, rest = divmod(a.slot[1] - b.slot[1], slot)
+            rounds = [away] if away >= 0 and not rest else []
+    if rounds is None or len(list(rounds)) > MAX_ROUNDS_BACK:
+        return [replace(a, slot=None, affine=None)]
+    return [a.shifted(k * slot, k * offset) for k in rounds]
 
 
 def _different_slots(a: Touch, b: Touch) -> bool:
@@ -424,18 +523,36 @@ def _different_slots(a: Touch, b: Touch) -> bool:
     return distance != 0
 
 
+def _comparable(a: Touch, b: Touch) -> bool:
+    """True if the offsets count from the same place (of one slot, if they lie in slots) and the same unknowns."""
+    return a.in_slot == b.in_slot and (a.affine is None or b.affine is None or a.affine.terms == b.affine.terms)
+
+
 def _disjoint(a: Touch, b: Touch) -> bool:
     """True if two accesses are known to touch different elements."""
-    if a.affine is None or b.affine is None or a.layout is None or b.layout is None or a.affine.terms != b.affine.terms:
+    if _different_slots(a, b):
+        return True
+    if a.affine is None or b.affine is None or not _comparable(a, b):
         return False
-    if a.layout.shape != b.layout.shape:
-        return False
-    low_a, high_a = _range(a.affine, a.layout.shape)
-    low_b, high_b = _range(b.affine, b.layout.shape)
+    shape_a, shape_b = a.layout.shape if a.layout else (), b.layout.shape if b.layout else ()
+    low_a, high_a = _range(a.affine, shape_a)
+    low_b, high_b = _range(b.affine, shape_b)
     if high_a < low_b or high_b < low_a:
         return True
-    elements = {apply_affine(a.affine, c) for c in _coordinates(a.layout.shape)}
-    return not any(apply_affine(b.affine, c) in elements for c in _coordinates(b.layout.shape))
+    if max(prod(shape_a), prod(shape_b)) > MAX_ENUMERATED:
+        return False
+    elements = _elements(shape_a, a.affine.coefficients)
+    distance = b.affine.constant - a.affine.constant
+    return not any(e + distance in elements for e in _elements(shape_b, b.affine.coefficients))
+
+
+@lru_cache(maxsize=256)
+def _elements(shape: tuple[int, ...], coefficients: tuple[int, ...]) -> frozenset[int]:
+    """All offsets of a tile, its constant and terms left out."""
+    out = [0]
+    for extent, c in zip(shape, coefficients, strict=True):
+        out = [e + c * x for e in out for x in range(extent)]
+    return frozenset(out)
 
 
 def _range(affine: Affine, shape: tuple[int, ...]) -> tuple[int, int]:

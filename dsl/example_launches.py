@@ -7,7 +7,7 @@ what was written, and then measures the same launches again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dsl.api import BoundPlan, CompiledKernel, Module, ModuleFunction
@@ -19,7 +19,7 @@ from lowering.location import TileError
 @dataclass(slots=True)
 class Settings:
     """How to run an example. `ptx`: text whose kernels replace those of the same name; `seed`: of the random inputs;
-    `budget`: instructions that the emulator may run, None for its own."""
+    `budget`: instructions that the emulator may run, None for its own; `most_bytes`: of the arrays of a launch."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -27,6 +27,7 @@ class Settings:
     explain: bool = False
     counters: bool = False
     budget: int | None = None
+    most_bytes: int | None = None
 
 
 @dataclass(slots=True)
@@ -36,7 +37,6 @@ class _Launch:
     step: Step
     compiled: CompiledKernel
     kernel: Any
-    reports: list[LaunchReport] = field(default_factory=list)
 
 
 class Launcher:
@@ -52,6 +52,7 @@ class Launcher:
         self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
     ) -> None:
         """One launch line: the kernels that the plan of the call takes."""
+        check_size(given, self.settings.most_bytes)
         arrays = given if self.ordinal is None else on_device(given, self.ordinal)
         plan = function.plan(function.facts(arrays), schedule=schedule, **rest)
         bound = BoundPlan(function, plan)
@@ -77,44 +78,58 @@ class Launcher:
         self.report.types |= step.request.types
 
     def run(self, plan: Plan, launch: _Launch, values: list[Any]) -> LaunchReport:
-        header = launch.kernel.header
-        report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
-        options: dict[str, Any] = {}
-        if self.ordinal is None and self.settings.budget is not None:
-            options["budget"] = self.settings.budget
-        result = launch.kernel.run(*values, **options)
-        report.grid, report.output = list(result.grid), result.output
-        if result.counters is not None:
-            report.counters = result.counters.totals.as_dict()
-            if self.settings.counters:
-                by_line = result.counters.by_line
-                report.by_line = {str(line): counters.as_dict() for line, counters in sorted(by_line.items())}
-        if self.ordinal is not None:
-            attributes = launch.kernel.attributes(self.ordinal)
-            report.registers, report.spills = attributes.registers, attributes.local_bytes
-            report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
-            report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
-        elif self.settings.explain:
-            assembled(launch.kernel.ptx, header, report)
+        report = run_kernel(launch.kernel, values, self.ordinal, self.settings)
         if self.settings.explain:
             report.explanation = explanation(plan, launch.compiled)
         return report
 
     def measure(self, count: int) -> None:
         """Times the last launches: each alone where there are several, and all together."""
-        from runtime.cuda.timing import measure, percentiles
-
         assert self.ordinal is not None
         prepared = [launch.kernel.bind(*values) for launch, values in self.last]
-        for bound, report in zip(prepared, self.report.launches[-count:], strict=True):
-            report.time_us = percentiles(measure(bound, device=self.ordinal))[1]
-        together = percentiles(measure(lambda: [bound() for bound in prepared] and None, device=self.ordinal))
+        reports = self.report.launches[-count:]
+        for bound, report in zip(prepared, reports, strict=True):
+            report.time_us = timed([bound], self.ordinal)[1]
+        together = timed(prepared, self.ordinal)
         before = self.report.times or [0.0, 0.0, 0.0]
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:
         """What wrote an element in the last launches, in words; known on the emulator only."""
         return None
+
+
+def run_kernel(kernel: Any, values: list[Any], ordinal: int | None, settings: Settings) -> LaunchReport:
+    """Launches a `runtime.Kernel` once on a GPU, or on the emulator for None, and says what it costs."""
+    header = kernel.header
+    report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
+    budget = {} if ordinal is not None or settings.budget is None else {"budget": settings.budget}
+    result = kernel.run(*values, **budget)
+    report.grid, report.output = list(result.grid), result.output
+    if result.counters is not None:
+        report.counters = result.counters.totals.as_dict()
+        if settings.counters:
+            lines = sorted(result.counters.by_line.items())
+            report.by_line = {str(line): counters.as_dict() for line, counters in lines}
+    if ordinal is not None:
+        attributes = kernel.attributes(ordinal)
+        report.registers, report.spills = attributes.registers, attributes.local_bytes
+        report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
+        report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
+    elif settings.explain:
+        assembled(kernel.ptx, header, report)
+    return report
+
+
+def timed(launches: list[Any], ordinal: int) -> list[float]:
+    """Microseconds of prepared launches together: 20th percentile, median, 80th of 20 runs, the L2 cold before each."""
+    from runtime.cuda.timing import measure, percentiles
+
+    def launch() -> None:
+        for bound in launches:
+            bound()
+
+    return list(percentiles(measure(launch, device=ordinal)))
 
 
 def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
@@ -127,6 +142,15 @@ def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
     if not headers:
         raise LaunchError("header", "the PTX has no //dsl header", "take one that dsl compile wrote, and edit its body")
     return {header.kernel: Kernel(ptx, entry, device) for entry, header in headers.items()}
+
+
+def check_size(given: Mapping[str, Any], most_bytes: int | None) -> None:
+    """TileError `limit` if the arrays of a call have more bytes."""
+    from runtime import describe, is_array
+
+    size = sum(a.size * a.itemsize for a in map(describe, filter(is_array, given.values())))
+    if most_bytes is not None and size > most_bytes:
+        raise TileError("limit", None, f"the arrays have {size >> 20} MiB; the limit is {most_bytes >> 20} MiB")
 
 
 def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:

@@ -1,0 +1,81 @@
+"""The `dsl` command: one module a subcommand, imported when it is called.
+
+Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed, 70 an error of ours.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from dsl.command.failures import show
+
+COMMANDS = {
+    "run": "Run a file's example, and check and measure it.",
+    "check": "Report all errors of files, without generating code.",
+    "compile": "Show any stage of a kernel as text.",
+    "new": "Write a first kernel to start from.",
+    "explain": "Tell about an error code.",
+}
+"""Subcommands with their one-line help; `dsl.command.NAME` has the function `command`."""
+
+
+class Commands(click.Group):
+    """A group whose subcommands are imported when they are needed."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return import_module(f"dsl.command.{'new_file' if name == 'new' else name}").command
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS:
+            from lowering.location import closest
+
+            hint = closest(args[0], list(COMMANDS)) or f"known: {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no such command '{args[0]}'; {hint}", context)
+        return super().resolve_command(context, args)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"dsl {version('dsl')}")
+        context.exit()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=print_version, help="Version.")
+def cli() -> None:
+    """A small tile language for NVIDIA GPUs: .tile text to PTX, run on a GPU or on a strict emulator."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command line and exits."""
+    try:
+        status = cli.main(arguments, "dsl", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        status = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        status = 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        status = 141
+    except Exception as error:
+        status = show(error)
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,62 @@
+"""One run, as data: what the command line asks for, carried out here or in a child process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dsl.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A file with an example (by name, by index, or the first) or a PTX text, and how to run it. `most_bytes` bounds
+    the arrays of a launch."""
+
+    file: str
+    device: str
+    why: str
+    values: list[str] = field(default_factory=list)
+    example: str | None = None
+    index: int | None = None
+    schedule: str | None = None
+    counters: bool = False
+    explain: bool = False
+    ptx: str | None = None
+    seed: int = 0
+    budget: int | None = None
+    most_bytes: int | None = None
+
+
+def execute(request: Request) -> Report:
+    """Runs it in this process. Raises TileError, LaunchError or DeviceError."""
+    from pathlib import Path
+
+    from dsl.example_launches import Settings
+    from dsl.program import read_text
+
+    ptx = None if request.ptx is None else read_text(Path(request.ptx))
+    settings = Settings(
+        schedule=request.schedule,
+        ptx=ptx,
+        seed=request.seed,
+        explain=request.explain,
+        counters=request.counters,
+        budget=request.budget,
+        most_bytes=request.most_bytes,
+    )
+    if request.file.endswith(".ptx"):
+        from dsl.ptx_run import run_ptx
+
+        text = read_text(Path(request.file))
+        return run_ptx(text, request.file, request.device, request.why, request.values, settings, request.example)
+    from dsl.examples import find_example, run_example
+    from dsl.overrides import resolve
+    from dsl.program import load
+
+    program = load(request.file)
+    if request.index is not None:
+        example = program.examples[request.index]
+    else:
+        example = find_example(program, request.example)
+    overrides = resolve(program, example, request.values)
+    return run_example(program, example, request.device, request.why, overrides, settings)

@@ -1,0 +1,140 @@
+"""`dsl run`: a file's example, or a saved PTX text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, render, show
+from dsl.command.request import Request, execute
+from lowering.location import TileError
+from runtime.errors import LaunchError
+
+TIME_LIMIT = 300.0
+EMULATED_BYTES = 64 << 20
+EMULATED_BUDGET = 1 << 32
+"""What is repeated on the emulator after a fault of a GPU: bytes of the arrays, thread instructions."""
+
+
+@click.command(short_help="Run a file's example, and check and measure it.")
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to run; auto is a GPU if there is one.")
+@click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice.")
+@click.option("--counters", is_flag=True, help="Print the source with counters beside each line (emulator).")
+@click.option("--explain", is_flag=True, help="Say why this variant: dispatch, constants, layouts, conditions, times.")
+@click.option("--ptx", type=click.Path(), metavar="FILE", help="Run the kernels of this edited PTX in place of their own.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--example", metavar="NAME", help="The example to run; the first one without.")
+@click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
+@click.option("--seed", type=int, default=0, help="Seed of the random inputs.")
+@click.option("--time-limit", type=float, default=TIME_LIMIT, help="Seconds that a GPU may take.")
+def command(
+    file: str,
+    values: tuple[str, ...],
+    device: str,
+    as_json: bool,
+    example: str | None,
+    run_all: bool,
+    time_limit: float,
+    **settings: Any,
+) -> int:
+    """Run the example of FILE (.tile), and compare, measure and count it. NAME=VALUE sets dims, types, constants and
+    options. A saved .ptx with its header runs on random arrays.
+
+    Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed.
+    """
+    from dsl.command.show import show_report
+    from dsl.report import Report, finite
+
+    reports: list[Report] = []
+    try:
+        place, why = choose_device(device, settings["counters"])
+        requests = requests_for(file, values, place, why, example, run_all, settings)
+        for request in requests:
+            try:
+                reports.append(run_request(request, as_json, time_limit))
+            except ChildFailure as failure:
+                if failure.status == DEVICE_FAILED:
+                    raise ChildFailure(failure.text + "\n" + repeated(request), DEVICE_FAILED) from None
+                raise
+            if not as_json:
+                show_report(reports[-1], settings["explain"], settings["counters"])
+    except Exception as error:
+        status = show(error, file)
+        if as_json:
+            click.echo(json.dumps({"file": file, "passed": False, "error": render(error, file)[0], "status": status}))
+        return status
+    if as_json:
+        records = [finite(report.as_json()) for report in reports]
+        passed = all(report.passed is not False for report in reports)
+        one = records[0] if not run_all else {"file": file, "passed": passed, "examples": records}
+        click.echo(json.dumps(one))
+    return DIFFERS if any(report.passed is False for report in reports) else 0
+
+
+def choose_device(name: str, counters: bool) -> tuple[str, str]:
+    """(`emulator` or `cuda:0`, why). Raises LaunchError for a name that is none, DeviceError for a GPU that is not there."""
+    from runtime import gpu_reason
+    from runtime.backend import choose
+
+    if counters:
+        if name not in ("auto", "emulator"):
+            raise LaunchError("device", "the counters are the emulator's", "leave out --device, or --counters")
+        return "emulator", "--counters"
+    if name == "auto":
+        reason = gpu_reason()
+        return ("cuda:0", "auto: there is a GPU") if reason is None else ("emulator", f"auto: {reason}")
+    ordinal = choose(name)
+    return ("emulator" if ordinal is None else f"cuda:{ordinal}"), "--device"
+
+
+def requests_for(
+    file: str,
+    values: tuple[str, ...],
+    device: str,
+    why: str,
+    example: str | None,
+    run_all: bool,
+    settings: dict[str, Any],
+) -> list[Request]:
+    """What to run: the chosen example, all, or the entry of a PTX text."""
+    common: dict[str, Any] = {"file": file, "values": list(values), "device": device, "why": why, **settings}
+    if not run_all or file.endswith(".ptx"):
+        return [Request(example=example, **common)]
+    if example is not None:
+        raise TileError("argument", None, "--example and --all exclude each other")
+    from dsl.examples import find_example
+    from dsl.program import load
+
+    program = load(file)
+    find_example(program, None)
+    return [Request(example=None, index=index, **common) for index in range(len(program.examples))]
+
+
+def run_request(request: Request, as_json: bool, time_limit: float) -> Any:
+    """The report of one request: here on the emulator, in a child process on a GPU, whose faults poison a process."""
+    if request.device == "emulator":
+        return execute(request)
+    from dsl.command.child import run_in_child
+
+    return run_in_child(request, sys.stderr if as_json else None, time_limit)
+
+
+def repeated(request: Request) -> str:
+    """What the emulator says of a launch that a GPU failed at, in words."""
+    from dataclasses import replace
+
+    again = replace(request, device="emulator", budget=EMULATED_BUDGET, most_bytes=EMULATED_BYTES, explain=False)
+    try:
+        report = execute(again)
+    except Exception as error:
+        text, status = render(error, request.file)
+        if status == WRONG_INPUT:
+            return f"The same launch was not repeated on the emulator: {text}"
+        return f"The same launch on the emulator:\n{text}"
+    found = "passes" if report.passed is not False else "gives a wrong result"
+    return f"The same launch on the emulator {found}."

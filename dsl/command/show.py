@@ -1,0 +1,168 @@
+"""A report on the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dsl.report import Check, LaunchReport, Report
+from lowering.location import printable
+
+LABEL = 11
+COUNTED = {
+    "instructions": "warp instr",
+    "active_lanes": "lanes",
+    "global_load_sectors": "loads",
+    "global_store_sectors": "stores",
+    "shared_wavefronts": "wavefronts",
+    "bank_conflicts": "conflicts",
+    "barriers": "barriers",
+}
+"""Columns of the counted source: counter → heading. Loads and stores in 32-byte sectors."""
+
+
+def styled(text: str, **style: Any) -> str:
+    """Coloured on a terminal, unless NO_COLOR is set."""
+    plain = os.environ.get("NO_COLOR") or not sys.stdout.isatty()
+    return text if plain else click.style(text, **style)
+
+
+def line(label: str, text: str) -> None:
+    click.echo(f"  {label:<{LABEL}}{printable(text)}")
+
+
+def number(value: float | None) -> str:
+    """A count with separators, another number to four digits."""
+    if value is None:
+        return "-"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.4g}"
+
+
+def pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def show_report(report: Report, explain: bool, counters: bool) -> None:
+    """All of it, for people."""
+    title = report.file if report.example is None else f"{report.file}, example {report.example}"
+    click.echo(styled(printable(title), bold=True))
+    for launch in report.launches:
+        line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else ""))
+        line("", f"{number(blocks(launch))} blocks of {launch.threads} threads, {number(launch.shared_bytes)} bytes shared")
+    line("device", f"{report.device} ({report.chip}); {report.why}")
+    line("dims", pairs(report.dims | report.types))
+    for check in report.checks:
+        show_check(check)
+    show_time(report)
+    for launch in report.launches:
+        show_resources(launch, len(report.launches) > 1)
+        if launch.output:
+            click.echo(printable(launch.output.rstrip("\n")))
+    for launch in report.launches:
+        if explain and launch.explanation is not None:
+            show_explanation(launch)
+    if counters:
+        show_counters(report)
+
+
+def blocks(launch: LaunchReport) -> int:
+    x, y, z = launch.grid
+    return x * y * z
+
+
+def show_check(check: Check) -> None:
+    word = styled("passed", fg="green") if check.passed else styled("FAILED", fg="red", bold=True)
+    if not check.size or check.tolerance == check.max_error == 0.0 and check.passed:
+        error = "equal" if check.size > 1 else ""
+    else:
+        error = f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"
+    line("expect", f"{check.text}  (line {check.line})")
+    click.echo(f"  {'':<{LABEL}}{word}{': ' + error if error else ''}")
+    if not check.passed and check.first is not None:
+        line("", f"{number(check.wrong)} of {number(check.size)} elements differ: {check.pattern}")
+        line("", f"first at {check.first}: {check.actual}, wanted {check.wanted}")
+        if check.writer is not None:
+            line("", f"written by {check.writer}")
+
+
+def show_time(report: Report) -> None:
+    if report.times is None:
+        line("time", "none: the emulator counts, it does not measure")
+        return
+    low, middle, high = report.times
+    line("time", f"{middle:.1f} us (20% to 80%: {low:.1f} to {high:.1f}; 20 runs, L2 flushed)")
+    if report.gbps is not None:
+        share = "" if report.share_of_limit is None else f", {report.share_of_limit:.0%} of the memory's bandwidth"
+        line("rate", f"{number(report.gbps)} GB/s{share}")
+    if report.tflops is not None:
+        line("", f"{number(report.tflops)} TFLOPS")
+
+
+def show_resources(launch: LaunchReport, named: bool) -> None:
+    label = f"of {launch.kernel}" if named else ""
+    if launch.registers is not None:
+        text = f"{launch.registers} registers, {launch.spills} bytes spilled"
+        if launch.occupancy is not None:
+            text += f", occupancy {launch.occupancy:.0%} (limited by {launch.limited_by})"
+        line("resources", f"{text} {label}")
+    if launch.counters is not None:
+        c = launch.counters
+        sectors = c["global_load_sectors"] + c["global_store_sectors"]
+        excess = sectors / c["global_ideal_sectors"] if c["global_ideal_sectors"] else 1.0
+        text = f"{number(c['instructions'])} warp instructions, {number(c['active_lanes'])} lanes active"
+        line("counters", f"{text} {label}")
+        line("", f"{number(sectors)} sectors of global memory ({excess:.2f} times the fewest)")
+        if c["shared_wavefronts"]:
+            line("", f"{number(c['shared_wavefronts'])} shared wavefronts, {number(c['bank_conflicts'])} by bank conflicts")
+        if c["barriers"] or c["shuffles"] or c["atomics"] or c["mma"]:
+            names = ("barriers", "shuffles", "atomics", "mma")
+            line("", ", ".join(f"{number(c[name])} {name}" for name in names if c[name]))
+
+
+def show_explanation(launch: LaunchReport) -> None:
+    about = launch.explanation
+    assert about is not None
+    click.echo(styled(f"why {launch.kernel}", bold=True))
+    for reason in about.reasons:
+        line("dispatch", reason)
+    line("constants", pairs(about.constants))
+    for require in about.requires:
+        line("requires", require)
+    for name, kind, layout in about.layouts:
+        line("layout", f"{name}: {kind}: {layout}")
+    stages = ", ".join(f"{stage} {seconds * 1e3:.1f}" for stage, seconds in about.seconds.items())
+    line("ms", stages)
+
+
+def show_counters(report: Report) -> None:
+    """The source with the counters of the lines beside it."""
+    by_line: dict[int, dict[str, float]] = {}
+    for launch in report.launches:
+        for text, counts in launch.by_line.items():
+            row = by_line.setdefault(int(text), {})
+            for name, count in counts.items():
+                row[name] = row.get(name, 0) + count
+    for row in by_line.values():
+        row["active_lanes"] = row["thread_instructions"] / row["instructions"] if row["instructions"] else 0
+    used = [name for name in COUNTED if any(row[name] for row in by_line.values())]
+    source = Path(report.file).read_text().splitlines()
+    table = [[COUNTED[name] for name in used]]
+    for at in range(1, len(source) + 1):
+        counts = by_line.get(at)
+        table.append([number(counts[name]) if counts and counts[name] else "" for name in used])
+    widths = [max(len(row[i]) for row in table) for i in range(len(used))]
+    click.echo(styled(f"{columns(table[0], widths)} | counters are of the PTX", bold=True))
+    first, last = min(by_line, default=1), max(by_line, default=0)
+    for at in range(max(1, first - 3), min(last + 1, len(source)) + 1):
+        click.echo(f"{columns(table[at], widths)} | {at:4d}  {printable(source[at - 1])}")
+
+
+def columns(cells: Iterable[str], widths: list[int]) -> str:
+    return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))

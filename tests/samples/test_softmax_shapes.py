@@ -1,0 +1,77 @@
+"""Softmax at the boundary row lengths, rows and types, on the emulator and on a GPU."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.host_arrays import narrow, widen
+from lowering.types import DTYPES
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "softmax.tile"
+ROWS = (1, 3, 64)
+COLUMNS = (1, 2, 31, 32, 33, 1000, 1023, 1024, 1025, 4097, 20000, 70000)
+BOUND = {"f16": 1e-3, "bf16": 4e-3, "f32": 1e-6}
+SEED_ROWS = 49152
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, dsl.Module]:
+    return {}
+
+
+def run(modules: dict[str, dsl.Module], device: str, rows: int, columns: int, dtype: str) -> float:
+    """Greatest absolute error of one call."""
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    random = np.random.default_rng(rows * 100_003 + columns)
+    x = narrow(random.standard_normal((rows, columns)), DTYPES[dtype])
+    y = module.softmax(x)
+    return float(np.abs(widen(y) - softmax(widen(x))).max())
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("rows", ROWS)
+def test_every_shape_is_right(modules, device, rows, columns, dtype):
+    if device == "emulator" and dtype != "f16" and rows == 64 and columns > 5000:
+        pytest.skip("the largest shapes run once on the emulator, in f16")
+    assert run(modules, device, rows, columns, dtype) <= BOUND[dtype]
+
+
+@pytest.mark.parametrize("columns", [1000, 1025])
+def test_rows_of_infinities_and_nan_are_numpys(modules, device, columns):
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    x = np.random.default_rng(0).standard_normal((6, columns)).astype(np.float32)
+    x[1] = -np.inf
+    x[2, 5:] = -np.inf
+    x[3, 7] = np.inf
+    x[4, 9] = np.nan
+    x[5] = 3.0
+    with np.errstate(invalid="ignore"):
+        wanted = softmax(x.astype(np.float64))
+    got = module.softmax(x)
+    assert np.array_equal(np.isnan(got), np.isnan(wanted))
+    assert np.nanmax(np.abs(got - wanted)) <= 1e-6
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("columns", [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768])
+def test_the_sizes_of_the_seed(modules, columns, dtype):
+    """49152 rows; its emulator twin is `test_every_shape_is_right`."""
+    torch = pytest.importorskip("torch")
+    module = modules.setdefault("cuda", dsl.load(SAMPLE, device="cuda"))
+    x = torch.randn(SEED_ROWS, columns, device="cuda").to({"f16": torch.float16, "bf16": torch.bfloat16}.get(dtype))
+    y = torch.full_like(x, float("nan"))
+    module.softmax(y, x)
+    torch.cuda.synchronize()
+    for part in (slice(0, 64), slice(-64, None)):
+        wanted = torch.softmax(x[part].double(), 1)
+        assert float((y[part].double() - wanted).abs().max()) <= BOUND[dtype]
+    assert not bool(torch.isnan(y).any())

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..code import BarrierOperands, Code, Op, Values
 from ..reader import Instruction, Register
-from ..shadow import PLAIN_READ
+from ..shadow import PLAIN_READ, Place
 from ..spaces import Space
 from .memory_access import access, state_space
 from .registry import instruction
@@ -49,25 +49,32 @@ def start_copy(code: Code, ins: Instruction) -> Op:
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         target = memory.place(address, size, g, site, True, g.launch.counters_of(site))
-        source = np.broadcast_to(v[source_base] + np.uint64(source_offset % (1 << 64)), g.n)
-        wanted = np.full(g.n, size, np.int64) if source_size is None else np.broadcast_to(v[source_size], g.n)
+        source = v[source_base] + np.uint64(source_offset % (1 << 64))
+        wanted = np.full(1, size) if source_size is None else v[source_size]
         if ignored is not None:
             wanted = np.where(v[ignored], 0, wanted)
-        data = np.zeros((g.n, count), dtype)
-        device = g.wave.space("global")
-        full = np.flatnonzero(wanted == size)
-        place = None
-        if len(full):
-            part = g if len(full) == g.n else g.part(full)
-            place = device.place(source[full], size, part, site, False, g.launch.counters_of(site))
-            if not place.unwritten:
-                device.shadow.access(PLAIN_READ, place, part, site)
-            data[full] = device.load(place, dtype, count).reshape(-1, count)
-        partly = np.flatnonzero((wanted > 0) & (wanted < size))
-        read_bytes(data, partly, wanted, source, g, device, site)
+        if (wanted == size).all():
+            full = g.wave.positions[: g.n]
+            place, data = read_source(source, g)
+        else:
+            source, wanted = np.broadcast_to(source, g.n), np.broadcast_to(wanted, g.n)
+            data = np.zeros((g.n, count), dtype)
+            full, place = np.flatnonzero(wanted == size), None
+            if len(full):
+                place, data[full] = read_source(source[full], g.part(full))
+            partly = np.flatnonzero((wanted > 0) & (wanted < size))
+            read_bytes(data, partly, wanted, source, g, g.wave.space("global"), site)
         memory.shadow.start_copy(target, g, site)  # type: ignore[union-attr]
         memory.store(target, data if count > 1 else data[:, 0], dtype, count)
-        g.wave.copies.start(g, site, memory, target, device, full, place, data[full], dtype, count)
+        taken = data if len(full) == g.n else data[full]
+        g.wave.copies.start(g, site, memory, target, g.wave.space("global"), full, place, taken, dtype, count)
+
+    def read_source(source: Any, part: Any) -> tuple[Place, Any]:
+        device = part.wave.space("global")
+        place = device.place(source, size, part, site, False, part.launch.counters_of(site))
+        if not place.unwritten:
+            device.shadow.access(PLAIN_READ, place, part, site)
+        return place, np.array(device.load(place, dtype, count)).reshape(-1, count)
 
     return access(code, state_space(ins.opcode), ins.operands[0], body)
 

@@ -25,6 +25,7 @@ from lowering.types import SharedType, TileType
 
 MAX_ENUMERATED = 1 << 15
 MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
+MAX_DROPS = 32  # barriers of one loop looked at again
 EXACT_ROUNDS = 2  # rounds after which an access that no barrier has ordered stands for all earlier rounds too
 
 Terms = tuple[tuple[int, int], ...]  # (identity of a scalar value, factor), sorted
@@ -57,11 +58,11 @@ class Touch:
 
     memory: Value
     write: bool
-    in_slot: bool
     slot: tuple[Terms, int] | None
     affine: Affine | None
     layout: Layout | None
     one_thread: bool
+    in_slot: bool = False
     combines: str | None = None
     warp_ordered: bool = False
     age: int = 0
@@ -130,7 +131,13 @@ def insert_barriers(function: Function) -> None:
     """Adds `barrier` operations; `barriers manual` in the schedule adds none."""
     if function.attrs.get("barriers") == "manual":
         return
-    _Inserter(function).block(function.body, State())
+    inserter = _Inserter(function)
+    inserter.block(function.body, State())
+    inserter.drop_superfluous()
+
+
+class _Needed(Exception):
+    """An access that no barrier orders."""
 
 
 class _Inserter:
@@ -144,7 +151,8 @@ class _Inserter:
         waits = [op.attrs["groups"] for op in walk(function.body) if op.name == "wait"]
         self.groups_kept = max(waits, default=0) + 1
         self.affines: dict[Value, Affine | None] = {}
-        self.inserted = 0
+        self.inserted: list[tuple[Block, Op]] = []
+        self.checking = False
         self.branch: list[Touch] | None = None  # inside a branch of threads: the accesses in it
 
     # ---- the walk ----
@@ -181,12 +189,12 @@ class _Inserter:
         """The body is walked until a round brings nothing new to its head, and again after each barrier put into it."""
         entry = self.entering(op, state)
         while True:
-            head, count = entry, self.inserted
+            head, count = entry, len(self.inserted)
             while True:
                 leaves = end = self.block(op.regions[0], head.copy())
                 if op.name == "while":
                     end = self.block(op.regions[1], leaves.copy())
-                if self.inserted != count:
+                if len(self.inserted) != count:
                     break
                 following = head.copy()
                 following.merge(self.next_round(op, end))
@@ -278,8 +286,11 @@ class _Inserter:
                 "this access meets one of another thread in the same branch, and a branch of threads holds no barrier",
                 "use where() or mask= outside the branch, or 'barriers manual' in the schedule",
             )
-        block.ops.insert(position, Op(OPS["barrier"], [], [], {"scope": scope}, (), op.loc))
-        self.inserted += 1
+        if self.checking:
+            raise _Needed
+        barrier = Op(OPS["barrier"], [], [], {"scope": scope}, (), op.loc)
+        block.ops.insert(position, barrier)
+        self.inserted.append((block, barrier))
         self.ordered(state, scope)
         return 1
 
@@ -336,6 +347,20 @@ class _Inserter:
                     break
         return "warp" if scope and self.function.warps == 1 else scope
 
+    def drop_superfluous(self) -> None:
+        """In a loop, a barrier put in later, for the next round, may order all that an earlier one was put in for."""
+        self.checking = True
+        for loop in (op for op in self.function.body.ops if op.name in ("for", "while")):
+            blocks = {b for op in [loop, *(o for r in loop.regions for o in walk(r))] for b in op.regions}
+            inside = [(b, barrier) for b, barrier in self.inserted if b in blocks]
+            for block, barrier in inside[: MAX_DROPS if len(inside) > 1 else 0]:
+                position = block.ops.index(barrier)
+                del block.ops[position]
+                try:
+                    self.block(self.function.body, State())
+                except _Needed:
+                    block.ops.insert(position, barrier)
+
     # ---- accesses ----
 
     def touches(self, op: Op) -> list[Touch]:
@@ -361,7 +386,7 @@ class _Inserter:
                 combines = op.attrs["action"]
             where = self.affine(offset)
             layout = offset.tile.layout
-            out.append(Touch(memory, effect.kind == "write", slot is not None, form, where, layout, one, combines))
+            out.append(Touch(memory, effect.kind == "write", form, where, layout, one, slot is not None, combines))
         return out
 
     def affine(self, value: Value) -> Affine | None:

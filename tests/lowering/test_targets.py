@@ -1,0 +1,110 @@
+"""Every kernel of the samples with every schedule for every target: legal PTX that ptxas takes without spilling."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+from sample_variants import SAMPLES, Case, cases
+
+from lowering.codegen import to_ptx
+from lowering.emit import emit
+from lowering.location import TileError
+from lowering.passes import run_passes
+from lowering.targets import TARGETS, target
+from runtime.errors import DeviceError, LaunchError
+from runtime.tools import assemble, find
+
+CASES = cases()
+
+
+@cache
+def compiled(case: Case, arch: str) -> tuple[str, tuple[int, int]]:
+    """PTX, and the version that the emitted instructions need."""
+    variant = case.build(arch)
+    run_passes(variant.function, variant.target)
+    text, needs = emit(variant.function, variant.target)
+    return to_ptx(text, variant.target, needs), needs
+
+
+@pytest.fixture(scope="module")
+def assembler() -> None:
+    try:
+        find("ptxas")
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+def variants() -> list[tuple[Case, str]]:
+    """All cases on sm_90; elsewhere, each schedule at its first dims in the first type, and one more."""
+    out = []
+    for arch in TARGETS:
+        for schedule in dict.fromkeys((c.kernel, c.schedule) for c in CASES):
+            own = [c for c in CASES if (c.kernel, c.schedule) == schedule]
+            out += [(c, arch) for c in (own if arch == "sm_90" else (own[0], own[-1]))]
+    return out
+
+
+@pytest.mark.parametrize(("case", "arch"), variants(), ids=str)
+def test_ptxas_takes_it_without_spilling(case: Case, arch: str, assembler: None) -> None:
+    ptx, _ = compiled(case, arch)
+    figures = assemble(ptx, arch, case.kernel)
+    assert (figures.spill_stores, figures.spill_loads, figures.stack) == (0, 0, 0), figures.log
+    assert figures.registers > 0 and figures.cubin.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_the_version_is_the_least_that_target_and_instructions_need(arch: str) -> None:
+    """No driver newer than needed: the versions of the target's row and of the instruction rows used, the larger."""
+    ptx, needs = compiled(CASES[0], arch)
+    version = re.search(r"^\.version (\d+)\.(\d+)$", ptx, re.M)
+    assert version is not None and (int(version[1]), int(version[2])) == max(needs, TARGETS[arch].ptx)
+    assert re.search(r"^\.target (\S+?)(, debug)?$", ptx, re.M)[1] == arch  # type: ignore[index]
+
+
+# PTX ISA 9, section "Release notes": the version before the one that introduced the target.
+BEFORE = {
+    "sm_80": "6.5",
+    "sm_86": "7.0",
+    "sm_89": "7.7",
+    "sm_90": "7.7",
+    "sm_90a": "7.8",
+    "sm_100": "8.5",
+    "sm_100a": "8.5",
+}
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_ptxas_does_not_know_the_target_in_the_version_before(arch: str, assembler: None) -> None:
+    """The least version of a row is the least one: with the version before it, ptxas refuses."""
+    ptx, _ = compiled(CASES[0], arch)
+    assemble(ptx, arch, CASES[0].kernel)
+    with pytest.raises(LaunchError, match="ptxas refuses"):
+        assemble(re.sub(r"^\.version .*$", f".version {BEFORE[arch]}", ptx, flags=re.M), arch)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_lines_of_code_lead_back_to_the_sample(case: Case) -> None:
+    """Every `.loc` names a `.file`, and a line there that says something; every line of the sample's own has code."""
+    ptx, _ = compiled(case, "sm_90")
+    files = {
+        number: name.rpartition("/")[2] for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', ptx, re.M)
+    }
+    places = {(files[f], int(line)) for f, line in re.findall(r"^\s*\.loc\s+(\d+)\s+(\d+)", ptx, re.M)}
+    own = {line for file, line in places if file == case.file}
+    text = (SAMPLES / case.file).read_text().splitlines()
+    own.discard(0)  # DWARF: no line; the entry of the function
+    assert own
+    assert all(text[line - 1].strip() and not text[line - 1].startswith("#") for line in own)
+    for number, line in enumerate(text, 1):
+        if number in own or "store(" not in line:
+            continue
+        block = next(n for n in range(number, 0, -1) if text[n - 1][:1].strip())
+        assert not text[block - 1].startswith(f"kernel {case.kernel}("), f"line {number} has no code: {line}"
+
+
+def test_an_unknown_target_is_a_located_error_with_a_hint() -> None:
+    with pytest.raises(TileError, match="unknown target 'sm_9'") as caught:
+        target("sm_9")
+    assert caught.value.hint

@@ -1,0 +1,90 @@
+"""Which room may import which, read from the imports of every module; and what a plain import must not load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("dsl", "lowering", "ptx_templates", "runtime")
+ARROWS = {("dsl", "lowering"), ("lowering", "ptx_templates"), ("dsl", "runtime")}
+VAGUE = {"utils", "helpers", "misc", "manager", "common"}
+MODULES = sorted(p.relative_to(ROOT) for room in ROOMS for p in (ROOT / room).rglob("*.py"))
+
+
+def dotted(module: Path) -> str:
+    """`runtime/emulator/__init__.py` → `runtime.emulator`."""
+    return ".".join(module.with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(module: Path) -> set[str]:
+    """What `module` imports anywhere in it, with the names that `from` takes: `a.b` for `from a import b`."""
+    tree = ast.parse((ROOT / module).read_text())
+    package = dotted(module) if module.name == "__init__.py" else dotted(module).rpartition(".")[0]
+    out: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            out |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - node.level + 1], *([base] if base else [])])
+            out |= {f"{base}.{alias.name}" for alias in node.names}
+    return out
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_imports_follow_the_arrows(module: Path) -> None:
+    room = module.parts[0]
+    others = {name.split(".")[0] for name in imports(module)} & set(ROOMS) - {room}
+    assert {(room, other) for other in others} <= ARROWS
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.parts[:2] == ("runtime", "emulator")], ids=str)
+def test_the_emulator_knows_nothing_of_the_rest(module: Path) -> None:
+    """It judges what the compiler makes, so it shares no table, no reader and no code with it."""
+    ours = {name for name in imports(module) if name.split(".")[0] in ROOMS}
+    assert all(name.startswith("runtime.emulator") for name in ours), ours
+
+
+def test_tests_and_benchmarks_are_imported_by_no_room() -> None:
+    for module in MODULES:
+        assert not {name.split(".")[0] for name in imports(module)} & {"tests", "benchmarks", "samples"}, module
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_modules_have_a_docstring_and_a_name_that_says_something(module: Path) -> None:
+    assert ast.get_docstring(ast.parse((ROOT / module).read_text())), "no docstring"
+    assert not VAGUE & {word for part in module.with_suffix("").parts for word in part.split("_")}
+
+
+HEAVY = ("cuda", "llvmlite", "runtime.emulator", "torch", "jax", "cupy")
+
+
+def loaded(statements: str) -> set[str]:
+    """The modules that a fresh Python has loaded after `statements`."""
+    command = [sys.executable, "-c", f"{statements}\nimport sys\nprint('\\nLOADED', *sys.modules)"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("LOADED")[2].split())
+
+
+@pytest.mark.parametrize("statements", ["import runtime", "import dsl", "import lowering", "import ptx_templates"])
+def test_a_plain_import_loads_no_driver_compiler_or_emulator(statements: str) -> None:
+    assert not loaded(statements) & set(HEAVY)
+
+
+@pytest.mark.skipif(find_spec("dsl.command.check") is None, reason="there is no `dsl check` yet")
+def test_checking_a_file_needs_neither_numpy_nor_a_back_end() -> None:
+    statements = (
+        "from dsl.command import main\n"
+        "try:\n    main(['check', 'samples/softmax.tile'])\n"
+        "except SystemExit as end:\n    assert not end.code, end.code"
+    )
+    assert not loaded(statements) & {*HEAVY, "numpy"}

@@ -45,7 +45,7 @@ class Clock:
         self.known: dict[int, dict[int, int]] = {}
         self.published: dict[int, dict[int, int]] = {}
         self.fences: dict[int, int] = {}
-        self.pending: dict[int, dict[int, int]] = {}
+        self.pending: dict[int, dict[int, int]] = {}  # block to the addresses it has read, and when
 
     def tick(self) -> int:
         """A synchronisation event: returns the time up to which everything is before it."""
@@ -66,9 +66,14 @@ class Clock:
     def acquire(self, block: int, learnt: dict[int, int]) -> None:
         join(self.known.setdefault(block, {}), learnt)
 
-    def remember(self, block: int, learnt: dict[int, int]) -> None:
-        """Read without acquiring: known from the block's next fence on."""
-        join(self.pending.setdefault(block, {}), learnt)
+    def remember(self, block: int, address: int) -> None:
+        """Read without acquiring: what is published there now is known from the block's next fence on."""
+        self.pending.setdefault(block, {})[address] = self.now
+
+    def acquire_remembered(self, block: int) -> None:
+        for address, read in self.pending.pop(block, {}).items():
+            published = self.published[address].items()
+            self.acquire(block, {other: time for other, time in published if time <= read})
 
     def knows(self, block: int, other: int) -> int:
         return self.known.get(block, {}).get(other, 0)

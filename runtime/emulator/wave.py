@@ -330,16 +330,14 @@ class Wave:
                 if acquire:
                     clock.acquire(block, learnt)
                 else:
-                    clock.remember(block, learnt)
+                    clock.remember(block, address)
 
     def fence(self, g: Lanes) -> None:
         clock = self.launch.clock
         before = clock.tick()
         for block in np.unique(self.blocks[g.lane("slot")]):
             clock.fences[int(block)] = before
-            learnt = clock.pending.pop(int(block), None)
-            if learnt:
-                clock.acquire(int(block), learnt)
+            clock.acquire_remembered(int(block))
 
     def bytes_behind(self, address: int, position: int) -> tuple[Any, int]:
         """(bytes, offset) of a generic address of one thread: its local memory or device memory."""

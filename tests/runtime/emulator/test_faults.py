@@ -294,6 +294,41 @@ FAULTS = [
         grid=2,
     ),
     Fault(
+        "a fence on one side only",
+        Kind.RACE,
+        """
+        setp.eq.u32 %p2, %r7, 0;
+        @!%p2 bra READER;
+        st.global.u32 [%rd1+64], 7;
+        fence.acq_rel.gpu;
+        st.relaxed.gpu.global.u32 [%rd1], 1;
+        bra END;
+        READER:
+        ld.relaxed.gpu.global.u32 %r10, [%rd1];
+        setp.eq.u32 %p3, %r10, 0;
+        @%p3 bra READER;
+        ld.global.u32 %r11, [%rd1+64];  //!
+        END:
+        """,
+        """
+        setp.eq.u32 %p2, %r7, 0;
+        @!%p2 bra READER;
+        st.global.u32 [%rd1+64], 7;
+        fence.acq_rel.gpu;
+        st.relaxed.gpu.global.u32 [%rd1], 1;
+        bra END;
+        READER:
+        ld.relaxed.gpu.global.u32 %r10, [%rd1];
+        setp.eq.u32 %p3, %r10, 0;
+        @%p3 bra READER;
+        fence.acq_rel.gpu;
+        ld.global.u32 %r11, [%rd1+64];
+        END:
+        """,
+        block=1,
+        grid=2,
+    ),
+    Fault(
         "ld.global.nc of what the launch has written",
         Kind.READ_ONLY_ALIAS,
         """

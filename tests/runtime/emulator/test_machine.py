@@ -830,3 +830,15 @@ def test_directives_need_no_space_between_them_and_packed_set_gives_masks() -> N
     { .reg.b32 one, two; mov.b32 one, 0x40003C00; mov.b32 two, 0x3C003C00; set.gt.u32.f16x2 %r10, one, two; }
     """
     np.testing.assert_array_equal(outcome(body), np.full(64, 0xFFFF0000))
+
+
+def test_empty_grids_and_empty_arrays() -> None:
+    empty = np.zeros(0, np.uint32)
+    assert emulate(kernel("trap;"), "kernel", 0, 32, [empty, empty]).counters.totals.instructions == 0
+    with pytest.raises(EmulatorError, match="out of bounds"):
+        emulate(kernel("ld.global.u32 %r10, [%rd3];"), "kernel", 1, 32, [empty, words()])
+
+
+def test_a_block_has_at_most_1024_threads() -> None:
+    with pytest.raises(ValueError, match="a block has 1 to 1024 threads"):
+        run("", 1025)

@@ -1,12 +1,14 @@
 """The parser's tables as data: made from `grammar.lark` by Lark, shipped as `grammar_tables.json`.
 
 Building them takes some 90 ms, reading them 10. `python -m dsl.grammar_tables` writes the file anew after a change of
-the grammar; a test holds that it is what the grammar gives. Lark's own cache is a pickle in a shared temporary folder.
+the grammar; until then the tables are built at each start, and a test fails. Lark's own cache is a pickle in a shared
+temporary folder.
 """
 
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,19 @@ def build(**objects: Any) -> Lark:
 
 
 def load(**objects: Any) -> Lark:
-    """The parser from the shipped tables."""
+    """The parser from the shipped tables, if they are of this grammar."""
     tables = json.loads(TABLES.read_text())
+    if tables["grammar"] != digest():
+        return build(**objects)
     table = tables["data"]["parser"]["parser"]
     table["tokens"] = _integer_keys(table["tokens"])
     table["states"] = {int(state): _integer_keys(row) for state, row in table["states"].items()}
     return Lark._load_from_dict(tables["data"], _integer_keys(tables["memo"]), **objects)
+
+
+def digest() -> str:
+    """Of the grammar's text."""
+    return sha256(GRAMMAR.read_bytes()).hexdigest()
 
 
 def _integer_keys(record: dict[str, Any]) -> dict[int, Any]:
@@ -54,7 +63,7 @@ def serialise(parser: Lark) -> str:
     table["states"] = {
         s: {new[t]: row[t] for t in sorted(row, key=new.__getitem__)} for s, row in table["states"].items()
     }
-    return json.dumps({"data": data, "memo": memo}, separators=(",", ":")) + "\n"
+    return json.dumps({"grammar": digest(), "data": data, "memo": memo}, separators=(",", ":")) + "\n"
 
 
 def _renumbered(table: dict[str, Any]) -> tuple[dict[int, Any], dict[str, int], dict[str, int]]:

@@ -167,6 +167,7 @@ class KernelBuilder:
         self.function: Function
         self.facts: Analysis
         self.in_tile_if = 0
+        self.in_library = 0  # its names are not the user's: a schedule pins no value in it
         self.host_names: dict[str, Any] = {}  # names whose values the host knows too: dims, constants, scalars
         self.requires: list[ast.Assert] = []
         self.grid: list[ast.Expr] = []
@@ -206,13 +207,16 @@ class KernelBuilder:
         self.error("name", node.loc, f"unknown name '{node.id}'", closest(node.id, known))
 
     def library_function(self, name: str) -> Closure | None:
-        """A function of the language that is written in the language. It sees its own file and no names of the user's."""
+        """A function of the language that is written in the language. It sees its own file, no names of the user's."""
         definitions = self.library(name)
         if name not in definitions:
             return None
         scope = Scope(None)
         scope.names = {n: Closure(d, scope) for n, d in definitions.items()}
         return scope.names[name]
+
+    def is_library(self, closure: Closure) -> bool:
+        return closure.scope.parent is None and closure.scope is not self.top
 
     # ---- values ----
 
@@ -366,17 +370,19 @@ class KernelBuilder:
     def power(self, left: Value | int | float | bool, right: Value | int | float | bool, loc: Loc) -> Binding:
         """`left ** right`: a small integer constant multiplies, all else is the library's pow."""
         exponent = constant_of(right) if isinstance(right, Value) else right
-        whole = isinstance(exponent, int | float) and float(exponent).is_integer() and abs(exponent) <= MAX_MULTIPLIED
+        number = None
+        if exponent is not None and abs(exponent) <= MAX_MULTIPLIED and float(exponent).is_integer():
+            number = int(exponent)
         if isinstance(left, Value) and left.dtype.is_int:
-            if not whole or exponent < 0:
+            if number is None or number < 0:
                 hint = "convert the base with .to(f32)"
                 self.error("type", loc, f"the exponent of an integer is a constant from 0 to {MAX_MULTIPLIED}", hint)
-        elif not whole or not isinstance(left, Value):
+        elif number is None or not isinstance(left, Value):
             pow = self.library_function("pow")
             assert pow is not None
             return self.apply(pow, [left, right], {}, loc)
-        number = int(exponent)
-        power, result = left, None
+        power = left if number >= 0 else self.infix("/", 1, left, loc)
+        result: Value | None = None
         for bit in range(abs(number).bit_length()):
             if bit:
                 power = self.ir.value("mul", power, power)
@@ -384,7 +390,7 @@ class KernelBuilder:
                 result = power if result is None else self.ir.value("mul", result, power)
         if result is None:
             return self.ir.broadcast(self.number(1, left.dtype, loc), left.tile.shape)
-        return result if number > 0 else self.infix("/", 1, result, loc)
+        return result
 
     def agree(self, operands: list[Value | int | float | bool], loc: Loc) -> list[Value]:
         """Operands of one type and shape: literals take the others' type, s32 meets index as index."""
@@ -544,9 +550,10 @@ class KernelBuilder:
             self.error("call", loc, f"{definition.name} needs '{missing[0]}'")
         if self.calls >= MAX_CALL_DEPTH:
             self.error("limit", loc, f"calls of '{definition.name}' are nested more than {MAX_CALL_DEPTH} deep", "a def cannot recurse")
-        outer, outer_caller = self.scope, self.caller
-        self.caller = self.at(loc)
+        outer, outer_caller, place = self.scope, self.caller, self.at(loc)
+        self.caller = place
         self.scope = Scope(closure.scope, bound)
+        self.in_library += self.is_library(closure)
         self.calls += 1
         self.entry_depths.append(self.ir.depth)
         depth, self.depth = self.depth, 0
@@ -555,8 +562,16 @@ class KernelBuilder:
             return ()
         except _Returned as returned:
             return returned.value
+        except TileError as error:
+            if not self.is_library(closure) or error.code == "limit":
+                raise
+            # The language's own functions are right: what is wrong is the arguments.
+            given = " and ".join(describe(a) for a in args)
+            hint = error.hint if len(args) > 1 else "convert it with .to(f32)"
+            raise TileError(error.code, place, f"{definition.name} does not take {given}", hint) from None
         finally:
             self.scope, self.caller = outer, outer_caller
+            self.in_library -= self.is_library(closure)
             self.calls -= 1
             self.entry_depths.pop()
             self.depth = depth
@@ -610,7 +625,7 @@ class KernelBuilder:
                 return
             if isinstance(value, Access):
                 value = self.as_value(value, loc)
-            if isinstance(value, Value) and value.name is None:
+            if isinstance(value, Value) and value.name is None and not self.in_library:
                 value.name = target.id
             self.scope.names[target.id] = value
             return

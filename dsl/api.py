@@ -43,7 +43,10 @@ class Module:
     def __getattr__(self, name: str) -> ModuleFunction:
         known = [*self.program.dispatches, *self.program.kernels]
         if name.startswith("_") or name not in known:
-            raise AttributeError(f"{self.program.source.name} has no kernel or dispatch '{name}'" + (f"; {h}" if (h := closest(name, known)) else ""))
+            raise AttributeError(
+                f"{self.program.source.name} has no kernel or dispatch '{name}'"
+                + (f"; {h}" if (h := closest(name, known)) else "")
+            )
         function = self._functions.get(name)
         if function is None:
             function = self._functions[name] = ModuleFunction(self, name)
@@ -109,7 +112,9 @@ def plain_arch(arch: str) -> str:
 
 def request_key(request: Request) -> tuple:
     def frozen(m: Mapping[str, Any]) -> tuple:
-        return tuple(sorted((k, str(v) if not isinstance(v, int | float) else (type(v).__name__, v)) for k, v in m.items()))
+        return tuple(
+            sorted((k, str(v) if not isinstance(v, int | float) else (type(v).__name__, v)) for k, v in m.items())
+        )
 
     return (
         request.kernel,
@@ -130,7 +135,11 @@ def split_values(
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any], dict[str, str]]:
     """(dims, constants, scalars, types) of names given together; TileError for an unknown one."""
     dim_names = {
-        d.id for p in kernel.params if isinstance(p.type, ast.TensorType) for d in p.type.dims if isinstance(d, ast.Name)
+        d.id
+        for p in kernel.params
+        if isinstance(p.type, ast.TensorType)
+        for d in p.type.dims
+        if isinstance(d, ast.Name)
     }
     type_names = {c.name for c in kernel.constants if c.types is not None}
     constant_names = {c.name for c in kernel.constants} - type_names | {"warps"}
@@ -158,7 +167,9 @@ def split_values(
             scalars[name] = value
         else:
             known = dim_names | constant_names | scalar_names | type_names
-            raise TileError("name", None, f"kernel '{kernel.name}' has no dim, constant or scalar '{name}'", closest(name, known))
+            raise TileError(
+                "name", None, f"kernel '{kernel.name}' has no dim, constant or scalar '{name}'", closest(name, known)
+            )
     return dims, constants, scalars, types
 
 
@@ -233,6 +244,7 @@ class ModuleFunction:
         given, rest = self.order(arguments, named)
         outputs = self.allocate(given)
         plan = self.plan_for(given, rest)
+        plan.check_outputs(outputs)
         plan.launch(given)
         if not outputs:
             if plan.is_direct and not rest:
@@ -246,21 +258,16 @@ class ModuleFunction:
         rest = {k: v for k, v in named.items() if k not in self.params}
         by_name = {k: v for k, v in named.items() if k in self.params}
         free = [p for p in self.params if p not in by_name]
-        if len(arguments) > len(free):
-            raise TileError("call", None, f"{self.name} takes {len(self.params)} arguments; got {len(arguments) + len(by_name)}")
-        if len(arguments) < len(free):  # outputs left out: the first parameters
-            missing = len(free) - len(arguments)
-            optional = [p for p in free if self.is_optional(p)]
-            leading = [p for p in free if p not in optional]
-            outputs = leading[: max(0, missing - len(optional))] if missing > len(optional) else []
-            if missing <= len(optional):
-                outputs = []
-                skipped = set(optional[len(optional) - missing :])
-                free = [p for p in free if p not in skipped]
-            else:
-                free = [p for p in free if p not in outputs and p not in optional]
-            if len(free) != len(arguments):
-                raise TileError("call", None, f"{self.name} takes {', '.join(self.params)}; got {len(arguments)} arguments")
+        required = [p for p in free if not self.is_optional(p)]
+        count = len(arguments)
+        if count > len(free):
+            takes = f"{self.name} takes {len(self.params)} arguments"
+            raise TileError("call", None, f"{takes}; got {count + len(by_name)}", ", ".join(self.params))
+        if count <= len(required):  # what is missing in front are outputs, and no optional tensor is given
+            free = required[len(required) - count :]
+        else:  # the last optional tensors are left out
+            left_out = [p for p in free if self.is_optional(p)][count - len(required) :]
+            free = [p for p in free if p not in left_out]
         given = dict(zip(free, arguments, strict=True)) | by_name
         return {p: given.get(p) for p in self.params}, rest
 
@@ -311,7 +318,9 @@ class ModuleFunction:
             for d in p.type.dims:
                 extent = d.value if isinstance(d, ast.Number) else dims.get(d.id) if isinstance(d, ast.Name) else None
                 if extent is None:
-                    raise TileError("call", p.loc, f"the shape of the output '{name}' does not follow from the inputs", "pass it")
+                    raise TileError(
+                        "call", p.loc, f"the shape of the output '{name}' does not follow from the inputs", "pass it"
+                    )
                 shape.append(int(extent))
             given[name] = empty_like(like, tuple(shape), types.get(p.type.dtype, p.type.dtype))
         return missing
@@ -371,6 +380,19 @@ class BoundPlan:
         for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
             kernel(*self.arguments(step, given))
 
+    def check_outputs(self, names: list[str]) -> None:
+        """What the call left out must not be read before it is written."""
+        for name in names:
+            for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
+                if FromCall(name) not in step.arguments:
+                    continue
+                param = kernel.compiled.header.params[step.arguments.index(FromCall(name))]
+                if getattr(param, "access", "w") != "w":
+                    raise TileError(
+                        "call", None, f"'{name}' was not given, and {step.request.kernel} reads it", "pass it"
+                    )
+                break
+
     def arguments(self, step: Any, given: Mapping[str, Any]) -> list[Any]:
         return [self.argument(a, given) for a in step.arguments]
 
@@ -398,5 +420,7 @@ def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
             made[...] = 0
         return made
     if workspace.zero:
-        return to_device(np.zeros(workspace.shape, np.dtype(f"u{4 if workspace.dtype[-2:] == '32' else 8}")), describe(like).device)
+        return to_device(
+            np.zeros(workspace.shape, np.dtype(f"u{4 if workspace.dtype[-2:] == '32' else 8}")), describe(like).device
+        )
     return empty_like(like, workspace.shape, workspace.dtype)

@@ -135,5 +135,3 @@ def make_header(program: Program, variant: Variant) -> Header:
 
 def ascii_name(name: str) -> str:
     return name.encode("ascii", "backslashreplace").decode()
-
-

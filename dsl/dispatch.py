@@ -82,7 +82,9 @@ class _Names(Host):
     def workspace(self, node: ast.Call) -> Workspace:
         words = node.args[1:]
         if not node.args or len(words) > 1 or any(not isinstance(w, ast.Name) or w.id != "zero" for w in words):
-            raise TileError("call", node.loc, "workspace takes a type with extents, and 'zero'", "workspace(f32[4 * sms], zero)")
+            raise TileError(
+                "call", node.loc, "workspace takes a type with extents, and 'zero'", "workspace(f32[4 * sms], zero)"
+            )
         type = node.args[0]
         if not isinstance(type, ast.Index):
             raise TileError("call", type.loc, "workspace takes a type with extents", "workspace(f32[4 * sms])")
@@ -127,7 +129,12 @@ class Planner:
         dispatch = self.program.dispatches.get(self.name)
         if dispatch is None:
             known = [*self.program.dispatches, *self.program.kernels]
-            raise TileError("name", None, f"{self.program.source.name} has no kernel or dispatch '{self.name}'", closest(self.name, known))
+            raise TileError(
+                "name",
+                None,
+                f"{self.program.source.name} has no kernel or dispatch '{self.name}'",
+                closest(self.name, known),
+            )
         return self.dispatched(dispatch)
 
     def dispatched(self, dispatch: ast.Dispatch) -> Plan:
@@ -140,13 +147,17 @@ class Planner:
         known_options = {line.name for line in dispatch.lines if isinstance(line, ast.Option)}
         for option in self.options:
             if option not in known_options:
-                raise TileError("name", None, f"'{dispatch.name}' has no option '{option}'", closest(option, known_options))
+                raise TileError(
+                    "name", None, f"'{dispatch.name}' has no option '{option}'", closest(option, known_options)
+                )
         for line in dispatch.lines:
             if isinstance(line, ast.Option):
                 values = [evaluate(v) for v in line.values]
                 chosen = self.options.get(line.name, values[0])
                 if chosen not in values:
-                    raise TileError("call", line.loc, f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}")
+                    raise TileError(
+                        "call", line.loc, f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
+                    )
                 names[line.name] = chosen
             elif isinstance(line, ast.Require):
                 if not evaluate(line.condition):
@@ -157,11 +168,14 @@ class Planner:
                 self.assign(line, evaluate, names, passed)
             elif self.taken(line, evaluate):
                 return Plan(self.steps(line, evaluate, names, passed), self.reasons)
-        raise TileError("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", "add an 'otherwise:' branch")
+        raise TileError(
+            "dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", "add an 'otherwise:' branch"
+        )
 
     def taken(self, line: ast.When, evaluate: _Names) -> bool:
         if self.schedule is not None and not any(
-            isinstance(s, ast.Launch) and self.schedule in [i.name for i in s.items if i.value is None] for s in line.steps
+            isinstance(s, ast.Launch) and self.schedule in [i.name for i in s.items if i.value is None]
+            for s in line.steps
         ):
             return False
         if line.condition is None:
@@ -199,10 +213,14 @@ class Planner:
     def step(self, launch: ast.Launch, passed: Mapping[str, Any], names: Mapping[str, Any]) -> Step:
         kernel = self.program.kernels.get(launch.name)
         if kernel is None:
-            raise TileError("name", launch.loc, f"unknown kernel '{launch.name}'", closest(launch.name, self.program.kernels))
+            raise TileError(
+                "name", launch.loc, f"unknown kernel '{launch.name}'", closest(launch.name, self.program.kernels)
+            )
         arguments = self.launch_arguments(launch, kernel, passed, names)
         schedule, constants = self.with_items(launch, kernel, names)
-        request = self.request(kernel, schedule, constants, dict(zip([p.name for p in kernel.params], arguments, strict=True)))
+        request = self.request(
+            kernel, schedule, constants, dict(zip([p.name for p in kernel.params], arguments, strict=True))
+        )
         return Step(request, arguments)
 
     def launch_arguments(
@@ -212,14 +230,20 @@ class Planner:
         if launch.args is None:
             missing = [p for p in params if p not in passed]
             if missing:
-                raise TileError("call", launch.loc, f"'{kernel.name}' needs '{missing[0]}', which the dispatch does not have")
+                raise TileError(
+                    "call", launch.loc, f"'{kernel.name}' needs '{missing[0]}', which the dispatch does not have"
+                )
             return [passed[p] for p in params]
         if len(launch.args) > len(params):
-            raise TileError("call", launch.loc, f"'{kernel.name}' takes {len(params)} arguments; got {len(launch.args)}")
+            raise TileError(
+                "call", launch.loc, f"'{kernel.name}' takes {len(params)} arguments; got {len(launch.args)}"
+            )
         given: dict[str, ast.Expr] = dict(zip(params, launch.args, strict=False))
         for key, node in launch.keywords.items():
             if key not in params or key in given:
-                raise TileError("call", node.loc, f"'{kernel.name}' has no free parameter '{key}'", closest(key, params))
+                raise TileError(
+                    "call", node.loc, f"'{kernel.name}' has no free parameter '{key}'", closest(key, params)
+                )
             given[key] = node
         out = []
         evaluate = _Names(names, self)
@@ -236,7 +260,9 @@ class Planner:
                 out.append(evaluate(expression))
         return out
 
-    def with_items(self, launch: ast.Launch, kernel: ast.Kernel, names: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    def with_items(
+        self, launch: ast.Launch, kernel: ast.Kernel, names: Mapping[str, Any]
+    ) -> tuple[str | None, dict[str, Any]]:
         known = self.program.schedules_of(kernel.name)
         schedule = None
         constants: dict[str, Any] = {}
@@ -247,7 +273,9 @@ class Planner:
             elif schedule is not None:
                 raise TileError("call", item.loc, "a launch takes one schedule")
             elif item.name not in known:
-                raise TileError("name", item.loc, f"kernel '{kernel.name}' has no schedule '{item.name}'", closest(item.name, known))
+                raise TileError(
+                    "name", item.loc, f"kernel '{kernel.name}' has no schedule '{item.name}'", closest(item.name, known)
+                )
             else:
                 schedule = item.name
         if self.schedule is not None and self.schedule in known:
@@ -289,7 +317,16 @@ class Planner:
                     raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is a scalar; got {value!r}")
         plain = {k: v for k, v in self.constants.items() if k in self.constants_of(kernel)}
         return Request(
-            kernel.name, schedule, dims, types, {**constants, **plain}, scalars, align, frozenset(absent), self.target.arch, self.sms
+            kernel.name,
+            schedule,
+            dims,
+            types,
+            {**constants, **plain},
+            scalars,
+            align,
+            frozenset(absent),
+            self.target.arch,
+            self.sms,
         )
 
     def constants_of(self, kernel: ast.Kernel) -> set[str]:
@@ -314,11 +351,18 @@ class Planner:
     ) -> None:
         """Binds the dims and type parameters of one tensor; a TileError of code 'rank', 'dim' or 'dtype' if it does not fit."""
         if len(facts.shape) != len(type.dims):
-            raise TileError("rank", p.loc, f"'{p.name}' has rank {len(type.dims)}; the array has shape {list(facts.shape)}")
+            raise TileError(
+                "rank", p.loc, f"'{p.name}' has rank {len(type.dims)}; the array has shape {list(facts.shape)}"
+            )
         for node, extent in zip(type.dims, facts.shape, strict=True):
             if isinstance(node, ast.Name) and node.id not in {c.name for c in kernel.constants}:
                 if dims.setdefault(node.id, extent) != extent:
-                    raise TileError("dim", p.loc, f"'{node.id}' is {dims[node.id]}, and {extent} in '{p.name}'", "the arrays' shapes must agree")
+                    raise TileError(
+                        "dim",
+                        p.loc,
+                        f"'{node.id}' is {dims[node.id]}, and {extent} in '{p.name}'",
+                        "the arrays' shapes must agree",
+                    )
             elif isinstance(node, ast.Number) and node.value != extent:
                 raise TileError("dim", p.loc, f"'{p.name}' has the literal dim {node.value}; the array has {extent}")
         if type.dtype in type_parameters:
@@ -326,9 +370,13 @@ class Planner:
                 choices = ", ".join(type_parameters[type.dtype])
                 raise TileError("dtype", p.loc, f"'{p.name}' is {facts.dtype}; '{type.dtype}' is one of {choices}")
             if types.setdefault(type.dtype, facts.dtype) != facts.dtype:
-                raise TileError("dtype", p.loc, f"'{type.dtype}' is {types[type.dtype]}, and {facts.dtype} in '{p.name}'")
+                raise TileError(
+                    "dtype", p.loc, f"'{type.dtype}' is {types[type.dtype]}, and {facts.dtype} in '{p.name}'"
+                )
         elif type.dtype != facts.dtype:
-            raise TileError("dtype", p.loc, f"'{p.name}' is {type.dtype}; the array is {facts.dtype}", "convert the array")
+            raise TileError(
+                "dtype", p.loc, f"'{p.name}' is {type.dtype}; the array is {facts.dtype}", "convert the array"
+            )
 
     # ---- what conditions read ----
 
@@ -337,7 +385,11 @@ class Planner:
         out: dict[str, int] = {}
         for kernel, argument, p in self.parameters_of(dispatch):
             facts = self.arguments.get(argument)
-            if isinstance(facts, ArrayFacts) and isinstance(p.type, ast.TensorType) and len(facts.shape) == len(p.type.dims):
+            if (
+                isinstance(facts, ArrayFacts)
+                and isinstance(p.type, ast.TensorType)
+                and len(facts.shape) == len(p.type.dims)
+            ):
                 for node, extent in zip(p.type.dims, facts.shape, strict=True):
                     if isinstance(node, ast.Name) and node.id not in {c.name for c in kernel.constants}:
                         out.setdefault(node.id, extent)
@@ -369,7 +421,9 @@ class Planner:
         kernel = self.program.kernels[inner.id]
         known = self.program.schedules_of(kernel.name)
         if schedule is not None and schedule not in known:
-            raise TileError("name", node.loc, f"kernel '{kernel.name}' has no schedule '{schedule}'", closest(schedule, known))
+            raise TileError(
+                "name", node.loc, f"kernel '{kernel.name}' has no schedule '{schedule}'", closest(schedule, known)
+            )
         bound = {p.name: FromCall(p.name) for p in kernel.params}
         request = self.request(kernel, schedule or next(iter(known), None), {}, bound)
         try:

@@ -10,7 +10,14 @@ from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
 from lowering.location import TileError, closest
 from lowering.types import DTYPES, DType
 
-WORDS: dict[str, Any] = {"true": True, "false": False, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}
+WORDS: dict[str, Any] = {
+    "true": True,
+    "false": False,
+    "True": True,
+    "False": False,
+    "inf": float("inf"),
+    "nan": float("nan"),
+}
 
 
 class Evaluator:
@@ -93,7 +100,9 @@ class Evaluator:
                 return dtype.bytes
             if name in FUNCTIONS and not node.keywords:
                 return call(name, [self(a) for a in node.args])
-            raise TileError("name", node.loc, f"unknown function '{name}'", closest(name, [*FUNCTIONS, "size", *self.more_names()]))
+            raise TileError(
+                "name", node.loc, f"unknown function '{name}'", closest(name, [*FUNCTIONS, "size", *self.more_names()])
+            )
         raise TileError("call", node.loc, "this cannot be called here")
 
     def other(self, node: ast.Expr) -> Any:
@@ -126,7 +135,9 @@ def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]
     number it maps to when that is no None."""
 
     def fail(message: str) -> TileError:
-        return TileError("constant", node.loc, message, "dims, constants, scalar parameters and 'sms' are known to a launch")
+        return TileError(
+            "constant", node.loc, message, "dims, constants, scalar parameters and 'sms' are known to a launch"
+        )
 
     def tree(n: ast.Expr) -> Any:
         if isinstance(n, ast.Name):

@@ -45,7 +45,9 @@ def read_text(path: Path) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise TileError("file", None, f"{path} is no UTF-8 text: byte {error.start} is {raw[error.start]:#04x}") from None
+        raise TileError(
+            "file", None, f"{path} is no UTF-8 text: byte {error.start} is {raw[error.start]:#04x}"
+        ) from None
 
 
 def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -> Program:
@@ -101,7 +103,12 @@ def _define(program: Program, block: ast.Kernel | ast.Def | ast.Dispatch) -> Non
 
 
 def _import(
-    program: Program, block: ast.Import, folder: Path | None, root: Path | None, errors: list[TileError], chain: list[str]
+    program: Program,
+    block: ast.Import,
+    folder: Path | None,
+    root: Path | None,
+    errors: list[TileError],
+    chain: list[str],
 ) -> None:
     if folder is None or root is None:
         raise TileError("import", block.loc, "a text without a file imports nothing")
@@ -122,7 +129,9 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
     for (kernel, _), schedule in program.schedules.items():
         if kernel not in program.kernels:
             hint = closest(kernel, program.kernels)
-            errors.append(TileError("name", schedule.loc, f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'", hint))
+            errors.append(
+                TileError("name", schedule.loc, f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'", hint)
+            )
     known = program.kernels.keys() | program.dispatches.keys()
     launches = [
         step
@@ -136,7 +145,11 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
         launches += [line for line in example.lines if isinstance(line, ast.Launch)]
     for launch in launches:
         if launch.name not in known:
-            errors.append(TileError("name", launch.loc, f"unknown kernel or dispatch '{launch.name}'", closest(launch.name, known)))
+            errors.append(
+                TileError(
+                    "name", launch.loc, f"unknown kernel or dispatch '{launch.name}'", closest(launch.name, known)
+                )
+            )
 
 
 LIBRARY = Path(__file__).with_name("library")

@@ -55,7 +55,9 @@ def resolve_schedule(
     if name is not None:
         known = program.schedules_of(kernel.name)
         if name not in known:
-            raise TileError("name", None, f"kernel '{kernel.name}' has no schedule '{name}'", closest(name, known) or _list(known))
+            raise TileError(
+                "name", None, f"kernel '{kernel.name}' has no schedule '{name}'", closest(name, known) or _list(known)
+            )
         names: dict[str, Any] = {**facts, **dims, **types, **scalars}
         for function in program.functions:
             names.setdefault(function, program.functions[function])
@@ -113,7 +115,12 @@ def _lines(
                 if unknown:
                     word = sorted(unknown)[0]
                     hint = closest(word, ["vector", "lanes", "warps", "register", "lane", "warp"])
-                    raise TileError("layout", line.loc, f"a layout has no '{word}'", hint or "vector, lanes, warps; or register, lane, warp")
+                    raise TileError(
+                        "layout",
+                        line.loc,
+                        f"a layout has no '{word}'",
+                        hint or "vector, lanes, warps; or register, lane, warp",
+                    )
                 out.pins[name] = Pin(parts, line.loc)
         else:
             _property(program, kernel, line, out, names, overrides, seen, evaluate)
@@ -181,10 +188,29 @@ def _property(
                 raise TileError("schedule", line.loc, f"{kind} TENSOR: WORD")
             if subject.id not in {p.name for p in kernel.params}:
                 raise TileError("name", subject.loc, f"the kernel has no parameter '{subject.id}'")
-            known_words = EVICTIONS if kind == "evict" else ("all", "global", "streaming", "last_use", "write_back", "write_through")
+            known_words = (
+                EVICTIONS
+                if kind == "evict"
+                else ("all", "global", "streaming", "last_use", "write_back", "write_through")
+            )
             out.attrs.setdefault(kind, {})[subject.id] = _word(line.values[0], known_words, kind)
     else:
-        known_kinds = ["like", "specialize", "barriers", "require", "contract", "maxregs", "blocks_per_sm", "cluster", "unroll", "evict", "cache"]
-        raise TileError("schedule", line.loc, f"a schedule has no property '{kind}'", closest(kind, known_kinds) or ", ".join(known_kinds))
-
-
+        known_kinds = [
+            "like",
+            "specialize",
+            "barriers",
+            "require",
+            "contract",
+            "maxregs",
+            "blocks_per_sm",
+            "cluster",
+            "unroll",
+            "evict",
+            "cache",
+        ]
+        raise TileError(
+            "schedule",
+            line.loc,
+            f"a schedule has no property '{kind}'",
+            closest(kind, known_kinds) or ", ".join(known_kinds),
+        )

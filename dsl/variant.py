@@ -202,7 +202,9 @@ class _Variant:
         for name, node in schedule.specialize.items():
             if name not in self.dim_names and name not in scalar_names:
                 known = self.dim_names.keys() | scalar_names
-                raise TileError("name", node.loc, f"'{name}' is no dim or scalar of '{self.kernel.name}'", closest(name, known))
+                raise TileError(
+                    "name", node.loc, f"'{name}' is no dim or scalar of '{self.kernel.name}'", closest(name, known)
+                )
             if name in dims:
                 out[name] = dims[name]
             elif name in scalars:
@@ -216,7 +218,9 @@ class _Variant:
             if isinstance(p.type, ast.TensorType):
                 size = 1
                 for d in p.type.dims:
-                    size *= dims.get(d.id, 1) if isinstance(d, ast.Name) else d.value if isinstance(d, ast.Number) else 1
+                    size *= (
+                        dims.get(d.id, 1) if isinstance(d, ast.Name) else d.value if isinstance(d, ast.Number) else 1
+                    )
                 if size >= INDEX32_LIMIT:
                     return True
         return False
@@ -263,7 +267,9 @@ class _Variant:
                 dtype = self._dtype(p.type.dtype, p.type.loc)
                 length = Evaluator({**constants, **special}).integer(p.type.length, "the length of a table")
                 if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
-                    raise TileError("limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes")
+                    raise TileError(
+                        "limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes"
+                    )
                 value = Value(TableType(length, dtype), name=p.name)
                 function.params.append(Parameter("table", p.name, dtype, value, length=length, loc=p.loc))
                 scope[p.name] = Table(value, length)
@@ -336,7 +342,9 @@ class _Variant:
         names |= dict.fromkeys(HOST_FACTS)
         return names | special
 
-    def _grid(self, node: ast.Grid, builder: KernelBuilder, constants: dict[str, Any], special: dict[str, Any]) -> list[Any]:
+    def _grid(
+        self, node: ast.Grid, builder: KernelBuilder, constants: dict[str, Any], special: dict[str, Any]
+    ) -> list[Any]:
         if not 1 <= len(node.extents) <= 3:
             raise TileError("syntax", node.loc, f"a grid has 1 to 3 extents; this has {len(node.extents)}")
         names = self._tree_names(builder, special)
@@ -361,15 +369,31 @@ class _Variant:
                 dependent.add(name)
                 if name in self.constant_names and name in constants:
                     written = node.loc.source.text[node.loc.start : node.loc.end]
-                    tree = ["==", name, to_tree(node, {**names, "shared_memory": self.target.shared, "registers": self.target.registers}, self.types)]
-                    out.append(Condition(tree, f"{name} == {written}", node.loc.line, "another variant is needed for these dims"))
+                    tree = [
+                        "==",
+                        name,
+                        to_tree(
+                            node,
+                            {**names, "shared_memory": self.target.shared, "registers": self.target.registers},
+                            self.types,
+                        ),
+                    ]
+                    out.append(
+                        Condition(
+                            tree, f"{name} == {written}", node.loc.line, "another variant is needed for these dims"
+                        )
+                    )
         for line in builder.requires:
             written = text[line.loc.start : line.loc.end] if line.loc.source is self.program.source else "assert"
             out.append(Condition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
         for name, value in special.items():
-            out.append(Condition(["==", name, value], f"{name} == {value}", schedule.specialize[name].loc.line, "specialised"))
+            out.append(
+                Condition(["==", name, value], f"{name} == {value}", schedule.specialize[name].loc.line, "specialised")
+            )
         for name, divisor in function.divisors.items():
-            out.append(Condition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None))
+            out.append(
+                Condition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)
+            )
         return out
 
 
@@ -395,5 +419,3 @@ def record_access(function: Function) -> None:
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
             p.access = "".join(sorted(modes.get(p.value, {"r"})))
-
-

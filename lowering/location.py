@@ -105,7 +105,7 @@ class Errors(TileError):
     def __init__(self, errors: list[TileError]):
         first = errors[0]
         super().__init__(first.code, first.loc, first.message, first.hint)
-        self._errors = sorted(errors, key=lambda e: (e.loc.start if e.loc else -1))
+        self._errors = sorted(errors, key=lambda e: e.loc.start if e.loc else -1)
 
     @property
     def errors(self) -> list[TileError]:

@@ -18,6 +18,7 @@ from lowering.targets import Target
 from lowering.types import DType
 from ptx_templates import Instruction, UnknownInstruction, instruction
 
+
 def float_constant(value: float, llvm: str) -> str:
     """A float as LLVM writes it, rounded to the type."""
     if llvm == "double":
@@ -265,7 +266,9 @@ class Writer:
         except UnknownInstruction as error:
             raise TileError("instruction", op.loc if op else None, f"there is no instruction '{name}'") from error
         if not row.available(self.target.arch):
-            raise TileError("target", op.loc if op else None, f"{self.target.arch} has no '{name}': it needs {row.target}")
+            raise TileError(
+                "target", op.loc if op else None, f"{self.target.arch} has no '{name}': it needs {row.target}"
+            )
         return self.asm(row, inputs)
 
     def asm(self, row: Instruction, inputs: list[str]) -> list[str]:

@@ -8,14 +8,18 @@ from functools import lru_cache
 from typing import Any, Union
 
 from lark import Lark, Token, Transformer
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
+from lark.exceptions import UnexpectedInput, VisitError
 from lark.indenter import Indenter
 
 from dsl import grammar_tables
-from lowering.location import Loc, Source, TileError, closest
+from dsl.syntax_errors import explain, mismatched_indentation, without_block
+from lowering.location import Errors, Loc, Source, TileError
 
 MAX_BYTES = 1 << 20
 MAX_NESTING = 200
+MAX_DIGITS = 400
+MAX_BROKEN_BLOCKS = 10
+MAX_RECOVERED = 1 << 16
 
 
 # ---- expressions --------------------------------------------------------------------------------
@@ -389,21 +393,20 @@ def fold_chain(items: list) -> Expr:
         _, token, prefix = operators.pop()
         right = operands.pop()
         if prefix:
-            right = _bare(right)
-            operands.append(Unary(_token_loc(token).to(right.loc), str(token), right))
+            loc, right = _token_loc(token).to(right.loc), _bare(right)
+            operands.append(_nested(Unary(loc, str(token), right), right))
             return
-        left, right = operands.pop(), _bare(right)
+        left = operands.pop()
+        loc, right = left.loc.to(right.loc), _bare(right)
         if token in COMPARISONS and isinstance(left, Compare):
             left.ops.append(str(token))
             left.operands.append(right)
-            left.loc = left.loc.to(right.loc)
-            operands.append(left)
+            left.loc = loc
+            operands.append(_nested(left, *left.operands))
             return
         left = _bare(left)
-        loc = left.loc.to(right.loc)
-        operands.append(
-            Compare(loc, [str(token)], [left, right]) if token in COMPARISONS else Binary(loc, str(token), left, right)
-        )
+        node = Compare(loc, [str(token)], [left, right]) if token in COMPARISONS else Binary(loc, str(token), left, right)
+        operands.append(_nested(node, left, right))
 
     for item in items:
         kind = getattr(item, "type", None)
@@ -435,6 +438,17 @@ class _Parenthesis:
 # ---- tree construction, while the parser runs ---------------------------------------------------------
 
 _source: Source  # the file being parsed
+_depths: dict[int, int] = {}  # how deep the nodes of the file being parsed are, by identity
+
+
+def _nested(node: Any, *children: Any) -> Any:
+    """`node`, unless it is nested too deep: no reader of the tree meets more than MAX_NESTING levels."""
+    depth = 1 + max((_depths.get(id(c), 0) for c in children), default=0)
+    if depth > MAX_NESTING:
+        what = "blocks" if isinstance(node, If | For | While | Def) else "expressions"
+        raise TileError("limit", node.loc, f"{what} are nested more than {MAX_NESTING} deep")
+    _depths[id(node)] = depth
+    return node
 
 
 def _token_loc(token: Token) -> Loc:
@@ -508,15 +522,19 @@ class _Builder(Transformer):
         return _bare(c[0]) if len(c) == 1 else fold_chain(c)
 
     def parenthesis(self, c: list) -> _Parenthesis:
-        return _Parenthesis(c[0].loc, c[0])
+        return _Parenthesis(_token_loc(c[0]).to(_token_loc(c[2])), c[1])
 
     def name(self, c: list) -> Name:
         return Name(_token_loc(c[0]), str(c[0]))
 
     def number(self, c: list) -> Number:
         text = str(c[0])
+        if len(text) > MAX_DIGITS:
+            raise TileError("limit", _token_loc(c[0]), f"a number of {len(text)} characters; the limit is {MAX_DIGITS}")
         hexadecimal = text[:2] in ("0x", "0X")
         value = int(text, 16) if hexadecimal else float(text) if any(k in text for k in ".eE") else int(text)
+        if value == float("inf"):
+            raise TileError("limit", _token_loc(c[0]), f"{text} is beyond every type", "infinity is written inf")
         return Number(_token_loc(c[0]), value)
 
     def string(self, c: list) -> String:
@@ -524,24 +542,24 @@ class _Builder(Transformer):
 
     def attribute(self, c: list) -> Attribute:
         value = _bare(c[0])
-        return Attribute(value.loc.to(_token_loc(c[1])), value, str(c[1]))
+        return _nested(Attribute(c[0].loc.to(_token_loc(c[1])), value, str(c[1])), value)
 
     def call(self, c: list) -> Call:
         function = _bare(c[0])
         args, keywords = _split_arguments(c[1])
-        loc = function.loc.to(c[1][-1].loc) if c[1] else function.loc
-        return Call(loc, function, args, keywords)
+        loc = c[0].loc.to(_token_loc(c[2]))
+        return _nested(Call(loc, function, args, keywords), function, *args, *keywords.values())
 
     def index(self, c: list) -> Index:
         value = _bare(c[0])
-        return Index(value.loc.to(c[1][-1].loc), value, c[1])
+        return _nested(Index(c[0].loc.to(_token_loc(c[2])), value, c[1]), value, *c[1])
 
     def subscripts(self, c: list) -> list:
         return [_bare(x) for x in c]
 
     def slice(self, c: list) -> Slice:
-        loc = _loc(c) if any(x is not None for x in c) else Loc(_source, 0, 0)
-        return Slice(loc, c[0], c[1])
+        start, _, stop = c
+        return _nested(Slice(_loc(c), start, stop), start, stop)
 
     def keyword(self, c: list) -> _Keyword:
         return _Keyword(c[0], c[1])
@@ -551,11 +569,11 @@ class _Builder(Transformer):
 
     def list(self, c: list) -> Sequence:
         items = [x for x in c if x is not None and not isinstance(x, Token)]
-        return Sequence(_loc(items), items, True)
+        return _nested(Sequence(_token_loc(c[0]).to(_token_loc(c[-1])), items, True), *items)
 
     def tuple(self, c: list) -> Sequence:
         items = [x for x in c if x is not None and not isinstance(x, Token)]
-        return Sequence(_loc(items), items)
+        return _nested(Sequence(_loc(items), items), *items)
 
     # statements
     def suite(self, c: list) -> list:
@@ -600,14 +618,14 @@ class _Builder(Transformer):
         condition, then, *rest = c
         otherwise = rest.pop() or []
         for test, body in reversed(rest):
-            otherwise = [If(test.loc, test, body, otherwise)]
-        return If(condition.loc, condition, then, otherwise)
+            otherwise = [_nested(If(test.loc, test, body, otherwise), *body, *otherwise)]
+        return _nested(If(condition.loc, condition, then, otherwise), *then, *otherwise)
 
     def for_(self, c: list) -> For:
-        return For(_token_loc(c[1]).to(c[2].loc), str(c[1]), c[0] is not None, c[2], c[3])
+        return _nested(For(_token_loc(c[1]).to(c[2].loc), str(c[1]), c[0] is not None, c[2], c[3]), *c[3])
 
     def while_(self, c: list) -> While:
-        return While(c[0].loc, c[0], c[1])
+        return _nested(While(c[0].loc, c[0], c[1]), *c[1])
 
     # kernels and defs
     def const(self, c: list) -> ConstantParameter:
@@ -640,7 +658,7 @@ class _Builder(Transformer):
         return Kernel(_token_loc(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
 
     def def_(self, c: list) -> Def:
-        return Def(_token_loc(c[0]), str(c[0]), _names(c[1]), c[2] or [], c[3])
+        return _nested(Def(_token_loc(c[0]), str(c[0]), _names(c[1]), c[2] or [], c[3]), *c[3])
 
     # schedules
     def tune(self, c: list) -> Tune:
@@ -734,15 +752,11 @@ class _Indentation(Indenter):
     DEDENT_type = "_DEDENT"
     tab_len = 8
 
-    class Mismatch(Exception):
-        def __init__(self, loc: Loc):
-            self.loc = loc
-
     def handle_NL(self, token: Token) -> Iterator[Token]:
         width = len(str(token).rsplit("\n", 1)[1].expandtabs(self.tab_len))
         if self.paren_level == 0 and width < self.indent_level[-1] and width not in self.indent_level:
             end = token.end_pos or 0
-            raise self.Mismatch(_line_loc(_source, _source.position(end)[0]))
+            raise mismatched_indentation(_source, end)
         return super().handle_NL(token)
 
 
@@ -753,78 +767,35 @@ def _parser() -> Lark:
 
 # ---- parsing ------------------------------------------------------------------------------------------
 
-_EXPECTED = {
-    "NAME": "a name", "NUMBER": "a number", "STRING": "a string", "OPERATOR": "an operator", "_NL": "a new line",
-    "_INDENT": "an indented block", "_DEDENT": "the end of the block", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['",
-    "RSQB": "']'", "COLON": "':'", "COMMA": "','", "EQUAL": "'='", "SEMICOLON": "';'", "DOT": "'.'", "PREFIX": "an operand",
-    "AUGMENTED": "an assignment", "$END": "the end of the file", "__ANON_0": "'~='", "OPTIONAL": "'?'",
-}  # fmt: skip
-_BLOCKS = ("kernel", "def", "schedule", "dispatch", "example", "import")
-
 
 def parse(text: str, name: str = "<text>") -> File:
-    """Parse the text of a `.tile` file; a mistake is a `TileError` of code 'syntax'."""
+    """Parse the text of a `.tile` file. Mistakes are TileErrors of code 'syntax', 'indentation' or 'limit': one for each
+    block, since what follows a mistake in its own block means little."""
     global _source
     source = Source(name, text)
     if len(text) > MAX_BYTES:
         raise TileError("limit", Loc(source, 0, 1), f"the file has {len(text)} characters; the limit is {MAX_BYTES}")
-    _source = source
-    try:
-        blocks = _parser().parse(text if text.endswith("\n") else text + "\n")
-    except UnexpectedInput as error:
-        raise _syntax_error(source, error) from None
-    except VisitError as error:
-        if isinstance(error.orig_exc, TileError):
-            raise error.orig_exc from None
-        raise
-    except _Indentation.Mismatch as error:
-        raise TileError("indentation", error.loc, "this line's indentation fits no block above") from None
+    errors: list[TileError] = []
+    while True:
+        _source = source
+        _depths.clear()
+        try:
+            blocks = _parser().parse(text if text.endswith("\n") else text + "\n")
+        except UnexpectedInput as error:
+            errors.append(explain(source, error))
+        except VisitError as error:
+            if not isinstance(error.orig_exc, TileError):
+                raise
+            errors.append(error.orig_exc)
+        except TileError as error:
+            errors.append(error)
+        else:
+            break
+        rest = without_block(text, errors[-1].loc.start if errors[-1].loc else 0)
+        if rest == text or not rest.strip() or len(errors) == MAX_BROKEN_BLOCKS or len(text) > MAX_RECOVERED:
+            break
+        text = rest
+    _depths.clear()
+    if errors:
+        raise Errors(errors)
     return File(source, blocks)  # type: ignore[arg-type]
-
-
-def _syntax_error(source: Source, error: UnexpectedInput) -> TileError:
-    end = len(source.text)
-    if isinstance(error, UnexpectedCharacters):
-        at = error.pos_in_stream or 0
-        char = source.text[at] if at < end else ""
-        if char == '"':
-            return TileError("syntax", Loc(source, at, at + 1), "this string does not end on its line")
-        hint = {"'": 'strings take double quotes: "…"', "!": "'not' negates; '!=' compares"}.get(char)
-        return TileError("syntax", Loc(source, at, at + 1), f"unexpected character {char!r}", hint)
-    assert isinstance(error, UnexpectedToken)
-    token = error.token
-    at = min(token.start_pos if token.start_pos is not None else end, end)
-    stop = min(token.end_pos or at + 1, end)
-    if token.type in ("_NL", "$END", "_DEDENT"):
-        found = {"_NL": "the end of the line", "$END": "the end of the file", "_DEDENT": "the end of the block"}[token.type]
-        stop = at + 1
-    elif token.type == "_INDENT":
-        found = "an indented line"
-        return TileError("indentation", _line_loc(source, source.position(at)[0] + 1), "unexpected indentation")
-    else:
-        found = f"'{token}'"
-    expected = error.accepts or error.expected
-    words = sorted({_EXPECTED.get(t, f"'{t.lower()}'") for t in expected})
-    if "PREFIX" in expected and "NAME" in expected and "NUMBER" in expected:
-        words = sorted({_EXPECTED.get(t, f"'{t.lower()}'") for t in expected - {"PREFIX", "NAME", "NUMBER", "STRING", "LPAR", "LSQB"}})
-        words.insert(0, "an expression")
-    hint = None
-    line_start = source.text.rfind("\n", 0, at) + 1
-    if token.type == "NAME" and at == line_start:
-        hint = closest(str(token), list(_BLOCKS)) or "a file holds blocks: " + ", ".join(_BLOCKS)
-    elif token.type == "EQUAL" and "OPERATOR" in expected:
-        hint = "'==' compares"
-    return TileError("syntax", Loc(source, at, max(stop, at + 1)), f"unexpected {found}; expected {_join(words)}", hint)
-
-
-def _join(words: list[str]) -> str:
-    shown = words[:6]
-    if len(words) > 6:
-        return ", ".join(shown) + ", …"
-    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-
-
-def _line_loc(source: Source, line: int) -> Loc:
-    start = source.starts[min(line, len(source.starts)) - 1]
-    text = source.line(min(line, len(source.starts)))
-    return Loc(source, start + len(text) - len(text.lstrip()), start + len(text))

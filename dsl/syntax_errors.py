@@ -1,0 +1,173 @@
+"""What a text that does not parse is told, and how the parser goes on behind it."""
+
+from __future__ import annotations
+
+import re
+
+from lark import Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from lowering.location import Loc, Source, TileError, closest
+
+BLOCKS = ("kernel", "def", "schedule", "dispatch", "example", "import")
+
+_EXPECTED = {
+    "NAME": "a name", "NUMBER": "a number", "STRING": "a string", "OPERATOR": "an operator", "_NL": "a new line",
+    "_INDENT": "an indented block", "_DEDENT": "the end of the block", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['",
+    "RSQB": "']'", "COLON": "':'", "COMMA": "','", "EQUAL": "'='", "SEMICOLON": "';'", "DOT": "'.'",
+    "PREFIX": "an operand", "AUGMENTED": "an assignment", "$END": "the end of the file", "__ANON_0": "'~='",
+    "OPTIONAL": "'?'",
+}  # fmt: skip
+_FOUND = {"_NL": "end of the line", "$END": "end of the file", "_DEDENT": "end of the block"}
+_EXPRESSION = {"PREFIX", "NAME", "NUMBER", "STRING", "LPAR", "LSQB"}
+_POSTFIX = {"LPAR", "LSQB", "DOT", "OPERATOR"}
+_CONDITIONS = ("if", "elif", "while", "when", "assert", "require", "expect")
+_CLOSING = {"(": ")", "[": "]"}
+_CHARACTERS = {
+    "'": 'strings take double quotes: "…"', "!": "'not' negates; '!=' compares", "{": "lists take '[…]'",
+    "×": "'*' multiplies", "÷": "'/' divides", "−": "'-' subtracts", "≤": "write '<='", "≥": "write '>='",
+    "≠": "write '!='", "“": 'strings take straight quotes: "…"', "”": 'strings take straight quotes: "…"',
+    "\\": "a line goes on inside brackets", "\ufeff": "save the file without a byte order mark",
+}  # fmt: skip
+
+
+def explain(source: Source, error: UnexpectedInput) -> TileError:
+    """Lark's error as ours."""
+    if isinstance(error, UnexpectedCharacters):
+        return _character(source, error.pos_in_stream or 0)
+    assert isinstance(error, UnexpectedToken)
+    end = len(source.text)
+    token = error.token
+    at = min(token.start_pos if token.start_pos is not None else end, end)
+    stop = min(token.end_pos or at + 1, end)
+    if token.type == "_INDENT":
+        hint = "a block follows only a line that ends in ':'"
+        return TileError("indentation", line_loc(source, source.position(stop)[0]), "unexpected indentation", hint)
+    if token.type in _FOUND:
+        found, stop = _FOUND[token.type], at + 1
+    else:
+        found = f"'{token}'" if len(token) <= 40 else f"'{token[:40]}…'"
+    expected = set(error.accepts or error.expected)
+    where = Loc(source, at, max(stop, at + 1))
+    if expected == {"_INDENT"}:
+        hint = "the lines of a block stand four columns further in, and a block has at least one"
+        return TileError("indentation", where, f"unexpected {found}; expected an indented block", hint)
+    bracket = _bracket(source, at, str(token))
+    if bracket is not None:
+        return bracket
+    return TileError(
+        "syntax", where, f"unexpected {found}; expected {_words(expected)}", _hint(source, token, at, expected)
+    )
+
+
+def _character(source: Source, at: int) -> TileError:
+    char = source.text[at] if at < len(source.text) else ""
+    loc = Loc(source, at, at + 1)
+    if char == '"':
+        return TileError("syntax", loc, "this string does not end on its line")
+    hint = _CHARACTERS.get(char)
+    if hint is None and char.isalpha():
+        hint = "names are of A to Z, a to z, 0 to 9 and _"
+    return TileError("syntax", loc, f"unexpected character {char!r}", hint)
+
+
+def _words(expected: set[str]) -> str:
+    """The tokens that could stand here, in words."""
+    first: list[str] = []
+    if {b.upper() for b in BLOCKS} <= expected:
+        first, expected = ["a block"], expected - {b.upper() for b in BLOCKS} - {"_NL", "$END"}
+    elif {"PREFIX", "NAME", "NUMBER"} <= expected:
+        first, expected = ["an expression"], expected - _EXPRESSION
+    elif expected >= _POSTFIX:
+        first, expected = ["an operator"], expected - _POSTFIX
+    words = first + sorted({_EXPECTED.get(t, f"'{t.lower()}'") for t in expected})
+    if len(words) > 6:
+        return ", ".join(words[:6]) + ", …"
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | None:
+    line_start = source.text.rfind("\n", 0, at) + 1
+    before = source.text[line_start:at]
+    first = before.split(None, 1)[0] if before.strip() else ""
+    word = str(token)
+    if token.type == "NAME" and at == line_start:
+        return closest(word, list(BLOCKS)) or "a file holds blocks: " + ", ".join(BLOCKS)
+    if token.type == "EQUAL" and (first in _CONDITIONS or "OPERATOR" in expected):
+        return "'==' compares"
+    if word in ("&", "|") and before.endswith(word):
+        return "'and', 'or' and 'not' join conditions"
+    if word in ("+", "-") and before.endswith(word):
+        return f"write '{word}= 1'"
+    if word == "if" and before.strip():
+        return "where(condition, a, b) chooses a value"
+    if word == ";" and "_NL" in expected:
+        return "a line holds one statement"
+    if token.type == "COLON" and "RSQB" in expected:
+        return "a slice has no step: index by a tile, start + STEP * arange(N)"
+    if token.type == "NAME" and re.search(r"\d\.?$", before):
+        return "a number has no suffix; .to(f32) converts"
+    if token.type == "OPTIONAL":
+        return "only tensors are optional: x: f32[n]?"
+    return None
+
+
+def _bracket(source: Source, at: int, found: str) -> TileError | None:
+    """The bracket that is at the root of an error at `at`: one that another kind closes, or that its line does not."""
+    start = block_start(source.text, at)
+    opened: list[int] = []
+    for match in re.finditer(r'"[^"\n]*"|#[^\n]*|[()\[\]]', source.text[start:at]):
+        if match[0] in _CLOSING:
+            opened.append(start + match.start())
+        elif match[0] in (")", "]") and opened:
+            opened.pop()
+    if not opened:
+        return None
+    last = opened[-1]
+    bracket = source.text[last]
+    wanted = _CLOSING[bracket]
+    if found in (")", "]"):
+        if found == wanted:
+            return None
+        line, column = source.position(last)
+        hint = f"it was opened at {line}:{column}"
+        return TileError(
+            "syntax", Loc(source, at, at + 1), f"'{found}' does not close '{bracket}'; expected '{wanted}'", hint
+        )
+    if source.position(last)[0] < source.position(at)[0]:
+        line, column = source.position(at)
+        hint = f"what follows it makes no sense from {line}:{column}"
+        return TileError("syntax", Loc(source, last, last + 1), f"this '{bracket}' is never closed", hint)
+    return None
+
+
+_BLOCK_LINE = re.compile(rf"^(?:{'|'.join(BLOCKS)})\b", re.M)
+_OUTER_LINE = re.compile(r"^[^\s#]", re.M)
+
+
+def block_start(text: str, at: int) -> int:
+    """Where the block that holds offset `at` starts: a line that is not indented and, if it can be, starts a block."""
+    blocks = [m.start() for m in _BLOCK_LINE.finditer(text) if m.start() <= at]
+    outer = [m.start() for m in _OUTER_LINE.finditer(text) if m.start() <= at]
+    return blocks[-1] if blocks else outer[0] if outer else 0
+
+
+def without_block(text: str, at: int) -> str:
+    """`text` with spaces for the block at offset `at`: what is left keeps its places."""
+    start = block_start(text, at)
+    following = _BLOCK_LINE.search(text, max(at, start + 1))
+    end = following.start() if following else len(text)
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+
+
+def mismatched_indentation(source: Source, end: int) -> TileError:
+    """For the line at offset `end`, further out than its block but at no outer one."""
+    loc = line_loc(source, source.position(end)[0])
+    return TileError("indentation", loc, "this line's indentation fits no block above", "align it with a line above")
+
+
+def line_loc(source: Source, line: int) -> Loc:
+    """A line without its indentation."""
+    start = source.starts[min(line, len(source.starts)) - 1]
+    text = source.line(min(line, len(source.starts)))
+    return Loc(source, start + len(text) - len(text.lstrip()), start + len(text))

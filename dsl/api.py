@@ -9,7 +9,7 @@ from typing import Any
 from dsl import syntax as ast
 from dsl.compile import Compiled, compile_variant
 from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, parameters_of
-from dsl.program import Program, parse_program
+from dsl.program import Program, dim_names, parse_program
 from dsl.program import load as load_program
 from dsl.variant import Request
 from lowering.location import TileError, closest
@@ -74,7 +74,7 @@ class Module:
         options: Mapping[str, Any] | None = None,
         **values: Any,
     ) -> CompiledKernel:
-        """One variant of `kernel`. `values` are dims, constants, names that the schedule sets and scalars to specialise.
+        """One variant of `kernel`. `values`: dims, constants, names that the schedule sets, scalars to specialise.
 
         Without `schedule` the kernel's first one is taken. A type parameter may be given in `types` or as T="f16".
         """
@@ -134,21 +134,9 @@ def split_values(
     program: Program, kernel: ast.Kernel, values: Mapping[str, Any]
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any], dict[str, str]]:
     """(dims, constants, scalars, types) of names given together; TileError for an unknown one."""
-    dim_names = {
-        d.id
-        for p in kernel.params
-        if isinstance(p.type, ast.TensorType)
-        for d in p.type.dims
-        if isinstance(d, ast.Name)
-    }
+    dims_known = set(dim_names(kernel))
     type_names = {c.name for c in kernel.constants if c.types is not None}
-    constant_names = {c.name for c in kernel.constants} - type_names | {"warps"}
-    for schedule in program.schedules_of(kernel.name).values():
-        for line in schedule.lines:
-            if isinstance(line, ast.Tune):
-                constant_names.add(line.name)
-            elif isinstance(line, ast.Assign):
-                constant_names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
+    constant_names = program.settable(kernel.name)
     scalar_names = {p.name for p in kernel.params if isinstance(p.type, ast.ScalarType)}
     dims: dict[str, int] = {}
     constants: dict[str, Any] = {}
@@ -157,7 +145,7 @@ def split_values(
     for name, value in values.items():
         if name in type_names:
             types[name] = str(value)
-        elif name in dim_names and name not in constant_names:
+        elif name in dims_known and name not in constant_names:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise TileError("call", None, f"dim '{name}' is a count; got {value!r}")
             dims[name] = value
@@ -166,7 +154,7 @@ def split_values(
         elif name in scalar_names:
             scalars[name] = value
         else:
-            known = dim_names | constant_names | scalar_names | type_names
+            known = dims_known | constant_names | scalar_names | type_names
             raise TileError(
                 "name", None, f"kernel '{kernel.name}' has no dim, constant or scalar '{name}'", closest(name, known)
             )

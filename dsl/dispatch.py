@@ -315,7 +315,7 @@ class Planner:
                     scalars[p.name] = value
                 elif isinstance(value, ArrayFacts) or value is None:
                     raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is a scalar; got {value!r}")
-        plain = {k: v for k, v in self.constants.items() if k in self.constants_of(kernel)}
+        plain = {k: v for k, v in self.constants.items() if k in self.program.settable(kernel.name)}
         return Request(
             kernel.name,
             schedule,
@@ -329,16 +329,6 @@ class Planner:
             self.sms,
         )
 
-    def constants_of(self, kernel: ast.Kernel) -> set[str]:
-        names = {c.name for c in kernel.constants} | {"warps"}
-        for schedule in self.program.schedules_of(kernel.name).values():
-            for line in schedule.lines:
-                if isinstance(line, ast.Tune):
-                    names.add(line.name)
-                elif isinstance(line, ast.Assign):
-                    names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
-        return names
-
     def match(
         self,
         kernel: ast.Kernel,
@@ -349,7 +339,7 @@ class Planner:
         types: dict[str, str],
         type_parameters: Mapping[str, list[str]],
     ) -> None:
-        """Binds the dims and type parameters of one tensor; a TileError of code 'rank', 'dim' or 'dtype' if it does not fit."""
+        """Binds the dims and type parameters of one tensor. TileError 'rank', 'dim' or 'dtype' if it does not fit."""
         if len(facts.shape) != len(type.dims):
             raise TileError(
                 "rank", p.loc, f"'{p.name}' has rank {len(type.dims)}; the array has shape {list(facts.shape)}"
@@ -383,7 +373,7 @@ class Planner:
     def bind_dims(self, dispatch: ast.Dispatch) -> dict[str, int]:
         """Dims by the names that the kernels of the dispatch give them."""
         out: dict[str, int] = {}
-        for kernel, argument, p in self.parameters_of(dispatch):
+        for kernel, argument, p in parameters_of(self.program, dispatch):
             facts = self.arguments.get(argument)
             if (
                 isinstance(facts, ArrayFacts)
@@ -397,19 +387,16 @@ class Planner:
 
     def types(self, dispatch: ast.Dispatch) -> dict[str, DType]:
         out: dict[str, DType] = {}
-        for kernel, argument, p in self.parameters_of(dispatch):
+        for kernel, argument, p in parameters_of(self.program, dispatch):
             facts = self.arguments.get(argument)
-            if isinstance(facts, ArrayFacts) and isinstance(p.type, ast.TensorType):
-                if p.type.dtype in {c.name for c in kernel.constants} and facts.dtype in DTYPES:
-                    out.setdefault(p.type.dtype, DTYPES[facts.dtype])
+            if not isinstance(facts, ArrayFacts) or not isinstance(p.type, ast.TensorType):
+                continue
+            if p.type.dtype in {c.name for c in kernel.constants} and facts.dtype in DTYPES:
+                out.setdefault(p.type.dtype, DTYPES[facts.dtype])
         return out
 
-    def parameters_of(self, dispatch: ast.Dispatch) -> list[tuple[ast.Kernel, str, ast.Parameter]]:
-        """(kernel, argument of the dispatch, parameter of the kernel) for every launch that passes it on unchanged."""
-        return parameters_of(self.program, dispatch)
-
     def fits(self, node: ast.Call) -> bool:
-        """fits(kernel with schedule): the variant for these dims compiles within the device's shared memory and registers."""
+        """fits(kernel with schedule): the variant for these dims compiles within the device's shared memory."""
         if len(node.args) != 1 or node.keywords:
             raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
         inner = node.args[0]
@@ -436,7 +423,7 @@ class Planner:
 
 
 def parameters_of(program: Program, dispatch: ast.Dispatch) -> list[tuple[ast.Kernel, str, ast.Parameter]]:
-    """(kernel, argument of the dispatch, parameter of the kernel) for every launch that passes an argument on unchanged."""
+    """(kernel, argument of the dispatch, parameter of the kernel) wherever a launch passes an argument on unchanged."""
     out = []
     for line in dispatch.lines:
         if not isinstance(line, ast.When):

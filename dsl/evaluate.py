@@ -1,4 +1,4 @@
-"""Expressions on the host: schedules, grids, requirements. Numbers here; `host.py` adds arrays for examples and dispatch."""
+"""Expressions on the host: schedules, grids, requirements. Numbers here; `host.py` adds arrays."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl import syntax as ast
-from dsl.program import Program
+from dsl.program import Program, dim_names
 from lowering.location import TileError, closest
 from lowering.types import DTYPES
 
@@ -80,16 +80,20 @@ def assigned_names(example: ast.Example | None) -> list[str]:
     return [target.id for line in lines for target in line.targets if isinstance(target, ast.Name)]
 
 
-def resolve(program: Program, example: ast.Example | None, given: Iterable[str]) -> Overrides:
+def resolve(
+    program: Program, example: ast.Example | None, given: Iterable[str], kernel: ast.Kernel | None = None
+) -> Overrides:
     """Sorts `NAME=VALUE` texts; TileError `argument` for one that means nothing, or two things.
 
-    Without an example, `names` takes the dims of the file's kernels.
+    With a kernel, or without an example, `names` takes dims as well.
     """
-    kernels = reached_kernels(program, example)
-    names = set(assigned_names(example)) if example else {d for k in kernels for d in dim_names(k)}
+    kernels = [kernel] if kernel is not None else reached_kernels(program, example)
+    names = set(assigned_names(example))
+    if example is None or kernel is not None:
+        names |= {dim for k in kernels for dim in dim_names(k)}
     types = type_parameters(kernels)
     constants = {c.name for k in kernels for c in k.constants if c.types is None}
-    scheduled = {name for k in kernels for name in scheduled_names(program, k)}
+    scheduled = {name for k in kernels for name in program.settable(k.name)}
     options = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     out = Overrides()
     for text in given:
@@ -133,22 +137,3 @@ def _check_type(name: str, value: Any, alternatives: list[str]) -> None:
     if value not in alternatives:
         what = f"'{value}' is no type" if value not in DTYPES else f"{name}={value}"
         raise TileError("argument", None, f"{what}: '{name}' is one of {', '.join(alternatives)}")
-
-
-def dim_names(kernel: ast.Kernel) -> list[str]:
-    """Names of a kernel's dims."""
-    constants = {c.name for c in kernel.constants}
-    tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorType)]
-    return list(dict.fromkeys(d.id for t in tensors for d in t.dims if isinstance(d, ast.Name) and d.id not in constants))
-
-
-def scheduled_names(program: Program, kernel: ast.Kernel) -> set[str]:
-    """Names that the schedules of a kernel set."""
-    names = {"warps"}
-    for schedule in program.schedules_of(kernel.name).values():
-        for line in schedule.lines:
-            if isinstance(line, ast.Tune):
-                names.add(line.name)
-            elif isinstance(line, ast.Assign):
-                names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
-    return names

@@ -23,10 +23,29 @@ class Program:
         """Schedules of a kernel by name, in the order of the file."""
         return {name: s for (of, name), s in self.schedules.items() if of == kernel}
 
+    def settable(self, kernel: str) -> set[str]:
+        """Names that a caller may set for a kernel: its constants, what its schedules set or tune, and `warps`."""
+        names = {c.name for c in self.kernels[kernel].constants if c.types is None} | {"warps"}
+        for schedule in self.schedules_of(kernel).values():
+            for line in schedule.lines:
+                if isinstance(line, ast.Tune):
+                    names.add(line.name)
+                elif isinstance(line, ast.Assign):
+                    names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
+        return names
+
     def kernel(self, name: str) -> ast.Kernel:
         if name not in self.kernels:
             raise TileError("name", None, f"{self.source.name} has no kernel '{name}'", closest(name, self.kernels))
         return self.kernels[name]
+
+
+def dim_names(kernel: ast.Kernel) -> list[str]:
+    """Names of a kernel's dims, in the order in which they first stand."""
+    constants = {c.name for c in kernel.constants}
+    tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorType)]
+    named = (d.id for t in tensors for d in t.dims if isinstance(d, ast.Name))
+    return list(dict.fromkeys(name for name in named if name not in constants))
 
 
 def load(path: str | Path, name: str | None = None) -> Program:

@@ -11,7 +11,7 @@ from dsl import syntax as ast
 from dsl.build import Absent, Closure, KernelBuilder, Table, Tensor, deep_recursion
 from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
-from dsl.program import Program, library_functions
+from dsl.program import Program, dim_names, library_functions
 from dsl.schedules import ResolvedSchedule, resolve_schedule, target_facts
 from lowering.facts import Analysis
 from lowering.ir import Function, Parameter, Value, walk
@@ -30,7 +30,7 @@ class Request:
 
     dims: extents by name, as far as they are known. types: of the type parameters. constants: set by the caller, over
     what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
-    align: bytes that each tensor's pointer is a multiple of (16 where nothing is said). absent: optional tensors not given.
+    align: bytes that each tensor's pointer is a multiple of (16 unless said). absent: optional tensors not given.
     index_bits: 32 or 64; None takes 32 unless a tensor has 2^31 elements or more.
     """
 
@@ -86,24 +86,14 @@ class _Variant:
         self.program, self.request = program, request
         self.kernel = program.kernel(request.kernel)
         self.target = target(request.arch)
-        self.dim_names = _dim_names(self.kernel)
+        self.dim_names = dim_names(self.kernel)
         self.constant_names = {c.name for c in self.kernel.constants}
         self.types = self._types()
-        unknown = request.constants.keys() - self.constant_names - self._schedule_names()
+        known = program.settable(self.kernel.name)
+        unknown = request.constants.keys() - known
         if unknown:
             name = sorted(unknown)[0]
-            known = self.constant_names | self._schedule_names()
             raise TileError("name", None, f"kernel '{self.kernel.name}' has no constant '{name}'", closest(name, known))
-
-    def _schedule_names(self) -> set[str]:
-        names = {"warps"}
-        for schedule in self.program.schedules_of(self.kernel.name).values():
-            for line in schedule.lines:
-                if isinstance(line, ast.Tune):
-                    names.add(line.name)
-                elif isinstance(line, ast.Assign):
-                    names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
-        return names
 
     def _types(self) -> dict[str, DType]:
         out = {}
@@ -201,7 +191,7 @@ class _Variant:
         scalar_names = {p.name for p in self.kernel.params if isinstance(p.type, ast.ScalarType)}
         for name, node in schedule.specialize.items():
             if name not in self.dim_names and name not in scalar_names:
-                known = self.dim_names.keys() | scalar_names
+                known = {*self.dim_names} | scalar_names
                 raise TileError(
                     "name", node.loc, f"'{name}' is no dim or scalar of '{self.kernel.name}'", closest(name, known)
                 )
@@ -395,18 +385,6 @@ class _Variant:
                 Condition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)
             )
         return out
-
-
-def _dim_names(kernel: ast.Kernel) -> dict[str, None]:
-    """Names of the dims, in the order in which they first stand; capitals are constants."""
-    constants = {c.name for c in kernel.constants}
-    out: dict[str, None] = {}
-    for p in kernel.params:
-        if isinstance(p.type, ast.TensorType):
-            for d in p.type.dims:
-                if isinstance(d, ast.Name) and d.id not in constants:
-                    out[d.id] = None
-    return out
 
 
 def record_access(function: Function) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("tests", deadline=None, print_blob=True)  # a busy machine is no failure
+settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,7 +10,7 @@ at counter + c in one round is at counter + c - step in the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
@@ -67,6 +67,24 @@ class Touch:
     warp_ordered: bool = False
     age: int = 0
     before: tuple[int, int] | None = None
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Accesses are hashed far more often than made."""
+        key = (
+            id(self.memory),
+            self.write,
+            self.slot,
+            self.affine,
+            self.layout,
+            self.age,
+            self.before,
+            self.warp_ordered,
+        )
+        object.__setattr__(self, "_hash", hash(key))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def shifted(self, slot: int, offset: int) -> Touch:
         """The same access that many slots and elements back."""
@@ -111,12 +129,10 @@ class State:
             joined.append(tuple(dict.fromkeys(both)))
         self.groups = joined[::-1]
 
-    def same(self, other: State) -> bool:
-        return (
-            set(self.pending) == set(other.pending)
-            and list(map(set, self.groups)) == list(map(set, other.groups))
-            and set(self.open) == set(other.open)
-        )
+    @property
+    def size(self) -> tuple[int, ...]:
+        """Grows with every access that `merge` brings, once there are no equal ones."""
+        return len(self.pending), len(self.open), len(self.groups), *map(len, self.groups)
 
     def each(self, change: Callable[[Touch], Touch]) -> State:
         """Every access changed; equal ones become one."""
@@ -151,16 +167,38 @@ class _Inserter:
         waits = [op.attrs["groups"] for op in walk(function.body) if op.name == "wait"]
         self.groups_kept = max(waits, default=0) + 1
         self.affines: dict[Value, Affine | None] = {}
+        self.touched: dict[Op, list[Touch]] = {}
+        self.stepped: dict[Block, list[Op]] = {}
+        self.defined: dict[Op, set[int]] = {}
+        self.following: dict[Op, dict[Touch, Touch]] = {}  # of each loop: an access as the next round sees it
         self.inserted: list[tuple[Block, Op]] = []
         self.checking = False
         self.branch: list[Touch] | None = None  # inside a branch of threads: the accesses in it
 
     # ---- the walk ----
 
+    def steps(self, block: Block) -> list[Op]:
+        """The operations of a block that matter here: accesses to what is written, and what orders them."""
+        known = self.stepped.get(block)
+        if known is None:
+            known = self.stepped[block] = [op for op in block.ops if self.matters(op)]
+        return known
+
+    def matters(self, op: Op) -> bool:
+        if op.regions:
+            return any(self.steps(region) for region in op.regions)
+        return op.name in ("barrier", "commit", "wait") or bool(self.touches(op))
+
+    def defined_in(self, op: Op) -> set[int]:
+        known = self.defined.get(op)
+        if known is None:
+            known = self.defined[op] = _defined_in(op)
+        return known
+
     def block(self, block: Block, state: State) -> State:
-        position = 0
-        while position < len(block.ops):
-            op = block.ops[position]
+        steps, position = self.steps(block), 0
+        while position < len(steps):
+            op = steps[position]
             if op.name in ("for", "while"):
                 state = self.loop(op, state)
             elif op.name == "if" and op.operands[0].tile.shape and self.branch is None:
@@ -187,7 +225,7 @@ class _Inserter:
 
     def loop(self, op: Op, state: State) -> State:
         """The body is walked until a round brings nothing new to its head, and again after each barrier put into it."""
-        entry = self.entering(op, state)
+        entry = self.entering(op, state)  # without equal accesses
         while True:
             head, count = entry, len(self.inserted)
             while True:
@@ -198,24 +236,30 @@ class _Inserter:
                     break
                 following = head.copy()
                 following.merge(self.next_round(op, end))
-                if following.same(head):
+                if following.size == head.size:
                     return self.leaving(op, head if op.name == "for" else leaves)
                 head = following
 
+    def all_touches(self, block: Block) -> Iterator[Touch]:
+        for op in self.steps(block):
+            yield from self.touches(op)
+            for region in op.regions:
+                yield from self.all_touches(region)
+
     def leaving(self, op: Op, state: State) -> State:
         """Behind a loop, nothing is known relative to the values of its rounds."""
-        inside = _defined_in(op)
+        inside = self.defined_in(op)
         return state.each(lambda t: t.forget(inside))
 
     def entering(self, op: Op, state: State) -> State:
         """Slots and offsets relative to the counter of a `for`, which is `start` in the first round."""
         if op.name != "for":
-            return state
+            return state.each(lambda t: t)
         counter = id(op.regions[0].args[0])
         start, constant = linear(op.operands[0])
         slots: dict[Value, int] = {}  # the counter's factor in the body's accesses of each memory
         offsets: dict[Value, int] = {}
-        for touch in (t for inner in walk(op.regions[0]) for t in self.touches(inner)):
+        for touch in self.all_touches(op.regions[0]):
             if touch.slot is not None and (factor := dict(touch.slot[0]).get(counter)):
                 slots[touch.memory] = factor
             if touch.affine is not None and (factor := dict(touch.affine.terms).get(counter)):
@@ -244,14 +288,22 @@ class _Inserter:
 
     def next_round(self, op: Op, state: State) -> State:
         """The accesses of a round as the next one sees them."""
-        inside = _defined_in(op)
+        inside = self.defined_in(op)
         step = constant_of(op.operands[2]) if op.name == "for" else None
         if step is None:
             return state.each(lambda t: t.forget(inside))
         counter = id(op.regions[0].args[0])
-        inside.discard(counter)
+        inside = inside - {counter}
+
+        known = self.following.setdefault(op, {})
 
         def change(touch: Touch) -> Touch:
+            out = known.get(touch)
+            if out is None:
+                out = known[touch] = one_round(touch)
+            return out
+
+        def one_round(touch: Touch) -> Touch:
             touch = touch.forget(inside)
             slot = dict(touch.slot[0]).get(counter, 0) * int(step) if touch.slot is not None else 0
             offset = dict(touch.affine.terms).get(counter, 0) * int(step) if touch.affine is not None else 0
@@ -274,7 +326,7 @@ class _Inserter:
         for touch in touches:
             scope = _wider(scope, self.hazard(touch, state.pending))
         added = self.add(block, position, scope, op, state) if scope else 0
-        defined = _defined_in(op)
+        defined = self.defined_in(op)
         state.pending += [t.forget(defined) for t in inside.pending]
         return added
 
@@ -289,7 +341,8 @@ class _Inserter:
         if self.checking:
             raise _Needed
         barrier = Op(OPS["barrier"], [], [], {"scope": scope}, (), op.loc)
-        block.ops.insert(position, barrier)
+        block.ops.insert(block.ops.index(op), barrier)
+        self.steps(block).insert(position, barrier)
         self.inserted.append((block, barrier))
         self.ordered(state, scope)
         return 1
@@ -354,18 +407,26 @@ class _Inserter:
             blocks = {b for op in [loop, *(o for r in loop.regions for o in walk(r))] for b in op.regions}
             inside = [(b, barrier) for b, barrier in self.inserted if b in blocks]
             for block, barrier in inside[: MAX_DROPS if len(inside) > 1 else 0]:
-                position = block.ops.index(barrier)
-                del block.ops[position]
+                places = [(ops, ops.index(barrier)) for ops in (block.ops, self.steps(block))]
+                for ops, position in places:
+                    del ops[position]
                 try:
                     self.block(self.function.body, State())
                 except _Needed:
-                    block.ops.insert(position, barrier)
+                    for ops, position in places:
+                        ops.insert(position, barrier)
 
     # ---- accesses ----
 
     def touches(self, op: Op) -> list[Touch]:
-        if op.spec.effects is None:
-            return []
+        """The accesses of one operation to what the kernel writes."""
+        known = self.touched.get(op)
+        if known is None:
+            known = self.touched[op] = self._touches(op) if op.spec.effects is not None else []
+        return known
+
+    def _touches(self, op: Op) -> list[Touch]:
+        assert op.spec.effects is not None
         out = []
         for effect in op.spec.effects(op):
             memory = effect.memory

@@ -50,7 +50,7 @@ def enumerated(a: Touch, b: Touch) -> str | None:
     return "block" if any(s >> 5 != t >> 5 for s, t in met) else "warp"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(pairs())
 def test_algebra_equals_enumeration(pair: tuple[Touch, Touch]) -> None:
     images = _images(*pair)

@@ -227,14 +227,14 @@ def reshaped(draw: st.DrawFn, ir: Builder, a: Value) -> Value:
     return ir.reshape(a, draw(st.sampled_from(shapes)))
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=800)
 @given(kernels())
 def test_every_claim_holds(kernel: Kernel) -> None:
     for value, elements in run(kernel).items():
         check(kernel.facts(value), elements)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(-20, 20), st.integers(-20, 20), st.integers(-6, 6).filter(bool), st.sampled_from([INDEX, S32]))
 def test_a_counter_stays_within_its_claims(start: int, stop: int, step: int, dtype: DType) -> None:
     kernel = Kernel()
@@ -318,7 +318,7 @@ def test_zero_is_divisible_by_everything() -> None:
 # ---- sums -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(kernels())
 def test_a_linear_form_has_the_value_of_what_it_stands_for(kernel: Kernel) -> None:
     """Index arithmetic does not overflow, so its linear form is exact."""
@@ -361,7 +361,7 @@ WIDTHS = {d: np.dtype(f"{'u' if d.kind == 'unsigned' else ''}int{d.bits}") for d
 
 
 @pytest.mark.parametrize("dtype", WIDTHS, ids=str)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_constants_fold_to_what_numpy_gives(dtype: DType, data: st.DataObject) -> None:
     """Every operation on two constants, wrapping around as the type does."""
@@ -385,7 +385,7 @@ def test_constants_fold_to_what_numpy_gives(dtype: DType, data: st.DataObject) -
         assert negated == np.negative(WIDTHS[dtype].type(a))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(kernels())
 def test_identities_keep_the_value(kernel: Kernel) -> None:
     """x + 0, x * 1, 0 * x, x // 1, x % 1, min(x, x): what folding returns equals what it replaces."""

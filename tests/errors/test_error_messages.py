@@ -1,0 +1,30 @@
+"""What a wrong program is told, to the letter: `NAME.tile` beside `NAME.expected`, which `dsl check` prints.
+
+`--update-golden` writes the expectations anew: read them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsl.check import check_file
+
+FOLDER = Path(__file__).parent
+CASES = sorted(FOLDER.glob("*.tile"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
+def test_message(path: Path, update_golden: bool) -> None:
+    errors = check_file(path).sorted()
+    assert errors, "this program is right"
+    rendered = "".join(error.render() + "\n" for error in errors).replace(f"{FOLDER}/", "")
+    expected = path.with_suffix(".expected")
+    if update_golden:
+        expected.write_text(rendered)
+    assert rendered == expected.read_text()
+
+
+def test_every_expectation_has_a_program() -> None:
+    assert {p.stem for p in FOLDER.glob("*.expected")} == {p.stem for p in CASES}

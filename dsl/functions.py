@@ -91,6 +91,13 @@ def flag_argument(b: KernelBuilder, loc: Loc, value: Binding, name: str) -> bool
     return value
 
 
+def together(b: KernelBuilder, loc: Loc, name: str) -> None:
+    """What threads do together cannot stand where each takes a way of its own."""
+    if b.in_tile_if:
+        hint = "do it before the branch, or choose with where()"
+        b.error("type", loc, f"{name} inside a tile 'if': threads that do not take the branch never arrive", hint)
+
+
 # ---- elementwise --------------------------------------------------------------------------------------------
 
 
@@ -499,6 +506,7 @@ def reduce_tiles(
     shape = tiles[0].tile.shape
     if not shape:
         b.error("shape", loc, f"{name} takes a tile; this is the scalar {tiles[0].tile}")
+    together(b, loc, name)
     keep = flag_argument(b, loc, keepdims, "keepdims")
     b.ir.loc = b.at(loc)
     if axis is None:
@@ -622,6 +630,7 @@ def _scan_tiles(b: KernelBuilder, loc: Loc, tiles: list[Value], keywords: dict, 
     rank = len(tiles[0].tile.shape)
     if not rank:
         b.error("shape", loc, f"{name} takes a tile")
+    together(b, loc, name)
     if "axis" not in keywords and rank > 1:
         b.error("call", loc, f"{name} of a tile of rank {rank} needs axis=")
     axis = axis_argument(b, loc, keywords.get("axis", 0), rank)
@@ -662,6 +671,7 @@ def _shuffle(mode: str) -> Handler:
     def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
         name = f"shfl.{mode}"
         signature(b, loc, name, args, keywords, 2, 2, "axis width")
+        together(b, loc, name)
         tile = b.as_value(args[0], loc)
         if not tile.tile.shape:
             b.error("shape", loc, f"{name} takes a tile: it is defined on elements along an axis")
@@ -695,6 +705,7 @@ for _mode in ("xor", "up", "down", "idx"):
 def _vote(mode: str) -> Handler:
     def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
         signature(b, loc, f"vote.{mode}", args, keywords, 1, 1)
+        together(b, loc, f"vote.{mode}")
         tile = b.as_value(args[0], loc)
         b.ir.loc = b.at(loc)
         return b.ir.op("vote", [tile], mode=mode, dtype=U32 if mode == "ballot" else I1).result
@@ -772,6 +783,7 @@ def _copy(b: KernelBuilder, node: ast.Call) -> tuple:
 
     if len(node.args) != 2:
         b.error("call", node.loc, "copy takes a shared tile and a part of a tensor", "copy(s[slot], x[i : i + N])")
+    together(b, node.loc, "copy")
     keywords = _keywords(b, node, "copy", "mask cache")
     cache = word_argument(b, node.loc, keywords.get("cache"), "cache", ("all", "global"))
     to, source = _access(b, node.args[0], "copy"), _access(b, node.args[1], "copy")
@@ -795,6 +807,7 @@ def _copy(b: KernelBuilder, node: ast.Call) -> tuple:
 @function("commit")
 def _commit(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
     signature(b, loc, "commit", args, keywords, 0, 0)
+    together(b, loc, "commit")
     b.ir.op("commit")
     return ()
 
@@ -802,6 +815,7 @@ def _commit(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
 @function("wait")
 def _wait(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
     signature(b, loc, "wait", args, keywords, 1, 1)
+    together(b, loc, "wait")
     groups = number_argument(b, loc, args[0], "the number of copies that may stay in flight")
     if groups < 0:
         b.error("constant", loc, f"wait({groups}): the number of groups that may stay in flight is not negative")
@@ -813,8 +827,7 @@ def _wait(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
 @takes_syntax
 def _barrier(b: KernelBuilder, node: ast.Call) -> tuple:
     scope = word_argument(b, node.loc, node.args[0] if node.args else None, "barrier", ("block", "warp")) or "block"
-    if b.in_tile_if and scope == "block":
-        b.error("type", node.loc, "a block barrier inside a tile 'if': threads that do not take the branch never arrive")
+    together(b, node.loc, "barrier")
     b.ir.loc = b.at(node.loc)
     b.ir.op("barrier", scope=scope)
     return ()
@@ -841,6 +854,8 @@ def _atomic(action: str) -> Handler:
         access = _access(b, node.args[0], name)
         place = resolve(b, access)
         dtype = place.memory.dtype
+        if not place.offset.tile.shape:
+            together(b, node.loc, f"{name} of a scalar")
         if dtype.bits < 32 and not (action == "add" and dtype.is_float):
             b.error("type", node.loc, f"{name} works on 32 and 64 bits; the elements are {dtype}")
         if dtype.is_float and action not in ("add", "exchange", "cas"):

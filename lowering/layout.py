@@ -111,6 +111,13 @@ class Layout:
                 if not 0 <= basis < max(size, 1):
                     raise LayoutError(f"basis {basis} of {name} is outside a tile of shape {self.shape}")
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.shape, self.places))
+
     # ---- making ----
 
     @staticmethod
@@ -243,16 +250,26 @@ class Layout:
         return any(self.replicated.values())
 
     def vector(self, axis: int) -> int:
-        """How many neighbouring elements along `axis` lie in a thread's first registers, in order."""
+        """How many neighbouring elements along `axis` lie in a thread's first registers, in order, from a multiple on."""
         stride, n = _strides(self.shape)[axis], 0
         while n < len(self.register) and (1 << n) < self.shape[axis] and self.register[n] == stride << n:
             n += 1
+        while n and any(b & ((stride << n) - stride) for b in (*self.register[n:], *self.thread)):
+            n -= 1
         return 1 << n
 
     def is_pure(self, axis: int) -> bool:
         """True if every basis moves along `axis` only, or not along it at all."""
         mask = self.axis_mask(axis)
         return all(not b & mask or not b & ~mask for b in self.flat)
+
+    @cached_property
+    def has_plain_copies(self) -> bool:
+        """True if what is held several times is so by lane or warp bits that change nothing: each register of a thread,
+        and each combination of the other bits, is another element. Joining over those bits then takes each once.
+        """
+        span = Span()
+        return all(span.add(b) for b in (*self.register, *(b for b in self.thread if b)))
 
     def is_ordered(self, axis: int) -> bool:
         """True if the bits of `axis` rise through registers, then lanes, then warps: what a scan needs."""

@@ -16,29 +16,28 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     """The LLVM module, and the PTX version that it needs."""
     w = Writer(function, target)
     mark_needed(w, function)
-    arguments = []
+    arguments = []  # their names hold a dot, so that they are never those of values and labels
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
-            arguments.append(f"ptr addrspace(1) align {p.align} %{p.name}")
-            w.registers[p.value] = [f"%{p.name}"]
+            arguments.append(f"ptr addrspace(1) align {p.align} %{p.name}.data")
+            w.registers[p.value] = [f"%{p.name}.data"]
             for axis, stride in enumerate(p.strides):
                 arguments.append(f"{w.index} %{p.name}.stride{axis}")
                 w.registers[stride] = [f"%{p.name}.stride{axis}"]
     for p in function.params:
         if p.kind == "scalar" and p.value is not None:
-            arguments.append(f"{_parameter_type(w, p)} %{p.name}")
-            w.registers[p.value] = [f"%{p.name}"]
+            arguments.append(f"{_stored_type(w, p)} %{p.name}.value")
+            w.registers[p.value] = [f"%{p.name}.value"]
             if p.dtype.bits == 1:
-                w.entry.append(f"  %{p.name}.flag = trunc i8 %{p.name} to i1, !dbg !{w.debug.head}")
+                w.entry.append(f"  %{p.name}.flag = icmp ne i8 %{p.name}.value, 0, !dbg !{w.debug.head}")
                 w.registers[p.value] = [f"%{p.name}.flag"]
     for p in function.params:
         if p.kind == "table" and p.value is not None:
-            element = w.llvm(p.dtype)
-            arguments.append(f"ptr byval([{p.length} x {element}]) align 16 %{p.name}")
-            w.registers[p.value] = [f"%{p.name}"]
+            arguments.append(f"ptr byval([{p.length} x {_stored_type(w, p)}]) align 16 %{p.name}.table")
+            w.registers[p.value] = [f"%{p.name}.table"]
     for name, value in function.dims.items():
-        arguments.append(f"{w.index} %dim.{name}")
-        w.registers[value] = [f"%dim.{name}"]
+        arguments.append(f"{w.index} %{name}.dim")
+        w.registers[value] = [f"%{name}.dim"]
     if function.attrs.get("record"):
         arguments.append("ptr addrspace(1) align 4 %record")
     for op in function.body.ops:
@@ -67,5 +66,5 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     return "\n".join(text) + "\n", w.ptx
 
 
-def _parameter_type(w: Writer, p: Parameter) -> str:
+def _stored_type(w: Writer, p: Parameter) -> str:
     return "i8" if p.dtype.bits == 1 else w.llvm(p.dtype)

@@ -6,8 +6,8 @@ from lowering.access_width import vector_width
 from lowering.emit.rules import count_of
 from lowering.emit.shapes import source_registers
 from lowering.emit.writer import Writer
-from lowering.ir import Block, Function, Op, Value
-from lowering.ops import operand
+from lowering.ir import Block, Function, Op, Value, walk
+from lowering.ops import operand, space_of
 from lowering.types import TileType
 
 
@@ -31,6 +31,10 @@ def _block(w: Writer, block: Block) -> None:
         for region in op.regions:
             if op.name not in ("reduce", "partial_reduce", "scan"):
                 _block(w, region)
+            else:  # emitted anew for every pair that it joins; scalars of the kernel may be named in it
+                for inner in walk(region):
+                    for o in inner.operands:
+                        _all(w, o)
         _op(w, op)
 
 
@@ -43,7 +47,7 @@ def _op(w: Writer, op: Op) -> None:
     elif name in ("broadcast", "reshape", "transpose", "convert_layout"):
         picked = source_registers(op)
         _add(w, op.operands[0], {picked[i] for i in w.needed.get(op.result, set())})
-    elif name in ("load", "store"):
+    elif name in ("load", "store") and space_of(op.operands[0]) != "param":
         offset, mask = operand(op, "offset"), operand(op, "mask")
         assert offset is not None
         value = op.results[0] if op.results else operand(op, "value")

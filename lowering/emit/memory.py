@@ -42,7 +42,14 @@ class Address:
             number = w.let(f"trunc i64 {number} to i32")
         if type.ring:
             slots = type.shape[0]
-            number = w.let(f"and i32 {number}, {slots - 1}" if slots & (slots - 1) == 0 else f"urem i32 {number}, {slots}")
+            if slots & (slots - 1) == 0:
+                number = w.let(f"and i32 {number}, {slots - 1}")
+            elif (low := w.facts.of(slot).low) is not None and low >= 0:
+                number = w.let(f"urem i32 {number}, {slots}")
+            else:  # slot -1 is the last one
+                rest = w.let(f"srem i32 {number}, {slots}")
+                up = w.let(f"select i1 {w.let(f'icmp slt i32 {rest}, 0')}, i32 {slots}, i32 0")
+                number = w.let(f"add i32 {rest}, {up}")
         return w.let(f"mul i32 {number}, {slot_bytes(type)}")
 
     def of(self, register: int) -> str:
@@ -52,7 +59,11 @@ class Address:
                 offset = w.let(f"trunc i64 {offset} to i32")
             scaled = offset
             if self.size > 1:
-                scaled = str(int(offset) * self.size) if not offset.startswith("%") else w.let(f"mul i32 {offset}, {self.size}")
+                scaled = (
+                    str(int(offset) * self.size)
+                    if not offset.startswith("%")
+                    else w.let(f"mul i32 {offset}, {self.size}")
+                )
             return self.base if scaled == "0" else w.let(f"add i32 {self.base}, {scaled}")
         if w.index == "i32" and offset.startswith("%"):
             offset = w.let(f"sext i32 {offset} to i64")
@@ -76,7 +87,9 @@ def pack(w: Writer, elements: list[str], dtype: DType) -> list[str]:
     total = bits * len(elements)
     if total <= 16:
         if len(elements) == 1:
-            return [into_carrier(w, elements[0], dtype, "i16") if llvm != "i8" else w.let(f"zext i8 {elements[0]} to i16")]
+            return [
+                into_carrier(w, elements[0], dtype, "i16") if llvm != "i8" else w.let(f"zext i8 {elements[0]} to i16")
+            ]
         return [w.let(f"bitcast <2 x i8> {_vector(w, elements, 'i8')} to i16")]
     if bits == 64:
         out = []
@@ -179,11 +192,21 @@ def _load(w: Writer, op: Op) -> None:
 
 
 def _load_table(w: Writer, op: Op, memory: Value, offset: Value) -> None:
-    llvm = w.llvm(memory.dtype)
+    """Where the mask is off, element 0 is read and not used."""
+    mask, other = operand(op, "mask"), operand(op, "other")
+    dtype, llvm = memory.dtype, w.llvm(memory.dtype)
+    stored = "i8" if dtype is I1 else llvm
     out = []
-    for o in w.registers[offset]:
-        place = w.let(f"getelementptr {llvm}, ptr {w.registers[memory][0]}, {w.index} {o}")
-        out.append(w.let(f"load {llvm}, ptr {place}"))
+    for i, o in enumerate(w.registers[offset]):
+        if mask is not None:
+            o = w.let(f"select i1 {w.registers[mask][i]}, {w.index} {o}, {w.index} 0")
+        place = w.let(f"getelementptr {stored}, ptr {w.registers[memory][0]}, {w.index} {o}")
+        element = w.let(f"load {stored}, ptr {place}")
+        if dtype is I1:
+            element = w.let(f"icmp ne i8 {element}, 0")
+        if mask is not None and other is not None:
+            element = w.let(f"select i1 {w.registers[mask][i]}, {llvm} {element}, {llvm} {w.registers[other][i]}")
+        out.append(element)
     w.registers[op.result] = out
 
 
@@ -308,5 +331,3 @@ def _barrier(w: Writer, op: Op) -> None:
 @rule("shared_alloc")
 def _shared_alloc(w: Writer, op: Op) -> None:
     w.registers[op.result] = []
-
-

@@ -189,6 +189,7 @@ def _shuffle(w: Writer, op: Op) -> None:
     if bits and (not low or any(layout.lane[first + k : first + k + 1] != (stride << k,) for k in range(bits))):
         raise refuse()
     lane = str((distance or 0) << first)
+    inside: str | None = None  # a distance known only at run time may leave the segment: each keeps its own
     if distance is None:
         amount = w.registers[op.operands[1]][0]
         given = op.operands[1].dtype
@@ -196,6 +197,7 @@ def _shuffle(w: Writer, op: Op) -> None:
             amount = w.let(f"trunc {w.llvm(given)} {amount} to i32")
         elif w.bits(given) < 32:
             amount = w.let(f"zext {w.llvm(given)} {amount} to i32")
+        inside = w.let(f"icmp ult i32 {amount}, {width}")
         lane = w.let(f"shl i32 {amount}, {first}") if first else amount
     segment = (~((width << first) - 1)) & 31  # lane bits that name the segment
     if mode == "idx" and first:  # the low lane bits are this lane's own
@@ -203,7 +205,11 @@ def _shuffle(w: Writer, op: Op) -> None:
         lane = w.let(f"or i32 {lane}, {own}")
     clamp = str(segment << 8 | (0 if mode == "up" else 31))
     name = {"xor": "bfly", "up": "up", "down": "down", "idx": "idx"}[mode]
-    w.registers[op.result] = [shuffle(w, v, dtype, name, lane, clamp) for v in source]
+    moved = [shuffle(w, v, dtype, name, lane, clamp) for v in source]
+    if inside is not None:
+        llvm = w.llvm(dtype)
+        moved = [w.let(f"select i1 {inside}, {llvm} {m}, {llvm} {v}") for m, v in zip(moved, source, strict=True)]
+    w.registers[op.result] = moved
 
 
 @rule("vote")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 
 from lowering.facts import Analysis
 from lowering.ir import Function, Op, Value, walk
@@ -231,6 +233,7 @@ class Writer:
         total: str | None = None
         thread = self.thread()
         all_bits = len(bases)
+        joint = "or disjoint" if sum(bases) == reduce(or_, bases, 0) else "xor"
         for first, run, basis in groups:
             part = thread
             if first:
@@ -241,7 +244,6 @@ class Writer:
                 part = self.once(f"mul nuw nsw i32 {part}, {basis}")
             elif basis > 1:
                 part = self.once(f"shl nuw nsw i32 {part}, {basis.bit_length() - 1}")
-            joint = "xor" if any(b & (b - 1) for b in bases) else "or disjoint"
             total = part if total is None else self.once(f"{joint} i32 {total}, {part}")
         if total is None:
             return "0"

@@ -168,7 +168,9 @@ class _Assigner:
                 and op.name != "convert_layout"
                 and not value.dtype.is_float
                 and all(not o.tile.shape or self.is_cheap(o) for o in op.operands)
-            ) or (op is not None and op.name in ("constant", "broadcast") and not any(o.tile.shape for o in op.operands))
+            ) or (
+                op is not None and op.name in ("constant", "broadcast") and not any(o.tile.shape for o in op.operands)
+            )
             self.cheap[value] = known
         return known
 
@@ -176,13 +178,17 @@ class _Assigner:
         pins = self.function.pins
         values = [v for op in walk(self.function.body) for v in self._defined(op)]
         names = {v.name for v in values if v.name}
+        names |= {f"{op.operands[0].name}.copy" for op in walk(self.function.body) if op.name == "copy"}
         for name, pin in pins.items():
             if name not in names:
                 raise TileError("layout", pin.loc, f"the kernel has no value '{name}' to lay out")
         for value in values:
             if value.name in pins and value.tile.shape:
                 self.pinned.add(value)
-                self.give(value, resolve_pin(pins[value.name], value.tile.shape, self.warps))
+                self.layouts[value] = resolve_pin(pins[value.name], value.tile.shape, self.warps)
+        for value in values:
+            if value in self.pinned:
+                self.give(value, self.layouts.pop(value))
         for op in walk(self.function.body):
             if op.name in ("load", "store", "atomic"):
                 value = op.results[0] if op.results else operand(op, "value")
@@ -240,7 +246,7 @@ class _Assigner:
             return [(op.operands[0], _narrowed(layout, op.operands[0].tile.shape))]
         if name == "reduce":
             if value in op.operands:
-                if not layout.is_pure(op.attrs["axis"]):
+                if not (layout.is_pure(op.attrs["axis"]) and layout.has_plain_copies):
                     return []
                 result = layout.drop(op.attrs["axis"])
                 return [(v, layout) for v in op.operands] + [(r, result) for r in op.results if r.tile.shape]
@@ -332,7 +338,12 @@ class _Assigner:
                 return self.materialise(value, layout)
             home = self.home[value] if self.home[value] in self.out else self.current
             converted = Op(
-                OPS["convert_layout"], [have], [have.tile.with_layout(layout)], {"layout": layout}, (), have.op.loc if have.op else None
+                OPS["convert_layout"],
+                [have],
+                [have.tile.with_layout(layout)],
+                {"layout": layout},
+                (),
+                have.op.loc if have.op else None,
             )
             converted.result.name = value.name
             self.emit(converted, home)
@@ -370,6 +381,10 @@ class _Assigner:
             layout = self.scannable(op)
             operands = [self.get(o, layout) for o in op.operands]
             types = [r.tile.with_layout(layout) for r in op.results]
+        elif name == "stack":
+            layout = self.stackable(op)
+            operands = [self.get(o, operand_layout(op, o, layout)) for o in op.operands]
+            types = [op.result.tile.with_layout(layout)]
         elif name == "copy":
             layout = self.copy_layout(op)
             operands = [self.get(o, layout) for o in op.operands]
@@ -377,7 +392,10 @@ class _Assigner:
         else:
             layout = self.layout_for(op)
             operands = [self.get(o, operand_layout(op, o, layout)) for o in op.operands]
-            types = [r.tile.with_layout(layout if r.tile.shape else None) if isinstance(r.type, TileType) else r.type for r in op.results]
+            types = [
+                r.tile.with_layout(layout if r.tile.shape else None) if isinstance(r.type, TileType) else r.type
+                for r in op.results
+            ]
         made = Op(op.spec, operands, types, op.attrs, op.regions, op.loc)
         for old, new in zip(op.results, made.results, strict=True):
             new.name = old.name
@@ -410,15 +428,27 @@ class _Assigner:
         axis = op.attrs["axis"]
         for o in op.operands:
             layout = self.layouts.get(o)
-            if layout is not None and layout.is_pure(axis):
+            if layout is not None and layout.is_pure(axis) and layout.has_plain_copies:
                 return layout
         return Layout.default(op.operands[0].tile.shape, self.warps)
+
+    def stackable(self, op: Op) -> Layout:
+        """The stacked tiles lie in one thread each: the new axis is in registers alone."""
+        wanted = self.layouts[op.result]
+        axis = len(wanted.shape) - 1
+        if wanted.is_pure(axis) and not any(b & wanted.axis_mask(axis) for b in wanted.thread):
+            return wanted
+        return _stacked(self.layouts.get(op.operands[0]) or wanted.drop(axis), len(op.operands))
 
     def scannable(self, op: Op) -> Layout:
         axis = op.attrs["axis"]
         for o in op.operands:
             layout = self.layouts.get(o)
-            if layout is not None and layout.is_ordered(axis) and not any(b & layout.axis_mask(axis) for b in layout.warp):
+            if (
+                layout is not None
+                and layout.is_ordered(axis)
+                and not any(b & layout.axis_mask(axis) for b in layout.warp)
+            ):
                 return layout
         return scan_layout(op.operands[0].tile.shape, axis, self.warps)
 

@@ -45,7 +45,9 @@ class _Lowering(Rewriter):
                 return True
         return False
 
-    def make(self, like: Op, name: str, operands: list[Value], types: list, regions: tuple[Block, ...] = (), **attrs) -> Op:
+    def make(
+        self, like: Op, name: str, operands: list[Value], types: list, regions: tuple[Block, ...] = (), **attrs
+    ) -> Op:
         return self.emit(Op(OPS[name], operands, types, attrs, regions, like.loc))
 
     # ---- reductions ----
@@ -102,7 +104,9 @@ class _Lowering(Rewriter):
         there = self.linear_index(tile.shape, tile.layout, op)
         self.make(op, "store", [scratch.result, there, value], [], has=[*has, "value"], cache=None, evict=None)
         here = self.linear_index(tile.shape, layout, op)
-        loaded = self.make(op, "load", [scratch.result, here], [tile.with_layout(layout)], has=has, cache=None, evict=None)
+        loaded = self.make(
+            op, "load", [scratch.result, here], [tile.with_layout(layout)], has=has, cache=None, evict=None
+        )
         loaded.result.name = value.name
         return loaded.result
 
@@ -161,13 +165,13 @@ def _gathered_layout(partial: Layout, axis: int) -> Layout:
     return Layout.registers(partial.shape, along + partial.register, partial.lane, warps)
 
 
-def _copy_region(region: Block) -> Block:
-    mapping: dict[Value, Value] = {a: Value(a.type, name=a.name) for a in region.args}
+def _copy_region(region: Block, outer: dict[Value, Value] | None = None) -> Block:
+    mapping = (outer or {}) | {a: Value(a.type, name=a.name) for a in region.args}
     out = Block(mapping[a] for a in region.args)
     for op in region.ops:
-        made = Op(op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], op.attrs, (), op.loc)
+        inner = [_copy_region(r, mapping) for r in op.regions]
+        operands = [mapping.get(o, o) for o in op.operands]
+        made = Op(op.spec, operands, [r.type for r in op.results], op.attrs, inner, op.loc)
         mapping.update(zip(op.results, made.results, strict=True))
         out.ops.append(made)
     return out
-
-

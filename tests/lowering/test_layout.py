@@ -167,7 +167,14 @@ def test_vector_counts_neighbours_in_the_first_registers(layout: Layout, data: s
     stride = prod(layout.shape[axis + 1 :])
 
     def in_order(n: int) -> bool:
-        return n <= min(layout.count, layout.shape[axis]) and all(layout.offsets[i] == i * stride for i in range(n))
+        """Every n registers of every thread, from a multiple of n on, go from a multiple of n up."""
+        if n > min(layout.count, layout.shape[axis]):
+            return False
+        places = [layout.apply(i) for i in range(1 << len(layout.flat))]
+        firsts = [p for i, p in enumerate(places) if i % n == 0]
+        return all(layout.coordinates(p)[axis] % n == 0 for p in firsts) and all(
+            p == firsts[i // n] + i % n * stride for i, p in enumerate(places)
+        )
 
     width = layout.vector(axis)
     assert in_order(width) and not in_order(2 * width)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dsl import syntax as ast
 from dsl.api import BoundPlan, CompiledKernel, Module, ModuleFunction
 from dsl.dispatch import FromCall, Plan, Step
 from dsl.report import Explanation, LaunchReport, Report
@@ -80,7 +81,7 @@ class Launcher:
     def run(self, plan: Plan, launch: _Launch, values: list[Any]) -> LaunchReport:
         report = run_kernel(launch.kernel, values, self.ordinal, self.settings)
         if self.settings.explain:
-            report.explanation = explanation(plan, launch.compiled)
+            report.explanation = explanation(plan, self.module.program.kernels[launch.step.request.kernel], launch.compiled)
         return report
 
     def measure(self, count: int) -> None:
@@ -199,23 +200,16 @@ def assembled(ptx: str, header: Any, report: LaunchReport) -> None:
     report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads
 
 
-def explanation(plan: Plan, kernel: CompiledKernel) -> Explanation:
+def explanation(plan: Plan, node: ast.Kernel, kernel: CompiledKernel) -> Explanation:
     """Why this variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by stage."""
-    from lowering.ir import walk
-    from lowering.types import TileType
+    from dsl.stages import named_values
 
     compiled = kernel.compiled
-    layouts: dict[tuple[str, str], str] = {}
-    for op in walk(compiled.variant.function.body):
-        for value in [*op.results, *(a for region in op.regions for a in region.args)]:
-            layout = getattr(value.type, "layout", None)
-            if value.name and isinstance(value.type, TileType) and value.type.shape and layout is not None:
-                kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-                layouts.setdefault((value.name, kind), str(layout))
+    tiles = named_values(node, compiled.variant.function)
     return Explanation(
         list(plan.reasons),
         dict(compiled.header.constants),
         [f"{require.text}  (line {require.line})" for require in compiled.header.requires],
-        [[name, kind, text] for (name, kind), text in layouts.items()],
+        [[name, kind, layout] for _, name, kind, layout in tiles],
         dict(compiled.seconds),
     )

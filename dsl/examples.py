@@ -12,23 +12,8 @@ from dsl.host import Host
 from dsl.overrides import Overrides, reached_kernels, type_parameters
 from dsl.program import Program
 from dsl.report import Check, Report
-from lowering.location import TileError, closest
+from lowering.location import TileError
 from lowering.types import DTYPES
-
-
-def find_example(program: Program, name: str | None) -> ast.Example:
-    """The example of this name, or the first one. Raises TileError `example`."""
-    if not program.examples:
-        hint = "add an 'example:' block with inputs, a launch and 'expect'"
-        raise TileError("example", None, f"{program.source.name} has no example", hint)
-    if name is None:
-        return program.examples[0]
-    known = [example.name for example in program.examples if example.name is not None]
-    for example in program.examples:
-        if example.name == name:
-            return example
-    hint = closest(name, known) or f"known: {', '.join(known) or 'one without a name'}"
-    raise TileError("example", None, f"{program.source.name} has no example '{name}'", hint)
 
 
 def run_example(

@@ -95,7 +95,7 @@ def sass(cubin: bytes) -> str:
     with tempfile.NamedTemporaryFile(prefix="dsl-", suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        command = [str(find("nvdisasm")), "--print-line-info", file.name]
+        command = [str(find("nvdisasm")), "--print-code", "--print-line-info", file.name]
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT)
     if done.returncode:
         raise DeviceError("tool", f"nvdisasm fails: {done.stderr.strip()}")

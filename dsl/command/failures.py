@@ -12,7 +12,7 @@ import click
 from lowering.location import Loc, Source, TileError, printable
 from runtime.errors import FindingError, RuntimeFault
 
-DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL = 1, 2, 3, 70
+DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 REPORT = "please report it, with the file and the command line"
 
 
@@ -61,6 +61,9 @@ def _place(error: RuntimeFault, file: str | None) -> Loc | None:
 
 def show(error: BaseException, file: str | None = None) -> int:
     """Writes the error to standard error; the exit status. `file`: the one that lines of the runtime's errors are in."""
+    if isinstance(error, BrokenPipeError):  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
     text, status = render(error, file)
     sys.stdout.flush()
     click.echo(text, err=True)

@@ -49,7 +49,8 @@ def execute(request: Request) -> Report:
 
         text = read_text(Path(request.file))
         return run_ptx(text, request.file, request.device, request.why, request.values, settings, request.example)
-    from dsl.examples import find_example, run_example
+    from dsl.example_shapes import find_example
+    from dsl.examples import run_example
     from dsl.overrides import resolve
     from dsl.program import load
 

@@ -107,7 +107,7 @@ def requests_for(
         return [Request(example=example, **common)]
     if example is not None:
         raise TileError("argument", None, "--example and --all exclude each other")
-    from dsl.examples import find_example
+    from dsl.example_shapes import find_example
     from dsl.program import load
 
     program = load(file)

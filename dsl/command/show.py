@@ -56,7 +56,8 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
     for launch in report.launches:
         line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else ""))
         line("", f"{number(blocks(launch))} blocks of {launch.threads} threads, {number(launch.shared_bytes)} bytes shared")
-    line("device", f"{report.device} ({report.chip}); {report.why}")
+    why = report.why.partition(': "')[0]  # without the driver's own words
+    line("device", f"{report.device} ({report.chip}); {why}")
     line("dims", pairs(report.dims | report.types))
     for check in report.checks:
         show_check(check)

@@ -1,0 +1,179 @@
+"""All errors of a file, everything short of LLVM: every kernel with every schedule and every type.
+
+What the examples launch is planned as in a run. Other schedules take the example's dims by name, else 1024. Loads
+neither numpy nor llvmlite nor CUDA nor the emulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dsl import syntax as ast
+from dsl.compile import lower
+from dsl.dispatch import Planner
+from dsl.example_shapes import ExampleFacts, LaunchFacts, examine
+from dsl.overrides import type_parameters
+from dsl.program import Program, dim_names, load
+from dsl.variant import Request
+from lowering.location import TileError, closest
+from lowering.targets import target
+
+ARCH = "sm_90"
+EXTENT = 1024
+OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
+"""Tried for a schedule that no example uses, before its own arithmetic or its size is called an error."""
+FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent"})
+"""Codes of errors that may be due to the dims alone."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """Errors of one file without repetitions, and how many variants were looked at."""
+
+    errors: list[TileError] = field(default_factory=list)
+    variants: int = 0
+    seen: set[Any] = field(default_factory=set)
+
+    def add(self, error: TileError) -> None:
+        for each in error.errors:
+            place = None if each.loc is None else (each.loc.source.name, each.loc.start)
+            key = (each.code, place, each.message if place is None else None)
+            if key not in self.seen:
+                self.seen.add(key)
+                self.errors.append(each)
+
+    def sorted(self) -> list[TileError]:
+        """In the order of the file."""
+        return sorted(self.errors, key=lambda e: (e.loc.source.name, e.loc.start) if e.loc else ("", -1))
+
+
+def check_file(path: str | Path) -> Findings:
+    """All errors of a file."""
+    try:
+        program = load(path)
+    except TileError as error:
+        found = Findings()
+        found.add(error)
+        return found
+    return _Check(program).run()
+
+
+class _Check:
+    def __init__(self, program: Program):
+        self.program = program
+        self.found = Findings()
+        self.numbers: dict[str, int] = {}
+        self.planned: dict[tuple[str, str | None], Request] = {}
+
+    def run(self) -> Findings:
+        for dispatch in self.program.dispatches.values():
+            self.dispatch(dispatch)
+        for example in self.program.examples:
+            facts = examine(self.program, example)
+            for error in facts.errors:
+                self.found.add(error)
+            self.numbers = {**facts.numbers, **self.numbers}
+            self.plans(facts)
+        for kernel in self.program.kernels.values():
+            for schedule in list(self.program.schedules_of(kernel.name)) or [None]:
+                self.kernel(kernel, schedule)
+        return self.found
+
+    def dispatch(self, dispatch: ast.Dispatch) -> None:
+        """Launches of all branches name schedules that exist, with arguments that the kernels take."""
+        branches = [line for line in dispatch.lines if isinstance(line, ast.When)]
+        for step in (step for branch in branches for step in branch.steps if isinstance(step, ast.Launch)):
+            kernel = self.program.kernels.get(step.name)
+            if kernel is None:
+                message = f"a dispatch launches kernels; '{step.name}' is none"
+                self.found.add(TileError("name", step.loc, message, closest(step.name, self.program.kernels)))
+                continue
+            known = self.program.schedules_of(kernel.name)
+            for item in step.items:
+                if item.value is None and item.name not in known:
+                    hint = closest(item.name, known)
+                    message = f"kernel '{kernel.name}' has no schedule '{item.name}'"
+                    self.found.add(TileError("name", item.loc, message, hint))
+            if len(step.args or ()) > len(kernel.params):
+                message = f"'{kernel.name}' takes {len(kernel.params)} arguments; got {len(step.args or ())}"
+                self.found.add(TileError("call", step.loc, message))
+
+    def plans(self, facts: ExampleFacts) -> None:
+        """The variants that the example launches."""
+        for launch in facts.launches:
+            if not launch.is_known:
+                continue
+            try:
+                plan = plan_launch(self.program, launch, ARCH)
+            except TileError as error:
+                self.found.add(at(error, launch.line))
+                continue
+            for step in plan.steps:
+                self.planned.setdefault((step.request.kernel, step.request.schedule), step.request)
+
+    def kernel(self, kernel: ast.Kernel, schedule: str | None) -> None:
+        """One kernel with one schedule, for all its types."""
+        planned = self.planned.get((kernel.name, schedule))
+        for types in _alternatives(kernel):
+            self.found.variants += 1
+            if planned is not None:
+                self.lower(Request(kernel.name, schedule, planned.dims, types, planned.constants, planned.scalars))
+                continue
+            first: TileError | None = None
+            for request in self.requests(kernel, schedule, types):
+                try:
+                    lower(self.program, request)
+                    first = None
+                    break
+                except TileError as error:
+                    first = first or error
+                    if any(each.code not in FITTING for each in error.errors):
+                        break
+            if first is not None:
+                self.found.add(at(first, kernel))
+
+    def requests(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str]) -> Iterator[Request]:
+        dims = dim_names(kernel)
+        near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
+        known = {**self.numbers, **(near.dims if near else {})}
+        scalars = {p.name: 1 for p in kernel.params if isinstance(p.type, ast.ScalarType)} | dict(near.scalars if near else {})
+        for extent in (None, *OTHER_EXTENTS):
+            chosen = {d: known.get(d, EXTENT) if extent is None else extent for d in dims}
+            yield Request(kernel.name, schedule, chosen, types, {}, scalars)
+
+    def lower(self, request: Request) -> None:
+        try:
+            lower(self.program, request)
+        except TileError as error:
+            self.found.add(at(error, self.program.kernels[request.kernel]))
+
+
+def _alternatives(kernel: ast.Kernel) -> Iterator[dict[str, str]]:
+    """All type parameters: the first alternatives, then each other one of a parameter with the first of the rest."""
+    parameters = type_parameters([kernel])
+    first = {name: choices[0] for name, choices in parameters.items()}
+    yield first
+    for name, choices in parameters.items():
+        for choice in choices[1:]:
+            yield {**first, name: choice}
+
+
+def plan_launch(program: Program, launch: LaunchFacts, arch: str, schedule: str | None = None) -> Any:
+    """The plan of an example's launch line."""
+    known = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
+    options = {k: v for k, v in launch.rest.items() if k in known}
+    constants = {k: v for k, v in launch.rest.items() if k not in known}
+    chosen = schedule or launch.schedule
+    return Planner(
+        program, launch.line.name, launch.arguments, target(arch), None, constants, options, chosen
+    ).plan()
+
+
+def at(error: TileError, node: ast.Launch | ast.Kernel) -> TileError:
+    """The error with the place of `node` where it has none."""
+    if error.loc is None and len(error.errors) == 1:
+        return TileError(error.code, node.loc, error.message, error.hint)
+    return error

@@ -1,0 +1,52 @@
+"""`dsl check`: all errors of files."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from dsl.check import check_file
+from dsl.command.failures import WRONG_INPUT
+from lowering.location import TileError
+
+
+@click.command(short_help="Report all errors of files, without generating code.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(files: tuple[str, ...], as_json: bool) -> int:
+    """Report all errors of the files: every kernel with every schedule and type, everything short of LLVM.
+
+    Exit status: 0 no errors, 2 errors.
+    """
+    errors: list[TileError] = []
+    records = []
+    for file in files:
+        found = check_file(file)
+        errors += found.errors
+        records.append({"file": file, "variants": found.variants, "errors": [record(e) for e in found.sorted()]})
+        if as_json:
+            continue
+        for error in found.sorted():
+            click.echo(error.render(), err=True)
+        if not found.errors:
+            click.echo(f"{file}: no errors in {found.variants} variants")
+    if as_json:
+        click.echo(json.dumps({"passed": not errors, "files": records}))
+    elif errors:
+        click.echo(f"{len(errors)} error{'s' * (len(errors) > 1)}", err=True)
+    return WRONG_INPUT if errors else 0
+
+
+def record(error: TileError) -> dict[str, Any]:
+    """An error as data."""
+    place = error.loc
+    return {
+        "code": error.code,
+        "file": place.source.name if place else None,
+        "line": place.line if place else None,
+        "column": place.column if place else None,
+        "message": error.message,
+        "hint": error.hint,
+    }

@@ -1,0 +1,136 @@
+"""`dsl compile`: any stage of a kernel as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dsl import syntax as ast
+from dsl.check import at, plan_launch
+from dsl.command.failures import show
+from dsl.example_shapes import examine, find_example
+from dsl.overrides import Overrides, resolve, type_parameters
+from dsl.program import Program, dim_names, load
+from dsl.stages import STAGES, stage
+from dsl.variant import Request
+from lowering.location import TileError, closest
+from lowering.targets import target
+
+
+@click.command(short_help="Show any stage of a kernel as text.")
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--emit", type=click.Choice(STAGES), default="ptx", show_default=True, help="The stage to show.")
+@click.option("--annotate", is_flag=True, help="Put the source lines beside it.")
+@click.option("--kernel", metavar="NAME", help="This kernel; without it, those that the example launches.")
+@click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
+@click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
+@click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
+@click.option("--print-after", multiple=True, metavar="PASS", help="Print the IR after this pass.")
+@click.option("--skip-pass", multiple=True, metavar="PASS", help="Leave out this pass.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
+def command(file: str, values: tuple[str, ...], output: str | None, **options: Any) -> int:
+    """Compile the kernels of FILE (.tile) and show a stage. Dims, types and constants come from its example and from
+    NAME=VALUE."""
+    emit, annotate = options["emit"], options["annotate"]
+    passes: dict[str, Any] = {}
+    if options["print_after"]:
+        passes["print_after"] = options["print_after"]
+    if options["skip_pass"]:
+        passes["skip"] = options["skip_pass"]
+    try:
+        program = load(file)
+        target(options["arch"])
+        requests = requests_for(
+            program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
+        )
+        if output is not None and len(requests) > 1:
+            names = " or ".join(f"--kernel {request.kernel}" for request in requests)
+            raise TileError("argument", None, f"the example launches {len(requests)} kernels", f"choose one: {names}")
+        texts = []
+        for request in requests:
+            text, after = stage(program, request, emit, annotate, **passes)
+            texts.append(text)
+            if after:
+                click.echo(after, nl=False, err=output is None and emit != "ir")
+        if output is not None:
+            Path(output).write_text(texts[0])
+        else:
+            for request, text in zip(requests, texts, strict=True):
+                if len(texts) > 1:
+                    click.echo(f"{COMMENT.get(emit, '#')} {request.kernel} with {request.schedule or 'no schedule'}")
+                click.echo(text, nl=False)
+    except Exception as error:
+        return show(error, file)
+    return 0
+
+
+COMMENT = {"ptx": "//", "sass": "//", "ir": "//", "llvm": ";"}
+
+
+def requests_for(
+    program: Program, values: list[str], kernel: str | None, schedule: str | None, arch: str, example: str | None
+) -> list[Request]:
+    """The variants to compile: what the example launches, or the kernel by its name."""
+    node = None if kernel is None else program.kernel(kernel)
+    chosen = find_example(program, example) if program.examples or example is not None else None
+    overrides = resolve(program, chosen, values, node)
+    planned = planned_requests(program, chosen, overrides, arch, schedule) if chosen is not None else []
+    if node is None:
+        if planned:
+            return planned
+        if len(program.kernels) != 1:
+            names = " or ".join(f"--kernel {name}" for name in program.kernels)
+            raise TileError("argument", None, f"{program.source.name} has no example that says what to compile", names)
+        node = next(iter(program.kernels.values()))
+    return [request_of(program, node, schedule, arch, overrides, planned, chosen)]
+
+
+def planned_requests(
+    program: Program, example: ast.Example, overrides: Overrides, arch: str, schedule: str | None
+) -> list[Request]:
+    """The variants of the example's launches, each once."""
+    found: list[Request] = []
+    facts = examine(program, example, overrides)
+    for error in facts.errors:
+        raise error
+    for launch in facts.launches:
+        if not launch.is_known:
+            continue
+        try:
+            plan = plan_launch(program, launch, arch, schedule)
+        except TileError as error:
+            raise at(error, launch.line) from None
+        found += [step.request for step in plan.steps if step.request not in found]
+    return found
+
+
+def request_of(
+    program: Program,
+    kernel: ast.Kernel,
+    schedule: str | None,
+    arch: str,
+    overrides: Overrides,
+    planned: list[Request],
+    example: ast.Example | None,
+) -> Request:
+    """One kernel by its name, with what the example says of its dims."""
+    known = program.schedules_of(kernel.name)
+    if schedule is not None and schedule not in known:
+        raise TileError("name", None, f"kernel '{kernel.name}' has no schedule '{schedule}'", closest(schedule, known))
+    near = next((request for request in planned if request.kernel == kernel.name), None)
+    numbers = {**(examine(program, example, overrides).numbers if example else {}), **(near.dims if near else {})}
+    numbers |= overrides.names
+    parameters = type_parameters([kernel])
+    types = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
+    return Request(
+        kernel.name,
+        schedule or (near.schedule if near else next(iter(known), None)),
+        {dim: numbers[dim] for dim in dim_names(kernel) if dim in numbers},
+        types,
+        {**(near.constants if near else {}), **overrides.constants},
+        near.scalars if near else {},
+        arch=arch,
+    )

@@ -1,0 +1,265 @@
+"""An example without its arrays: numbers, and the types and shapes of what it makes. Loads no numpy.
+
+What `dsl check` and `dsl compile` know of an example. Names and functions are checked as in a run; a value that only a
+run can have is Unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl import syntax as ast
+from dsl.constants import FUNCTIONS, call, infix, prefix
+from dsl.dispatch import ArrayFacts
+from dsl.evaluate import Evaluator
+from dsl.overrides import Overrides, reached_kernels, type_parameters
+from dsl.program import Program
+from lowering.location import TileError, closest
+from lowering.types import DTYPES, DType
+
+HOST_FUNCTIONS = frozenset(
+    """
+    abs acos all any arange argmax argmin asin atan atan2 broadcast cdiv ceil clamp concatenate copysign cos cos.approx
+    cosh cummax cummin cumprod cumsum dtype empty erf erfc ex2.approx exp exp.approx exp2 expm1 floor fma full gelu
+    gelu_tanh isfinite isinf isnan lg2.approx log log.approx log10 log1p log2 max maximum mean min minimum ones philox
+    pow prod randint randn rcp.approx reduce relu reshape round rsqrt rsqrt.approx scan sigmoid sign silu sin sin.approx
+    sinh softplus sqrt sqrt.approx stack sum tan tanh tanh.approx transpose trunc uniform where zeros
+    """.split()
+)
+REFERENCES = frozenset(
+    """
+    argmax argmin attention conv2d cumsum erf gelu gelu_tanh layernorm log_softmax log_softmax_backward matmul max mean
+    min nc32hw32 nchw relu rmsnorm sigmoid silu softmax softmax_backward sum
+    """.split()
+)
+"""The names of `dsl.host_functions.HANDLERS` and `dsl.reference.REFERENCES`, which need numpy; a test compares them."""
+ABOUT = ("bytes", "shape", "size")
+MAKERS = ("arange", "empty", "full", "ones", "randint", "randn", "uniform", "zeros")
+"""Functions whose result has the type and shape of their first argument."""
+
+
+def find_example(program: Program, name: str | None) -> ast.Example:
+    """The example of this name, or the first one. Raises TileError `example`."""
+    if not program.examples:
+        hint = "add an 'example:' block with inputs, a launch and 'expect'"
+        raise TileError("example", None, f"{program.source.name} has no example", hint)
+    if name is None:
+        return program.examples[0]
+    known = [example.name for example in program.examples if example.name is not None]
+    for example in program.examples:
+        if example.name == name:
+            return example
+    hint = closest(name, known) or f"known: {', '.join(known) or 'one without a name'}"
+    raise TileError("example", None, f"{program.source.name} has no example '{name}'", hint)
+
+
+class Unknown:
+    """A value that only a run has."""
+
+
+UNKNOWN = Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFacts:
+    """A launch line: arguments by name (ArrayFacts, numbers, None for those left out, Unknown), and what `with` says."""
+
+    line: ast.Launch
+    arguments: dict[str, Any]
+    schedule: str | None
+    rest: dict[str, Any]
+
+    @property
+    def is_known(self) -> bool:
+        return not any(value is UNKNOWN for value in self.arguments.values())
+
+
+@dataclass(slots=True)
+class ExampleFacts:
+    """What is known of an example before it runs."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    launches: list[LaunchFacts] = field(default_factory=list)
+    errors: list[TileError] = field(default_factory=list)
+
+
+def examine(program: Program, example: ast.Example, overrides: Overrides | None = None) -> ExampleFacts:
+    """Evaluates the example's lines as far as shapes go; collects the errors of all lines."""
+    overrides = overrides or Overrides()
+    parameters = type_parameters(reached_kernels(program, example))
+    names: dict[str, Any] = {}
+    for name, choices in parameters.items():
+        chosen = overrides.types.get(name, choices[0])
+        if chosen in DTYPES:
+            names[name] = DTYPES[chosen]
+    shapes = Shapes(names, program.functions)
+    facts = ExampleFacts()
+    for line in example.lines:
+        try:
+            if isinstance(line, ast.Assign):
+                _assign(shapes, line, names, overrides.names)
+            elif isinstance(line, ast.Launch):
+                facts.launches.append(_launch(program, shapes, line, overrides))
+            elif isinstance(line, ast.Expect):
+                for node in (line.actual, line.wanted, line.bound):
+                    if node is not None:
+                        shapes(node)
+            else:
+                shapes(line.value)
+        except TileError as error:
+            facts.errors += error.errors
+            for target in getattr(line, "targets", ()):
+                if isinstance(target, ast.Name):
+                    names.setdefault(target.id, UNKNOWN)
+    facts.numbers = {k: v for k, v in names.items() if isinstance(v, int) and not isinstance(v, bool)}
+    return facts
+
+
+def _assign(shapes: Shapes, line: ast.Assign, names: dict[str, Any], given: Mapping[str, Any]) -> None:
+    value = shapes(line.value)
+    values = list(value) if isinstance(value, tuple) and len(line.targets) > 1 else [value] * len(line.targets)
+    if len(line.targets) > 1 and value is UNKNOWN:
+        values = [UNKNOWN] * len(line.targets)
+    elif len(line.targets) > 1 and (not isinstance(value, tuple) or len(value) != len(line.targets)):
+        raise TileError("shape", line.loc, f"{len(line.targets)} names for {len(values)} values")
+    for target, part in zip(line.targets, values, strict=True):
+        if not isinstance(target, ast.Name):
+            raise TileError("syntax", target.loc, "an example assigns to names")
+        names[target.id] = given.get(target.id, part)
+
+
+def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overrides) -> LaunchFacts:
+    if line.name in program.dispatches:
+        params = program.dispatches[line.name].params
+    else:
+        params = [p.name for p in program.kernels[line.name].params]
+    values = [shapes(node) for node in line.args or ()]
+    named = {name: shapes(node) for name, node in line.keywords.items()}
+    if line.args is None:
+        named |= {p: shapes.names[p] for p in params if p in shapes.names and p not in named}
+    if len(values) > len(params):
+        raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values)}")
+    given = dict(zip(params, values, strict=False))
+    arguments = {p: given.get(p, named.get(p)) for p in params}
+    rest = {k: v for k, v in named.items() if k not in params} | overrides.constants | overrides.options
+    schedule = None
+    for item in line.items:
+        if item.value is None:
+            schedule = item.name
+        elif isinstance(item.value, ast.Name) and item.value.id in program.functions:
+            rest.setdefault(item.name, item.value.id)
+        else:
+            rest.setdefault(item.name, shapes(item.value))
+    return LaunchFacts(line, arguments, schedule, rest)
+
+
+class Shapes(Evaluator):
+    """Numbers are evaluated; arrays are ArrayFacts; all else is Unknown, with its names checked."""
+
+    def __init__(self, names: Mapping[str, Any], functions: Mapping[str, ast.Def]):
+        super().__init__(names)
+        self.functions = functions
+
+    def more_names(self) -> list[str]:
+        return [*self.functions, *HOST_FUNCTIONS, *ABOUT, "ref"]
+
+    def name(self, node: ast.Name) -> Any:
+        if node.id not in self.names and (node.id in self.functions or node.id in HOST_FUNCTIONS):
+            return UNKNOWN
+        return super().name(node)
+
+    def unary(self, node: ast.Unary) -> Any:
+        value = self(node.value)
+        return prefix(node.op, value) if isinstance(value, bool | int | float) else UNKNOWN
+
+    def binary(self, node: ast.Binary) -> Any:
+        sides = self(node.left), self(node.right)
+        if all(isinstance(side, bool | int | float) for side in sides) and node.op not in ("and", "or", "@"):
+            return infix(node.op, *sides)
+        return UNKNOWN
+
+    def compare(self, node: ast.Compare) -> Any:
+        for operand in node.operands:
+            self(operand)
+        return UNKNOWN
+
+    def attribute(self, node: ast.Attribute) -> Any:
+        dotted = _dotted(node)
+        if dotted is not None and dotted.split(".")[0] not in self.names:
+            if dotted in HOST_FUNCTIONS:
+                return UNKNOWN
+            if dotted.startswith("ref."):
+                name = dotted.removeprefix("ref.")
+                if name not in REFERENCES:
+                    hint = closest(name, set(REFERENCES)) or "known: " + ", ".join(sorted(REFERENCES))
+                    raise TileError("name", node.loc, f"there is no reference '{dotted}'", hint)
+                return UNKNOWN
+        self(node.value)
+        return UNKNOWN
+
+    def index(self, node: ast.Index) -> Any:
+        value = self(node.value)
+        parts = [part for part in node.subscripts if not isinstance(part, ast.Slice)]
+        ends = [end for part in node.subscripts if isinstance(part, ast.Slice) for end in (part.start, part.stop)]
+        extents = [UNKNOWN if isinstance(p, ast.Name) and p.id == "None" else self(p) for p in parts]
+        for end in ends:
+            if end is not None:
+                self(end)
+        if not isinstance(value, DType) or ends or not all(type(extent) is int for extent in extents):
+            return UNKNOWN
+        return ArrayFacts(tuple(extents), value.name)
+
+    def call(self, node: ast.Call) -> Any:
+        if isinstance(node.function, ast.Attribute) and node.function.name == "to":
+            return self._converted(node)
+        name = node.function.id if isinstance(node.function, ast.Name) else None
+        if name is not None and name not in self.names and name not in self.functions:
+            known = [*HOST_FUNCTIONS, *ABOUT, *FUNCTIONS]
+            if name not in known:
+                hint = closest(name, [*known, *self.functions])
+                raise TileError("name", node.function.loc, f"unknown function '{name}'", hint)
+        else:
+            self(node.function)
+        args = [self(arg) for arg in node.args]
+        for value in node.keywords.values():
+            self(value)
+        if name in FUNCTIONS and args and all(isinstance(arg, bool | int | float) for arg in args):
+            return call(name, args)
+        if name == "size" and len(args) == 1 and isinstance(args[0], DType):
+            return args[0].bytes
+        if name in MAKERS and args and isinstance(args[0], ArrayFacts):
+            return args[0]
+        if name == "shape" and args and isinstance(args[0], ArrayFacts):
+            return _shape(args[0].shape, args[1:])
+        return UNKNOWN
+
+    def _converted(self, node: ast.Call) -> Any:
+        assert isinstance(node.function, ast.Attribute)
+        value = self(node.function.value)
+        to = self(node.args[0]) if node.args else None
+        if isinstance(value, ArrayFacts) and isinstance(to, DType):
+            return ArrayFacts(value.shape, to.name)
+        return UNKNOWN
+
+    _NODES = {  # noqa: RUF012
+        **Evaluator._NODES,
+        ast.Index: lambda self, n: self.index(n),
+        ast.Attribute: lambda self, n: self.attribute(n),
+    }
+
+
+def _shape(shape: tuple[int, ...], axis: list[Any]) -> Any:
+    if not axis:
+        return shape
+    return shape[axis[0]] if type(axis[0]) is int and -len(shape) <= axis[0] < len(shape) else UNKNOWN
+
+
+def _dotted(node: ast.Expr) -> str | None:
+    """`a.b` as text, if it is names all through."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (root := _dotted(node.value)) is not None:
+        return f"{root}.{node.name}"
+    return None

@@ -1,0 +1,215 @@
+"""A kernel at any stage as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code; source lines beside it if asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from dsl import syntax as ast
+from dsl.compile import compile_variant, lower
+from dsl.program import LIBRARY, Program
+from dsl.variant import Request
+from lowering.ir import Function, to_mlir, walk
+from lowering.location import Loc, Source, printable
+from lowering.types import SharedType, TileType
+
+STAGES = ("ast", "ir", "layout", "llvm", "ptx", "sass")
+
+
+def stage(program: Program, request: Request, name: str, annotate: bool = False, **options: Any) -> tuple[str, str]:
+    """(text of the stage, IR after the passes that `print_after=` names). Options as for `lower`.
+
+    Raises TileError, and for sass LaunchError or DeviceError.
+    """
+    if name == "ast":
+        return tree(program.kernels[request.kernel]), ""
+    if name in ("ir", "layout"):
+        lowered = lower(program, request, **options)
+        function = lowered.variant.function
+        text = to_mlir(function, annotate=annotate) if name == "ir" else layouts(program.kernels[request.kernel], function)
+        printed = lowered.printed
+    else:
+        compiled = compile_variant(program, request, **options)
+        text, printed = (compiled.llvm if name == "llvm" else compiled.ptx), compiled.printed
+        if name == "sass":
+            from runtime import assemble, sass
+
+            header = compiled.header
+            text = sass(assemble(text, header.arch, header.entry, header.maxregs).cubin)
+    if annotate:
+        text = ANNOTATORS[name](text, Lines(program.source)) if name in ANNOTATORS else text
+    after = "".join(f"// after {stage_name}\n{ir}" for stage_name, ir in printed.items())
+    return text, after
+
+
+# ---- syntax trees -----------------------------------------------------------------------------------------
+
+
+def tree(node: Any) -> str:
+    """A syntax tree, one node a line with its source line's number."""
+    lines: list[str] = []
+    _tree(node, "", 0, lines)
+    return printable("\n".join(lines)) + "\n"
+
+
+def _tree(node: Any, label: str, depth: int, lines: list[str]) -> None:
+    indent = "  " * depth
+    if isinstance(node, list | tuple):
+        lines.append(f"{'':6}{indent}{label}{'' if node else '[]'}")
+        for item in node:
+            _tree(item, "", depth + 1, lines)
+        return
+    if isinstance(node, dict):
+        lines.append(f"{'':6}{indent}{label}{'' if node else '{}'}")
+        for key, item in node.items():
+            _tree(item, f"{key} = ", depth + 1, lines)
+        return
+    if not dataclasses.is_dataclass(node) or isinstance(node, Loc | Source):
+        lines.append(f"{'':6}{indent}{label}{node!r}")
+        return
+    values = [(f.name, getattr(node, f.name)) for f in dataclasses.fields(node)]
+    plain = [f"{name}={value!r}" for name, value in values if isinstance(value, str | int | float | NoneType)]
+    place = next((value for name, value in values if name == "loc" and value is not None), None)
+    lines.append(f"{place.line if place else '':>5} {indent}{label}{type(node).__name__} {' '.join(plain)}".rstrip())
+    for name, value in values:
+        if name != "loc" and not isinstance(value, str | int | float | NoneType):
+            _tree(value, f"{name}: ", depth + 1, lines)
+
+
+# ---- layouts -----------------------------------------------------------------------------------------------
+
+
+def named_values(kernel: ast.Kernel, function: Function) -> list[tuple[int, str, str, str]]:
+    """(line, name, type, layout) of the tiles that the kernel names, in the order of the program."""
+    wanted = assigned_names(kernel.body)
+    rows: dict[tuple[str, str, str], int] = {}
+    for op in walk(function.body):
+        for value in [*op.results, *(argument for region in op.regions for argument in region.args)]:
+            if value.name not in wanted or not isinstance(value.type, TileType | SharedType) or not value.shape:
+                continue
+            layout = value.type.layout if isinstance(value.type, TileType) else "shared memory"
+            kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+            rows.setdefault((value.name or "", kind, str(layout)), outermost_line(op.loc))
+    return [(line, *row) for row, line in rows.items()]
+
+
+def assigned_names(body: list[Any]) -> set[str]:
+    """Names that the statements of a body bind, nested ones included."""
+    names: set[str] = set()
+    for statement in body:
+        if isinstance(statement, ast.Assign):
+            names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+        elif isinstance(statement, ast.Shared):
+            names |= set(statement.names)
+        for inner in ("body", "then", "otherwise"):
+            names |= assigned_names(getattr(statement, inner, []))
+    return names
+
+
+def outermost_line(loc: Loc | None) -> int:
+    """The line of the kernel itself, through the calls that were inlined."""
+    while loc is not None and loc.caller is not None:
+        loc = loc.caller
+    return loc.line if loc else 0
+
+
+def layouts(kernel: ast.Kernel, function: Function) -> str:
+    """A table of the named tiles with their layouts: bases as coordinates, by place."""
+    return table([("line", "name", "type", "layout"), *named_values(kernel, function)])
+
+
+def table(rows: Iterable[tuple[Any, ...]]) -> str:
+    """Rows in columns."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]) - 1)]
+    lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]) for row in cells]
+    return printable("\n".join(lines)) + "\n"
+
+
+# ---- source lines beside the text -----------------------------------------------------------------------------
+
+
+class Lines:
+    """Source lines of the program's files by name and number, each said when it changes."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.last: tuple[str, int] | None = None
+
+    def comment(self, mark: str, file: str, line: int) -> list[str]:
+        """The comment for a line, unless it is the last one again."""
+        if line == 0 or self.last == (file, line):
+            return []
+        self.last = (file, line)
+        return [printable(f"{mark} {file}:{line}: {self.text(file, line)}".rstrip())]
+
+    def text(self, file: str, line: int) -> str:
+        if file in (self.source.name, Path(self.source.name).name):
+            lines = self.source.text.splitlines()
+        else:
+            lines = _read_lines(file)
+        return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+@cache
+def _read_lines(file: str) -> list[str]:
+    path = LIBRARY / file.removeprefix("library/") if file.startswith("library/") else Path(file)
+    return path.read_text().splitlines() if path.is_file() else []
+
+
+def annotate_ir(text: str, lines: Lines) -> str:
+    out = []
+    for row in text.splitlines():
+        body, _, place = row.rpartition("  // ")
+        file, _, line = place.rpartition(":")
+        if body and line.isdigit():
+            indent = " " * (len(body) - len(body.lstrip()))
+            out += [indent + c for c in lines.comment("//", file, int(line))]
+            row = body
+        out.append(row)
+    return "\n".join(out) + "\n"
+
+
+def annotate_llvm(text: str, lines: Lines) -> str:
+    places = {m[1]: int(m[2]) for m in re.finditer(r"^(!\d+) = (?:distinct )?!DILocation\(line: (\d+)", text, re.M)}
+    scopes = dict(re.findall(r"^(!\d+) = (?:distinct )?!DILocation\(.*scope: (!\d+)", text, re.M))
+    owners = dict(re.findall(r"^(!\d+) = (?:distinct )?!DISubprogram\(.*file: (!\d+)", text, re.M))
+    files = dict(re.findall(r'^(!\d+) = (?:distinct )?!DIFile\(filename: "([^"]*)"', text, re.M))
+    out = []
+    for row in text.splitlines():
+        found = re.search(r"!dbg (!\d+)$", row)
+        if found and found[1] in places and row.startswith(" "):
+            file = files.get(owners.get(scopes.get(found[1], ""), ""), lines.source.name)
+            out += ["  " + c for c in lines.comment(";", file, places[found[1]])]
+        out.append(row)
+    return "\n".join(out) + "\n"
+
+
+def annotate_ptx(text: str, lines: Lines) -> str:
+    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, re.M))
+    out = []
+    for row in text.splitlines():
+        found = re.match(r"\s*\.loc\s+(\d+)\s+(\d+)", row)
+        if found:
+            out += ["\t" + c for c in lines.comment("//", files.get(found[1], "?"), int(found[2]))]
+        out.append(row)
+    return "\n".join(out) + "\n"
+
+
+def annotate_sass(text: str, lines: Lines) -> str:
+    out = []
+    for row in text.splitlines():
+        out.append(row)
+        found = re.match(r'\s*//## File "([^"]*)", line (\d+)', row)
+        if found:
+            out += ["\t" + c for c in lines.comment("//", found[1], int(found[2]))]
+    return "\n".join(out) + "\n"
+
+
+ANNOTATORS = {"ir": annotate_ir, "llvm": annotate_llvm, "ptx": annotate_ptx, "sass": annotate_sass}
+"""How each stage tells its source lines."""

@@ -42,7 +42,7 @@ def index_value(builder: KernelBuilder, binding: Binding, loc: Loc) -> Value | i
     """A subscript that is no slice: a number, or an integer scalar or tile as `index`."""
     binding = builder.operand(binding, loc)
     if isinstance(binding, bool) or isinstance(binding, float):
-        builder.error("type", loc, f"an index is an integer; this is {binding}")
+        builder.error("type", loc, f"an index is an integer; this is {str(binding).lower()}")
     if isinstance(binding, int):
         return binding
     if not binding.dtype.is_int:
@@ -80,7 +80,7 @@ def _is_ring_axis(memory: Any, axis: int) -> bool:
 
 
 def _slice(builder: KernelBuilder, node: ast.Slice, extent: int | Value, loc: Loc, ring: bool) -> Span:
-    where = node.loc if node.loc.end else loc
+    where = node.loc
     if ring:
         builder.error("type", where, "a slot of a ring is chosen by one index")
     start: Value | int = 0 if node.start is None else index_value(builder, builder.expr(node.start), where)
@@ -247,12 +247,20 @@ def join_masks(builder: KernelBuilder, place: Place, mask: Binding, loc: Loc) ->
     value = builder.as_value(mask, loc, I1)
     if value.dtype is not I1:
         builder.error("type", loc, f"mask= takes i1; this is {value.tile}", "compare with '!= 0'")
-    builder.ir.loc = builder.at(loc)
     shape = place.offset.tile.shape
-    if broadcast_shapes(value.tile.shape, shape, builder.ir.loc) != shape:
-        builder.error("shape", loc, f"the mask {value.tile} is larger than the access {list(shape)}")
+    check_fits(builder, value, shape, "the mask", loc)
+    builder.ir.loc = builder.at(loc)
     value = builder.ir.broadcast(value, shape)
     return value if place.mask is None else builder.ir.value("and", place.mask, value)
+
+
+def check_fits(builder: KernelBuilder, value: Value, shape: tuple[int, ...], what: str, loc: Loc) -> None:
+    """Error unless `value` can be broadcast to the `shape` of an access."""
+    have = value.tile.shape
+    padded = (1,) * (len(shape) - len(have)) + have
+    if len(have) > len(shape) or any(h not in (1, e) for h, e in zip(padded, shape, strict=True)):
+        part = f"the part of memory has shape {list(shape)}" if shape else "the part of memory is one element"
+        builder.error("shape", loc, f"{what} has shape {list(have)}; {part}")
 
 
 def read(
@@ -273,6 +281,7 @@ def read(
         fill = builder.as_value(0 if other is None and dtype is not I1 else False if other is None else other, loc, dtype)
         if fill.dtype is not dtype:
             builder.error("type", loc, f"other= is {fill.tile}; the elements are {dtype}")
+        check_fits(builder, fill, place.offset.tile.shape, "other=", loc)
         fill = builder.ir.broadcast(fill, place.offset.tile.shape)
     cache, evict = policy(builder, access, cache, evict)
     builder.ir.loc = builder.at(loc)
@@ -323,9 +332,8 @@ def stored_value(builder: KernelBuilder, value: Binding, dtype: DType, place: Pl
         else:
             builder.error("type", loc, f"a value of {stored.dtype} is stored to elements of {dtype}", f"convert it with .to({dtype})")
     shape = place.offset.tile.shape
+    check_fits(builder, stored, shape, "the value", loc)
     builder.ir.loc = builder.at(loc)
-    if broadcast_shapes(stored.tile.shape, shape, builder.ir.loc) != shape:
-        builder.error("shape", loc, f"a value of shape {list(stored.tile.shape)} is stored to {list(shape)}")
     return builder.ir.broadcast(stored, shape)
 
 

@@ -14,18 +14,30 @@ from typing import Any, NoReturn
 
 from dsl import syntax as ast
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
-from lowering.builder import Builder
+from lowering.builder import MAX_TILE, Builder
 from lowering.facts import Analysis, linear
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Parameter, Value
 from lowering.location import Errors, Loc, TileError, closest
-from lowering.types import DTYPES, F32, I1, INDEX, DType, SharedType, TableType, TensorType, TileType, int_range
+from lowering.types import DTYPES, F32, I1, INDEX, DType, SharedType, TableType, TensorType, TileType, int_range, type_hint
 
 MAX_OPS = 60_000
-MAX_TILE = 1 << 20
 MAX_CALL_DEPTH = 64
 MAX_MULTIPLIED = 16  # exponents up to here are multiplications: an error of half a unit for each
 RECURSION_LIMIT = 12_000
+
+
+FOREIGN = {
+    "break": "a loop has no 'break': bound it, or use 'while'",
+    "continue": "a loop has no 'continue': put the rest of its body in an 'if'",
+    "pass": "a block holds at least one statement",
+    "len": "dims are named: x: f32[n] has n elements",
+    "threadIdx": "tiles are spread over the threads: arange(N) counts their elements",
+    "blockIdx": "block(0)", "program_id": "block(0)", "num_programs": "grid(0)", "gridDim": "grid(0)",
+    "__syncthreads": "barrier(); between tile reads and writes they are put by themselves",
+    "float": "x.to(f32)", "int": "x.to(s32)", "sigmoid": "1.0 / (1.0 + exp(-x))",
+}  # fmt: skip
+"""Names of other languages, and what is written instead."""
 
 
 class Suppressed(TileError):
@@ -156,6 +168,7 @@ class KernelBuilder:
         self.builtins = BUILTINS
         self.ir = Builder(kernel.loc)
         self.errors: list[TileError] = []
+        self.left_behind: dict[str, str] = {}  # names that ended with their block, and which block that was
         self.caller: Loc | None = None
         self.depth = 0
         self.calls = 0
@@ -203,8 +216,13 @@ class KernelBuilder:
         found = self.library_function(node.id)
         if found is not None:
             return found
+        if node.id in self.left_behind:
+            where = self.left_behind[node.id]
+            hint = f"give it a value before the {'loop' if 'loop' in where else 'branch'}"
+            self.error("name", node.loc, f"'{node.id}' has no value here: it has one only {where}", hint)
         known = self.scope.all_names() | self.builtins.keys() | DTYPES.keys()
-        self.error("name", node.loc, f"unknown name '{node.id}'", closest(node.id, known))
+        hint = FOREIGN.get(node.id) or closest(node.id, known)
+        self.error("name", node.loc, f"unknown name '{node.id}'", hint)
 
     def library_function(self, name: str) -> Closure | None:
         """A function of the language that is written in the language. It sees its own file, no names of the user's."""
@@ -283,20 +301,20 @@ class KernelBuilder:
         number = self.constant(node, what)
         if isinstance(number, bool) or not isinstance(number, int):
             self.error("constant", node.loc, f"{what} is an integer; this is {number}")
-        self.check_extent(number, node.loc, what)
+        text = node.loc.source.text[node.loc.start : node.loc.end]
+        self.check_extent(number, node.loc, what, None if isinstance(node, ast.Number) or len(text) > 40 else text)
         return number
 
-    def check_extent(self, number: int, loc: Loc, what: str) -> None:
-        if number < 1 or number & (number - 1):
-            label = self.constant_label(loc, number)
-            hint = f"next_pow2({number}) is {1 << max(0, number - 1).bit_length()}: use it with a mask" if number > 0 else None
+    def check_extent(self, number: int, loc: Loc, what: str, written: str | None = None) -> None:
+        """`written` is the expression that gave the number."""
+        label = f"{written} = {number}" if written else str(number)
+        if number < 1:
+            self.error("extent", loc, f"{what} is at least 1; this is {label}")
+        if number & (number - 1):
+            hint = f"next_pow2({number}) is {1 << number.bit_length()}: use it with a mask"
             self.error("extent", loc, f"{what} is a power of two; {label} is not", hint)
         if number > MAX_TILE:
-            self.error("limit", loc, f"{what} of {number} is beyond the limit of {MAX_TILE} elements a tile")
-
-    def constant_label(self, loc: Loc, number: int) -> str:
-        text = loc.source.text[loc.start : loc.end]
-        return f"{text} = {number}" if text.strip() and not text.strip().isdigit() and len(text) < 40 else str(number)
+            self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")
 
     # ---- expressions ----
 
@@ -531,7 +549,9 @@ class KernelBuilder:
         names = [*definition.params, *(c.name for c in definition.constants)]
         bound: dict[str, Binding] = {}
         if len(args) > len(definition.params):
-            self.error("call", loc, f"{definition.name} takes {len(definition.params)} positional arguments; got {len(args)}")
+            count = len(definition.params)
+            hint = "constants are given by name" if definition.constants else None
+            self.error("call", loc, f"{definition.name} takes {count} argument{'s' * (count != 1)}; got {len(args)}", hint)
         bound.update(zip(definition.params, args, strict=False))
         for name, value in keywords.items():
             if name not in names:
@@ -715,7 +735,7 @@ class KernelBuilder:
             return found
         if name in DTYPES:
             return DTYPES[name]
-        self.error("type", loc, f"unknown type '{name}'", closest(name, list(DTYPES)))
+        self.error("type", loc, f"unknown type '{name}'", type_hint(name))
 
     def _def(self, node: ast.Def) -> None:
         self.scope.names[node.name] = Closure(node, self.scope)
@@ -753,6 +773,7 @@ class KernelBuilder:
             x, y = a.get(name), b.get(name)
             if x is None or y is None:
                 self.scope.names.pop(name, None)  # known on one side only: unknown after
+                self.left_behind[name] = "in one branch of an 'if'"
                 continue
             if x is y or (not isinstance(x, Value) and not isinstance(y, Value) and _same_binding(x, y)):
                 self.scope.names[name] = x
@@ -838,6 +859,7 @@ class KernelBuilder:
                     hint = f"start it with that type, for example {name} = zeros(...) or .to({value.dtype})"
                     self.error("type", body[-1].loc, f"'{name}' is {start.tile} before the loop and {value.tile} after a round", hint)
                 out.append(value)
+        self.left_behind |= {n: "inside the loop" for n in self.scope.names.keys() - before.keys()}
         self.scope.names = before
         return out
 
@@ -884,6 +906,7 @@ class KernelBuilder:
         values = self.loop_region(block, carried, node.body)
         if before is None:
             self.scope.names.pop(node.name, None)
+            self.left_behind[node.name] = "inside the loop"
         else:
             self.scope.names[node.name] = before
         self.end(block, values)
@@ -993,7 +1016,7 @@ def describe(binding: Binding) -> str:
     if isinstance(binding, str):
         return "a string"
     if isinstance(binding, tuple):
-        return f"a tuple of {len(binding)}"
+        return f"a tuple of {len(binding)}" if binding else "the result of a def without 'return'"
     if isinstance(binding, DType):
         return f"the type {binding}"
     if isinstance(binding, Closure):

@@ -81,7 +81,8 @@ def word_argument(b: KernelBuilder, loc: Loc, node: ast.Expr | None, name: str, 
         return None
     word = node.id if isinstance(node, ast.Name) else node.value if isinstance(node, ast.String) else None
     if word not in known:
-        b.error("call", node.loc, f"{name}= is one of {', '.join(known)}")
+        label = name if " " in name else f"{name}="
+        b.error("call", node.loc, f"{label} is one of {', '.join(known)}", closest(word or "", known))
     return word
 
 
@@ -108,7 +109,7 @@ def _elementwise(name: str) -> Handler:
     def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
         signature(b, loc, name, args, keywords, arity, arity)
         values = _values(b, loc, args)
-        if name.endswith(".approx") and values[0].dtype.name in ("f16", "bf16"):
+        if ".approx" in name and values[0].dtype.name in ("f16", "bf16"):
             wide = [cast(b, v, F32) for v in values]
             return cast(b, b.ir.value(name, *wide), values[0].dtype)
         return b.ir.value(name, *values)
@@ -126,7 +127,7 @@ def _values(b: KernelBuilder, loc: Loc, args: list) -> list[Value]:
 
 
 for _name in (
-    "abs fma mulhi popc clz brev floor ceil round trunc sqrt copysign ex2.approx lg2.approx sin.approx cos.approx "
+    "abs fma mulhi popc clz brev floor ceil round trunc sqrt copysign ex2.approx ex2.approx.ftz lg2.approx sin.approx cos.approx "
     "tanh.approx rcp.approx rsqrt.approx sqrt.approx"
 ).split():
     BUILTINS[_name] = _elementwise(_name)
@@ -182,13 +183,15 @@ _ROUNDINGS = {"nearest": "rn", "zero": "rz", "up": "rp", "down": "rm"}
 
 def convert(b: KernelBuilder, node: ast.Call) -> Binding:
     """`value.to(TYPE[, saturate][, rounding=zero])`."""
+    from dsl.build import describe
+
     assert isinstance(node.function, ast.Attribute)
     source = b.operand(b.expr(node.function.value), node.function.value.loc)
     if not node.args:
         b.error("call", node.loc, ".to takes a type")
     dtype = b.expr(node.args[0])
     if not isinstance(dtype, DType):
-        b.error("type", node.args[0].loc, "this is no type", "for example .to(f32)")
+        b.error("type", node.args[0].loc, f"{describe(dtype)} is no type", "for example .to(f32)")
     saturate = False
     for extra in node.args[1:]:
         if not (isinstance(extra, ast.Name) and extra.id == "saturate"):
@@ -598,10 +601,10 @@ def _joiner(b: KernelBuilder, loc: Loc, function: Binding, count: int, name: str
     def combine(x: list[Value], y: list[Value]) -> list[Value]:
         if isinstance(function, Closure):
             result = b.apply(function, [*x, *y], {}, loc)
-        elif isinstance(function, Builtin):
+        elif isinstance(function, Builtin) and not getattr(b.builtins[function.name], "takes_syntax", False):
             result = b.builtins[function.name](b, loc, [*x, *y], {})
         else:
-            b.error("type", loc, f"{name} takes a function first")
+            b.error("type", loc, f"{name} takes a function of two values first", f"{name}(maximum, x)")
         out = list(result) if isinstance(result, tuple) else [result]
         if len(out) != count:
             b.error("type", loc, f"the function joins {count} values and returns {len(out)}")
@@ -747,6 +750,19 @@ def _keywords(b: KernelBuilder, node: ast.Call, name: str, known: str) -> dict[s
     return node.keywords
 
 
+def _mask(b: KernelBuilder, keywords: dict[str, ast.Expr]) -> Value | None:
+    """`mask=` as an i1 value; None where it is absent or true."""
+    node = keywords.get("mask")
+    binding = True if node is None else b.expr(node)
+    if binding is True or node is None:
+        return None
+    if not isinstance(binding, Value | bool) or (isinstance(binding, Value) and binding.dtype is not I1):
+        value = b.operand(binding, node.loc)
+        what = value.tile if isinstance(value, Value) else value
+        b.error("type", node.loc, f"mask= takes i1; this is {what}", "compare with '!= 0'")
+    return b.as_value(binding, node.loc, I1)
+
+
 @function("load")
 @takes_syntax
 def _load(b: KernelBuilder, node: ast.Call) -> Value:
@@ -756,7 +772,7 @@ def _load(b: KernelBuilder, node: ast.Call) -> Value:
     cache = word_argument(b, node.loc, keywords.get("cache"), "cache", CACHES_LOAD)
     evict = word_argument(b, node.loc, keywords.get("evict"), "evict", EVICTIONS)
     access = _access(b, node.args[0], "load")
-    mask = b.expr(keywords["mask"]) if "mask" in keywords else None
+    mask = _mask(b, keywords)
     other = b.expr(keywords["other"]) if "other" in keywords else None
     return read(b, access, node.loc, mask, other, cache, evict)
 
@@ -771,7 +787,7 @@ def _store(b: KernelBuilder, node: ast.Call) -> tuple:
     evict = word_argument(b, node.loc, keywords.get("evict"), "evict", EVICTIONS)
     access = _access(b, node.args[0], "store")
     value = b.expr(node.args[1])
-    mask = b.expr(keywords["mask"]) if "mask" in keywords else None
+    mask = _mask(b, keywords)
     write(b, access, value, node.loc, mask, cache, evict)
     return ()
 
@@ -789,7 +805,7 @@ def _copy(b: KernelBuilder, node: ast.Call) -> tuple:
     to, source = _access(b, node.args[0], "copy"), _access(b, node.args[1], "copy")
     if not isinstance(to.memory, SharedTile) or not isinstance(source.memory, Tensor):
         b.error("type", node.loc, "copy goes from a tensor to a shared tile")
-    mask = b.expr(keywords["mask"]) if "mask" in keywords else None
+    mask = _mask(b, keywords)
     place, origin = resolve(b, to), resolve(b, source)
     if place.memory.dtype is not origin.memory.dtype:
         b.error("type", node.loc, f"copy from {origin.memory.dtype} to {place.memory.dtype}")
@@ -826,7 +842,10 @@ def _wait(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
 @function("barrier")
 @takes_syntax
 def _barrier(b: KernelBuilder, node: ast.Call) -> tuple:
-    scope = word_argument(b, node.loc, node.args[0] if node.args else None, "barrier", ("block", "warp")) or "block"
+    if len(node.args) > 1 or node.keywords:
+        b.error("call", node.loc, "barrier takes 'block' or 'warp', or nothing")
+    words = ("block", "warp")
+    scope = word_argument(b, node.loc, node.args[0], "the scope of barrier", words) if node.args else "block"
     together(b, node.loc, "barrier")
     b.ir.loc = b.at(node.loc)
     b.ir.op("barrier", scope=scope)
@@ -861,7 +880,7 @@ def _atomic(action: str) -> Handler:
         if dtype.is_float and action not in ("add", "exchange", "cas"):
             b.error("type", node.loc, f"{name} works on integers; the elements are {dtype}")
         values = [stored_value(b, b.expr(v), dtype, place, v.loc) for v in node.args[1:]]
-        mask = b.expr(keywords["mask"]) if "mask" in keywords else None
+        mask = _mask(b, keywords)
         joined = join_masks(b, place, mask, node.loc)
         b.ir.loc = b.at(node.loc)
         named = {"value": values[-1], "expected": values[0] if action == "cas" else None, "mask": joined}
@@ -885,7 +904,7 @@ def _print(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
     values = [b.as_value(a, loc) for a in args if not isinstance(a, str)]
     if isinstance(args[0], str) and len(words) == 1 and args[0].count("{}"):
         if args[0].count("{}") != len(values):
-            b.error("call", loc, f"the text has {args[0].count('{}')} places '{{}}' for {len(values)} values")
+            b.error("call", loc, f"the text has {args[0].count('{}')} times '{{}}'; the call has {len(values)} to print")
         text = args[0]
     else:
         text = " ".join(a if isinstance(a, str) else "{}" for a in args)

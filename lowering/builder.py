@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 from lowering.fold import fold
@@ -20,6 +21,15 @@ def attribute_key(attrs: dict[str, Any]) -> tuple:
         return tuple(value) if isinstance(value, list) else repr(value) if isinstance(value, float) else value
 
     return tuple((k, key(v), type(v)) for k, v in attrs.items())
+
+
+MAX_TILE = 1 << 20
+"""Elements of a tile in registers."""
+SYMBOLS = {
+    "add": "+", "sub": "-", "neg": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|",
+    "xor": "^", "not": "~", "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+"""How a program writes an operation, for messages."""
 
 
 class Builder:
@@ -53,7 +63,7 @@ class Builder:
         try:
             types = spec.infer(operands, attrs)
         except Mismatch as mismatch:
-            raise TileError("type", self.loc, f"{name}: {mismatch}") from None
+            raise TileError("type", self.loc, f"'{SYMBOLS.get(name, name)}': {mismatch}") from None
         self.count += 1
         made = Op(spec, operands, types, attrs, regions, self.loc)
         self.block.ops.append(made)
@@ -119,4 +129,6 @@ def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...], loc: Loc) -> tuple[
         if x != y and 1 not in (x, y):
             raise TileError("shape", loc, f"shapes {list(a)} and {list(b)} do not go together")
         out.append(max(x, y))
+    if prod(out) > MAX_TILE:
+        raise TileError("limit", loc, f"a tile of {prod(out)} elements, {out}; the limit is {MAX_TILE}")
     return tuple(out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -64,6 +65,10 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
+MAX_CALLERS = 4
+"""Inlined calls that an error shows."""
+
+
 class TileError(Exception):
     """A mistake in a `.tile` file: code, place, what was found, what was expected, a hint.
 
@@ -86,11 +91,12 @@ class TileError(Exception):
         else:
             out.append(f"{self.loc}: error[{self.code}]: {self.message}")
             out += _quote(self.loc)
-            caller = self.loc.caller
-            while caller is not None:
+            callers = _callers(self.loc)
+            for caller in callers[:MAX_CALLERS]:
                 out.append(f"  called from {caller}")
                 out += _quote(caller)
-                caller = caller.caller
+            if len(callers) > MAX_CALLERS:
+                out.append(f"  … and {len(callers) - MAX_CALLERS} more calls, the outermost from {callers[-1]}")
         if self.hint:
             out.append(f"  hint: {self.hint}")
         return printable("\n".join(out))
@@ -127,9 +133,19 @@ def _quote(loc: Loc) -> list[str]:
     return [gutter + text, " " * (len(gutter) - 2) + "| " + " " * (column - 1) + "^" * width]
 
 
-def closest(name: str, known: list[str] | set[str] | dict) -> str | None:
-    """A "did you mean" hint, or None."""
+def _callers(loc: Loc) -> list[Loc]:
+    """The places of the inlined calls, innermost first."""
+    out = []
+    while loc.caller is not None:
+        out.append(loc := loc.caller)
+    return out
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """A "did you mean" hint, or None. Names of one or two letters are near to too much: only their case may differ."""
     from difflib import get_close_matches
 
-    match = get_close_matches(name, [k for k in known if isinstance(k, str)], n=1, cutoff=0.6)
-    return f"did you mean '{match[0]}'?" if match else None
+    names = [k for k in known if isinstance(k, str)]
+    same = [k for k in names if k.lower() == name.lower()]
+    near = same or (get_close_matches(name[:80], names, n=1, cutoff=0.66) if len(name) > 2 else [])
+    return f"did you mean '{near[0]}'?" if near else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
 from lowering.layout import Layout
+from lowering.location import closest
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,22 @@ DTYPES = {
 }
 I1, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "s32", "s64", "u32", "u64"))
 F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "index"))
+
+
+_ELSEWHERE = {
+    "bool": "i1", "char": "s8", "int": "s32", "long": "s64", "half": "f16", "float": "f32", "double": "f64", "fp16": "f16",
+    "fp32": "f32", "fp64": "f64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "int8": "s8",
+    "int16": "s16", "int32": "s32", "int64": "s64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "i8": "s8", "i16": "s16", "i32": "s32", "i64": "s64",
+}  # fmt: skip
+"""What other languages call the types."""
+
+
+def type_hint(name: str, more: Iterable[str] = ()) -> str:
+    """Which type was meant by `name`; `more` are type parameters."""
+    known = [*(n for n in DTYPES if n != "index"), *more]
+    meant = _ELSEWHERE.get(name.lower())
+    return f"did you mean '{meant}'?" if meant else closest(name, known) or "types: " + ", ".join(known)
 
 
 def int_range(dtype: DType) -> tuple[int, int]:

@@ -98,7 +98,7 @@ class Launch:
         self.segment_lanes = [0] * len(program.segments)
         self.site_counters: dict[int, Counters] = {}
         self.patterns = PatternCache()
-        self.clock = Clock()
+        self.clock = Clock(volume(self.grid))
         self.addresses: dict[str, int] = {}
         self.allocations: list[Allocation] = []
         self.lay_out_variables(shared_bytes)
@@ -262,6 +262,7 @@ class Launch:
             while wave.turns < start + SPINS or (len(active) == 1 and not self.may_admit(wave, start)):
                 if not wave.step():
                     active.remove(wave)
+                    self.clock.forget(wave.blocks)
                     return
         if len(active) < RESIDENT_WAVES:
             following = next(waiting, None)

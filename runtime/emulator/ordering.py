@@ -4,11 +4,12 @@ Every access is stamped with the time of the launch (a count of synchronisation 
 instruction.  Barriers move what each block, warp or cluster knows forward.  PTX in which fewer than all threads of a
 block or warp synchronise (named barriers, mbarrier, clusters, partial `bar.warp.sync`) keeps a vector clock for each
 thread: the time up to which it knows each other thread's accesses.  Between blocks only release/acquire chains order
-accesses; they are kept for whole blocks: a block knows another one up to a time.
+accesses; they are kept for whole blocks: a block knows another one up to a time (PTX ISA 8.9, "Causality order").
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,15 +38,50 @@ def levels(stamps: Any) -> Any:
     return (stamps >> U(LEVEL_SHIFT)) & U(LEVEL_MASK)
 
 
+def without_level(stamps: Any) -> Any:
+    return stamps & ~U(LEVEL_MASK << LEVEL_SHIFT)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is before a point of the launch; never changed, so that addresses and blocks can share it.
+
+    `until`: [blocks], all that each block did up to this time.  `writes`: (address, block) to a time: the strong writes
+    of a block to one address, where they come after the fence that made them a release and so after `until`.
+    """
+
+    until: Any
+    writes: dict[tuple[int, int], int]
+
+    def join(self, other: Knowledge | None) -> Knowledge:
+        if other is None or other is self:
+            return self
+        writes = self.writes
+        if other.writes and writes is not other.writes:
+            writes = {**writes, **other.writes}
+            for key in self.writes.keys() & other.writes.keys():
+                writes[key] = max(self.writes[key], other.writes[key])
+        return Knowledge(np.maximum(self.until, other.until), writes)
+
+    def with_block(self, block: int, until: int) -> Knowledge:
+        times = self.until.copy()
+        times[block] = max(times[block], until)
+        return Knowledge(times, self.writes)
+
+    def with_write(self, addresses: range, block: int, time: int) -> Knowledge:
+        return Knowledge(self.until, self.writes | {(address, block): time for address in addresses})
+
+
 class Clock:
     """The time of a launch, shared by its waves, and what blocks know of each other."""
 
-    def __init__(self) -> None:
+    def __init__(self, blocks: int) -> None:
         self.now = 1
-        self.known: dict[int, dict[int, int]] = {}
-        self.published: dict[int, dict[int, int]] = {}
-        self.fences: dict[int, int] = {}
-        self.pending: dict[int, dict[int, int]] = {}  # block to the addresses it has read, and when
+        self.nothing = Knowledge(np.zeros(blocks, np.uint32), {})
+        self.known: dict[int, Knowledge] = {}  # by block
+        self.fences: dict[int, Knowledge] = {}  # by block: what was before its last fence
+        self.published: dict[int, Knowledge] = {}  # by address
+        self.read: dict[int, dict[int, Knowledge]] = {}  # by block: what it has read without acquiring
 
     def tick(self) -> int:
         """A synchronisation event: returns the time up to which everything is before it."""
@@ -55,33 +91,88 @@ class Clock:
             raise OverflowError("the launch has more synchronisation events than the race detector can stamp")
         return before
 
-    # Release and acquire, by address.
+    def release(self, addresses: range, block: int, until: int, releases: bool, modifies: bool) -> None:
+        """A strong write: it publishes what is before it if it releases, or what was before the block's last fence.
 
-    def knowledge(self, block: int, until: int) -> dict[int, int]:
-        return {**self.known.get(block, {}), block: until}
+        A write that reads what it changes (`modifies`) hands on what is published there; any other takes its place.
+        """
+        address = addresses.start
+        found: Knowledge | None
+        if releases:
+            found = self.known.get(block, self.nothing).with_block(block, until)
+        else:
+            found = self.fences.get(block)
+            if found is not None:
+                found = found.with_write(addresses, block, until)
+        before = self.published.get(address) if modifies else None
+        if found is None:
+            if not modifies:
+                self.published.pop(address, None)
+            return
+        self.published[address] = found.join(before)
 
-    def release(self, address: int, block: int, until: int) -> None:
-        join(self.published.setdefault(address, {}), self.knowledge(block, until))
+    def acquire(self, address: int, block: int, acquires: bool) -> None:
+        """A strong read: what is published there is known now, or from the block's next fence on."""
+        found = self.published.get(address)
+        if found is None:
+            return
+        if acquires:
+            self.known[block] = found.join(self.known.get(block))
+        else:
+            self.read.setdefault(block, {})[id(found)] = found
 
-    def acquire(self, block: int, learnt: dict[int, int]) -> None:
-        join(self.known.setdefault(block, {}), learnt)
+    def fence(self, block: int, until: int) -> None:
+        known = self.known.get(block, self.nothing)
+        read = self.read.pop(block, None)
+        if read is not None:
+            for found in read.values():
+                known = known.join(found)
+            self.known[block] = known
+        self.fences[block] = known.with_block(block, until)
 
-    def remember(self, block: int, address: int) -> None:
-        """Read without acquiring: what is published there now is known from the block's next fence on."""
-        self.pending.setdefault(block, {})[address] = self.now
-
-    def acquire_remembered(self, block: int) -> None:
-        for address, read in self.pending.pop(block, {}).items():
-            published = self.published[address].items()
-            self.acquire(block, {other: time for other, time in published if time <= read})
-
-    def knows(self, block: int, other: int) -> int:
-        return self.known.get(block, {}).get(other, 0)
+    def forget(self, blocks: Any) -> None:
+        """These blocks have ended: nobody asks what they know."""
+        for block in blocks.tolist():
+            for table in (self.known, self.fences, self.read):
+                table.pop(block, None)
 
 
-def join(into: dict[int, int], other: dict[int, int]) -> None:
-    for block, time in other.items():
-        into[block] = max(into.get(block, 0), time)
+class History:
+    """Stamps of several blocks at one granule, of which the record holds only the last (with level GRID)."""
+
+    def __init__(self) -> None:
+        self.fresh: list[tuple[Any, Any]] = []
+        self.fresh_count = 0
+        self.units, self.stamps = np.zeros(0, np.int64), np.zeros(0, U)
+
+    def add(self, units: Any, stamps: Any) -> None:
+        """A stamp of level GRID stands for its own thread only: the others of its granule are here already."""
+        own = np.where(levels(stamps) == GRID, without_level(stamps), stamps)
+        self.fresh.append((units, own))
+        self.fresh_count += len(units)
+        if self.fresh_count > max(len(self.units), 1 << 20):
+            self.sort()
+
+    def sort(self) -> None:
+        """By granule; of each thread only the last stamp there."""
+        units = np.concatenate([self.units, *(units for units, _ in self.fresh)])
+        stamps = np.concatenate([self.stamps, *(stamps for _, stamps in self.fresh)])
+        self.fresh, self.fresh_count = [], 0
+        owners = stamps & OWNER
+        order = np.lexsort((stamps, owners, units))
+        units, stamps, owners = units[order], stamps[order], owners[order]
+        last = np.ones(len(units), bool)
+        last[:-1] = (units[1:] != units[:-1]) | (owners[1:] != owners[:-1])
+        self.units, self.stamps = units[last], stamps[last]
+
+    def of(self, units: Any) -> tuple[Any, Any]:
+        """For each granule asked, how many stamps it has; and all of those, one granule after another."""
+        if self.fresh:
+            self.sort()
+        starts = np.searchsorted(self.units, units)
+        counts = np.searchsorted(self.units, units, "right") - starts
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return counts, self.stamps[np.repeat(starts, counts) + within]
 
 
 class Ordering:
@@ -157,8 +248,11 @@ class Ordering:
 
     # Questions
 
-    def ordered(self, stamps: Any, g: Any, lanes: Any) -> Any:
-        """For stamps met by the lanes (positions in the group): is that access before what the lane does now?"""
+    def ordered(self, stamps: Any, addresses: Any, g: Any, lanes: Any) -> Any:
+        """For stamps (below GRID) met by the lanes (positions in the group): is that access before what the lane does?
+
+        `addresses` are where the stamps were met, as in `Knowledge.writes`.
+        """
         time, thread, level = times(stamps), threads_of(stamps), levels(stamps)
         me = g.lane("gid")[lanes]
         ok = (thread == me) & (level == ONE)
@@ -170,10 +264,21 @@ class Ordering:
         if self.vector:
             ok |= self.ordered_by_clocks(time, thread, level, me, g, lanes)
         if self.clock.known:
-            rest = np.flatnonzero(~ok & (level < GRID))
-            for index in rest:
-                ok[index] = time[index] <= self.clock.knows(int(my_blocks[index]), int(blocks[index]))
+            self.ordered_by_chains(ok, time, blocks, my_blocks, addresses)
         return ok & (time != U(LAST_TIME))
+
+    def ordered_by_chains(self, ok: Any, time: Any, blocks: Any, my_blocks: Any, addresses: Any) -> None:
+        """Adds to `ok` what each lane's block knows."""
+        rest = np.flatnonzero(~ok)
+        for block in np.unique(my_blocks[rest]).tolist():
+            known = self.clock.known.get(block)
+            if known is None:
+                continue
+            asked = rest[my_blocks[rest] == block]
+            ok[asked] = time[asked] <= known.until[blocks[asked].astype(np.int64)]
+            if known.writes:
+                for index in asked[~ok[asked]]:
+                    ok[index] = time[index] <= known.writes.get((int(addresses[index]), int(blocks[index])), 0)
 
     def block_of(self, threads: Any) -> Any:
         """Linear numbers of the blocks of threads."""

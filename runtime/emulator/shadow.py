@@ -25,9 +25,12 @@ from .ordering import (
     SITE_MASK,
     TIME_SHIFT,
     WARP,
+    History,
     U,
+    levels,
     threads_of,
     times,
+    without_level,
 )
 
 PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ = range(4)
@@ -73,6 +76,11 @@ class Place:
         index = self.start + np.arange(self.lanes) if self.index is None else self.index
         return Place(size, self.lanes, 0, index * self.size // size)
 
+    def granules(self, where: Any, granule: int) -> Any:
+        """Numbers of the granules at some positions in what `take` gives."""
+        units = self.start + where[0] if self.index is None else self.index[where[0]]
+        return units if len(where) == 1 else units * (self.size // granule) + where[1]
+
     def restricted(self, lanes: Any) -> Place:
         index = self.start + lanes if self.index is None else self.index[lanes]
         return Place(self.size, len(lanes), 0, index)
@@ -84,14 +92,19 @@ Report = Callable[..., None]
 class Shadow:
     """The records of one space.  `private` spaces belong to blocks, so that a block's barrier orders all of theirs."""
 
-    def __init__(self, name: str, size: int, granule: int, private: bool, starts_empty: bool, report: Report):
+    def __init__(
+        self, name: str, size: int, granule: int, private: bool, starts_empty: bool, report: Report, base: int = 0
+    ):
+        """`base` is added to an offset in the space for an address that no other space of the launch has."""
         self.name = name
+        self.base = base
         self.granule = granule
         self.count = -(-size // 64) * 64 // granule
         self.private = private
         self.starts_empty = starts_empty
         self.report = report
         self.records: dict[int, Any] = {}
+        self.histories: dict[int, History] = {}
         self.read_only_reads: Any = None
 
     def record(self, kind: int) -> Any:
@@ -116,7 +129,7 @@ class Shadow:
                 met = place.take(record, self.granule)
                 suspect = self.suspects(met, column, limit)
                 if suspect is not None:
-                    self.check(kind, other, met, suspect, g, site)
+                    self.check(kind, other, place, met, suspect, g, site)
                 if needs_value and other == PLAIN_WRITE:
                     self.check_written(met, place, g, site)
         if kind in (PLAIN_WRITE, STRONG_WRITE) and self.read_only_reads is not None:
@@ -138,12 +151,36 @@ class Shadow:
             suspect &= met != 0
         return suspect if suspect.any() else None
 
-    def check(self, kind: int, other: int, met: Any, suspect: Any, g: Any, site: Site) -> None:
-        lanes = np.nonzero(suspect)[0]
+    def check(self, kind: int, other: int, place: Place, met: Any, suspect: Any, g: Any, site: Site) -> None:
+        where = np.nonzero(suspect)
         found = met[suspect]
-        bad = np.flatnonzero(~g.ordering.ordered(found, g, lanes))
+        ok, culprits = self.ordered(other, place.granules(where, self.granule), found, g, where[0])
+        bad = np.flatnonzero(~ok)
         if len(bad):
-            self.conflict(kind, other, found[bad], lanes[bad], g, site)
+            self.conflict(kind, other, culprits[bad], where[0][bad], g, site)
+
+    def ordered(self, kind: int, units: Any, stamps: Any, g: Any, lanes: Any) -> tuple[Any, Any]:
+        """Is all that the stamps of a record stand for before what the lanes do now?  And else, what is not?"""
+        addresses = self.base + units * self.granule
+        several = levels(stamps) == GRID
+        if not several.any():
+            return g.ordering.ordered(stamps, addresses, g, lanes), stamps
+        culprits = stamps.copy()
+        ok = g.ordering.ordered(np.where(several, without_level(stamps), stamps), addresses, g, lanes)
+        asked = np.flatnonzero(ok & several)
+        if len(asked):
+            counts, others = self.histories[kind].of(units[asked])
+            which = np.repeat(asked, counts)
+            bad = ~g.ordering.ordered(others, addresses[which], g, lanes[which])
+            ok[which[bad]] = False
+            culprits[which[bad]] = others[bad]
+        return ok, culprits
+
+    def remember(self, kind: int, units: Any, stamps: Any) -> None:
+        """What the stamp in the record, of level GRID, leaves out."""
+        if kind not in self.histories:
+            self.histories[kind] = History()
+        self.histories[kind].add(units, stamps)
 
     def conflict(self, kind: int, other: int, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
         who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
@@ -204,46 +241,53 @@ class Shadow:
                     self.conflict(kind, kind, again[lost], np.nonzero(lost)[0], g, site)
             return
         old = place.take(record, self.granule)
-        new = self.combined(old, column, limit, g)
+        new = self.combined(kind, place, old, column, limit, g)
         place.put(record, self.granule, new)
         if place.index is not None:
-            self.merge_duplicates(record, place, new, g)
+            self.merge_duplicates(kind, place, new, g)
 
-    def combined(self, old: Any, column: Any, limit: Any, g: Any) -> Any:
+    def combined(self, kind: int, place: Place, old: Any, column: Any, limit: Any, g: Any) -> Any:
         """A stamp replaces what is ordered before it; otherwise it comes to stand for several threads."""
         suspect = self.suspects(old, column, limit)
         if suspect is None:
             return column
-        lanes = np.nonzero(suspect)[0]
-        met = old[suspect]
-        unordered = ~g.ordering.ordered(met, g, lanes)
+        where = np.nonzero(suspect)
+        met, units = old[suspect], place.granules(where, self.granule)
+        unordered = ~self.ordered(kind, units, met, g, where[0])[0]
         if not unordered.any():
             return column
         new = np.array(np.broadcast_to(column, old.shape))
         mine = np.broadcast_to(column, old.shape)[suspect]
         level = np.where(unordered, g.ordering.relation(met, mine), U(0))
+        wide = level == GRID
+        if wide.any():
+            self.remember(kind, units[wide], met[wide])
         new[suspect] |= level << U(LEVEL_SHIFT)
         return new
 
-    def merge_duplicates(self, record: Any, place: Place, new: Any, g: Any) -> None:
+    def merge_duplicates(self, kind: int, place: Place, new: Any, g: Any) -> None:
         """Several lanes of one instruction at one granule: one stamp stays and gets the level of all of them."""
+        record = self.record(kind)
         again = place.take(record, self.granule)
-        lost = np.nonzero(again != new)
-        if not len(lost[0]):
+        where = np.nonzero(again != new)
+        if not len(where[0]):
             return
-        kept = again[lost]
-        level = g.ordering.relation(kept, np.broadcast_to(new, again.shape)[lost])
+        kept, lost = again[where], np.broadcast_to(new, again.shape)[where]
+        level = np.maximum(g.ordering.relation(kept, lost), levels(lost))
         stamps = kept | level << U(LEVEL_SHIFT)
-        units = place.index[lost[0]]
-        if again.ndim == 2:
-            units = units * again.shape[1] + lost[1]
-        if level.min() == level.max():
+        units = place.granules(where, self.granule)
+        widest = level.max()
+        if level.min() == widest:
             record[units] = stamps
-            return
-        for each in (WARP, BLOCK, GRID):  # the widest is written last
-            chosen = level == each
-            if chosen.any():
-                record[units[chosen]] = stamps[chosen]
+        else:
+            for each in (WARP, BLOCK, GRID):  # the widest is written last
+                chosen = level == each
+                if chosen.any():
+                    record[units[chosen]] = stamps[chosen]
+        if widest == GRID:
+            wide = levels(record[units]) == GRID
+            self.remember(kind, units[wide], lost[wide])
+            self.remember(kind, units[wide], kept[wide])
 
     # Asynchronous copies
 

@@ -24,6 +24,7 @@ from .spaces import LocalSpace, SharedSpace, Space
 
 # Loop iterations before a group lets the others of the wave run, in programs whose loops may wait for other threads.
 BACK_EDGES = 64
+SHARED_BASE_BITS = 36  # more than the shared memory of a wave
 LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
@@ -58,7 +59,8 @@ class Wave:
     def make_spaces(self) -> None:
         launch, granules = self.launch, self.program.granules
         arena, start, end = launch.arena, launch.shared_start, launch.shared_end
-        shadow = Shadow("shared", self.slots * arena, granules["shared"], self.cluster == 1, True, launch.finding)
+        base = -(1 + int(self.blocks[0])) << SHARED_BASE_BITS
+        shadow = Shadow("shared", self.slots * arena, granules["shared"], self.cluster == 1, True, launch.finding, base)
         self.spaces["shared"] = SharedSpace(self.slots, arena, start, end, self.cluster, shadow)
         size = launch.local_bytes
         written = Shadow("local", self.lanes * size, granules["local"], True, True, launch.finding)
@@ -297,47 +299,55 @@ class Wave:
 
     # Release and acquire
 
-    def places(self, place: Place, g: Lanes, space: Space) -> set[tuple[int, int]]:
-        """(address, block) of strong accesses: global addresses, and shared ones as numbers below zero."""
+    def accesses(
+        self, place: Place, g: Lanes, memory: Space, order: Any = slice(None), writes: Any = True
+    ) -> list[tuple[int, int, bool]]:
+        """(address, block, writes) of the lanes of a strong access in order, without repetitions in a row."""
+        base = memory.shadow.base if memory.shadow is not None else 0
         index = place.index if place.index is not None else place.start + np.arange(place.lanes)
-        addresses = index * place.size
-        if space is not self.spaces["global"]:
-            addresses = -1 - addresses - int(self.blocks[0]) * (1 << 24)
-        blocks = self.blocks[g.lane("slot")]
-        pairs = np.unique(np.stack([addresses, blocks], axis=1), axis=0)
-        return {(int(address), int(block)) for address, block in pairs}
+        found = np.empty((g.n, 3), np.int64)
+        found[:, 0], found[:, 1], found[:, 2] = base + index * place.size, self.blocks[g.lane("slot")], writes
+        found = found[order]
+        fresh = np.ones(g.n, bool)
+        fresh[1:] = (found[1:] != found[:-1]).any(1)
+        return [(address, block, bool(each)) for address, block, each in found[fresh].tolist()]
 
-    def publish(self, place: Place, g: Lanes, space: Space, release: bool) -> None:
-        """A strong write after a fence, or one that releases, makes known what its block did before."""
+    def observe(self, place: Place, g: Lanes, memory: Space, acquires: bool) -> None:
+        """A strong read."""
         clock = self.launch.clock
-        if not release and not clock.fences:
-            return
-        pairs = self.places(place, g, space)
-        until = clock.tick() if release else 0
-        for address, block in pairs:
-            time = until if release else clock.fences.get(block)
-            if time is not None:
-                clock.release(address, block, time)
+        if clock.published:
+            for address, block, _ in set(self.accesses(place, g, memory)):
+                clock.acquire(address, block, acquires)
 
-    def observe(self, place: Place, g: Lanes, space: Space, acquire: bool) -> None:
-        """A strong read sees what was published at its address: now, or at the block's next fence."""
+    def publish(self, place: Place, g: Lanes, memory: Space, releases: bool) -> None:
+        """A strong write; of several to one address the last one stays."""
         clock = self.launch.clock
-        if not clock.published:
+        if releases or clock.fences or clock.published:
+            step, until = granule_of(memory, place), clock.tick()
+            for address, block, _ in self.accesses(place, g, memory):
+                clock.release(range(address, address + place.size, step), block, until, releases, modifies=False)
+
+    def modify(
+        self, place: Place, g: Lanes, memory: Space, order: Any, wrote: Any, acquires: bool, releases: bool
+    ) -> None:
+        """Atomic operations in their order: each sees what those before it have published.
+
+        `wrote` tells which lanes write: a compare-and-swap that finds another value only reads.
+        """
+        clock = self.launch.clock
+        if not (releases or clock.fences or clock.published):
             return
-        for address, block in self.places(place, g, space):
-            learnt = clock.published.get(address)
-            if learnt:
-                if acquire:
-                    clock.acquire(block, learnt)
-                else:
-                    clock.remember(block, address)
+        step, until = granule_of(memory, place), clock.tick()
+        for address, block, writes in self.accesses(place, g, memory, order, wrote):
+            clock.acquire(address, block, acquires)
+            if writes:
+                clock.release(range(address, address + place.size, step), block, until, releases, modifies=True)
 
     def fence(self, g: Lanes) -> None:
         clock = self.launch.clock
         before = clock.tick()
-        for block in np.unique(self.blocks[g.lane("slot")]):
-            clock.fences[int(block)] = before
-            clock.acquire_remembered(int(block))
+        for block in np.unique(self.blocks[g.lane("slot")]).tolist():
+            clock.fence(block, before)
 
     def bytes_behind(self, address: int, position: int) -> tuple[Any, int]:
         """(bytes, offset) of a generic address of one thread: its local memory or device memory."""
@@ -345,6 +355,10 @@ class Wave:
             local = self.spaces["local"]
             return local.data, position * self.launch.local_bytes + address - LOCAL_WINDOW
         return self.launch.memory.data, address - GLOBAL_WINDOW
+
+
+def granule_of(memory: Space, place: Place) -> int:
+    return memory.shadow.granule if memory.shadow is not None else place.size
 
 
 def coordinates(linear: Any, shape: tuple[int, int, int]) -> tuple[Any, Any, Any]:

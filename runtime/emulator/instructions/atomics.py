@@ -75,7 +75,6 @@ def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple
         place = memory.place(address, dtype.itemsize, g, site, True, None)
         if memory.shadow is not None:
             memory.shadow.access(STRONG_WRITE, place, g, site, read_modify=True)
-        g.wave.publish(place, g, memory, release)
         index = place.index if place.index is not None else place.start + np.arange(g.n)
         order = g.wave.atomic_order(g.n)
         values = np.broadcast_to(v[b], g.n)[order]
@@ -85,7 +84,11 @@ def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple
             result = np.empty(g.n, dtype)
             result[order] = old
             v[d][...] = result
-        g.wave.observe(place, g, memory, acquire)
+        wrote = True
+        if c is not None:
+            wrote = np.empty(g.n, bool)
+            wrote[order] = old == values
+        g.wave.modify(place, g, memory, order, wrote, acquire, release)
 
     return access(code, state_space(words), operands[0], body)
 

@@ -250,7 +250,7 @@ class Layout:
         return any(self.replicated.values())
 
     def vector(self, axis: int) -> int:
-        """How many neighbouring elements along `axis` lie in a thread's first registers, in order, from a multiple on."""
+        """How many neighbours along `axis` lie in a thread's first registers, in order, from a multiple on."""
         stride, n = _strides(self.shape)[axis], 0
         while n < len(self.register) and (1 << n) < self.shape[axis] and self.register[n] == stride << n:
             n += 1
@@ -265,8 +265,10 @@ class Layout:
 
     @cached_property
     def has_plain_copies(self) -> bool:
-        """True if what is held several times is so by lane or warp bits that change nothing: each register of a thread,
-        and each combination of the other bits, is another element. Joining over those bits then takes each once.
+        """True if what is held several times is so by lane or warp bits that change nothing.
+
+        Each register of a thread, and each combination of the other bits, is another element then: joining over those
+        bits takes each once.
         """
         span = Span()
         return all(span.add(b) for b in (*self.register, *(b for b in self.thread if b)))
@@ -275,7 +277,7 @@ class Layout:
         """True if the bits of `axis` rise through registers, then lanes, then warps: what a scan needs."""
         mask = self.axis_mask(axis)
         along = [b for b in self.flat if b & mask]
-        return self.is_pure(axis) and along == sorted(set(along))
+        return self.is_pure(axis) and along == [(mask & -mask) << k for k in range(len(along))]
 
     # ---- algebra ----
 

@@ -396,6 +396,8 @@ class _Assigner:
                 r.tile.with_layout(layout if r.tile.shape else None) if isinstance(r.type, TileType) else r.type
                 for r in op.results
             ]
+        for inner in (o for region in op.regions for o in walk(region)):  # may name scalars of the kernel
+            inner.operands = [self.map.get(o, o) for o in inner.operands]
         made = Op(op.spec, operands, types, op.attrs, op.regions, op.loc)
         for old, new in zip(op.results, made.results, strict=True):
             new.name = old.name

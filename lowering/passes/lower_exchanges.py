@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-
 from lowering.ir import Block, Function, Op, Rewriter, Value, uses
 from lowering.layout import Layout, bits_of
 from lowering.ops import OPS
@@ -65,6 +64,7 @@ class _Lowering(Rewriter):
         partial = _partial_layout(layout, axis, shape)
         operands = [self[o] for o in op.operands]
         types = [TileType(shape, o.dtype, partial) for o in operands]
+        op.regions = [self.block(r, self.visit) for r in op.regions]
         first = self.make(op, "partial_reduce", operands, types, tuple(op.regions), axis=axis, parts=parts)
         gathered = _gathered_layout(partial, axis)
         results = [self.convert(r, gathered, op) for r in first.results]

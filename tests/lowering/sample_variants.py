@@ -13,6 +13,11 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 
 # (kernel, schedule) → dims: the first for wide accesses without a tail, others for a masked edge, for narrow accesses.
 DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
+    ("add", "wide"): [{"n": 1 << 20}, {"n": 1000003}],
+    ("gelu_elements", "wide"): [{"n": 1 << 18}, {"n": 50001}],
+    ("rmsnorm_registers", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 5, "cols": 1000}, {"rows": 3, "cols": 77}],
+    ("rmsnorm_registers", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
+    ("rmsnorm_streamed", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
     ("softmax_registers", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 5, "cols": 1000}, {"rows": 3, "cols": 77}],
     ("softmax_registers", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
     ("softmax_shared", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],

@@ -74,7 +74,11 @@ def test_every_kind_of_attribute_and_type() -> None:
 
 @pytest.mark.parametrize(
     "case",
-    [c for c in CASES if c.types == (("T", "f16"),) and (c.schedule, c.dims[-1][1]) in GOLDENS],
+    [
+        c
+        for c in CASES
+        if c.file == "softmax.tile" and c.types == (("T", "f16"),) and (c.schedule, c.dims[-1][1]) in GOLDENS
+    ],
     ids=str,
 )
 def test_golden(case: Case, update_golden: bool) -> None:

@@ -127,8 +127,8 @@ def _values(b: KernelBuilder, loc: Loc, args: list) -> list[Value]:
 
 
 for _name in (
-    "abs fma mulhi popc clz brev floor ceil round trunc sqrt copysign ex2.approx ex2.approx.ftz lg2.approx sin.approx cos.approx "
-    "tanh.approx rcp.approx rsqrt.approx sqrt.approx"
+    "abs fma mulhi popc clz brev floor ceil round trunc sqrt copysign ex2.approx ex2.approx.ftz lg2.approx sin.approx "
+    "cos.approx tanh.approx rcp.approx rsqrt.approx sqrt.approx"
 ).split():
     BUILTINS[_name] = _elementwise(_name)
 

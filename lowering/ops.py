@@ -127,6 +127,7 @@ for _name, _arity, _class in (
     ("sqrt", 1, "a float"),  # correctly rounded
     ("copysign", 2, "a float"),
     ("ex2.approx", 1, "f32"),
+    ("ex2.approx.ftz", 1, "f32"),
     ("lg2.approx", 1, "f32"),
     ("sin.approx", 1, "f32"),
     ("cos.approx", 1, "f32"),

@@ -173,7 +173,7 @@ def _copysign(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return w.intrinsic(f"llvm.copysign.{_suffix(dtype, llvm)}", llvm, [(llvm, x[0]), (llvm, x[1])])
 
 
-@elementwise(*(f"{n}.approx" for n in ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt")))
+@elementwise("ex2.approx.ftz", *(f"{n}.approx" for n in ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt")))
 def _approximate(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return w.template(f"{op.name}.f32", [x[0]], op)[0]
 

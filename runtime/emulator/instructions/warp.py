@@ -59,7 +59,7 @@ def shfl(code: Code, ins: Instruction) -> Op:
         is_fixed = len(v[b]) == len(v[c]) == len(v[mask]) == 1 and g.n > 1
         if is_fixed and g.whole and int(v[mask][0]) == 0xFFFFFFFF:
             source, valid = source_lanes(mode, LANE, v[b].astype(np.int64), v[c].astype(np.int64))
-            table = v[a].reshape(-1, 32)
+            table = np.broadcast_to(v[a], g.n).reshape(-1, 32)  # a constant is one value for all
             v[d].reshape(-1, 32)[...] = table.take(source, axis=1)
             if p is not None:
                 v[p].reshape(-1, 32)[...] = valid

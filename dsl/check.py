@@ -7,7 +7,7 @@ neither numpy nor llvmlite nor CUDA nor the emulator.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from dsl.dispatch import Planner
 from dsl.example_shapes import ExampleFacts, LaunchFacts, examine
 from dsl.overrides import type_parameters
 from dsl.program import Program, dim_names, load
-from dsl.variant import Request
+from dsl.variant import Request, build_variant
 from lowering.location import TileError, closest
 from lowering.targets import target
+from lowering.types import DTYPES
 
 ARCH = "sm_90"
 EXTENT = 1024
@@ -78,7 +79,8 @@ class _Check:
             self.numbers = {**facts.numbers, **self.numbers}
             self.plans(facts)
         for kernel in self.program.kernels.values():
-            for schedule in list(self.program.schedules_of(kernel.name)) or [None]:
+            schedules: list[str | None] = [*self.program.schedules_of(kernel.name)]
+            for schedule in schedules or [None]:
                 self.kernel(kernel, schedule)
         return self.found
 
@@ -109,7 +111,8 @@ class _Check:
             try:
                 plan = plan_launch(self.program, launch, ARCH)
             except TileError as error:
-                self.found.add(at(error, launch.line))
+                for each in error.errors:
+                    self.found.add(from_launch(each, launch.line))
                 continue
             for step in plan.steps:
                 self.planned.setdefault((step.request.kernel, step.request.schedule), step.request)
@@ -117,36 +120,53 @@ class _Check:
     def kernel(self, kernel: ast.Kernel, schedule: str | None) -> None:
         """One kernel with one schedule, for all its types."""
         planned = self.planned.get((kernel.name, schedule))
+        sizes: set[tuple[int, ...]] = set()
         for types in _alternatives(kernel):
             self.found.variants += 1
+            size = tuple(DTYPES[name].bytes if name in DTYPES else 0 for name in types.values())
             if planned is not None:
-                self.lower(Request(kernel.name, schedule, planned.dims, types, planned.constants, planned.scalars))
-                continue
-            first: TileError | None = None
-            for request in self.requests(kernel, schedule, types):
-                try:
-                    lower(self.program, request)
-                    first = None
+                request = replace(planned, types=types)
+                self.lower(request, size in sizes)
+            else:
+                self.attempt(kernel, schedule, types, size in sizes)
+            sizes.add(size)
+
+    def look_at(self, request: Request, known: bool) -> None:
+        """Lowers a variant; only its types are checked if one with types of the same sizes is known to do: layouts,
+        shared memory and barriers depend on sizes."""
+        if known:
+            build_variant(self.program, request)
+        else:
+            lower(self.program, request)
+
+    def attempt(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str], known: bool) -> None:
+        """Lowers with the example's dims, or others if those do not suit the schedule."""
+        first: TileError | None = None
+        for request in self.requests(kernel, schedule, types):
+            try:
+                self.look_at(request, known)
+                return
+            except TileError as error:
+                first = first or error
+                if any(each.code not in FITTING for each in error.errors):
                     break
-                except TileError as error:
-                    first = first or error
-                    if any(each.code not in FITTING for each in error.errors):
-                        break
-            if first is not None:
-                self.found.add(at(first, kernel))
+        assert first is not None
+        self.found.add(at(first, kernel))
 
     def requests(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str]) -> Iterator[Request]:
         dims = dim_names(kernel)
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
         known = {**self.numbers, **(near.dims if near else {})}
-        scalars = {p.name: 1 for p in kernel.params if isinstance(p.type, ast.ScalarType)} | dict(near.scalars if near else {})
+        scalars = {p.name: 1 for p in kernel.params if isinstance(p.type, ast.ScalarType)} | dict(
+            near.scalars if near else {}
+        )
         for extent in (None, *OTHER_EXTENTS):
             chosen = {d: known.get(d, EXTENT) if extent is None else extent for d in dims}
             yield Request(kernel.name, schedule, chosen, types, {}, scalars)
 
-    def lower(self, request: Request) -> None:
+    def lower(self, request: Request, known: bool) -> None:
         try:
-            lower(self.program, request)
+            self.look_at(request, known)
         except TileError as error:
             self.found.add(at(error, self.program.kernels[request.kernel]))
 
@@ -167,9 +187,14 @@ def plan_launch(program: Program, launch: LaunchFacts, arch: str, schedule: str 
     options = {k: v for k, v in launch.rest.items() if k in known}
     constants = {k: v for k, v in launch.rest.items() if k not in known}
     chosen = schedule or launch.schedule
-    return Planner(
-        program, launch.line.name, launch.arguments, target(arch), None, constants, options, chosen
-    ).plan()
+    return Planner(program, launch.line.name, launch.arguments, target(arch), None, constants, options, chosen).plan()
+
+
+def from_launch(error: TileError, line: ast.Launch) -> TileError:
+    """The error of a plan, with the launch that asks for it."""
+    if error.loc is None:
+        return TileError(error.code, line.loc, error.message, error.hint)
+    return TileError(error.code, error.loc.called_from(line.loc), error.message, error.hint)
 
 
 def at(error: TileError, node: ast.Launch | ast.Kernel) -> TileError:

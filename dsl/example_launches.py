@@ -81,7 +81,9 @@ class Launcher:
     def run(self, plan: Plan, launch: _Launch, values: list[Any]) -> LaunchReport:
         report = run_kernel(launch.kernel, values, self.ordinal, self.settings)
         if self.settings.explain:
-            report.explanation = explanation(plan, self.module.program.kernels[launch.step.request.kernel], launch.compiled)
+            report.explanation = explanation(
+                plan, self.module.program.kernels[launch.step.request.kernel], launch.compiled
+            )
         return report
 
     def measure(self, count: int) -> None:

@@ -19,21 +19,21 @@ from dsl.program import Program
 from lowering.location import TileError, closest
 from lowering.types import DTYPES, DType
 
-HOST_FUNCTIONS = frozenset(
-    """
-    abs acos all any arange argmax argmin asin atan atan2 broadcast cdiv ceil clamp concatenate copysign cos cos.approx
-    cosh cummax cummin cumprod cumsum dtype empty erf erfc ex2.approx exp exp.approx exp2 expm1 floor fma full gelu
-    gelu_tanh isfinite isinf isnan lg2.approx log log.approx log10 log1p log2 max maximum mean min minimum ones philox
-    pow prod randint randn rcp.approx reduce relu reshape round rsqrt rsqrt.approx scan sigmoid sign silu sin sin.approx
-    sinh softplus sqrt sqrt.approx stack sum tan tanh tanh.approx transpose trunc uniform where zeros
-    """.split()
-)
-REFERENCES = frozenset(
-    """
-    argmax argmin attention conv2d cumsum erf gelu gelu_tanh layernorm log_softmax log_softmax_backward matmul max mean
-    min nc32hw32 nchw relu rmsnorm sigmoid silu softmax softmax_backward sum
-    """.split()
-)
+HOST_FUNCTIONS = frozenset({
+    "abs", "acos", "all", "any", "arange", "argmax", "argmin", "asin", "atan", "atan2", "broadcast", "cdiv", "ceil",
+    "clamp", "concatenate", "copysign", "cos", "cos.approx", "cosh", "cummax", "cummin", "cumprod", "cumsum",
+    "dtype", "empty", "erf", "erfc", "ex2.approx", "exp", "exp.approx", "exp2", "expm1", "floor", "fma", "full",
+    "gelu", "gelu_tanh", "isfinite", "isinf", "isnan", "lg2.approx", "log", "log.approx", "log10", "log1p", "log2",
+    "max", "maximum", "mean", "min", "minimum", "ones", "philox", "pow", "prod", "randint", "randn", "rcp.approx",
+    "reduce", "relu", "reshape", "round", "rsqrt", "rsqrt.approx", "scan", "sigmoid", "sign", "silu", "sin",
+    "sin.approx", "sinh", "softplus", "sqrt", "sqrt.approx", "stack", "sum", "tan", "tanh", "tanh.approx",
+    "transpose", "trunc", "uniform", "where", "zeros",
+})  # fmt: skip
+REFERENCES = frozenset({
+    "argmax", "argmin", "attention", "conv2d", "cumsum", "erf", "gelu", "gelu_tanh", "layernorm", "log_softmax",
+    "log_softmax_backward", "matmul", "max", "mean", "min", "nc32hw32", "nchw", "relu", "rmsnorm", "sigmoid",
+    "silu", "softmax", "softmax_backward", "sum",
+})  # fmt: skip
 """The names of `dsl.host_functions.HANDLERS` and `dsl.reference.REFERENCES`, which need numpy; a test compares them."""
 ABOUT = ("bytes", "shape", "size")
 MAKERS = ("arange", "empty", "full", "ones", "randint", "randn", "uniform", "zeros")
@@ -64,7 +64,7 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True, slots=True)
 class LaunchFacts:
-    """A launch line: arguments by name (ArrayFacts, numbers, None for those left out, Unknown), and what `with` says."""
+    """A launch line: arguments by name (ArrayFacts, numbers, None if left out, Unknown), and what `with` says."""
 
     line: ast.Launch
     arguments: dict[str, Any]
@@ -103,9 +103,7 @@ def examine(program: Program, example: ast.Example, overrides: Overrides | None 
             elif isinstance(line, ast.Launch):
                 facts.launches.append(_launch(program, shapes, line, overrides))
             elif isinstance(line, ast.Expect):
-                for node in (line.actual, line.wanted, line.bound):
-                    if node is not None:
-                        shapes(node)
+                _expect(shapes, line)
             else:
                 shapes(line.value)
         except TileError as error:
@@ -115,6 +113,29 @@ def examine(program: Program, example: ast.Example, overrides: Overrides | None 
                     names.setdefault(target.id, UNKNOWN)
     facts.numbers = {k: v for k, v in names.items() if isinstance(v, int) and not isinstance(v, bool)}
     return facts
+
+
+def _expect(shapes: Shapes, line: ast.Expect) -> None:
+    actual = shapes(line.actual)
+    if line.wanted is None:
+        if isinstance(actual, ArrayFacts) and actual.dtype != "i1":
+            message = f"'expect' takes a condition; this is an array of {actual.dtype}"
+            raise TileError("type", line.actual.loc, message, "expect actual ~= wanted within bound")
+        return
+    if line.bound is None:
+        raise TileError("syntax", line.loc, "'~=' needs a bound", "within 1e-3, or within 0 for equal")
+    wanted, bound = shapes(line.wanted), shapes(line.bound)
+    for node, value in ((line.actual, actual), (line.wanted, wanted)):
+        if isinstance(value, DType | str | tuple | list):
+            raise TileError("type", node.loc, "'expect' compares arrays and numbers")
+    if isinstance(actual, ArrayFacts) and isinstance(wanted, ArrayFacts) and actual.shape != wanted.shape:
+        message = f"shapes {list(actual.shape)} and {list(wanted.shape)} are not equal"
+        raise TileError("shape", line.loc, message)
+    if any(
+        isinstance(b, int | float) and not 0 <= b < float("inf")
+        for b in (bound if isinstance(bound, tuple) else (bound,))
+    ):
+        raise TileError("constant", line.bound.loc, "the bound of 'within' is not negative")
 
 
 def _assign(shapes: Shapes, line: ast.Assign, names: dict[str, Any], given: Mapping[str, Any]) -> None:
@@ -143,6 +164,10 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
         raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values)}")
     given = dict(zip(params, values, strict=False))
     arguments = {p: given.get(p, named.get(p)) for p in params}
+    for p in program.kernels[line.name].params if line.name in program.kernels else ():
+        if arguments[p.name] is None and not (isinstance(p.type, ast.TensorType) and p.type.optional):
+            takes = ", ".join(params)
+            raise TileError("call", line.loc, f"{line.name} needs '{p.name}'", f"it takes {takes}")
     rest = {k: v for k, v in named.items() if k not in params} | overrides.constants | overrides.options
     schedule = None
     for item in line.items:
@@ -197,19 +222,24 @@ class Shapes(Evaluator):
                     raise TileError("name", node.loc, f"there is no reference '{dotted}'", hint)
                 return UNKNOWN
         self(node.value)
+        if node.name != "T":
+            raise TileError("name", node.loc, f"values have no '{node.name}'", "values have .to(TYPE) and .T")
         return UNKNOWN
 
     def index(self, node: ast.Index) -> Any:
         value = self(node.value)
         parts = [part for part in node.subscripts if not isinstance(part, ast.Slice)]
         ends = [end for part in node.subscripts if isinstance(part, ast.Slice) for end in (part.start, part.stop)]
-        extents = [UNKNOWN if isinstance(p, ast.Name) and p.id == "None" else self(p) for p in parts]
+        extents: list[Any] = [UNKNOWN if isinstance(p, ast.Name) and p.id == "None" else self(p) for p in parts]
         for end in ends:
             if end is not None:
                 self(end)
         if not isinstance(value, DType) or ends or not all(type(extent) is int for extent in extents):
             return UNKNOWN
-        return ArrayFacts(tuple(extents), value.name)
+        for part, extent in zip(parts, extents, strict=True):
+            if extent < 0:
+                raise TileError("shape", part.loc, f"an extent of {extent}")
+        return ArrayFacts(tuple(int(extent) for extent in extents), value.name)
 
     def call(self, node: ast.Call) -> Any:
         if isinstance(node.function, ast.Attribute) and node.function.name == "to":

@@ -39,7 +39,9 @@ def parse_value(text: str) -> Any:
         except ValueError:
             pass
     if not text.isidentifier():
-        raise TileError("argument", None, f"'{text}' is no value", "a number, true, false, or the name of a type or def")
+        raise TileError(
+            "argument", None, f"'{text}' is no value", "a number, true, false, or the name of a type or def"
+        )
     return text
 
 

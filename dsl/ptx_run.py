@@ -19,7 +19,7 @@ MAX_TRIALS = 20_000
 def run_ptx(
     text: str, name: str, device: str, why: str, given: list[str], settings: Settings, entry: str | None = None
 ) -> Report:
-    """Launches the entry once and measures it. `given`: NAME=VALUE for dims and scalars. Raises LaunchError, TileError."""
+    """Launches the entry once and measures it; `given` sets dims and scalars. Raises LaunchError or TileError."""
     from runtime import Kernel, device_facts
 
     ordinal = None if device == "emulator" else int(device.partition(":")[2] or 0)

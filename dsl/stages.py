@@ -1,4 +1,4 @@
-"""A kernel at any stage as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code; source lines beside it if asked."""
+"""A kernel at any stage as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code, with the source lines if asked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def stage(program: Program, request: Request, name: str, annotate: bool = False,
     if name in ("ir", "layout"):
         lowered = lower(program, request, **options)
         function = lowered.variant.function
-        text = to_mlir(function, annotate=annotate) if name == "ir" else layouts(program.kernels[request.kernel], function)
+        text = (
+            to_mlir(function, annotate=annotate) if name == "ir" else layouts(program.kernels[request.kernel], function)
+        )
         printed = lowered.printed
     else:
         compiled = compile_variant(program, request, **options)

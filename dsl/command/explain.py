@@ -7,7 +7,7 @@ import json
 import click
 
 from dsl.command.failures import show
-from dsl.error_codes import CODES
+from dsl.error_codes import read_codes
 from lowering.location import TileError, closest
 
 
@@ -18,15 +18,18 @@ def command(code: str | None, as_json: bool) -> int:
     """Say what the error CODE means, and what leads to it; all codes without one."""
     if code is not None and code.startswith("error[") and code.endswith("]"):
         code = code[6:-1]
-    if code is not None and code not in CODES:
-        return show(TileError("argument", None, f"there is no error code '{code}'", closest(code, list(CODES))))
-    chosen = CODES if code is None else {code: CODES[code]}
+    codes = read_codes()
+    if code is not None and code not in codes:
+        return show(TileError("argument", None, f"there is no error code '{code}'", closest(code, codes)))
+    chosen = codes if code is None else {code: codes[code]}
     if as_json:
         rows = {name: {"meaning": row.meaning, "example": row.example} for name, row in chosen.items()}
         click.echo(json.dumps(rows))
     elif code is None:
-        for name, row in CODES.items():
+        for name, row in codes.items():
             click.echo(f"{name:<14} {row.meaning.split('. ')[0].rstrip('.')}")
     else:
-        click.echo(f"error[{code}]\n\n{click.wrap_text(CODES[code].meaning, 100)}\n\nFor example: {CODES[code].example}")
+        click.echo(
+            f"error[{code}]\n\n{click.wrap_text(CODES[code].meaning, 100)}\n\nFor example: {CODES[code].example}"
+        )
     return 0

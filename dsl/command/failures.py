@@ -60,7 +60,7 @@ def _place(error: RuntimeFault, file: str | None) -> Loc | None:
 
 
 def show(error: BaseException, file: str | None = None) -> int:
-    """Writes the error to standard error; the exit status. `file`: the one that lines of the runtime's errors are in."""
+    """Writes the error to standard error; the exit status. `file`: where the lines of the runtime's errors are."""
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE

@@ -55,9 +55,7 @@ def execute(request: Request) -> Report:
     from dsl.program import load
 
     program = load(request.file)
-    if request.index is not None:
-        example = program.examples[request.index]
-    else:
-        example = find_example(program, request.example)
+    index = request.index
+    example = find_example(program, request.example) if index is None else program.examples[index]
     overrides = resolve(program, example, request.values)
     return run_example(program, example, request.device, request.why, overrides, settings)

@@ -22,11 +22,13 @@ EMULATED_BUDGET = 1 << 32
 @click.command(short_help="Run a file's example, and check and measure it.")
 @click.argument("file", type=click.Path())
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to run; auto is a GPU if there is one.")
+@click.option(
+    "--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to run; auto is a GPU if there is one."
+)
 @click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice.")
 @click.option("--counters", is_flag=True, help="Print the source with counters beside each line (emulator).")
-@click.option("--explain", is_flag=True, help="Say why this variant: dispatch, constants, layouts, conditions, times.")
-@click.option("--ptx", type=click.Path(), metavar="FILE", help="Run the kernels of this edited PTX in place of their own.")
+@click.option("--explain", is_flag=True, help="Say why this variant: reasons, constants, layouts, stage times.")
+@click.option("--ptx", type=click.Path(), metavar="FILE", help="Use this edited PTX for its kernels.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--example", metavar="NAME", help="The example to run; the first one without.")
 @click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
@@ -77,7 +79,7 @@ def command(
 
 
 def choose_device(name: str, counters: bool) -> tuple[str, str]:
-    """(`emulator` or `cuda:0`, why). Raises LaunchError for a name that is none, DeviceError for a GPU that is not there."""
+    """(`emulator` or `cuda:0`, why). Raises LaunchError for a name that is none, DeviceError without such a GPU."""
     from runtime import gpu_reason
     from runtime.backend import choose
 

@@ -55,7 +55,10 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
     click.echo(styled(printable(title), bold=True))
     for launch in report.launches:
         line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else ""))
-        line("", f"{number(blocks(launch))} blocks of {launch.threads} threads, {number(launch.shared_bytes)} bytes shared")
+        line(
+            "",
+            f"{number(blocks(launch))} blocks of {launch.threads} threads, {number(launch.shared_bytes)} bytes shared",
+        )
     why = report.why.partition(': "')[0]  # without the driver's own words
     line("device", f"{report.device} ({report.chip}); {why}")
     line("dims", pairs(report.dims | report.types))
@@ -80,7 +83,7 @@ def blocks(launch: LaunchReport) -> int:
 
 def show_check(check: Check) -> None:
     word = styled("passed", fg="green") if check.passed else styled("FAILED", fg="red", bold=True)
-    if not check.size or check.tolerance == check.max_error == 0.0 and check.passed:
+    if check.passed and check.tolerance == check.max_error == 0.0:
         error = "equal" if check.size > 1 else ""
     else:
         error = f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"
@@ -121,7 +124,10 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         line("counters", f"{text} {label}")
         line("", f"{number(sectors)} sectors of global memory ({excess:.2f} times the fewest)")
         if c["shared_wavefronts"]:
-            line("", f"{number(c['shared_wavefronts'])} shared wavefronts, {number(c['bank_conflicts'])} by bank conflicts")
+            line(
+                "",
+                f"{number(c['shared_wavefronts'])} shared wavefronts, {number(c['bank_conflicts'])} by bank conflicts",
+            )
         if c["barriers"] or c["shuffles"] or c["atomics"] or c["mma"]:
             names = ("barriers", "shuffles", "atomics", "mma")
             line("", ", ".join(f"{number(c[name])} {name}" for name in names if c[name]))
@@ -156,8 +162,8 @@ def show_counters(report: Report) -> None:
     source = Path(report.file).read_text().splitlines()
     table = [[COUNTED[name] for name in used]]
     for at in range(1, len(source) + 1):
-        counts = by_line.get(at)
-        table.append([number(counts[name]) if counts and counts[name] else "" for name in used])
+        counts = by_line.get(at, {})
+        table.append([number(counts[name]) if counts.get(name) else "" for name in used])
     widths = [max(len(row[i]) for row in table) for i in range(len(used))]
     click.echo(styled(f"{columns(table[0], widths)} | counters are of the PTX", bold=True))
     first, last = min(by_line, default=1), max(by_line, default=0)

@@ -1,4 +1,4 @@
-"""A kernel at any stage as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code, with the source lines if asked."""
+"""A kernel at any stage as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code; with source lines if asked."""
 
 from __future__ import annotations
 

@@ -29,7 +29,6 @@ def command(code: str | None, as_json: bool) -> int:
         for name, row in codes.items():
             click.echo(f"{name:<14} {row.meaning.split('. ')[0].rstrip('.')}")
     else:
-        click.echo(
-            f"error[{code}]\n\n{click.wrap_text(CODES[code].meaning, 100)}\n\nFor example: {CODES[code].example}"
-        )
+        click.echo(f"error[{code}]\n\n{click.wrap_text(codes[code].meaning, 100)}\n")
+        click.echo(f"For example: {codes[code].example}")
     return 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from dsl import syntax as ast
+from dsl.evaluate import names_in
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
 from lowering.builder import MAX_TILE, Builder
 from lowering.facts import Analysis, linear
@@ -675,7 +676,7 @@ class KernelBuilder:
 
     def _assert(self, node: ast.Assert) -> None:
         if self.caller is None and self.in_tile_if == 0 and self.ir.depth == 1 and self.host_only(node.condition):
-            self.requires.append(node)
+            self.required(node)
             return
         condition = self.value(node.condition)
         if condition.dtype is not I1:
@@ -686,6 +687,23 @@ class KernelBuilder:
         self.ir.loc = self.at(node.loc)
         self.ir.op("assert", [condition], message=node.message or text, line=node.loc.line)
         self.function.attrs["record"] = True
+
+    def required(self, node: ast.Assert) -> None:
+        """An assertion that each launch evaluates; one of constants alone holds here and now or never."""
+        condition = node.condition
+        truth = isinstance(condition, ast.Compare) or getattr(condition, "op", None) in ("and", "or", "not")
+        if not truth and not (isinstance(condition, ast.Name) and isinstance(self.expr(condition), bool)):
+            self.error("type", node.loc, "'assert' takes a condition; this is a number", "compare with '!= 0'")
+        if not any(isinstance(self.scope.find(name), Value) for name in names_in(condition)):
+            if not self.expr(condition):
+                self.error("require", node.loc, node.message or "this assertion does not hold", self.values_in(condition))
+            return
+        self.requires.append(node)
+
+    def values_in(self, node: ast.Expr) -> str | None:
+        """The constants that an expression reads, with their values."""
+        known = {name: self.scope.find(name) for name in sorted(names_in(node))}
+        return ", ".join(f"{n} is {describe(v)}" for n, v in known.items() if isinstance(v, bool | int | float)) or None
 
     def host_only(self, node: ast.Expr) -> bool:
         """True if the host can evaluate this: only numbers, dims, constants, scalar parameters and functions of numbers."""
@@ -733,7 +751,7 @@ class KernelBuilder:
         found = self.scope.find(name)
         if isinstance(found, DType):
             return found
-        if name in DTYPES:
+        if name in DTYPES and name != "index":
             return DTYPES[name]
         self.error("type", loc, f"unknown type '{name}'", type_hint(name))
 

@@ -341,8 +341,12 @@ def linear(value: Value) -> tuple[dict[Value, int], int]:
     """A scalar integer as Σ coefficient · value + constant, as far as its definition shows.
 
     >>> # r * 4 + 3  →  ({r: 4}, 3)
+
+    An s32 that becomes an index keeps its form: sums of s32 that overflow have no meaning as indices.
     """
     op = value.op
+    if op is not None and op.name == "cast" and value.dtype.kind == "index" and op.operands[0].dtype is S32:
+        return linear(op.operands[0])
     number = constant_of(value)
     if number is not None:
         return {}, int(number)

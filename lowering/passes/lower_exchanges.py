@@ -10,7 +10,7 @@ from __future__ import annotations
 from lowering.ir import Block, Function, Op, Rewriter, Value, uses
 from lowering.layout import Layout, bits_of
 from lowering.ops import OPS
-from lowering.types import INDEX, SharedType, TileType
+from lowering.types import INDEX, S32, S64, DType, SharedType, TileType
 
 
 def lower_exchanges(function: Function) -> None:
@@ -94,7 +94,11 @@ class _Lowering(Rewriter):
         return self.through_scratch(value, layout, op)
 
     def through_scratch(self, value: Value, layout: Layout | None, op: Op) -> Value:
-        """Stored in its own layout, loaded in `layout`."""
+        """Stored in its own layout, loaded in `layout`. An index lies in memory as the integer that it is here."""
+        if value.dtype.kind == "index":
+            stored = S64 if self.function.index_bits == 64 else S32
+            moved = self.through_scratch(self.cast(value, stored, op), layout, op)
+            return self.cast(moved, value.dtype, op)
         tile = value.tile
         type = SharedType((max(tile.size, 1),), tile.dtype)
         scratch = Op(OPS["shared_alloc"], [], [type], {"type": type, "name": "scratch"}, (), op.loc)
@@ -109,6 +113,11 @@ class _Lowering(Rewriter):
         )
         loaded.result.name = value.name
         return loaded.result
+
+    def cast(self, value: Value, to: DType, op: Op) -> Value:
+        made = self.make(op, "cast", [value], [value.tile.with_dtype(to)], to=to, saturate=False, rounding=None)
+        made.result.name = value.name
+        return made.result
 
     def linear_index(self, shape: tuple[int, ...], layout: Layout | None, op: Op) -> Value:
         """The row-major index of every element."""

@@ -307,14 +307,14 @@ class Planner:
                 if isinstance(value, Workspace):
                     facts = ArrayFacts(value.shape, value.dtype)
                 if not isinstance(facts, ArrayFacts):
-                    raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is an array; got {value!r}")
+                    raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is an array; got {described(value)}")
                 self.match(kernel, p, p.type, facts, dims, types, type_parameters)
                 align[p.name] = facts.align
             elif isinstance(p.type, ast.ScalarType):
                 if isinstance(value, bool | int | float):
                     scalars[p.name] = value
                 elif isinstance(value, ArrayFacts) or value is None:
-                    raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is a scalar; got {value!r}")
+                    raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is a scalar; got {described(value)}")
         plain = {k: v for k, v in self.constants.items() if k in self.program.settable(kernel.name)}
         return Request(
             kernel.name,
@@ -420,6 +420,13 @@ class Planner:
                 return False
             raise
         return True
+
+
+def described(value: Any) -> str:
+    """An argument in words."""
+    if isinstance(value, ArrayFacts | Workspace):
+        return f"an array {value.dtype}{list(value.shape)}"
+    return "nothing" if value is None else f"{value}"
 
 
 def parameters_of(program: Program, dispatch: ast.Dispatch) -> list[tuple[ast.Kernel, str, ast.Parameter]]:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from dsl import syntax as ast
+from dsl.evaluate import names_in
 from lowering.location import Errors, Source, TileError, closest
 
 
@@ -100,7 +101,9 @@ def _add(
             elif isinstance(block, ast.Schedule):
                 for kernel in block.kernels:
                     if (kernel, block.name) in program.schedules:
-                        raise TileError("name", block.loc, f"schedule '{block.name}' of '{kernel}' is defined twice")
+                        first = program.schedules[kernel, block.name].loc
+                        message = f"schedule '{block.name}' of '{kernel}' is defined twice"
+                        raise TileError("name", block.loc, message, f"first at {first}")
                     program.schedules[kernel, block.name] = block
             else:
                 _define(program, block)
@@ -147,10 +150,9 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
     """Schedules and launches name kernels that exist."""
     for (kernel, _), schedule in program.schedules.items():
         if kernel not in program.kernels:
-            hint = closest(kernel, program.kernels)
-            errors.append(
-                TileError("name", schedule.loc, f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'", hint)
-            )
+            message = f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'"
+            errors.append(TileError("name", schedule.loc, message, closest(kernel, program.kernels)))
+    errors += _unread(program)
     known = program.kernels.keys() | program.dispatches.keys()
     launches = [
         step
@@ -169,6 +171,44 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
                     "name", launch.loc, f"unknown kernel or dispatch '{launch.name}'", closest(launch.name, known)
                 )
             )
+
+
+def _unread(program: Program) -> list[TileError]:
+    """Errors for names that a schedule sets and that neither its kernels nor any of their schedules read."""
+    errors: dict[int, TileError] = {}
+    for (_, _), schedule in program.schedules.items():
+        kernels = [program.kernels[k] for k in schedule.kernels if k in program.kernels]
+        if len(kernels) < len(schedule.kernels):
+            continue
+        constants = {c.name for kernel in kernels for c in kernel.constants} | {"warps"}
+        family = [s for kernel in kernels for s in program.schedules_of(kernel.name).values()]
+        read = set().union(*(names_in(node) for s in family for line in s.lines for node in _expressions(line)))
+        for line in schedule.lines:
+            for target in _set_by(line):
+                if target.id not in constants | read:
+                    message = f"nothing reads '{target.id}': {_listed(kernels)} no such constant, and no line needs it"
+                    errors[id(target)] = TileError("name", target.loc, message, closest(target.id, constants))
+    return list(errors.values())
+
+
+def _listed(kernels: list[ast.Kernel]) -> str:
+    names = " and ".join(f"'{k.name}'" for k in kernels)
+    return f"{names} {'has' if len(kernels) == 1 else 'have'}"
+
+
+def _set_by(line: ast.Assign | ast.Tune | ast.Layout | ast.Property) -> list[ast.Name]:
+    if isinstance(line, ast.Assign):
+        return [t for t in line.targets if isinstance(t, ast.Name)]
+    return [ast.Name(line.loc, line.name)] if isinstance(line, ast.Tune) else []
+
+
+def _expressions(line: ast.Assign | ast.Tune | ast.Layout | ast.Property) -> list[ast.Expr]:
+    """What a line of a schedule evaluates."""
+    if isinstance(line, ast.Assign):
+        return [line.value]
+    if isinstance(line, ast.Layout):
+        return list(line.parts.values())
+    return [*line.values, *(line.subject if isinstance(line, ast.Property) else ())]
 
 
 LIBRARY = Path(__file__).with_name("library")

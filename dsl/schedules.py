@@ -66,7 +66,8 @@ def resolve_schedule(
     out.definitions = {k: v for k, v in out.definitions.items() if k not in overrides}
     warps = out.constants.pop("warps", DEFAULT_WARPS)
     if isinstance(warps, bool) or not isinstance(warps, int) or not 1 <= warps <= 32 or warps & (warps - 1):
-        loc = known[name].loc if name is not None else kernel.loc
+        written = out.definitions.get("warps")
+        loc = written.loc if written is not None else known[name].loc if name is not None else kernel.loc
         raise TileError("schedule", loc, f"warps is a power of two from 1 to 32; this is {warps}")
     out.warps = warps
     return out

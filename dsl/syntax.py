@@ -405,7 +405,8 @@ def fold_chain(items: list) -> Expr:
             operands.append(_nested(left, *left.operands))
             return
         left = _bare(left)
-        node = Compare(loc, [str(token)], [left, right]) if token in COMPARISONS else Binary(loc, str(token), left, right)
+        op = str(token)
+        node = Compare(loc, [op], [left, right]) if op in COMPARISONS else Binary(loc, op, left, right)
         operands.append(_nested(node, left, right))
 
     for item in items:
@@ -515,7 +516,10 @@ class _Builder(Transformer):
     def _child_list(self, c: list) -> list:
         return [x for x in c if x is not None]
 
-    names = params = consts = args = dims = shape = _child_list
+    names = params = consts = dims = shape = _child_list
+
+    def args(self, c: list) -> list:
+        return [x for x in c if x is not None and not isinstance(x, Token)]
 
     # expressions
     def chain(self, c: list) -> Any:
@@ -769,8 +773,8 @@ def _parser() -> Lark:
 
 
 def parse(text: str, name: str = "<text>") -> File:
-    """Parse the text of a `.tile` file. Mistakes are TileErrors of code 'syntax', 'indentation' or 'limit': one for each
-    block, since what follows a mistake in its own block means little."""
+    """Parse the text of a `.tile` file. Mistakes are TileErrors of code 'syntax', 'indentation' or 'limit': one for
+    each block, since what follows a mistake in its own block means little."""
     global _source
     source = Source(name, text)
     if len(text) > MAX_BYTES:

@@ -107,6 +107,8 @@ def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | No
         return "a slice has no step: index by a tile, start + STEP * arange(N)"
     if token.type == "NAME" and re.search(r"\d\.?$", before):
         return "a number has no suffix; .to(f32) converts"
+    if word in (")", "]"):
+        return "there is nothing open that it could close"
     if token.type == "OPTIONAL":
         return "only tensors are optional: x: f32[n]?"
     return None

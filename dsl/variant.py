@@ -17,7 +17,7 @@ from lowering.facts import Analysis
 from lowering.ir import Function, Parameter, Value, walk
 from lowering.location import Errors, Loc, TileError, closest
 from lowering.targets import Target, target
-from lowering.types import DTYPES, INDEX, DType, TableType, TensorType, TileType
+from lowering.types import DTYPES, INDEX, DType, TableType, TensorType, TileType, type_hint
 
 MAX_DIVISOR = 16
 INDEX32_LIMIT = 1 << 31
@@ -145,7 +145,11 @@ class _Variant:
         body = list(kernel.body)
         if not body or not isinstance(body[0], ast.Grid):
             raise TileError("syntax", kernel.loc, "a kernel starts with its grid", "for example: grid cdiv(n, BLOCK)")
-        grid = self._grid(body[0], builder, constants, special)
+        grid: list[Any] = []
+        try:
+            grid = self._grid(body[0], builder, constants, special)
+        except TileError as error:
+            builder.errors += error.errors
         builder.statements(body[1:])
         if builder.errors:
             raise Errors(builder.errors)
@@ -170,6 +174,7 @@ class _Variant:
 
     def _constants(self, schedule: ResolvedSchedule, names: dict[str, Any]) -> dict[str, Any]:
         out: dict[str, Any] = {}
+        unset: list[TileError] = []
         for constant in self.kernel.constants:
             if constant.types is not None:
                 continue
@@ -179,11 +184,14 @@ class _Variant:
                 out[constant.name] = Evaluator({**names, **out})(constant.default)
             else:
                 hint = f"set it in a schedule of '{self.kernel.name}', or give {constant.name}=VALUE"
-                raise TileError("constant", constant.loc, f"constant '{constant.name}' is not set", hint)
+                unset.append(TileError("constant", constant.loc, f"constant '{constant.name}' is not set", hint))
+                continue
             if isinstance(out[constant.name], str) and out[constant.name] in self.program.functions:
                 out[constant.name] = self.program.functions[out[constant.name]]
             if not isinstance(out[constant.name], bool | int | float | ast.Def):
                 raise TileError("constant", constant.loc, f"constant '{constant.name}' is a number or a function")
+        if unset:
+            raise Errors(unset)
         return out
 
     def _specialised(self, schedule: ResolvedSchedule, dims: dict[str, int], scalars: dict[str, Any]) -> dict[str, Any]:
@@ -239,38 +247,54 @@ class _Variant:
                 value = Value(TileType((), INDEX), name=name)
                 function.dims[name] = value
                 scope[name] = value
+        errors: list[TileError] = []
         for p in self.kernel.params:
-            if p.name in scope or p.name in self.constant_names or p.name in {q.name for q in function.params}:
-                raise TileError("name", p.loc, f"'{p.name}' is declared twice")
-            if isinstance(p.type, ast.TensorType):
-                self._tensor(builder, function, p, p.type, constants, special)
-            elif isinstance(p.type, ast.ScalarType):
-                dtype = self._dtype(p.type.dtype, p.type.loc)
-                if p.name in special:
-                    function.params.append(Parameter("scalar", p.name, dtype, None, loc=p.loc))
-                    scope[p.name] = special[p.name]
-                    continue
-                value = Value(TileType((), dtype), name=p.name)
-                function.params.append(Parameter("scalar", p.name, dtype, value, loc=p.loc))
-                scope[p.name] = value
-            else:
-                dtype = self._dtype(p.type.dtype, p.type.loc)
-                length = Evaluator({**constants, **special}).integer(p.type.length, "the length of a table")
-                if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
-                    raise TileError(
-                        "limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes"
-                    )
-                value = Value(TableType(length, dtype), name=p.name)
-                function.params.append(Parameter("table", p.name, dtype, value, length=length, loc=p.loc))
-                scope[p.name] = Table(value, length)
+            try:
+                self._parameter(builder, function, p, constants, special)
+            except TileError as error:
+                errors += error.errors
+        if errors:
+            raise Errors(errors)
+
+    def _parameter(
+        self,
+        builder: KernelBuilder,
+        function: Function,
+        p: ast.Parameter,
+        constants: dict[str, Any],
+        special: dict[str, Any],
+    ) -> None:
+        scope = builder.scope.names
+        if p.name in scope or p.name in self.constant_names or p.name in {q.name for q in function.params}:
+            raise TileError("name", p.loc, f"'{p.name}' is declared twice")
+        if isinstance(p.type, ast.TensorType):
+            self._tensor(builder, function, p, p.type, constants, special)
+        elif isinstance(p.type, ast.ScalarType):
+            dtype = self._dtype(p.type.dtype, p.type.loc)
+            if p.name in special:
+                function.params.append(Parameter("scalar", p.name, dtype, None, loc=p.loc))
+                scope[p.name] = special[p.name]
+                return
+            value = Value(TileType((), dtype), name=p.name)
+            function.params.append(Parameter("scalar", p.name, dtype, value, loc=p.loc))
+            scope[p.name] = value
+        else:
+            dtype = self._dtype(p.type.dtype, p.type.loc)
+            length = Evaluator({**constants, **special}).integer(p.type.length, "the length of a table")
+            if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
+                raise TileError(
+                    "limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes"
+                )
+            value = Value(TableType(length, dtype), name=p.name)
+            function.params.append(Parameter("table", p.name, dtype, value, length=length, loc=p.loc))
+            scope[p.name] = Table(value, length)
 
     def _dtype(self, name: str, loc: Loc) -> DType:
         if name in self.types:
             return self.types[name]
         if name in DTYPES and name != "index":
             return DTYPES[name]
-        known = [*(n for n in DTYPES if n != "index"), *self.types]
-        raise TileError("type", loc, f"unknown type '{name}'", closest(name, known) or ", ".join(known))
+        raise TileError("type", loc, f"unknown type '{name}'", type_hint(name, self.types))
 
     def _tensor(
         self,

@@ -148,4 +148,5 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     names = [k for k in known if isinstance(k, str)]
     same = [k for k in names if k.lower() == name.lower()]
     near = same or (get_close_matches(name[:80], names, n=1, cutoff=0.66) if len(name) > 2 else [])
+    near = near or ([k for k in names if k.startswith(name)] if len(name) > 1 else [])
     return f"did you mean '{near[0]}'?" if near else None

@@ -39,6 +39,11 @@ class _Launch:
     compiled: CompiledKernel
     kernel: Any
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the kernel's parameters."""
+        return [param.name for param in self.kernel.header.params]
+
 
 class Launcher:
     """Launches for one example; adds to its report."""
@@ -98,8 +103,18 @@ class Launcher:
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:
-        """What wrote an element in the last launches, in words; known on the emulator only."""
-        return None
+        """What wrote an element in the last launches, in words; known on the emulator only, by launching once more."""
+        from runtime import is_array
+
+        offset = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
+        writer = None
+        for launch, values in self.last if self.ordinal is None else ():
+            tensors = {id(value): name for name, value in zip(launch.names, values, strict=True)}
+            if id(array) in tensors:
+                copies = [value.copy() if is_array(value) else value for value in values]
+                found = launch.kernel.run(*copies, watch=(tensors[id(array)], offset)).writer
+                writer = found or writer or "nothing: no store reached it"
+        return writer
 
 
 def run_kernel(kernel: Any, values: list[Any], ordinal: int | None, settings: Settings) -> LaunchReport:

@@ -42,8 +42,16 @@ class EmulatedLaunch:
         """A launch with these arguments."""
         return partial(self.launch, values, arguments, stream)
 
-    def run(self, values: Sequence[Any], arguments: Sequence[Any], **options: Any) -> Any:
+    def run(
+        self,
+        values: Sequence[Any],
+        arguments: Sequence[Any],
+        watch: tuple[str, int] | None = None,
+        **options: Any,
+    ) -> Any:
         """Runs the kernel; the emulator's Result. `options` go to `emulate`: seed, budget, on_finding.
+
+        `watch`: a tensor and the bytes from its first element to the one of which the result tells the last writer.
 
         Raises FindingError for a fault of the program, DeviceError `ptx` for PTX that the emulator does not know.
         """
@@ -60,6 +68,8 @@ class EmulatedLaunch:
             tensor.name: EmulatedCopy(memory, tensor.name, replace(self.call.arrays[tensor.name], pointer=pointer))
             for tensor, pointer in zip(self.header.tensors, values, strict=False)
         }
+        if watch is not None:
+            options["watch"] = copies[watch[0]].pointer.address + watch[1]
         given: list[Any] = []
         for argument, raw in zip(self.header.arguments, self._layout.split(packed), strict=True):
             if argument.kind == "pointer":

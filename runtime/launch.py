@@ -30,6 +30,8 @@ Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
 MAX_CLASSES = 1024
 """Prepared launches that a kernel keeps; beyond it starts afresh (shapes may change with every call)."""
 OPTIONS = ("grid", "stream")
+EMULATION = ("seed", "budget", "on_finding", "watch")
+"""Options of `Kernel.run` that are the emulator's."""
 
 
 class Kernel:
@@ -96,10 +98,11 @@ class Kernel:
     def run(self, *arguments: Any, counters: bool = False, time: bool = False, **named: Any) -> LaunchResult:
         """Launches, waits, and tells about it.
 
-        `time` measures on a GPU; `counters` insists on the emulator's. `seed=`, `budget=` (instructions) and
-        `on_finding=` go to the emulator. Raises DeviceError and DeviceAssertError for what failed.
+        `time` measures on a GPU; `counters` insists on the emulator's. `seed=`, `budget=` (instructions), `on_finding=`
+        and `watch=` (a tensor's name and a byte offset: what wrote it?) go to the emulator. Raises DeviceError and
+        DeviceAssertError for what failed.
         """
-        emulation = {key: named.pop(key) for key in ("seed", "budget", "on_finding") if key in named}
+        emulation = {key: named.pop(key) for key in EMULATION if key in named}
         arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
         call = launch.call
@@ -114,7 +117,13 @@ class Kernel:
             return about
         if isinstance(launch, EmulatedLaunch):
             result = launch.run(values, arguments, **emulation)
-            return replace(about, counters=result.counters, findings=tuple(result.findings), output=result.output)
+            return replace(
+                about,
+                counters=result.counters,
+                findings=tuple(result.findings),
+                output=result.output,
+                writer=result.writer,
+            )
         if counters or emulation:
             raise LaunchError("device", "counters, seed, budget and on_finding are the emulator's", "device=emulator")
         microseconds = None

@@ -11,7 +11,8 @@ class LaunchResult:
     """One finished launch.
 
     `device`: `cuda:0` … or `emulator`; `time_us`: microseconds between two events around the launch, None unless asked
-    for; `counters`, `findings`, `output`: the emulator's (None and empty on a GPU).
+    for; `counters`, `findings`, `output`: the emulator's (None and empty on a GPU); `writer`: what wrote the watched
+    element, in words.
     `moves` and `computes`: bytes and operations of the launch, where the header has them.
     """
 
@@ -22,5 +23,6 @@ class LaunchResult:
     counters: Any = None
     findings: tuple[Any, ...] = ()
     output: str = ""
+    writer: str | None = None
     moves: int | float | None = None
     computes: int | float | None = None

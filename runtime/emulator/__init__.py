@@ -11,7 +11,7 @@ group.py       threads that run together           mbarriers.py  mbarrier object
 counters.py, traffic.py  what is counted           findings.py   what is reported
 provenance.py  what stores may reach               printf.py     vprintf
 inlining.py    calls                               order.py      preference of blocks
-arguments.py   bytes and arrays of the parameters
+arguments.py   bytes and arrays of the parameters  allocation.py  freed memory stays
 numerics.py, integers.py, matrix.py  arithmetic
 ```
 """

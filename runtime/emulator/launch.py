@@ -11,17 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from .allocation import keep_freed_memory
 from .arguments import Arguments
 from .code import DTYPES, Entry, Site, array_of_bits, constant_array
 from .counters import Counters, LaunchCounters
 from .findings import EmulatorError, Finding, Kind, Location
 from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, Memory
-from .ordering import THREAD_BITS, Clock
+from .ordering import SITE_MASK, THREAD_BITS, Clock, threads_of
 from .printf import c_string
 from .program import Program, Segment, static_counters
 from .provenance import ANYWHERE
 from .reader import Variable, read_module
-from .shadow import Shadow
+from .shadow import PLAIN_WRITE, STRONG_WRITE, Shadow
 from .spaces import GlobalSpace, PatternCache
 from .wave import Wave, coordinates
 
@@ -35,11 +36,13 @@ Extent = int | Sequence[int]
 
 @dataclass
 class Result:
-    """Counters, what was found (empty unless collected), and the text that the kernel printed."""
+    """Counters, what was found (empty unless collected), the text that the kernel printed, and what last wrote the
+    watched byte, in words."""
 
     counters: LaunchCounters
     findings: list[Finding] = field(default_factory=list)
     output: str = ""
+    writer: str | None = None
 
 
 def extent(value: Extent) -> tuple[int, int, int]:
@@ -311,6 +314,17 @@ class Launch:
             at = f" at {site.location or 'no source line'} (PTX line {site.ptx_line})"
         return f"thread {thread} of block {block}{at}"
 
+    def writer(self, address: int) -> str | None:
+        """What last wrote a byte of global memory in this launch, in words."""
+        shadow = self.device.shadow
+        for kind in (PLAIN_WRITE, STRONG_WRITE):
+            record = None if shadow is None else shadow.records.get(kind)
+            if record is not None:
+                stamp = record[(address - GLOBAL_WINDOW) // shadow.granule]
+                if stamp:
+                    return self.who(int(threads_of(stamp)), int(stamp) & SITE_MASK)
+        return None
+
     def out_of_budget(self, g: Any, segment: Segment) -> None:
         site = segment.counters[-1][0] if segment.counters else None
         message = f"the launch has run {self.spent} thread instructions, which is more than its budget of {self.budget}"
@@ -370,6 +384,7 @@ def emulate(
     seed: int = 0,
     budget: int = BUDGET,
     on_finding: str = "raise",
+    watch: int | None = None,
 ) -> Result:
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
@@ -377,8 +392,10 @@ def emulate(
     `Memory`.  `shared_bytes` is the dynamic shared memory of a block, `budget` the most thread instructions.  A `seed`
     other than 0 permutes blocks and the order of atomics.  With `on_finding="raise"` the first finding is raised as
     `EmulatorError`; with "collect" the first of each kind and instruction is kept, and the run goes on where it can.
+    `watch` is the address of a byte of which the result tells the last writer.
     PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
     """
+    keep_freed_memory()
     program = program_of(ptx, entry)
     check_target(program.module.target, arch)
     arguments = Arguments(program, args)
@@ -390,7 +407,8 @@ def emulate(
             launch.run()
         if not launch.findings:
             arguments.copy_back()
-        return Result(launch.counted(), launch.findings, "".join(launch.output))
+        writer = None if watch is None else launch.writer(watch)
+        return Result(launch.counted(), launch.findings, "".join(launch.output), writer)
     finally:
         arguments.release(launch.allocations if launch else [])
 

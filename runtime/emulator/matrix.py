@@ -82,26 +82,17 @@ def _is_quad(mnk: tuple[int, int, int], a_type: str) -> bool:
 
 
 @cache
-def _places(operand: str, rows: int, words: int, per_word: int, quad: str) -> Array:
-    """Where register r of each lane lies in the operand: flat indices [32, registers] into [matrix, row, word].
+def _places(operand: str, rows: int, words: int, per_word: int, layout: str) -> Array:
+    """Where register r of each lane lies in a quad pair's operand: flat indices [32, registers] into [matrix, row, word].
 
-    Registers are words: 32 bits, or one f64. `operand` is "a" with rows of A, "b" with columns of B as rows, "c" (C and
-    D) with rows. All shapes but the quad pairs follow one rule, with groupID = lane / 4, threadID_in_group = lane % 4:
-    a word of A or B, or of C with two f16, is at row groupID + 8 i and word threadID_in_group + 4 j, registers counted
-    with i fastest; a C of whole words has two at columns 2 threadID_in_group and the next one, then 8 rows further.
-    `quad` is the layout of a quad pair's operand, empty for the other shapes; col for A and row for B have K as rows.
+    `operand` is "a" with rows of A, "b" with columns of B as rows, "c" (C and D) with rows; col for A and row for B
+    have K as rows.
     """
-    lane, r = np.arange(32)[:, None], np.arange(rows * words * (4 if quad else 1) // 32)[None, :]
-    if not quad:
-        group, thread = lane >> 2, lane % 4
-        if operand == "c" and per_word == 1:
-            return (group + 8 * (r >> 1)) * words + 2 * thread + (r & 1)
-        blocks = rows // 8
-        return (group + 8 * (r % blocks)) * words + thread + 4 * (r // blocks)
+    lane, r = np.arange(32)[:, None], np.arange(rows * words * 4 // 32)[None, :]
     upper = np.where(lane < 16, 0, 4)
     if operand == "c" and per_word == 1:
         row, word = (lane & 1) + (r & 2) + upper, (r & 4) + (lane & 2) + (r & 1)
-    elif operand + quad in ("acol", "brow"):
+    elif operand + layout in ("acol", "brow"):
         row, word = lane % 4, r + upper // 2
     else:
         row, word = lane % 4 + upper, r
@@ -109,25 +100,68 @@ def _places(operand: str, rows: int, words: int, per_word: int, quad: str) -> Ar
 
 
 @cache
-def _sources(operand: str, rows: int, words: int, per_word: int, quad: str) -> Array:
+def _sources(operand: str, rows: int, words: int, per_word: int, layout: str) -> Array:
     """The inverse of `_places`: for each word of the operand, lane * registers + register."""
-    places = _places(operand, rows, words, per_word, quad).ravel()
+    places = _places(operand, rows, words, per_word, layout).ravel()
     sources = np.empty(places.size, np.intp)
     sources[places] = np.arange(places.size)
     return sources
 
 
+def _parts(matrices: Array, operand: str, per_word: int) -> list[Array]:
+    """What each register holds of matrices [warps, rows, words], as views [warps, 8, 4] with one element a lane.
+
+    Registers are words: 32 bits, or one f64. All shapes but the quad pairs follow one rule, with groupID = lane / 4,
+    threadID_in_group = lane % 4: a word of A or B, or of C with two f16, is at row groupID + 8 i and word
+    threadID_in_group + 4 j, registers counted with i fastest; a C of whole words has two at columns
+    2 threadID_in_group and the next one, then 8 rows further.
+    """
+    warps, rows, words = matrices.shape
+    if operand == "c" and per_word == 1:
+        pairs = matrices.reshape(warps, rows // 8, 8, 4, 2)
+        return [pairs[:, i, :, :, half] for i in range(rows // 8) for half in range(2)]
+    blocks = matrices.reshape(warps, rows // 8, 8, words // 4, 4)
+    return [blocks[:, i, :, j] for j in range(words // 4) for i in range(rows // 8)]
+
+
+def _quarters(words: Array) -> Array:
+    """uint32 [..., 4] as [...] of 16 bytes: numpy copies runs of four words several times slower than such elements."""
+    return words.view(np.complex128)[..., 0]
+
+
 def _gather(registers: Sequence[Array], operand: str, rows: int, words: int, per_word: int, quad: str) -> Array:
-    """The words of an operand, [warps * matrices, rows, words]."""
-    packed = np.stack(registers, axis=-1)
-    table = _sources(operand, rows, words, per_word, quad)
-    return packed.reshape(len(packed), -1).take(table, axis=1).reshape(-1, rows, words)
+    """The words of an operand, [warps * matrices, rows, words]. `quad` is its layout in a quad pair, else empty."""
+    if quad:
+        packed = np.stack(registers, axis=-1)
+        table = _sources(operand, rows, words, per_word, quad)
+        return packed.reshape(len(packed), -1).take(table, axis=1).reshape(-1, rows, words)
+    matrices = np.empty((len(registers[0]), rows, words), registers[0].dtype)
+    for part, register in zip(_parts(matrices, operand, per_word), registers, strict=True):
+        values = np.ascontiguousarray(register).reshape(-1, 8, 4)
+        if part.strides[-1] == 4:
+            _quarters(part)[...] = _quarters(values)
+        else:
+            part[...] = values
+    return matrices
 
 
 def _operand(registers: Sequence[Array], operand: str, rows: int, columns: int, dtype: str, quad: str) -> Array:
     """The values of an operand, [warps * matrices, rows, columns]."""
     per_word = max(32 // _WIDTH[dtype], 1)
     return _values(_gather(registers, operand, rows, columns // per_word, per_word, quad), dtype)
+
+
+def _transposed(registers: Sequence[Array], n: int, k: int, dtype: str, quad: str) -> Array:
+    """The values of B by rows, [warps * matrices, k, n].
+
+    Elements are moved while they are narrow, since small products are twice as fast with both matrices by rows.
+    """
+    width = _WIDTH[dtype]
+    if width not in (8, 16):
+        return _operand(registers, "b", n, k, dtype, quad).swapaxes(1, 2)
+    per_word = 32 // width
+    elements = _gather(registers, "b", n, k // per_word, per_word, quad).view(f"u{width // 8}")
+    return _values(np.ascontiguousarray(elements.swapaxes(1, 2)), dtype)
 
 
 def _values(words: Array, dtype: str) -> Array:
@@ -185,7 +219,7 @@ def mma(
         if quad and b_layout == "row":
             right = _operand(b, "b", k, n, b_type, "row")
         else:
-            right = _operand(b, "b", n, k, b_type, "col" if quad else "").swapaxes(1, 2)
+            right = _transposed(b, n, k, b_type, "col" if quad else "")
         if d_type == "f64":
             return _deal(_chain(left, right, _operand(c, "c", m, n, c_type, "")), 64, quad)
         total = left @ right
@@ -196,7 +230,8 @@ def mma(
         else:
             d = total.astype(np.int32) + accumulator
     else:
-        total += _operand(c, "c", m, n, c_type, "row" if quad else "")
+        per_word = 32 // _WIDTH[c_type]
+        total += _gather(c, "c", m, n // per_word, per_word, "row" if quad else "").view(FORMATS[c_type].storage)
         d = canonicalise(nearest_of_f64(total, d_type), d_type)
     return _deal(d, _WIDTH[d_type], quad)
 
@@ -211,8 +246,10 @@ def _chain(left: Array, right: Array, start: Array) -> Array:
 
 def _deal(d: Array, width: int, quad: bool) -> list[Array]:
     """Matrices [warps * matrices, rows, columns] as the registers of D."""
-    words = d.view(np.uint64 if width == 64 else np.uint32)
-    places = _places("c", words.shape[1], words.shape[2], max(32 // width, 1), "row" if quad else "")
+    words, per_word = d.view(np.uint64 if width == 64 else np.uint32), max(32 // width, 1)
+    if not quad:
+        return [part.reshape(-1, 32) for part in _parts(words, "c", per_word)]
+    places = _places("c", words.shape[1], words.shape[2], per_word, "row")
     dealt = words.reshape(-1, places.size).take(places.T.ravel(), axis=1).reshape(-1, places.shape[1], 32)
     return [dealt[:, r].copy() for r in range(places.shape[1])]
 

@@ -84,7 +84,7 @@ def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple
             result = np.empty(g.n, dtype)
             result[order] = old
             v[d][...] = result
-        wrote = True
+        wrote: Any = True
         if c is not None:
             wrote = np.empty(g.n, bool)
             wrote[order] = old == values

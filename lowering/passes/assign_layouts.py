@@ -532,7 +532,7 @@ class _Assigner:
                 if isinstance(v.type, TileType) and v.tile.shape == shape and v in self.layouts
             ]
             layout = inside[0] if inside else Layout.default(shape, self.warps)
-        plain = all(o.spec.pure or o.name in ("if", "yield") for region in op.regions for o in walk(region))
+        plain = all(o.spec.pure or o.name in ("if", "for", "while", "yield", "condition") for region in op.regions for o in walk(region))
         if layout.count != 1 and not (plain and all(r.tile.shape == shape for r in op.results)):
             self.refuse_branch(op, layout)
         return layout

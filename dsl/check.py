@@ -18,6 +18,7 @@ from dsl.example_shapes import ExampleFacts, LaunchFacts, examine
 from dsl.overrides import type_parameters
 from dsl.program import Program, dim_names, load
 from dsl.variant import Request, build_variant
+from lowering.emit import emit
 from lowering.location import TileError, closest
 from lowering.targets import target
 from lowering.types import DTYPES
@@ -137,7 +138,8 @@ class _Check:
         if known:
             build_variant(self.program, request)
         else:
-            lower(self.program, request)
+            lowered = lower(self.program, request)
+            emit(lowered.variant.function, lowered.variant.target)
 
     def attempt(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str], known: bool) -> None:
         """Lowers with the example's dims, or others if those do not suit the schedule."""

@@ -561,7 +561,7 @@ class _Builder(Transformer):
     def subscripts(self, c: list) -> list:
         return [_bare(x) for x in c]
 
-    def slice(self, c: list) -> Slice:
+    def slice_(self, c: list) -> Slice:
         start, _, stop = c
         return _nested(Slice(_loc(c), start, stop), start, stop)
 
@@ -571,11 +571,11 @@ class _Builder(Transformer):
     def with_schedule(self, c: list) -> WithSchedule:
         return WithSchedule(_loc(c), c[0], str(c[1]))
 
-    def list(self, c: list) -> Sequence:
+    def list_(self, c: list) -> Sequence:
         items = [x for x in c if x is not None and not isinstance(x, Token)]
         return _nested(Sequence(_token_loc(c[0]).to(_token_loc(c[-1])), items, True), *items)
 
-    def tuple(self, c: list) -> Sequence:
+    def tuple_(self, c: list) -> Sequence:
         items = [x for x in c if x is not None and not isinstance(x, Token)]
         return _nested(Sequence(_loc(items), items), *items)
 
@@ -684,7 +684,7 @@ class _Builder(Transformer):
             parts[str(key)] = value
         return Layout(_loc(names), [n.id for n in names], parts)
 
-    def property(self, c: list) -> Property:
+    def property_(self, c: list) -> Property:
         name, first, second = c
         subject, values = ([], first) if second is None else (_items(first), second)
         return Property(_token_loc(name).to((second or first).loc), str(name), subject, _items(values))
@@ -744,7 +744,10 @@ class _Builder(Transformer):
         return [x for x in c if not isinstance(x, Token)]
 
 
-for _word in ("if", "elif", "for", "while", "return", "assert", "def", "import"):
+for _word in (
+    *("if", "elif", "for", "while", "return", "assert", "def", "import"),  # words of Python
+    *("list", "tuple", "slice", "property"),  # names that annotations need
+):
     setattr(_Builder, _word, getattr(_Builder, _word + "_"))
 
 

@@ -161,7 +161,10 @@ def mutated(text: str, draw: random.Random) -> str:
         elif kind == 12:
             lines[line] = " " * draw.choice((1, 2, 4, 8)) + lines[line] if draw.random() < 0.5 else lines[line].lstrip()
         elif kind == 13:
-            tokens[at] = draw.choice(("(", "[", "-", "not ", "1 + ", "f(", "x[", "x.")) * draw.choice((3, 150, 3000)) + tokens[at]
+            tokens[at] = (
+                draw.choice(("(", "[", "-", "not ", "1 + ", "f(", "x[", "x.")) * draw.choice((3, 150, 3000))
+                + tokens[at]
+            )
         elif kind == 14:
             tokens[at] = draw.choice((tokens[at] * 20000, "y" * 100000, " " * 100000 + tokens[at], "+1" * 5000))
         else:

@@ -1,0 +1,5 @@
+"""`python -m dsl` is the `dsl` command."""
+
+from dsl.command import main
+
+main()

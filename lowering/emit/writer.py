@@ -48,6 +48,10 @@ def _as_bf16(value: float) -> float:
     return nearest if abs(nearest) < 2.0**128 else math.copysign(math.inf, value)
 
 
+MAX_COLUMN = 65535
+"""LLVM keeps columns in 16 bits."""
+
+
 class DebugInfo:
     """Metadata that carries `.tile` lines into PTX."""
 
@@ -94,6 +98,7 @@ class DebugInfo:
         known = self.known.get(key)
         if known is None:
             line, column = loc.source.position(loc.start)
+            column = min(column, MAX_COLUMN)
             if loc.caller is None:
                 text = f"!DILocation(line: {line}, column: {column}, scope: !{self.function_scope})"
             else:

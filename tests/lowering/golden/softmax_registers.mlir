@@ -40,38 +40,56 @@
     %30 = "tile.reshape"(%26) {shape = [4 : i64, 1 : i64]} : (tensor<4xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:10
     %31 = "tile.broadcast"(%30) {shape = [4 : i64, 1024 : i64]} : (tensor<4x1xf32, #layout0>) -> tensor<4x1024xf32, #layout1>  // samples/softmax.tile:10
     %32 = "tile.sub"(%v, %31) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // samples/softmax.tile:10
-    %33 = "tile.constant"() {dtype = f32, value = 0xC08F400000000000 : f64} : () -> f32  // library/exp.tile:18
-    %34 = "tile.constant"() {dtype = f32, value = 0x408F400000000000 : f64} : () -> f32  // library/exp.tile:18
-    %35 = "tile.broadcast"(%33) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:18
-    %36 = "tile.maximum"(%32, %35) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:18
-    %37 = "tile.broadcast"(%34) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:18
-    %c = "tile.minimum"(%36, %37) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:18
-    %38 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // library/exp.tile:19
-    %39 = "tile.broadcast"(%38) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:19
-    %hi = "tile.mul"(%c, %39) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:19
-    %40 = "tile.neg"(%hi) : (tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:20
-    %41 = "tile.fma"(%c, %39, %40) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:20
-    %42 = "tile.constant"() {dtype = f32, value = 0x3E54AE0BFFFFFFDF : f64} : () -> f32  // library/exp.tile:20
-    %43 = "tile.broadcast"(%42) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:20
-    %lo = "tile.fma"(%c, %43, %41) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:20
-    %44 = "tile.ex2.approx"(%hi) : (tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:21
-    %45 = "tile.constant"() {dtype = f32, value = 0x3FE62E42FEFA39EF : f64} : () -> f32  // library/exp.tile:21
-    %46 = "tile.constant"() {dtype = f32, value = 0x3FF0000000000000 : f64} : () -> f32  // library/exp.tile:21
-    %47 = "tile.broadcast"(%45) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:21
-    %48 = "tile.broadcast"(%46) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:21
-    %49 = "tile.fma"(%lo, %47, %48) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:21
-    %e = "tile.mul"(%44, %49) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:21
-    %50 = "tile.reduce"(%e) ({
-    ^bb0(%51: f32, %52: f32):
-      %53 = "tile.add"(%51, %52) : (f32, f32) -> f32  // samples/softmax.tile:11
-      "tile.yield"(%53) : (f32) -> ()  // samples/softmax.tile:11
+    %33 = "tile.constant"() {dtype = f32, value = 0xC062C00000000000 : f64} : () -> f32  // library/exp.tile:19
+    %34 = "tile.constant"() {dtype = f32, value = 0x4062C00000000000 : f64} : () -> f32  // library/exp.tile:19
+    %35 = "tile.broadcast"(%33) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:19
+    %36 = "tile.maximum"(%32, %35) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:19
+    %37 = "tile.broadcast"(%34) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:19
+    %38 = "tile.minimum"(%36, %37) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:19
+    %39 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // library/exp.tile:20
+    %40 = "tile.constant"() {dtype = f32, value = 0xBFE0000000000000 : f64} : () -> f32  // library/exp.tile:20
+    %41 = "tile.broadcast"(%39) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:20
+    %42 = "tile.broadcast"(%40) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:20
+    %43 = "tile.fma"(%38, %41, %42) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:20
+    %44 = "tile.constant"() {dtype = f32, value = 0x4168000000000000 : f64} : () -> f32  // library/exp.tile:20
+    %45 = "tile.broadcast"(%44) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:20
+    %46 = "tile.add"(%43, %45) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:20
+    %47 = "tile.sub"(%46, %45) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:21
+    %48 = "tile.neg"(%47) : (tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:22
+    %49 = "tile.fma"(%38, %41, %48) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:22
+    %50 = "tile.constant"() {dtype = f32, value = 0x3E54AE0BFFFFFFDF : f64} : () -> f32  // library/exp.tile:22
+    %51 = "tile.broadcast"(%50) {shape = [4 : i64, 1024 : i64]} : (f32) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:22
+    %52 = "tile.fma"(%38, %51, %49) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:22
+    %53 = "tile.bitcast"(%46) {to = si32} : (tensor<4x1024xf32, #layout1>) -> tensor<4x1024xsi32, #layout1>  // library/exp.tile:23
+    %54 = "tile.constant"() {dtype = si32, value = 1 : i64} : () -> si32  // library/exp.tile:24
+    %55 = "tile.broadcast"(%54) {shape = [4 : i64, 1024 : i64]} : (si32) -> tensor<4x1024xsi32, #layout1>  // library/exp.tile:24
+    %56 = "tile.shr"(%53, %55) : (tensor<4x1024xsi32, #layout1>, tensor<4x1024xsi32, #layout1>) -> tensor<4x1024xsi32, #layout1>  // library/exp.tile:24
+    %57 = "tile.ex2.approx.ftz"(%52) : (tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:25
+    %58 = "tile.constant"() {dtype = si32, value = 127 : i64} : () -> si32  // library/exp.tile:25
+    %59 = "tile.broadcast"(%58) {shape = [4 : i64, 1024 : i64]} : (si32) -> tensor<4x1024xsi32, #layout1>  // library/exp.tile:25
+    %60 = "tile.add"(%56, %59) : (tensor<4x1024xsi32, #layout1>, tensor<4x1024xsi32, #layout1>) -> tensor<4x1024xsi32, #layout1>  // library/exp.tile:25
+    %61 = "tile.constant"() {dtype = si32, value = 23 : i64} : () -> si32  // library/exp.tile:25
+    %62 = "tile.broadcast"(%61) {shape = [4 : i64, 1024 : i64]} : (si32) -> tensor<4x1024xsi32, #layout1>  // library/exp.tile:25
+    %63 = "tile.shl"(%60, %62) : (tensor<4x1024xsi32, #layout1>, tensor<4x1024xsi32, #layout1>) -> tensor<4x1024xsi32, #layout1>  // library/exp.tile:25
+    %64 = "tile.bitcast"(%63) {to = f32} : (tensor<4x1024xsi32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:25
+    %65 = "tile.mul"(%57, %64) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:25
+    %66 = "tile.sub"(%53, %56) : (tensor<4x1024xsi32, #layout1>, tensor<4x1024xsi32, #layout1>) -> tensor<4x1024xsi32, #layout1>  // library/exp.tile:25
+    %67 = "tile.add"(%66, %59) : (tensor<4x1024xsi32, #layout1>, tensor<4x1024xsi32, #layout1>) -> tensor<4x1024xsi32, #layout1>  // library/exp.tile:25
+    %68 = "tile.shl"(%67, %62) : (tensor<4x1024xsi32, #layout1>, tensor<4x1024xsi32, #layout1>) -> tensor<4x1024xsi32, #layout1>  // library/exp.tile:25
+    %69 = "tile.bitcast"(%68) {to = f32} : (tensor<4x1024xsi32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:25
+    %e = "tile.mul"(%65, %69) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // library/exp.tile:25
+    %70 = "tile.reduce"(%e) ({
+    ^bb0(%71: f32, %72: f32):
+      %73 = "tile.add"(%71, %72) : (f32, f32) -> f32  // samples/softmax.tile:11
+      "tile.yield"(%73) : (f32) -> ()  // samples/softmax.tile:11
     }) {axis = 1 : i64} : (tensor<4x1024xf32, #layout1>) -> tensor<4xf32, #layout0>  // samples/softmax.tile:11
-    %54 = "tile.reshape"(%50) {shape = [4 : i64, 1 : i64]} : (tensor<4xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:11
-    %55 = "tile.broadcast"(%46) {shape = [4 : i64, 1 : i64]} : (f32) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:11
-    %56 = "tile.div"(%55, %54) : (tensor<4x1xf32, #layout0>, tensor<4x1xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:11
-    %57 = "tile.broadcast"(%56) {shape = [4 : i64, 1024 : i64]} : (tensor<4x1xf32, #layout0>) -> tensor<4x1024xf32, #layout1>  // samples/softmax.tile:11
-    %58 = "tile.mul"(%e, %57) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // samples/softmax.tile:11
-    %59 = "tile.cast"(%58) {rounding = unit, saturate = false, to = f16} : (tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf16, #layout1>  // samples/softmax.tile:11
-    "tile.store"(%y, %14, %23, %59) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4x1024xindex, #layout1>, tensor<4x1024xi1, #layout1>, tensor<4x1024xf16, #layout1>) -> ()  // samples/softmax.tile:11
+    %74 = "tile.reshape"(%70) {shape = [4 : i64, 1 : i64]} : (tensor<4xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:11
+    %75 = "tile.constant"() {dtype = f32, value = 0x3FF0000000000000 : f64} : () -> f32  // samples/softmax.tile:11
+    %76 = "tile.broadcast"(%75) {shape = [4 : i64, 1 : i64]} : (f32) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:11
+    %77 = "tile.div"(%76, %74) : (tensor<4x1xf32, #layout0>, tensor<4x1xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:11
+    %78 = "tile.broadcast"(%77) {shape = [4 : i64, 1024 : i64]} : (tensor<4x1xf32, #layout0>) -> tensor<4x1024xf32, #layout1>  // samples/softmax.tile:11
+    %79 = "tile.mul"(%e, %78) : (tensor<4x1024xf32, #layout1>, tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf32, #layout1>  // samples/softmax.tile:11
+    %80 = "tile.cast"(%79) {rounding = unit, saturate = false, to = f16} : (tensor<4x1024xf32, #layout1>) -> tensor<4x1024xf16, #layout1>  // samples/softmax.tile:11
+    "tile.store"(%y, %14, %23, %80) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4x1024xindex, #layout1>, tensor<4x1024xi1, #layout1>, tensor<4x1024xf16, #layout1>) -> ()  // samples/softmax.tile:11
   }) {index_bits = 32 : i64, name = "softmax_registers", shared_bytes = 0 : i64, warps = 4 : i64} : () -> ()
 }) : () -> ()

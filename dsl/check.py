@@ -16,7 +16,7 @@ from dsl.compile import lower
 from dsl.dispatch import Planner
 from dsl.example_shapes import ExampleFacts, LaunchFacts, examine
 from dsl.overrides import type_parameters
-from dsl.program import Program, dim_names, load
+from dsl.program import Program, dim_names, examine_program, read_text
 from dsl.variant import Request, build_variant
 from lowering.emit import emit
 from lowering.location import TileError, closest
@@ -54,19 +54,21 @@ class Findings:
 
 def check_file(path: str | Path) -> Findings:
     """All errors of a file."""
+    path = Path(path)
+    found = Findings()
     try:
-        program = load(path)
+        program, errors = examine_program(read_text(path), str(path), path.resolve().parent)
     except TileError as error:
-        found = Findings()
         found.add(error)
         return found
-    return _Check(program).run()
+    for error in errors:
+        found.add(error)
+    return _Check(program, found).run()
 
 
 class _Check:
-    def __init__(self, program: Program):
-        self.program = program
-        self.found = Findings()
+    def __init__(self, program: Program, found: Findings):
+        self.program, self.found = program, found
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
 

@@ -120,6 +120,7 @@ class Planner:
         self.dims: dict[str, int] = {}
 
     def plan(self) -> Plan:
+        self.check_schedule()
         if self.name in self.program.kernels:
             kernel = self.program.kernels[self.name]
             names = [p.name for p in kernel.params]
@@ -136,6 +137,17 @@ class Planner:
                 closest(self.name, known),
             )
         return self.dispatched(dispatch)
+
+    def check_schedule(self) -> None:
+        """A schedule that is asked for is one of some kernel of the call."""
+        dispatch = self.program.dispatches.get(self.name)
+        launched = (
+            [self.name] if dispatch is None else [kernel.name for kernel, _, _ in parameters_of(self.program, dispatch)]
+        )
+        known = {name: None for kernel in launched for name in self.program.schedules_of(kernel)}
+        if self.schedule is not None and self.schedule not in known:
+            hint = closest(self.schedule, known) or f"known: {', '.join(known) or 'none'}"
+            raise TileError("name", None, f"'{self.name}' has no schedule '{self.schedule}'", hint)
 
     def dispatched(self, dispatch: ast.Dispatch) -> Plan:
         self.dims = self.bind_dims(dispatch)

@@ -101,6 +101,8 @@ def examine(program: Program, example: ast.Example, overrides: Overrides | None 
             if isinstance(line, ast.Assign):
                 _assign(shapes, line, names, overrides.names)
             elif isinstance(line, ast.Launch):
+                if line.name not in program.dispatches and line.name not in program.kernels:
+                    continue  # an error of the program
                 facts.launches.append(_launch(program, shapes, line, overrides))
             elif isinstance(line, ast.Expect):
                 _expect(shapes, line)

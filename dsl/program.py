@@ -72,14 +72,20 @@ def read_text(path: Path) -> str:
 
 def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -> Program:
     """The program of a text. `folder` is where `import` looks; without it nothing can be imported."""
+    program, errors = examine_program(text, name, folder)
+    if errors:
+        raise Errors(errors)
+    return program
+
+
+def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program, list[TileError]]:
+    """What there is of a program, and the errors between its blocks. Raises TileError if it does not parse."""
     file = ast.parse(text, name)
     program = Program(file.source)
     errors: list[TileError] = []
     _add(program, file, folder, folder, errors, [name], top=True)
     _check_references(program, errors)
-    if errors:
-        raise Errors(errors)
-    return program
+    return program, errors
 
 
 def _add(

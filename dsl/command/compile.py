@@ -54,7 +54,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             text, after = stage(program, request, emit, annotate, **passes)
             texts.append(text)
             if after:
-                click.echo(after, nl=False, err=output is None and emit != "ir")
+                click.echo(after, nl=False)
         if output is not None:
             Path(output).write_text(texts[0])
         else:

@@ -1,0 +1,331 @@
+"""The `dsl` command: what it prints, its exit statuses, and that no mistake of a user ends in a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from dsl import grammar_tables
+from dsl.command import cli
+from dsl.command.new_file import TEMPLATE
+from dsl.error_codes import read_codes
+
+ROOT = Path(__file__).parents[2]
+SOFTMAX = str(ROOT / "samples" / "softmax.tile")
+ADD = """\
+kernel double(y: T[n], x: T[n]; T in f32|f16, BLOCK):
+    grid cdiv(n, BLOCK)
+    i = block(0) * BLOCK
+    v = load(x[i : i + BLOCK])
+    store(y[i : i + BLOCK], v + v)
+
+schedule narrow of double:
+    BLOCK = 128
+
+schedule broad of double:
+    BLOCK = 256
+
+example:
+    n = 300
+    x = randn(T[n])
+    y = empty(T[n])
+    double(y, x)
+    expect y ~= x + x within 0
+    moves bytes(x) + bytes(y)
+
+example small:
+    n = 1
+    x = randn(T[n])
+    y = empty(T[n])
+    double(y, x)
+    expect y ~= x + x within 0
+"""
+
+
+def dsl(*arguments: str) -> Result:
+    """Runs the command line in this process."""
+    result = CliRunner().invoke(cli, list(arguments), standalone_mode=False)
+    if isinstance(result.exception, click.ClickException):
+        result.exit_code = result.exception.exit_code
+        return result
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    result.exit_code = result.return_value if isinstance(result.return_value, int) else result.exit_code
+    return result
+
+
+def run_json(*arguments: str) -> dict[str, Any]:
+    result = dsl("run", "--device", "emulator", "--json", *arguments)
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def double(tmp_path: Path) -> str:
+    path = tmp_path / "double.tile"
+    path.write_text(ADD)
+    return str(path)
+
+
+# ---- run ----
+
+
+def test_run_tells_everything_as_json() -> None:
+    told = run_json(SOFTMAX, "rows=5")
+    keys = "file kernel device dims schedule passed max_error tolerance time_us counters"
+    assert set(keys.split()) <= told.keys()
+    assert (told["kernel"], told["schedule"], told["device"]) == ("softmax_registers", "lanes", "emulator")
+    assert told["dims"] == {"rows": 5, "cols": 1000}
+    assert told["passed"] is True and told["max_error"] <= told["tolerance"] == 1e-3
+    assert told["time_us"] is None and told["counters"]["instructions"] > 0
+
+
+def test_run_prints_for_people(double: str) -> None:
+    result = dsl("run", double, "--device", "emulator")
+    assert result.exit_code == 0 and result.stderr == ""
+    for text in ("double with narrow", "emulator", "n=300, T=f32", "passed"):
+        assert text in result.stdout
+
+
+def test_overrides_reach_dims_types_constants_and_options(double: str) -> None:
+    told = run_json(double, "n=77", "T=f16")
+    assert (told["dims"], told["types"]) == ({"n": 77}, {"T": "f16"})
+    narrow, wide = run_json(double, "n=4096"), run_json(double, "n=4096", "const.BLOCK=512")
+    assert narrow["counters"]["instructions"] > wide["counters"]["instructions"]
+    assert run_json(double, "--schedule", "broad")["schedule"] == "broad"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["m=3"], "'m' to set"),
+        (["n"], "not NAME=VALUE"),
+        (["dims.n=3"], "unknown prefix 'dims.'"),
+        (["T=f64"], "'T' is one of f32, f16"),
+        (["x=3"], "'x' is no number"),
+        (["--schedule", "narow"], "narrow"),
+        (["--example", "smal"], "small"),
+        (["--device", "gpu"], "auto, cuda, cuda:1 or emulator"),
+        (["--ptx", "/none.ptx"], "/none.ptx"),
+    ],
+)
+def test_wrong_arguments_are_located_errors(double: str, arguments: list[str], says: str) -> None:
+    result = dsl("run", double, *arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr and result.stdout == "" and "Traceback" not in result.stderr
+
+
+def test_a_name_that_is_a_dim_and_a_constant_needs_a_prefix(tmp_path: Path) -> None:
+    path = tmp_path / "both.tile"
+    path.write_text(ADD.replace("n = 300", "BLOCK, n = 3, 300"))
+    assert "dim.BLOCK, const.BLOCK" in dsl("run", str(path), "BLOCK=64").stderr
+    assert dsl("run", str(path), "const.BLOCK=64", "--device", "emulator").exit_code == 0
+
+
+def test_a_wrong_result_is_status_1_and_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.tile"
+    path.write_text(ADD.replace("v + v)", "where(arange(BLOCK) % 8 == 3, v, v + v))"))
+    result = dsl("run", str(path), "--device", "emulator")
+    assert result.exit_code == 1
+    for text in ("FAILED", "every 8th element from 3", "first at [3]", f"{path}:5"):
+        assert text in result.stdout
+    assert run_json(str(path))["passed"] is False
+
+
+def test_all_examples_run(double: str) -> None:
+    told = run_json(double, "--all")
+    assert [e["dims"]["n"] for e in told["examples"]] == [300, 1] and told["passed"] is True
+    assert run_json(double, "--example", "small")["dims"] == {"n": 1}
+
+
+def test_counters_stand_beside_the_source(double: str) -> None:
+    out = dsl("run", double, "--counters").stdout
+    line = next(line for line in out.splitlines() if "v = load" in line)
+    assert re.match(r"\s*\d+.*\|\s+4  ", line)
+
+
+def test_explain_says_why() -> None:
+    out = dsl("run", SOFTMAX, "rows=2", "--explain", "--device", "emulator").stdout
+    for text in ("cols <= 1024: yes", "COLS == next_pow2(cols)", "v: f32[", "lane [[", "ms", "llvm"):
+        assert text in out
+
+
+def test_a_fault_of_the_kernel_is_status_3_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "race.tile"
+    path.write_text(ADD.replace("store(y[i : i + BLOCK]", "store(y[0 : BLOCK]"))
+    result = dsl("run", str(path), "--device", "emulator")
+    assert result.exit_code == 3
+    assert f"{path}:5" in result.stderr and "error[finding]" in result.stderr and "race" in result.stderr
+
+
+def test_edited_ptx_takes_the_place_of_the_kernel(double: str, tmp_path: Path) -> None:
+    ptx = tmp_path / "k.ptx"
+    assert dsl("compile", double, "-o", str(ptx)).exit_code == 0
+    assert run_json(double, "--ptx", str(ptx))["passed"] is True
+    text = ptx.read_text()
+    edited = re.sub(r"add\.rn\.f32(.*), (%\S+), (%\S+);", r"add.rn.f32\1, \2, 0f3F800000;", text)
+    edited = re.sub(r"add\.f32(.*), (%\S+), (%\S+);", r"add.f32\1, \2, 0f3F800000;", edited)
+    assert edited != text
+    ptx.write_text(edited)
+    assert run_json(double, "--ptx", str(ptx))["passed"] is False
+
+
+def test_a_saved_ptx_runs_by_its_header(double: str, tmp_path: Path) -> None:
+    ptx = tmp_path / "k.ptx"
+    dsl("compile", double, "-o", str(ptx))
+    told = run_json(str(ptx))
+    assert told["passed"] is None and told["kernel"] == "double" and told["counters"]["instructions"] > 0
+    assert run_json(str(ptx), "n=500")["dims"] == {"n": 500}
+    assert dsl("run", str(ptx), "m=500").exit_code == 2
+
+
+def test_json_is_one_object_for_errors_too(tmp_path: Path) -> None:
+    told = run_json(str(tmp_path / "missing.tile"))
+    assert told["passed"] is False and "error[file]" in told["error"] and told["status"] == 2
+
+
+def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "escape.tile"
+    path.write_text("kernel \x1b[31mf(x: f32[n]):\n")
+    for command in ("run", "check", "compile"):
+        result = dsl(command, str(path))
+        assert result.exit_code == 2 and "\x1b" not in result.stderr + result.stdout
+
+
+# ---- check ----
+
+
+def test_check_finds_all_errors_once(tmp_path: Path) -> None:
+    path = tmp_path / "many.tile"
+    path.write_text(
+        ADD.replace("v + v", "v + w").replace("BLOCK = 256", "BLOK = 256").replace("x + x", "ref.sofmax(x)")
+    )
+    result = dsl("check", str(path))
+    assert result.exit_code == 2
+    for text in ("unknown name 'w'", "'BLOCK' is not set", "ref.sofmax", "did you mean"):
+        assert text in result.stderr
+    assert result.stderr.count("unknown name 'w'") == 1
+
+
+def test_check_of_a_file_without_errors(double: str) -> None:
+    result = dsl("check", double, SOFTMAX)
+    assert result.exit_code == 0 and "no errors in 4 variants" in result.stdout
+    told = json.loads(dsl("check", "--json", double).stdout)
+    assert told == {"passed": True, "files": [{"file": double, "variants": 4, "errors": []}]}
+
+
+def test_check_names_errors_of_schedules_that_no_example_uses(tmp_path: Path) -> None:
+    path = tmp_path / "unused.tile"
+    path.write_text(ADD.replace("BLOCK = 256", "BLOCK = 100"))
+    assert f"{path}" in dsl("check", str(path)).stderr
+
+
+def test_check_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from dsl.command import cli; cli.main(sys.argv[1:], standalone_mode=False);"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'numpy', 'llvmlite', 'cuda', 'rich'}),"
+        "'runtime.emulator' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "check", SOFTMAX], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[] False"
+
+
+def test_the_names_that_check_knows_are_those_of_the_host() -> None:
+    from dsl import example_shapes
+    from dsl.host_functions import HANDLERS
+    from dsl.reference import REFERENCES
+
+    assert set(HANDLERS) == example_shapes.HOST_FUNCTIONS
+    assert set(REFERENCES) == example_shapes.REFERENCES
+
+
+def test_the_parser_tables_are_those_of_the_grammar() -> None:
+    assert grammar_tables.serialise(grammar_tables.build()) == grammar_tables.TABLES.read_text(), (
+        "python -m dsl.grammar_tables"
+    )
+
+
+# ---- compile, new, explain ----
+
+
+@pytest.mark.parametrize(
+    ("stage", "has"),
+    [
+        ("ast", "Kernel name='double'"),
+        ("ir", '"tile.load"'),
+        ("layout", "f32[128]"),
+        ("llvm", "define"),
+        ("ptx", ".visible .entry double"),
+    ],
+)
+def test_compile_shows_each_stage(double: str, stage: str, has: str) -> None:
+    result = dsl("compile", double, "--emit", stage)
+    assert result.exit_code == 0 and has in result.stdout
+    if stage in ("ir", "llvm", "ptx"):
+        annotated = dsl("compile", double, "--emit", stage, "--annotate").stdout
+        assert f"{double}:4: v = load(x[i : i + BLOCK])" in annotated
+
+
+def test_compile_takes_schedules_targets_and_passes(double: str) -> None:
+    assert ".target sm_80" in dsl("compile", double, "--arch", "sm_80").stdout
+    assert "tensor<256xf16" in dsl("compile", double, "T=f16", "--schedule", "broad", "--emit", "ir").stdout
+    assert dsl("compile", double, "--print-after", "simplify").stdout.count("// after simplify") == 1
+    for wrong in (["--arch", "sm_1"], ["--print-after", "none"], ["--kernel", "dubble"], ["--schedule", "x"]):
+        assert dsl("compile", double, *wrong).exit_code == 2
+
+
+def test_new_writes_a_kernel_that_passes_and_keeps_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert dsl("new", "first").exit_code == 0
+    assert run_json("first.tile", "n=100")["passed"] is True and dsl("check", "first.tile").exit_code == 0
+    Path("first.tile").write_text("mine")
+    assert dsl("new", "first").exit_code == 2 and Path("first.tile").read_text() == "mine"
+    assert dsl("new", "if").exit_code == 2 and not Path("if.tile").exists()
+    assert "{name}" in TEMPLATE
+
+
+def test_explain_knows_every_code_of_the_source() -> None:
+    import ast
+
+    errors = {"TileError", "LaunchError", "DeviceError", "RuntimeFault", "fail", "__init__"}
+    used = set()
+    for path in (p for room in ("dsl", "lowering", "runtime") for p in (ROOT / room).rglob("*.py")):
+        if path.parts[-2] == "emulator" or path.name in ("header.py", "header_checks.py"):
+            continue  # these `fail` with the name of a field
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
+                continue
+            name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+            if name in errors and re.fullmatch("[a-z-]+", str(node.args[0].value)):
+                used.add(node.args[0].value)
+    known = read_codes()
+    assert used - known.keys() == set()
+    result = dsl("explain", "error[shared]")
+    assert result.exit_code == 0 and known["shared"].example in result.stdout
+    assert "did you mean 'shared'" in dsl("explain", "shard").stderr
+
+
+def test_internal_errors_are_short_and_status_70() -> None:
+    code = "import dsl.check as c; c.check_file = None; from dsl.command import main; main(['check', 'x'])"
+    environment = {k: v for k, v in os.environ.items() if k != "DSL_TRACEBACK"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 70 and "internal error" in done.stderr and "Traceback" not in done.stderr
+    environment["DSL_TRACEBACK"] = "1"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert "Traceback" in done.stderr
+
+
+def test_version_and_unknown_commands() -> None:
+    assert dsl("--version").stdout.startswith("dsl ")
+    assert dsl("rnu").exit_code == 2

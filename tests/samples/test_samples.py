@@ -1,0 +1,72 @@
+"""Every sample's examples on the emulator at boundary shapes and for all types, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsl.example_launches import Settings
+from dsl.examples import run_example
+from dsl.overrides import assigned_names, reached_kernels, resolve, type_parameters
+from dsl.program import Program, load
+from dsl.syntax import Example
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+SHAPES = {
+    "add.tile": ["n=0", "n=1", "n=255", "n=256", "n=1031", "n=4096"],
+    "gelu.tile": ["n=1", "n=511", "n=1024", "n=1031"],
+    "rmsnorm.tile": [
+        "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=64", "rows=9 cols=1000", "rows=2 cols=1024",
+        "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=16392",
+    ],
+    "softmax.tile": [
+        "rows=0 cols=8", "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=32", "rows=1 cols=33", "rows=9 cols=1000",
+        "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=16392", "rows=1 cols=40007", "rows=2 cols=65544",
+    ],
+}  # fmt: skip
+"""Boundary extents: nothing, one, a power of two, one beside it, a prime, and both sides of each dispatch's limits."""
+SMALL = {"rows": 8, "n": 3000}
+
+
+def examples() -> list[tuple[str, int]]:
+    return [(path.name, i) for path in sorted(SAMPLES.glob("*.tile")) for i in range(len(load(path).examples))]
+
+
+def check(program: Program, example: Example, given: list[str], device: str) -> None:
+    overrides = resolve(program, example, given)
+    report = run_example(program, example, device, "test", overrides, Settings())
+    worst = report.worst
+    assert report.checks and report.passed, f"{program.source.name} {given}: {worst}"
+
+
+def types_of(program: Program, example: Example) -> list[list[str]]:
+    parameters = type_parameters(reached_kernels(program, example))
+    return [[f"{name}={choice}"] for name, choices in parameters.items() for choice in choices] or [[]]
+
+
+@pytest.mark.parametrize(("name", "index"), examples())
+def test_examples_pass_for_all_types(name: str, index: int) -> None:
+    program = load(SAMPLES / name)
+    example = program.examples[index]
+    small = [f"{dim}={extent}" for dim, extent in SMALL.items() if dim in assigned_names(example)]
+    for types in types_of(program, example):
+        check(program, example, [*types, *small], "emulator")
+
+
+@pytest.mark.parametrize(("name", "shape"), [(name, shape) for name in SHAPES for shape in SHAPES[name]])
+def test_boundary_shapes(name: str, shape: str) -> None:
+    program = load(SAMPLES / name)
+    check(program, program.examples[0], shape.split(), "emulator")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "index"), examples())
+def test_examples_pass_on_a_gpu(name: str, index: int) -> None:
+    program = load(SAMPLES / name)
+    for types in types_of(program, program.examples[index]):
+        check(program, program.examples[index], types, "cuda:0")
+
+
+def test_every_sample_has_boundary_shapes() -> None:
+    assert {path.name for path in SAMPLES.glob("*.tile")} <= SHAPES.keys()

@@ -19,11 +19,15 @@ class Compiled:
 
     variant: Variant
     header: Header
-    ir: str
     llvm: str
     ptx: str
     seconds: dict[str, float] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ir(self) -> str:
+        """The tile IR after all passes, in MLIR's generic form, with each operation's line."""
+        return to_mlir(self.variant.function, annotate=True)
 
 
 @dataclass(slots=True)
@@ -71,7 +75,6 @@ def compile_variant(program: Program, request: Request, **options: Any) -> Compi
     return Compiled(
         variant,
         lowered.header,
-        to_mlir(variant.function, annotate=True),
         llvm,
         write(lowered.header) + body,
         lowered.seconds,

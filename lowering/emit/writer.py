@@ -79,7 +79,7 @@ class DebugInfo:
     def subprogram(self, name: str, file: int, line: int) -> int:
         kind = self.add("!DISubroutineType(types: !{})")
         return self.add(
-            f'distinct !DISubprogram(name: "{name}", file: !{file}, line: {line}, type: !{kind}, '
+            f'distinct !DISubprogram(name: "{name}", file: !{file}, line: {line}, scopeLine: {line}, type: !{kind}, '
             f"spFlags: DISPFlagDefinition, unit: !{self.unit})"
         )
 

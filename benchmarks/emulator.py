@@ -2,7 +2,7 @@
 
     python benchmarks/emulator.py [--repeat N] [--out rates.json]
 
-The kernels are the foreign PTX of the emulator's tests.
+The kernels are the foreign PTX of the emulator's tests, and a sample as this compiler makes it.
 """
 
 from __future__ import annotations
@@ -10,36 +10,51 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from runtime.emulator import emulate
+import dsl
+from runtime.emulator import Counters, emulate
 
-FOREIGN = Path(__file__).parent.parent / "tests" / "runtime" / "emulator" / "foreign"
+ROOT = Path(__file__).parent.parent
+FOREIGN = ROOT / "tests" / "runtime" / "emulator" / "foreign"
+Run = Callable[[], Counters]
 
 
-def cases() -> dict[str, tuple[str, Any, Any, list[Any]]]:
-    """Name to (kernel, grid, block, arguments)."""
+def foreign(kernel: str, grid: Any, block: Any, *arguments: Any) -> Run:
+    ptx = (FOREIGN / f"{kernel}.ptx").read_text()
+    return lambda: emulate(ptx, kernel, grid, block, arguments).counters.totals
+
+
+def compiled(file: str, kernel: str, arguments: tuple[Any, ...], **dims: Any) -> Run:
+    ready = dsl.load(ROOT / "samples" / file, device="emulator").compile(kernel, **dims)
+    return lambda: ready.run(*arguments, counters=True).counters.totals
+
+
+def cases() -> dict[str, Run]:
     random = np.random.default_rng(0)
-    x = random.standard_normal((4096, 1000)).astype(np.float16)
+    rows, cols, n = 4096, 1000, 512
+    x = random.standard_normal((rows, cols)).astype(np.float16)
     v = random.standard_normal(1 << 20).astype(np.float32)
-    a, b = (random.standard_normal((512, 512)).astype(np.float16) for _ in range(2))
+    a, b = (random.standard_normal((n, n)).astype(np.float16) for _ in range(2))
+    own = compiled("softmax.tile", "softmax_registers", (np.zeros_like(x), x), rows=rows, cols=cols)
     return {
-        "softmax 4096x1000 f16": ("softmax", 4096, 256, [x, np.zeros_like(x), 1000]),
-        "block reduction of 2^20 f32": ("reduce", 1024, 256, [v, np.zeros(1, np.float32), len(v)]),
-        "mma gemm 512x512x512 f16": ("gemm", (8, 8), 128, [a, b, np.zeros((512, 512), np.float32), 512, 512]),
+        "softmax 4096x1000 f16": foreign("softmax", rows, 256, x, np.zeros_like(x), cols),
+        "softmax 4096x1000 f16, compiled": own,
+        "block reduction of 2^20 f32": foreign("reduce", 1024, 256, v, np.zeros(1, np.float32), len(v)),
+        "mma gemm 512x512x512 f16": foreign("gemm", (8, 8), 128, a, b, np.zeros((n, n), np.float32), n, n),
     }
 
 
-def measure(kernel: str, grid: Any, block: Any, arguments: list[Any], repeat: int) -> dict[str, float]:
+def measure(run: Run, repeat: int) -> dict[str, float]:
     """Processor seconds (the best of `repeat` runs) and thread instructions of one launch."""
-    ptx = (FOREIGN / f"{kernel}.ptx").read_text()
     best = float("inf")
     for _ in range(repeat):
         start = time.process_time()
-        totals = emulate(ptx, kernel, grid, block, arguments).counters.totals
+        totals = run()
         best = min(best, time.process_time() - start)
     return {
         "seconds": best,
@@ -53,7 +68,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
     options = parser.parse_args()
-    figures = {name: measure(*case, options.repeat) for name, case in cases().items()}
+    figures = {name: measure(run, options.repeat) for name, run in cases().items()}
     print(f"{'launch':<32}{'seconds':>10}{'million instructions':>24}{'million a second':>20}")
     for name, row in figures.items():
         print(f"{name:<32}{row['seconds']:>10.3f}{row['thread_instructions'] / 1e6:>24.1f}{row['rate'] / 1e6:>20.1f}")

@@ -40,6 +40,7 @@ class Arguments:
                 start = arg.__array_interface__["data"][0]
                 spans.append((start, start + arg.nbytes, position))
         spans.sort()
+        self.memory.make_room([end - start for start, end, _ in spans])
         for _, chain in itertools.groupby(enumerate_overlaps(spans), key=lambda each: each[0]):
             members = [span for _, span in chain]
             low, high = members[0][0], max(span[1] for span in members)

@@ -24,7 +24,7 @@ from .provenance import ANYWHERE
 from .reader import Variable, read_module
 from .shadow import PLAIN_WRITE, STRONG_WRITE, Shadow
 from .spaces import GlobalSpace, PatternCache
-from .wave import Wave, coordinates
+from .wave import Registers, Wave, coordinates
 
 MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
@@ -102,6 +102,7 @@ class Launch:
         self.site_counters: dict[int, Counters] = {}
         self.patterns = PatternCache()
         self.clock = Clock(volume(self.grid))
+        self.spare_registers: list[Registers] = []
         self.addresses: dict[str, int] = {}
         self.allocations: list[Allocation] = []
         self.lay_out_variables(shared_bytes)
@@ -265,12 +266,25 @@ class Launch:
             while wave.turns < start + SPINS or (len(active) == 1 and not self.may_admit(wave, start)):
                 if not wave.step():
                     active.remove(wave)
-                    self.clock.forget(wave.blocks)
+                    self.end(wave)
                     return
         if len(active) < RESIDENT_WAVES:
             following = next(waiting, None)
             if following is not None:
                 active.append(Wave(self, following))
+
+    def end(self, wave: Wave) -> None:
+        self.clock.forget(wave.blocks)
+        self.spare_registers.append(wave.registers)
+
+    def registers_of(self, lanes: int) -> Registers:
+        """Those of a wave that has ended, where one had as many lanes."""
+        for index, spare in enumerate(self.spare_registers):
+            if spare.lanes == lanes:
+                del self.spare_registers[index]
+                spare.clear()
+                return spare
+        return Registers(self, lanes)
 
     def may_admit(self, wave: Wave, start: int) -> bool:
         """Only a program with flags in memory can wait for other blocks; a wave of any other runs on."""

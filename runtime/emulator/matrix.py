@@ -83,7 +83,7 @@ def _is_quad(mnk: tuple[int, int, int], a_type: str) -> bool:
 
 @cache
 def _places(operand: str, rows: int, words: int, per_word: int, layout: str) -> Array:
-    """Where register r of each lane lies in a quad pair's operand: flat indices [32, registers] into [matrix, row, word].
+    """Where register r of each lane lies in an operand of quad pairs: [32, registers] into flat [matrix, row, word].
 
     `operand` is "a" with rows of A, "b" with columns of B as rows, "c" (C and D) with rows; col for A and row for B
     have K as rows.

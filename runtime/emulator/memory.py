@@ -46,6 +46,11 @@ class Allocation:
         return self.address + self.size
 
 
+def after(start: int, size: int) -> int:
+    """Where the next allocation begins."""
+    return -(-(start + size + GAP) // ALIGNMENT) * ALIGNMENT
+
+
 class Memory:
     """Device memory that several launches may share; allocations are aligned to 256 bytes, with gaps between."""
 
@@ -62,16 +67,23 @@ class Memory:
 
     def reserve(self, image: Any, size: int, name: str, read_only: bool = False) -> Allocation:
         start = self.top
-        self.top = -(-(start + size + GAP) // ALIGNMENT) * ALIGNMENT
-        if self.top > len(self.data):
-            grown = np.zeros(max(self.top, 2 * len(self.data)), np.uint8)
-            grown[: len(self.data)] = self.data
-            self.data = grown
+        self.make_room([size])
+        self.top = after(start, size)
         self.data[start : start + len(image)] = image
         allocation = Allocation(GLOBAL_WINDOW + start, size, name, read_only)
         self.allocations.append(allocation)
         self.starts.append(allocation.address)
         return allocation
+
+    def make_room(self, sizes: list[int]) -> None:
+        """Grows the memory so that allocations of these sizes fit."""
+        end = self.top
+        for size in sizes:
+            end = after(end, size)
+        if end > len(self.data):
+            grown = np.zeros(max(end + (1 << 20), len(self.data) * 2), np.uint8)
+            grown[: self.top] = self.data[: self.top]
+            self.data = grown
 
     def free(self, allocation: Allocation) -> None:
         """Takes an allocation out of the table; the space at the end of memory is used again."""

@@ -76,6 +76,7 @@ __all__ = [
 ]
 
 _TINY = 2.0**-126  # the least normal number of f32 and bf16
+_LEAST_S64 = -(2**63)
 
 
 def _finish(r: Array, dtype: str, ftz: bool, saturate: bool, out: Array | None, relu: bool = False) -> Array:
@@ -284,13 +285,16 @@ def _safe_sum(p: Array, c: Array, dtype: str) -> Array:
     """
     s = p + c
     below = 52 - FORMATS[dtype].fraction  # bits of a float64 that a normal result lacks
-    suspect = (s.view(np.uint64) & np.uint64((1 << below) - 1)) == np.uint64(1 << (below - 1))
+    bits = s.view(np.int64)
+    if (bits << np.int64(64 - below)).min() != _LEAST_S64 and np.abs(s).min() >= _TINY:
+        return s
+    suspect = (bits & np.int64((1 << below) - 1)) == np.int64(1 << (below - 1))
     suspect |= np.abs(s) < _TINY
+    t = s - p
+    suspect &= (t != c) | (s - t != p)  # most of the others are exact
     if suspect.any():
-        suspect &= s != 0
-        if suspect.any():
-            p, c = np.broadcast_arrays(p, c)
-            s[suspect] = _sum_to_odd(p[suspect], c[suspect], "rn")
+        p, c = np.broadcast_arrays(p, c)
+        s[suspect] = _sum_to_odd(p[suspect], c[suspect], "rn")
     return s
 
 
@@ -354,6 +358,11 @@ def _extreme(
     row = FORMATS[dtype]
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
+    if dtype == "f32" and not xorsign_abs:
+        propagating, other = (np.maximum, np.fmax) if larger else (np.minimum, np.fmin)
+        r = np.asarray((propagating if nan else other)(a, b))
+        if (r.size and np.abs(r).min() > 0) or not (np.isnan(r) | _zeros_of_two_signs(a, b)).any():
+            return _delivered(r, out)
     sign = None
     if xorsign_abs:
         sign = (a.view(row.bits) ^ b.view(row.bits)) & row.bits(row.sign)
@@ -374,11 +383,19 @@ def _extreme(
             for missing, other in ((a_nan, b_bits), (b_nan, a_bits)):
                 r[missing] = other[missing] if sign is None else other[missing] | sign[missing]
             r[a_nan & b_nan] = row.nan
-    result = r.view(row.storage)
-    if out is not None:
-        out[...] = result
-        return out
-    return result
+    return _delivered(r.view(row.storage), out)
+
+
+def _zeros_of_two_signs(a: Array, b: Array) -> Array:
+    """Where numpy may take either for the larger: equal numbers with different bits (f32)."""
+    return (a == b) & (a.view(np.uint32) != b.view(np.uint32))
+
+
+def _delivered(r: Array, out: Array | None) -> Array:
+    if out is None:
+        return r
+    out[...] = r
+    return out
 
 
 def maximum(

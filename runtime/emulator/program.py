@@ -100,6 +100,7 @@ class Program:
         self.slots: dict[str, int] = {}
         self.slot_bytes: list[int] = []
         self.allocate_slots()
+        self.special_entries = [each for each in enumerate(self.code.entries) if each[1].kind == "special"]
         self.granules = self.smallest_accesses(body)
         self.stored_through = stored_through(body, self.function, inliner.registers)
         self.needs_clocks = self.has_partial_synchronisation(body)

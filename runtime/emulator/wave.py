@@ -28,6 +28,23 @@ SHARED_BASE_BITS = 36  # more than the shared memory of a wave
 LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
+class Registers:
+    """The rows of a wave, and the frame of the values that are seen in them; a later wave takes them over."""
+
+    def __init__(self, launch: Any, lanes: int):
+        program = launch.program
+        self.lanes = lanes
+        self.rows = [np.zeros(lanes, REGISTER_DTYPE[size]) for size in program.slot_bytes]
+        self.frame = list(launch.constants)
+        for number, entry in enumerate(program.code.entries):
+            if entry.kind == "register" and entry.name in program.slots:
+                self.frame[number] = seen_as(self.rows[program.slots[entry.name]], entry.type, entry.register_bytes)
+
+    def clear(self) -> None:
+        for row in self.rows:
+            row[...] = 0
+
+
 class Wave:
     """Threads of whole clusters; `blocks` are the linear numbers of its blocks, cluster after cluster."""
 
@@ -46,7 +63,8 @@ class Wave:
         self.ordering = Ordering(launch.clock, self.lanes, self.block_lanes, self.cluster, self.exists, vector)
         self.spaces: dict[str, Space] = {"global": launch.device, "const": launch.constant_memory}
         self.make_spaces()
-        self.rows = [np.zeros(self.lanes, REGISTER_DTYPE[size]) for size in self.program.slot_bytes]
+        self.registers = launch.registers_of(self.lanes)
+        self.rows = self.registers.rows
         self.values = self.full_frame()
         self.copies = Copies(self)
         self.mbarriers = Mbarriers(self)
@@ -70,11 +88,9 @@ class Wave:
         return self.spaces[name]
 
     def full_frame(self) -> list[Any]:
-        frame = list(self.launch.constants)
-        for number, entry in enumerate(self.program.code.entries):
-            if entry.kind == "register" and entry.name in self.program.slots:
-                frame[number] = seen_as(self.rows[self.program.slots[entry.name]], entry.type, entry.register_bytes)
-            elif entry.kind == "special" and frame[number] is None:
+        frame = list(self.registers.frame)
+        for number, entry in self.program.special_entries:
+            if frame[number] is None:
                 values = self.constant(entry.name)
                 frame[number] = seen_as(values, entry.type, values.dtype.itemsize)
         return frame

@@ -165,7 +165,7 @@ class _Assigner:
             known = (
                 op is not None
                 and op.spec.pure
-                and op.name != "convert_layout"
+                and op.name not in ("convert_layout", "stack")  # a stack does not lie in every layout
                 and not value.dtype.is_float
                 and all(not o.tile.shape or self.is_cheap(o) for o in op.operands)
             ) or (
@@ -532,7 +532,11 @@ class _Assigner:
                 if isinstance(v.type, TileType) and v.tile.shape == shape and v in self.layouts
             ]
             layout = inside[0] if inside else Layout.default(shape, self.warps)
-        plain = all(o.spec.pure or o.name in ("if", "for", "while", "yield", "condition") for region in op.regions for o in walk(region))
+        plain = all(
+            o.spec.pure or o.name in ("if", "for", "while", "yield", "condition")
+            for region in op.regions
+            for o in walk(region)
+        )
         if layout.count != 1 and not (plain and all(r.tile.shape == shape for r in op.results)):
             self.refuse_branch(op, layout)
         return layout

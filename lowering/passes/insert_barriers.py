@@ -401,20 +401,60 @@ class _Inserter:
         return "warp" if scope and self.function.warps == 1 else scope
 
     def drop_superfluous(self) -> None:
-        """In a loop, a barrier put in later, for the next round, may order all that an earlier one was put in for."""
+        """In a loop, a barrier put in later, for the next round, may order all that an earlier one was put in for.
+
+        And one before the loop may order all that one in it was put in for, but once and not in each round.
+        """
         self.checking = True
         for loop in (op for op in self.function.body.ops if op.name in ("for", "while")):
-            blocks = {b for op in [loop, *(o for r in loop.regions for o in walk(r))] for b in op.regions}
-            inside = [(b, barrier) for b, barrier in self.inserted if b in blocks]
-            for block, barrier in inside[: MAX_DROPS if len(inside) > 1 else 0]:
-                places = [(ops, ops.index(barrier)) for ops in (block.ops, self.steps(block))]
-                for ops, position in places:
-                    del ops[position]
-                try:
-                    self.block(self.function.body, State())
-                except _Needed:
-                    for ops, position in places:
-                        ops.insert(position, barrier)
+            inside = self.inserted_in(loop)
+            if 1 < len(inside) <= MAX_DROPS:
+                for place in inside:
+                    self.take_out(*place)
+        for block, loop in self.loops(self.function.body):
+            inside = self.inserted_in(loop)
+            if not inside or len(inside) > MAX_DROPS:
+                continue
+            scope = "block" if any(barrier.attrs["scope"] == "block" for _, barrier in inside) else "warp"
+            before = Op(OPS["barrier"], [], [], {"scope": scope}, (), loop.loc)
+            self.place(block, before, loop)
+            if [self.take_out(*place) for place in inside].count(True):
+                self.inserted.append((block, before))
+            else:
+                self.remove(block, before)
+
+    def loops(self, block: Block) -> Iterator[tuple[Block, Op]]:
+        """Loops with the block that they stand in, inner ones first."""
+        for op in self.steps(block):
+            for region in op.regions:
+                yield from self.loops(region)
+            if op.name in ("for", "while"):
+                yield block, op
+
+    def inserted_in(self, loop: Op) -> list[tuple[Block, Op]]:
+        blocks = {b for op in [loop, *(o for r in loop.regions for o in walk(r))] for b in op.regions}
+        return [(b, barrier) for b, barrier in self.inserted if b in blocks]
+
+    def place(self, block: Block, barrier: Op, before: Op) -> None:
+        for ops in (block.ops, self.steps(block)):
+            ops.insert(ops.index(before), barrier)
+
+    def remove(self, block: Block, barrier: Op) -> None:
+        for ops in (block.ops, self.steps(block)):
+            ops.remove(barrier)
+
+    def take_out(self, block: Block, barrier: Op) -> bool:
+        """Removes a barrier if all is ordered without it."""
+        places = [(ops, ops.index(barrier)) for ops in (block.ops, self.steps(block))]
+        self.remove(block, barrier)
+        try:
+            self.block(self.function.body, State())
+        except _Needed:
+            for ops, position in places:
+                ops.insert(position, barrier)
+            return False
+        self.inserted.remove((block, barrier))
+        return True
 
     # ---- accesses ----
 
@@ -565,10 +605,12 @@ def _wider(a: str | None, b: str | None) -> str | None:
 
 
 def _defined_in(op: Op) -> set[int]:
-    """The identities of all values that the regions of an operation define."""
+    """The identities of all values of an operation's regions, but for those that are the same each time they run."""
     out = {id(a) for region in op.regions for a in region.args}
     for inner in (o for region in op.regions for o in walk(region)):
-        out |= {id(r) for r in inner.results} | {id(a) for region in inner.regions for a in region.args}
+        out |= {id(a) for region in inner.regions for a in region.args}
+        if not inner.spec.pure or any(id(o) in out for o in inner.operands):
+            out |= {id(r) for r in inner.results}
     return out
 
 

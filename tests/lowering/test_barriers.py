@@ -336,6 +336,24 @@ kernel k(y: f32[n], x: f32[rows, cols]):
     np.testing.assert_allclose(y, X[:8, ::-1].sum(0), rtol=1e-5, atol=1e-5)
 
 
+def test_what_an_outer_round_did_is_ordered_before_the_inner_loop() -> None:
+    """Not in each round of the inner loop."""
+    text = """
+kernel k(y: f32[rows, n], x: f32[rows, cols]):
+    grid 1
+    for r in range(block(0), rows, grid(0)):
+        for i in range(0, n, 64):
+            store(y[r, i : i + 64], load(x[r, i : i + 64]))
+"""
+    args = {"x": X, "y": np.zeros((32, 256), np.float32)}
+    kernel = compile_kernel(text, args)
+    outer = next(op for op in kernel.ops if op.name == "for").regions[0]
+    assert [op.name for op in outer.ops if op.name in ("barrier", "for")] == ["barrier", "for"]
+    assert kernel.count("barrier") == 1
+    launch(kernel, args)
+    assert (args["y"] == X).all()
+
+
 def test_manual_barriers_are_the_users() -> None:
     text = """
 kernel k(y: f32[n], x: f32[rows, cols]):

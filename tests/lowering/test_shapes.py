@@ -55,7 +55,8 @@ LAYOUTS = {
 
 def text_of(lines: str, shape: tuple[int, ...], layout: str, warps: int) -> str:
     dims = ", ".join(f"0 : {e}" for e in shape)
-    rule = f"    {layout}\n" if layout else ""
+    rule = f"    W = {warps}\n" if "W" in layout else ""
+    rule += f"    {layout}\n" if layout else ""
     return f"""
 kernel k(y: f32[{", ".join(map(str, shape))}], x: f32[rows, cols]):
     grid 1
@@ -64,7 +65,6 @@ kernel k(y: f32[{", ".join(map(str, shape))}], x: f32[rows, cols]):
     store(y[{dims}], out)
 schedule s of k:
     warps = {warps}
-    W = {warps}
 {rule}"""
 
 

@@ -331,8 +331,10 @@ class Launch:
     def writer(self, address: int) -> str | None:
         """What last wrote a byte of global memory in this launch, in words."""
         shadow = self.device.shadow
+        if shadow is None:
+            return None
         for kind in (PLAIN_WRITE, STRONG_WRITE):
-            record = None if shadow is None else shadow.records.get(kind)
+            record = shadow.records.get(kind)
             if record is not None:
                 stamp = record[(address - GLOBAL_WINDOW) // shadow.granule]
                 if stamp:

@@ -359,8 +359,8 @@ def _extreme(
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
     if dtype == "f32" and not xorsign_abs:
-        propagating, other = (np.maximum, np.fmax) if larger else (np.minimum, np.fmin)
-        r = np.asarray((propagating if nan else other)(a, b))
+        propagating, avoiding = (np.maximum, np.fmax) if larger else (np.minimum, np.fmin)
+        r = np.asarray((propagating if nan else avoiding)(a, b))
         if (r.size and np.abs(r).min() > 0) or not (np.isnan(r) | _zeros_of_two_signs(a, b)).any():
             return _delivered(r, out)
     sign = None

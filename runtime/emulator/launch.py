@@ -28,7 +28,7 @@ from .wave import Registers, Wave, coordinates
 
 MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
-ROWS_BYTES = 3 << 20  # registers of a wave that still fit the second-level cache
+ROWS_BYTES = 12 << 20  # registers of a wave: with 3 MiB, which stay in a second-level cache, small operations cost more
 RESIDENT_WAVES = 16
 SPINS = 4  # turns without an end before a wave lets another one start
 Extent = int | Sequence[int]
@@ -231,7 +231,7 @@ class Launch:
     # Running
 
     def wave_blocks(self) -> int:
-        """Blocks of a wave: as many as keep the registers in cache, whole clusters, at least one."""
+        """Blocks of a wave: as many as `ROWS_BYTES` of registers allow, whole clusters, at least one."""
         row_bytes = sum(self.program.slot_bytes) + 64
         lanes = min(max(ROWS_BYTES // row_bytes, 4096), 32768)
         lanes = min(lanes, (64 << 20) // max(self.local_bytes, 1))

@@ -50,9 +50,12 @@ class Commands(click.Group):
 
 def print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        click.echo(f"dsl {version('dsl')}")
+        try:
+            click.echo(f"dsl {version('dsl')}")
+        except PackageNotFoundError:
+            click.echo("dsl of a source tree that is not installed")
         context.exit()
 
 

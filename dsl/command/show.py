@@ -33,7 +33,7 @@ def styled(text: str, **style: Any) -> str:
 
 
 def line(label: str, text: str) -> None:
-    click.echo(f"  {label:<{LABEL}}{printable(text)}")
+    click.echo(f"  {label:<{LABEL}}{printable(text)}".rstrip())
 
 
 def number(value: float | None) -> str:

@@ -296,9 +296,8 @@ def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | N
     sign = "s" if to.is_signed or w.bits(to) < 32 else "u"
     kind = {"f32": "f", "f64": "d"}[source.name]
     place = "r" if bits == 32 else "l"
-    made = w.let(
-        f'call i{bits} asm "cvt.{_INT_ROUNDING[rounding]}.{sign}{bits}.{source} $0, $1;", "={place},{kind}"({w.llvm(source)} {x})'
-    )
+    name = f"cvt.{_INT_ROUNDING[rounding]}.{sign}{bits}.{source}"
+    made = w.let(f'call i{bits} asm "{name} $0, $1;", "={place},{kind}"({w.llvm(source)} {x})')
     if bits == 64 or source.name == "f64":
         # NaN → 0 holds for 32-bit results of f32; elsewhere the ISA's NaN is another value
         is_nan = w.let(f"fcmp uno {w.llvm(source)} {x}, {x}")

@@ -102,7 +102,7 @@ def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
 
 @rule("scan")
 def _scan(w: Writer, op: Op) -> None:
-    """In order through a thread's registers; then, lane bit by lane bit, the upper half takes the lower half's total."""
+    """In order through a thread's registers; then, lane bit by lane bit, the upper half takes the lower one's total."""
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
     layout = op.operands[0].tile.layout
     assert layout is not None
@@ -159,7 +159,7 @@ def _places(layout: Layout, axis: int, bits: int) -> str:
 
 @rule("shuffle")
 def _shuffle(w: Writer, op: Op) -> None:
-    """One `shfl.sync` an element, or a renaming of registers; anything else is an error that says where the bits lie."""
+    """One `shfl.sync` an element, or a renaming of registers; else an error that says where the bits lie."""
     layout = op.operands[0].tile.layout
     assert layout is not None
     axis, mode, width, distance = (op.attrs[k] for k in ("axis", "mode", "width", "distance"))

@@ -28,7 +28,7 @@ class Pin:
 
 
 def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
-    """A schedule's layout line for a tile of `shape`: blocked (vector, lanes, warps) or raw bases (register, lane, warp)."""
+    """A schedule's layout line for a tile of `shape`: blocked (vector, lanes, warps) or raw (register, lane, warp)."""
 
     def fail(message: str, hint: str | None = None) -> TileError:
         return TileError("layout", pin.loc, message, hint)
@@ -103,7 +103,7 @@ def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
 
 
 def scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
-    """A layout with all of `axis` inside a warp, neighbours first in registers: what a scan without shared memory needs."""
+    """All of `axis` inside a warp, neighbours first in registers: what a scan without shared memory needs."""
     rest = [e if i != axis else 1 for i, e in enumerate(shape)]
     lanes = [1] * len(shape)
     lanes[axis] = min(32, shape[axis])
@@ -191,10 +191,10 @@ class _Assigner:
                 self.give(value, self.layouts.pop(value))
         for op in walk(self.function.body):
             if op.name in ("load", "store", "atomic"):
-                value = op.results[0] if op.results else operand(op, "value")
-                assert value is not None
-                if value.tile.shape and value not in self.layouts and not self.is_cheap(value):
-                    self.give(value, access_layout(self.analysis, op, self.warps))
+                moved = op.results[0] if op.results else operand(op, "value")
+                assert moved is not None
+                if moved.tile.shape and moved not in self.layouts and not self.is_cheap(moved):
+                    self.give(moved, access_layout(self.analysis, op, self.warps))
         for value in values:
             if value.tile.shape and value not in self.layouts and not self.is_cheap(value):
                 self.give(value, Layout.default(value.tile.shape, self.warps))
@@ -302,8 +302,11 @@ class _Assigner:
             i = block.args.index(value) - first
             starts = op.operands[3:] if op.name == "for" else op.operands
             args = op.regions[0].args[first:]
-            return [(op.results[i], layout), (starts[i], layout), (args[i], layout)] + [
-                (op.regions[-1].ops[-1].operands[i], layout)
+            return [
+                (op.results[i], layout),
+                (starts[i], layout),
+                (args[i], layout),
+                (op.regions[-1].ops[-1].operands[i], layout),
             ]
         return []
 

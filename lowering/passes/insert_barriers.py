@@ -309,7 +309,8 @@ class _Inserter:
             offset = dict(touch.affine.terms).get(counter, 0) * int(step) if touch.affine is not None else 0
             if touch.before is not None or not (slot or offset):
                 return touch
-            exact = touch.memory.type.shape[0] if slot and isinstance(touch.memory.type, SharedType) else EXACT_ROUNDS
+            type = touch.memory.type
+            exact = type.shape[0] if slot and isinstance(type, SharedType) and type.ring else EXACT_ROUNDS
             before = (slot, offset) if touch.age + 1 >= min(exact, MAX_ROUNDS_BACK) else None
             return replace(touch.shifted(slot, offset), age=touch.age + 1, before=before)
 

@@ -123,7 +123,7 @@ kernel k(y: {dtype}[16, 32; strided], x: {dtype}[rows, cols; strided]):
     for x in (base, base.T, base[::2, ::3], base.T[::2]):
         out = np.zeros((32, 16), NUMPY[dtype])
         run(text, {"x": x, "y": out.T})
-        assert (out.T == (window(x, (0, 0), (16, 32)) * 2).astype(NUMPY[dtype])).all()
+        assert ((window(x, (0, 0), (16, 32)) * 2).astype(NUMPY[dtype]) == out.T).all()
 
 
 def test_optional_tensors_leave_the_code_when_absent() -> None:
@@ -211,7 +211,13 @@ kernel k(y: f32[n], x: f32[rows, cols]):
     assert record[0] == 1 and record[1] == 4
 
 
-@pytest.mark.parametrize("hint", ["cache=all", "cache=global", "cache=streaming", "cache=last_use", "cache=volatile", "evict=first", "evict=last", "evict=no_allocate", "evict=normal", "evict=unchanged"])  # fmt: skip
+LOAD_HINTS = [f"cache={word}" for word in ("all", "global", "streaming", "last_use", "volatile")]
+LOAD_HINTS += [f"evict={word}" for word in ("first", "last", "no_allocate", "normal", "unchanged")]
+STORE_HINTS = [f"cache={word}" for word in ("write_back", "global", "streaming", "write_through")]
+STORE_HINTS += ["evict=first", "evict=last"]
+
+
+@pytest.mark.parametrize("hint", LOAD_HINTS)
 def test_hints_of_loads_change_no_result(hint: str) -> None:
     x, y = numbers(1000), np.zeros(1000, np.float32)
     run(
@@ -221,7 +227,7 @@ def test_hints_of_loads_change_no_result(hint: str) -> None:
     assert (x == y).all()
 
 
-@pytest.mark.parametrize("hint", ["cache=write_back", "cache=global", "cache=streaming", "cache=write_through", "evict=first", "evict=last"])  # fmt: skip
+@pytest.mark.parametrize("hint", STORE_HINTS)
 def test_hints_of_stores_change_no_result(hint: str) -> None:
     x, y = numbers(1000), np.zeros(1000, np.float32)
     run(
@@ -279,7 +285,8 @@ kernel k(y: f32[8, 64], x: f32[rows, cols]):
 # ---- atomics ----
 
 COMBINE: dict[str, Any] = {
-    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "add": np.add, "min": np.minimum, "max": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 ATOMIC_TYPES = [(a, d) for a in COMBINE for d in ("s32", "u32", "s64", "u64")]
 ATOMIC_TYPES += [("add", d) for d in ("f16", "bf16", "f32", "f64")]

@@ -94,7 +94,8 @@ class Step:
         n = self.draw(st.integers(-9, 9))
         text, function = self.pick(
             [
-                ("{} + {}", np.add), ("{} * {}", np.multiply), ("where({} > {}, 1, 0)", lambda x, n: np.where(x > n, 1, 0)),
+                ("{} + {}", np.add), ("{} * {}", np.multiply),
+                ("where({} > {}, 1, 0)", lambda x, n: np.where(x > n, 1, 0)),
                 ("({}).to(s8).to(s32) + {}", lambda x, n: x.astype(np.int8).astype(np.int32) + n),
                 ("{} // {}", lambda x, n: x // n), ("{} % {}", lambda x, n: x % n),
             ]

@@ -249,9 +249,14 @@ kernel k(p: s32[{size}], q: s32[{size}], x: s32[{size}], z: s32[{size}]):
 
 @pytest.mark.parametrize(
     "layout",
-    ["vector [4], lanes [32], warps [1]", "vector [1], lanes [32], warps [1]", "register [[32], [64]], lane [[1], [2], [4], [8], [16]], warp []",
-     "register [[1], [64]], lane [[2], [4], [8], [16], [32]], warp []", "register [[1], [2]], lane [[64], [32], [4], [8], [16]], warp []"],
-)  # fmt: skip
+    [
+        "vector [4], lanes [32], warps [1]",
+        "vector [1], lanes [32], warps [1]",
+        "register [[32], [64]], lane [[1], [2], [4], [8], [16]], warp []",
+        "register [[1], [64]], lane [[2], [4], [8], [16], [32]], warp []",
+        "register [[1], [2]], lane [[64], [32], [4], [8], [16]], warp []",
+    ],
+)
 def test_scan_under_layouts(layout: str) -> None:
     x = values((128,), "s32")
     text = f"""

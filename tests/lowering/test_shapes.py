@@ -22,7 +22,10 @@ PROGRAMS = {
     "new axes around a reduction": ("m = max(v, axis=1)\n    out = v - m[:, None]", lambda x: x - x.max(1)[:, None]),
     "transpose": ("out = v.T", lambda x: x.T),
     "transpose twice": ("out = (v.T + 1.0).T", lambda x: x + 1),
-    "outer sum of a tile and its transpose": ("w = reshape(v, (32, 16))\n    out = v + w.T", lambda x: x + x.reshape(32, 16).T),
+    "sum of a tile and a transpose": (
+        "w = reshape(v, (32, 16))\n    out = v + w.T",
+        lambda x: x + x.reshape(32, 16).T,
+    ),
     "reshape to a line": ("out = reshape(v, 512)", lambda x: x.reshape(512)),
     "reshape to three axes": ("out = reshape(v, (4, 8, 16))", lambda x: x.reshape(4, 8, 16)),
     "axes of three turned": (
@@ -32,7 +35,10 @@ PROGRAMS = {
     "axes reversed": ("out = transpose(reshape(v, (2, 4, 64)))", lambda x: x.reshape(2, 4, 64).T),
     "stack": ("out = stack(v, v * 2.0, -v, v + 1.0)", lambda x: np.stack([x, x * 2, -x, x + 1], -1)),
     "stack and flatten": ("out = reshape(stack(v, -v), (16, 64))", lambda x: np.stack([x, -x], -1).reshape(16, 64)),
-    "stack of lines": ("m = sum(v, axis=1)\n    out = stack(m, m * 2.0)", lambda x: np.stack([x.sum(1), 2 * x.sum(1)], -1)),
+    "stack of lines": (
+        "m = sum(v, axis=1)\n    out = stack(m, m * 2.0)",
+        lambda x: np.stack([x.sum(1), 2 * x.sum(1)], -1),
+    ),
     "middle axis": (
         "t = reshape(v, (4, 8, 16))\n    out = t - max(t, axis=1, keepdims=true)",
         lambda x: x.reshape(4, 8, 16) - x.reshape(4, 8, 16).max(1, keepdims=True),
@@ -109,7 +115,8 @@ schedule s of k:
     [
         "register [[0, 1], [0, 8]], lane [[0, 2], [0, 4], [1, 2], [2, 4], [4, 0]], warp [[8, 8], [0, 16]]",
         "register [[8, 0], [4, 0], [1, 1]], lane [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], warp [[2, 3], [0, 0]]",
-        "register [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], lane [[1, 0], [2, 0], [4, 0], [8, 0], [0, 0]], warp [[0, 0], [0, 0]]",
+        "register [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], "
+        "lane [[1, 0], [2, 0], [4, 0], [8, 0], [0, 0]], warp [[0, 0], [0, 0]]",
         # one element by several bits that are not 0: held twice, and taken once by the sum
         "register [[0, 1], [0, 2], [0, 4]], lane [[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]], warp [[8, 0], [8, 0]]",
         "register [[0, 1], [0, 2], [0, 4]], lane [[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]], warp [[8, 0], [0, 16]]",
@@ -180,7 +187,10 @@ schedule s of k:
         ("layout v: vector [1, 64], lanes [1, 32], warps [4, 1]", "vector of 64"),
         ("layout nothing: vector [1, 1], lanes [1, 32], warps [4, 1]", "no value 'nothing'"),
         ("layout v: register [[0, 1]], lane [[0, 2]], warp [[1, 0], [2, 0]]", "5 bits"),
-        ("layout v: register [[0, 1]], lane [[0, 2], [0, 4], [0, 8], [0, 16], [1, 0]], warp [[2, 0], [4, 0]]", "lies nowhere"),
+        (
+            "layout v: register [[0, 1]], lane [[0, 2], [0, 4], [0, 8], [0, 16], [1, 0]], warp [[2, 0], [4, 0]]",
+            "lies nowhere",
+        ),
     ],
 )  # fmt: skip
 def test_a_layout_that_does_not_fit_is_a_located_error(line: str, message: str) -> None:

@@ -16,7 +16,7 @@ from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, LayoutError
 from lowering.location import TileError
 from lowering.ops import OPS, operand
-from lowering.types import TileType
+from lowering.types import TileType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +376,7 @@ class _Assigner:
             self.visit_control(op)
             return
         layout: Layout | None = None
+        types: list[Type]
         if name == "reduce":
             layout = self.reducible(op)
             operands = [self.get(o, layout) for o in op.operands]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from lowering.builder import broadcast_shapes
 from lowering.facts import linear
 from lowering.fold import constant_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.compile import Compiled, compile_variant
 from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, parameters_of
 from dsl.program import Program, dim_names, parse_program

@@ -12,15 +12,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from dsl import syntax as ast
-from dsl.evaluate import names_in
+from dsl import tree as ast
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
+from dsl.evaluate import names_in
 from lowering.builder import MAX_TILE, Builder
 from lowering.facts import Analysis, linear
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Parameter, Value
 from lowering.location import Errors, Loc, TileError, closest
-from lowering.types import DTYPES, F32, I1, INDEX, DType, SharedType, TableType, TensorType, TileType, int_range, type_hint
+from lowering.types import (
+    DTYPES,
+    F32,
+    I1,
+    INDEX,
+    DType,
+    SharedType,
+    TableType,
+    TensorType,
+    TileType,
+    int_range,
+    type_hint,
+)
 
 MAX_OPS = 60_000
 MAX_CALL_DEPTH = 64

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.compile import lower
 from dsl.dispatch import Planner
 from dsl.example_shapes import ExampleFacts, LaunchFacts, examine

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.compile import lower
 from dsl.host import Host
 from dsl.program import Program

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
 from lowering.location import TileError, closest
 from lowering.types import DTYPES, DType

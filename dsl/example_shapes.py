@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.constants import FUNCTIONS, call, infix, prefix
 from dsl.dispatch import ArrayFacts
 from dsl.evaluate import Evaluator

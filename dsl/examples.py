@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.api import Module, ModuleFunction
 from dsl.comparison import compare
 from dsl.example_launches import Launcher, Settings

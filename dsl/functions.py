@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.access import join_masks, operands_of, read, resolve, stored_value, whole, write
 from lowering.facts import linear
 from lowering.fold import constant_of

@@ -14,7 +14,7 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.build import deep_recursion
 from dsl.constants import FUNCTIONS, ConstantError, call, prefix
 from dsl.evaluate import WORDS, Evaluator

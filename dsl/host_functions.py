@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.constants import infix as number_infix
 from dsl.host_arrays import element_type, fill, narrow, numpy_type, poisoned, widen
 from dsl.reference import abs_max, erf, erfc, gelu, gelu_tanh, matmul, relu, sigmoid, silu

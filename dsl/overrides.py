@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.program import Program, dim_names
 from lowering.location import TileError, closest
 from lowering.types import DTYPES

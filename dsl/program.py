@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.evaluate import names_in
+from dsl.syntax import parse
 from lowering.location import Errors, Source, TileError, closest
 
 
@@ -80,7 +81,7 @@ def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -
 
 def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program, list[TileError]]:
     """What there is of a program, and the errors between its blocks. Raises TileError if it does not parse."""
-    file = ast.parse(text, name)
+    file = parse(text, name)
     program = Program(file.source)
     errors: list[TileError] = []
     _add(program, file, folder, folder, errors, [name], top=True)
@@ -149,7 +150,7 @@ def _import(
         near = [p.name for p in folder.glob("*.tile")]
         raise TileError("import", block.loc, f'there is no file "{block.path}"', closest(block.path, near))
     chain.append(str(path))
-    _add(program, ast.parse(read_text(path), str(path)), path.parent, root, errors, chain, top=False)
+    _add(program, parse(read_text(path), str(path)), path.parent, root, errors, chain, top=False)
 
 
 def _check_references(program: Program, errors: list[TileError]) -> None:
@@ -230,7 +231,7 @@ def _library_index() -> dict[str, str]:
 @lru_cache(maxsize=64)
 def _library_file(name: str) -> dict[str, ast.Def]:
     path = LIBRARY / name
-    file = ast.parse(read_text(path), f"library/{name}")
+    file = parse(read_text(path), f"library/{name}")
     return {b.name: b for b in file.blocks if isinstance(b, ast.Def)}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.evaluate import Evaluator
 from dsl.program import Program
 from lowering.location import TileError, closest

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.build import Absent, Closure, KernelBuilder, Table, Tensor, deep_recursion
 from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree

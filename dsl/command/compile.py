@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.check import at, plan_launch
 from dsl.command.failures import show
 from dsl.example_shapes import examine, find_example

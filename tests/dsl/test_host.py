@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dsl import host as host_module
-from dsl import syntax as ast
+from dsl import tree as ast
 from dsl.comparison import compare, describe_pattern
 from dsl.host import Host, Shaped
 from dsl.host_arrays import BF16, bf16_bits, element_type, narrow, widen

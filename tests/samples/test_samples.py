@@ -10,7 +10,7 @@ from dsl.example_launches import Settings
 from dsl.examples import run_example
 from dsl.overrides import assigned_names, reached_kernels, resolve, type_parameters
 from dsl.program import Program, load
-from dsl.syntax import Example
+from dsl.tree import Example
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SHAPES = {

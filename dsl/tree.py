@@ -1,0 +1,368 @@
+"""The syntax tree: one small class a construct. Every node knows its place; nothing here knows what a name means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Union, dataclass_transform
+
+from lowering.location import Loc, Source
+
+MAX_BYTES = 1 << 20
+MAX_NESTING = 200
+
+
+@dataclass_transform()
+def node(cls: type) -> Any:
+    """A class of the tree: a dataclass with slots, compared by identity. To leave out `==` and `repr`, which nothing
+    uses, makes importing this file 10 ms faster."""
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    return dataclass(slots=True, eq=False, repr=False)(cls)
+
+
+# ---- expressions --------------------------------------------------------------------------------
+
+
+@node
+class Name:
+    loc: Loc
+    id: str
+
+
+@node
+class Number:
+    loc: Loc
+    value: int | float
+
+
+@node
+class String:
+    loc: Loc
+    value: str
+
+
+@node
+class Unary:
+    loc: Loc
+    op: str
+    value: Expr
+
+
+@node
+class Binary:
+    loc: Loc
+    op: str
+    left: Expr
+    right: Expr
+
+
+@node
+class Compare:
+    """`a < b <= c`: n operators between n + 1 operands, true when each comparison is."""
+
+    loc: Loc
+    ops: list[str]
+    operands: list[Expr]
+
+
+@node
+class Attribute:
+    loc: Loc
+    value: Expr
+    name: str
+
+
+@node
+class WithSchedule:
+    """`kernel with schedule`, an argument of `fits`."""
+
+    loc: Loc
+    kernel: Expr
+    schedule: str
+
+
+@node
+class Call:
+    loc: Loc
+    function: Expr
+    args: list[Expr]
+    keywords: dict[str, Expr]
+
+
+@node
+class Slice:
+    loc: Loc
+    start: Expr | None
+    stop: Expr | None
+
+
+@node
+class Index:
+    loc: Loc
+    value: Expr
+    subscripts: list[Expr | Slice]
+
+
+@node
+class Sequence:
+    """A tuple `a, b` or a list `[a, b]`."""
+
+    loc: Loc
+    items: list[Expr]
+    is_list: bool = False
+
+
+Expr = Union[Name, Number, String, Unary, Binary, Compare, Attribute, WithSchedule, Call, Index, Sequence]
+
+
+# ---- statements of kernels and defs ---------------------------------------------------------------
+
+
+@node
+class Assign:
+    """`targets = value`; `op` is set for `target op= value`."""
+
+    loc: Loc
+    targets: list[Expr]
+    value: Expr
+    op: str | None = None
+
+
+@node
+class ExprStatement:
+    loc: Loc
+    value: Expr
+
+
+@node
+class Return:
+    loc: Loc
+    value: Expr
+
+
+@node
+class Grid:
+    loc: Loc
+    extents: list[Expr]
+
+
+@node
+class Assert:
+    loc: Loc
+    condition: Expr
+    message: str | None
+
+
+@node
+class Shared:
+    """`shared names: dtype[ring R, extents …]`; `ring` tells that the first extent is a ring of slots."""
+
+    loc: Loc
+    names: list[str]
+    dtype: str
+    extents: list[Expr]
+    ring: bool
+
+
+@node
+class If:
+    loc: Loc
+    condition: Expr
+    then: list[Statement]
+    otherwise: list[Statement]
+
+
+@node
+class For:
+    loc: Loc
+    name: str
+    static: bool
+    iterable: Expr
+    body: list[Statement]
+
+
+@node
+class While:
+    loc: Loc
+    condition: Expr
+    body: list[Statement]
+
+
+@node
+class ConstantParameter:
+    """A constant after `;`: `NAME`, `NAME in f16|f32` (a type parameter) or `NAME = default`."""
+
+    loc: Loc
+    name: str
+    types: list[str] | None = None
+    default: Expr | None = None
+
+
+@node
+class Def:
+    loc: Loc
+    name: str
+    params: list[str]
+    constants: list[ConstantParameter]
+    body: list[Statement]
+
+
+Statement = Union[Assign, ExprStatement, Return, Grid, Assert, Shared, If, For, While, Def]
+
+
+# ---- blocks ---------------------------------------------------------------------------------------
+
+
+@node
+class TensorType:
+    loc: Loc
+    dtype: str
+    dims: list[Expr]
+    strided: bool = False
+    optional: bool = False
+
+
+@node
+class ScalarType:
+    loc: Loc
+    dtype: str
+
+
+@node
+class TableType:
+    loc: Loc
+    dtype: str
+    length: Expr
+
+
+@node
+class Parameter:
+    loc: Loc
+    name: str
+    type: TensorType | ScalarType | TableType
+
+
+@node
+class Kernel:
+    loc: Loc
+    name: str
+    params: list[Parameter]
+    constants: list[ConstantParameter]
+    body: list[Statement]
+
+
+@node
+class Tune:
+    loc: Loc
+    name: str
+    values: list[Expr]
+
+
+@node
+class Layout:
+    """`layout a, b.copy: vector [1, 8], lanes [1, 32]`: names with their suffix, parts by key."""
+
+    loc: Loc
+    names: list[str]
+    parts: dict[str, Sequence]
+
+
+@node
+class Property:
+    """`maxregs 64`, `evict x: first`: the values before and after the colon."""
+
+    loc: Loc
+    name: str
+    subject: list[Expr]
+    values: list[Expr]
+
+
+@node
+class Schedule:
+    loc: Loc
+    name: str
+    kernels: list[str]
+    lines: list[Assign | Tune | Layout | Property]
+
+
+@node
+class WithItem:
+    loc: Loc
+    name: str
+    value: Expr | None
+
+
+@node
+class Launch:
+    loc: Loc
+    name: str
+    args: list[Expr] | None
+    keywords: dict[str, Expr]
+    items: list[WithItem]
+
+
+@node
+class Option:
+    loc: Loc
+    name: str
+    values: list[Expr]
+
+
+@node
+class Require:
+    loc: Loc
+    condition: Expr
+
+
+@node
+class When:
+    """A branch of a dispatch; `condition` is None in `otherwise`."""
+
+    loc: Loc
+    condition: Expr | None
+    steps: list[Launch | Assign]
+
+
+@node
+class Dispatch:
+    loc: Loc
+    name: str
+    params: list[str]
+    lines: list[Option | Require | Assign | When]
+
+
+@node
+class Expect:
+    """`expect actual ~= wanted within bound`, or `expect condition` with `wanted` None."""
+
+    loc: Loc
+    actual: Expr
+    wanted: Expr | None
+    bound: Expr | None
+
+
+@node
+class Cost:
+    """`moves bytes` or `computes operations` of the launch above."""
+
+    loc: Loc
+    kind: str
+    value: Expr
+
+
+@node
+class Example:
+    loc: Loc
+    name: str | None
+    lines: list[Assign | Launch | Expect | Cost]
+
+
+@node
+class Import:
+    loc: Loc
+    path: str
+
+
+@node
+class File:
+    source: Source
+    blocks: list[Kernel | Def | Schedule | Dispatch | Example | Import] = field(default_factory=list)

@@ -1,10 +1,10 @@
 """dsl: a small tile language for NVIDIA GPUs. `.tile` text → PTX, launched on a GPU or run on a strict emulator.
 
-    import dsl
-    m = dsl.load("samples/softmax.tile")
-    y = m.softmax(x)                                   # arrays of torch, CuPy, JAX or numpy
-    k = m.compile("softmax_registers", cols=1000)      # one variant: k.ir, k.llvm, k.ptx
-    k(y, x)
+import dsl
+m = dsl.load("samples/softmax.tile")
+y = m.softmax(x)                                   # arrays of torch, CuPy, JAX or numpy
+k = m.compile("softmax_registers", cols=1000)      # one variant: k.ir, k.llvm, k.ptx
+k(y, x)
 """
 
 from __future__ import annotations

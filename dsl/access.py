@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dsl import tree as ast
+from dsl.bindings import Access, Binding, SharedTile, Table, Tensor, describe
 from lowering.builder import broadcast_shapes
 from lowering.facts import linear
 from lowering.fold import constant_of
@@ -17,7 +18,7 @@ from lowering.location import Loc
 from lowering.types import I1, INDEX, DType
 
 if TYPE_CHECKING:
-    from dsl.build import Access, Binding, KernelBuilder, SharedTile, Table, Tensor
+    from dsl.build import KernelBuilder
 
 
 @dataclass(slots=True)
@@ -55,14 +56,15 @@ def index_value(builder: KernelBuilder, binding: Binding, loc: Loc) -> Value | i
 
 def subscripts(builder: KernelBuilder, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
     """The subscripts of a tensor, shared tile or table as ints, Values and Spans; missing ones are whole axes."""
-    from dsl.build import Table, describe
 
     if isinstance(memory, Table):
         extents: list[Any] = [memory.length]
     else:
         extents = list(memory.dims if hasattr(memory, "dims") else memory.extents)
     if len(node.subscripts) > len(extents):
-        builder.error("shape", node.loc, f"{describe(memory)} has {len(extents)} axes; got {len(node.subscripts)} subscripts")
+        builder.error(
+            "shape", node.loc, f"{describe(memory)} has {len(extents)} axes; got {len(node.subscripts)} subscripts"
+        )
     out: list[Any] = []
     for axis, extent in enumerate(extents):
         sub = node.subscripts[axis] if axis < len(node.subscripts) else ast.Slice(node.loc, None, None)
@@ -87,7 +89,9 @@ def _slice(builder: KernelBuilder, node: ast.Slice, extent: int | Value, loc: Lo
     if node.stop is None:
         if isinstance(extent, Value):
             hint = "write start : start + EXTENT; what is past the edge is masked"
-            builder.error("extent", where, "a slice needs a constant extent, and this dim is known only at run time", hint)
+            builder.error(
+                "extent", where, "a slice needs a constant extent, and this dim is known only at run time", hint
+            )
         stop: Value | int = extent
     else:
         stop = index_value(builder, builder.expr(node.stop), where)
@@ -110,7 +114,6 @@ def _difference(stop: Value | int, start: Value | int) -> int | None:
 
 def resolve(builder: KernelBuilder, access: Access) -> Place:
     """Offsets (elements) and the mask of its edges; the offset's shape is the access's."""
-    from dsl.build import SharedTile, Table
 
     ir = builder.ir
     ir.loc = builder.at(access.loc)
@@ -172,7 +175,13 @@ def resolve(builder: KernelBuilder, access: Access) -> Place:
             parts.append(_scaled(builder, index, stride))
         elif _is_tile(sub):
             lead = len(before) if together else 0
-            index = ir.reshape(sub, (1,) * lead + (1,) * (len(tile_shape) - len(sub.tile.shape)) + sub.tile.shape + (1,) * (len(shape) - lead - len(tile_shape)))
+            index = ir.reshape(
+                sub,
+                (1,) * lead
+                + (1,) * (len(tile_shape) - len(sub.tile.shape))
+                + sub.tile.shape
+                + (1,) * (len(shape) - lead - len(tile_shape)),
+            )
             parts.append(_scaled(builder, index, stride))
         else:
             masks += _edges(builder, sub, extent)
@@ -278,7 +287,9 @@ def read(
     joined = join_masks(builder, place, mask, loc)
     fill: Value | None = None
     if joined is not None:
-        fill = builder.as_value(0 if other is None and dtype is not I1 else False if other is None else other, loc, dtype)
+        fill = builder.as_value(
+            0 if other is None and dtype is not I1 else False if other is None else other, loc, dtype
+        )
         if fill.dtype is not dtype:
             builder.error("type", loc, f"other= is {fill.tile}; the elements are {dtype}")
         check_fits(builder, fill, place.offset.tile.shape, "other=", loc)
@@ -299,7 +310,6 @@ def write(
     evict: str | None = None,
 ) -> None:
     """A store to an access."""
-    from dsl.build import Table
 
     if isinstance(access.memory, Table):
         builder.error("type", loc, "a table cannot be written")
@@ -309,13 +319,17 @@ def write(
     joined = join_masks(builder, place, mask, loc)
     builder.ir.loc = builder.at(loc)
     if builder.in_tile_if and not place.offset.tile.shape:
-        builder.error("type", loc, "a scalar is stored by one thread, which may not take this branch", "index by the tile")
+        builder.error(
+            "type", loc, "a scalar is stored by one thread, which may not take this branch", "index by the tile"
+        )
     cache, evict = policy(builder, access, cache, evict)
     operands, has = operands_of(place, {"mask": joined, "value": stored})
     builder.ir.op("store", operands, has=has, cache=cache, evict=evict)
 
 
-def policy(builder: KernelBuilder, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:
+def policy(
+    builder: KernelBuilder, access: Access, cache: str | None, evict: str | None
+) -> tuple[str | None, str | None]:
     """Cache operator and eviction priority: what the access says, else what the schedule says of its tensor."""
     parameter = getattr(access.memory, "parameter", None)
     if parameter is None or cache or evict:
@@ -330,7 +344,12 @@ def stored_value(builder: KernelBuilder, value: Binding, dtype: DType, place: Pl
         if {stored.dtype.name, dtype.name} == {"index", "s32"}:
             stored = builder.ir.value("cast", stored, to=dtype, saturate=False, rounding=None)
         else:
-            builder.error("type", loc, f"a value of {stored.dtype} is stored to elements of {dtype}", f"convert it with .to({dtype})")
+            builder.error(
+                "type",
+                loc,
+                f"a value of {stored.dtype} is stored to elements of {dtype}",
+                f"convert it with .to({dtype})",
+            )
     shape = place.offset.tile.shape
     check_fits(builder, stored, shape, "the value", loc)
     builder.ir.loc = builder.at(loc)
@@ -339,7 +358,6 @@ def stored_value(builder: KernelBuilder, value: Binding, dtype: DType, place: Pl
 
 def whole(builder: KernelBuilder, tile: SharedTile, loc: Loc) -> Access:
     """All of a shared tile."""
-    from dsl.build import Access
 
     for extent in tile.extents:
         builder.check_extent(extent, loc, "an extent")
@@ -348,7 +366,6 @@ def whole(builder: KernelBuilder, tile: SharedTile, loc: Loc) -> Access:
 
 def narrow(builder: KernelBuilder, access: Access) -> SharedTile:
     """A part of a shared tile as a shared tile of its own: scalars drop an axis, slices keep it."""
-    from dsl.build import SharedTile
 
     tile = access.memory
     assert isinstance(tile, SharedTile)

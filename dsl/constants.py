@@ -186,4 +186,6 @@ def call(name: str, args: list[Any]) -> Number:
     try:
         return limited(FUNCTIONS[name](*args))
     except TypeError:
-        raise ConstantError(f"{name} does not take {len(args)} argument{'s' * (len(args) != 1)} of these types") from None
+        raise ConstantError(
+            f"{name} does not take {len(args)} argument{'s' * (len(args) != 1)} of these types"
+        ) from None

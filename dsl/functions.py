@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dsl import tree as ast
-from dsl.access import join_masks, operands_of, read, resolve, stored_value, whole, write
+from dsl.access import Span, join_masks, narrow, operands_of, read, resolve, stored_value, whole, write
+from dsl.bindings import Absent, Access, Binding, Builtin, Closure, SharedTile, Tensor, describe, row_major
 from lowering.facts import linear
 from lowering.fold import constant_of
 from lowering.ir import Block, Value
@@ -22,7 +23,7 @@ from lowering.ops import OPS, Mismatch
 from lowering.types import F32, I1, INDEX, U32, DType
 
 if TYPE_CHECKING:
-    from dsl.build import Binding, KernelBuilder
+    from dsl.build import KernelBuilder
 
 Handler = Callable[..., Any]
 BUILTINS: dict[str, Handler] = {}
@@ -183,7 +184,6 @@ _ROUNDINGS = {"nearest": "rn", "zero": "rz", "up": "rp", "down": "rm"}
 
 def convert(b: KernelBuilder, node: ast.Call) -> Binding:
     """`value.to(TYPE[, saturate][, rounding=zero])`."""
-    from dsl.build import describe
 
     assert isinstance(node.function, ast.Attribute)
     source = b.operand(b.expr(node.function.value), node.function.value.loc)
@@ -202,7 +202,11 @@ def convert(b: KernelBuilder, node: ast.Call) -> Binding:
             b.error("call", node.loc, f".to has no argument '{key}'", "known: rounding")
     word = word_argument(b, node.loc, node.keywords.get("rounding"), "rounding", tuple(_ROUNDINGS))
     if not isinstance(source, Value):
-        return b.number(source, dtype, node.loc) if not (dtype.is_int and isinstance(source, float)) else b.number(int(source), dtype, node.loc)
+        return (
+            b.number(source, dtype, node.loc)
+            if not (dtype.is_int and isinstance(source, float))
+            else b.number(int(source), dtype, node.loc)
+        )
     if saturate and not dtype.is_int:
         b.error("type", node.loc, f"'saturate' is for integer types; this is {dtype}")
     b.ir.loc = b.at(node.loc)
@@ -303,7 +307,6 @@ def _dtype(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> DType:
 
 @function("given")
 def _given(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> bool:
-    from dsl.build import Absent
 
     signature(b, loc, "given", args, keywords, 1, 1)
     return not isinstance(args[0], Absent)
@@ -390,15 +393,12 @@ def _shape_argument(b: KernelBuilder, loc: Loc, value: Binding) -> tuple[Binding
 
 @function("reshape")
 def _reshape(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
-    from dsl.build import Access, SharedTile, Tensor, _row_major
 
     signature(b, loc, "reshape", args, keywords, 2, 2)
     source, shape = args[0], _shape_argument(b, loc, args[1])
     if isinstance(source, Tensor):
         return _view(b, loc, source, shape)
     if isinstance(source, Access) and isinstance(source.memory, SharedTile):
-        from dsl.access import narrow
-
         source = narrow(b, source)
     extents = [number_argument(b, loc, e, "an extent") for e in shape]
     product = 1
@@ -408,21 +408,22 @@ def _reshape(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
         have = 1
         for e in source.extents:
             have *= e
-        if source.strides != _row_major(source.extents) or have != product:
+        if source.strides != row_major(source.extents) or have != product:
             b.error("shape", loc, f"a shared tile of {source.extents} cannot be seen as {extents}")
-        return SharedTile(source.value, extents, _row_major(extents), source.slot, source.base)
+        return SharedTile(source.value, extents, row_major(extents), source.slot, source.base)
     value = b.as_value(source, loc)
     for e in extents:
         b.check_extent(e, loc, "an extent")
     if value.tile.size != product:
-        b.error("shape", loc, f"a tile of {list(value.tile.shape)} has {value.tile.size} elements; {extents} has {product}")
+        b.error(
+            "shape", loc, f"a tile of {list(value.tile.shape)} has {value.tile.size} elements; {extents} has {product}"
+        )
     b.ir.loc = b.at(loc)
     return b.ir.reshape(value, tuple(extents))
 
 
 def _view(b: KernelBuilder, loc: Loc, source: Any, shape: tuple) -> Any:
     """A tensor under other dims; that the elements are as many is a `requires` of the launch."""
-    from dsl.build import Tensor
 
     if source.parameter.strided:
         b.error("type", loc, "a strided tensor cannot be reshaped")
@@ -439,7 +440,9 @@ def _view(b: KernelBuilder, loc: Loc, source: Any, shape: tuple) -> Any:
         same = old is new or _factors(old) == _factors(new)
     if not same:
         left, right = (v if isinstance(v, Value) else b.ir.index(v) for v in (old, new))
-        b.ir.op("assert", [b.ir.value("eq", left, right)], message="reshape keeps the number of elements", line=loc.line)
+        b.ir.op(
+            "assert", [b.ir.value("eq", left, right)], message="reshape keeps the number of elements", line=loc.line
+        )
         b.function.attrs["record"] = True
     return Tensor(source.parameter, source.value, dims, strides)
 
@@ -493,7 +496,9 @@ def _stack(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
 # ---- reductions and scans ------------------------------------------------------------------------------------------
 
 
-def combine_region(b: KernelBuilder, dtypes: list[DType], combine: Callable[[list[Value], list[Value]], list[Value]]) -> Block:
+def combine_region(
+    b: KernelBuilder, dtypes: list[DType], combine: Callable[[list[Value], list[Value]], list[Value]]
+) -> Block:
     """A region that joins two groups of scalars into one."""
     left = [Value(b.ir.scalar_type(d)) for d in dtypes]
     right = [Value(b.ir.scalar_type(d)) for d in dtypes]
@@ -596,7 +601,6 @@ BUILTINS["argmin"] = _arg_reduction("argmin", "lt")
 
 
 def _joiner(b: KernelBuilder, loc: Loc, function: Binding, count: int, name: str) -> Callable:
-    from dsl.build import Builtin, Closure
 
     def combine(x: list[Value], y: list[Value]) -> list[Value]:
         if isinstance(function, Closure):
@@ -629,7 +633,9 @@ def _reduce(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
     return tuple(out) if many else out[0]
 
 
-def _scan_tiles(b: KernelBuilder, loc: Loc, tiles: list[Value], keywords: dict, combine: Callable, name: str) -> list[Value]:
+def _scan_tiles(
+    b: KernelBuilder, loc: Loc, tiles: list[Value], keywords: dict, combine: Callable, name: str
+) -> list[Value]:
     rank = len(tiles[0].tile.shape)
     if not rank:
         b.error("shape", loc, f"{name} takes a tile")
@@ -728,7 +734,6 @@ EVICTIONS = ("first", "last", "normal", "unchanged", "no_allocate")
 
 
 def _access(b: KernelBuilder, node: ast.Expr, what: str) -> Any:
-    from dsl.build import Absent, Access, SharedTile, Tensor, describe
 
     binding = b.expr(node)
     if isinstance(binding, SharedTile):
@@ -738,8 +743,6 @@ def _access(b: KernelBuilder, node: ast.Expr, what: str) -> Any:
     if isinstance(binding, Absent):
         b.error("type", node.loc, f"'{binding.name}' was not given", f"ask with 'if given({binding.name}):'")
     if isinstance(binding, Tensor) and all(isinstance(d, int) for d in binding.dims):
-        from dsl.access import Span
-
         return Access(binding, [Span(0, d) for d in binding.dims if isinstance(d, int)], node.loc)
     hint = "index it: x[start : start + EXTENT]" if isinstance(binding, Tensor) else None
     b.error("type", node.loc, f"{what} takes a part of a tensor or of a shared tile; this is {describe(binding)}", hint)
@@ -767,7 +770,9 @@ def _mask(b: KernelBuilder, keywords: dict[str, ast.Expr]) -> Value | None:
 @takes_syntax
 def _load(b: KernelBuilder, node: ast.Call) -> Value:
     if len(node.args) != 1:
-        b.error("call", node.loc, f"load takes one access; got {len(node.args)}", "load(x[i : i + N], mask=..., other=...)")
+        b.error(
+            "call", node.loc, f"load takes one access; got {len(node.args)}", "load(x[i : i + N], mask=..., other=...)"
+        )
     keywords = _keywords(b, node, "load", "mask other cache evict")
     cache = word_argument(b, node.loc, keywords.get("cache"), "cache", CACHES_LOAD)
     evict = word_argument(b, node.loc, keywords.get("evict"), "evict", EVICTIONS)
@@ -795,7 +800,6 @@ def _store(b: KernelBuilder, node: ast.Call) -> tuple:
 @function("copy")
 @takes_syntax
 def _copy(b: KernelBuilder, node: ast.Call) -> tuple:
-    from dsl.build import SharedTile, Tensor
 
     if len(node.args) != 2:
         b.error("call", node.loc, "copy takes a shared tile and a part of a tensor", "copy(s[slot], x[i : i + N])")
@@ -904,7 +908,9 @@ def _print(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
     values = [b.as_value(a, loc) for a in args if not isinstance(a, str)]
     if isinstance(args[0], str) and len(words) == 1 and args[0].count("{}"):
         if args[0].count("{}") != len(values):
-            b.error("call", loc, f"the text has {args[0].count('{}')} times '{{}}'; the call has {len(values)} to print")
+            b.error(
+                "call", loc, f"the text has {args[0].count('{}')} times '{{}}'; the call has {len(values)} to print"
+            )
         text = args[0]
     else:
         text = " ".join(a if isinstance(a, str) else "{}" for a in args)

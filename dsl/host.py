@@ -15,9 +15,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dsl import tree as ast
-from dsl.build import deep_recursion
 from dsl.constants import FUNCTIONS, ConstantError, call, prefix
 from dsl.evaluate import WORDS, Evaluator
+from dsl.expressions import deep_recursion
 from dsl.program import library_functions
 from lowering.location import Loc, TileError, closest
 from lowering.types import DTYPES, DType

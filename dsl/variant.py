@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl import tree as ast
-from dsl.build import Absent, Closure, KernelBuilder, Table, Tensor, deep_recursion
+from dsl.bindings import Absent, Closure, Table, Tensor
+from dsl.build import KernelBuilder
 from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
+from dsl.expressions import deep_recursion
 from dsl.program import Program, dim_names, library_functions
 from dsl.schedules import ResolvedSchedule, resolve_schedule, target_facts
 from lowering.facts import Analysis
@@ -282,9 +284,7 @@ class _Variant:
             dtype = self._dtype(p.type.dtype, p.type.loc)
             length = Evaluator({**constants, **special}).integer(p.type.length, "the length of a table")
             if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
-                raise TileError(
-                    "limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes"
-                )
+                raise TileError("limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes")
             value = Value(TableType(length, dtype), name=p.name)
             function.params.append(Parameter("table", p.name, dtype, value, length=length, loc=p.loc))
             scope[p.name] = Table(value, length)

@@ -5,7 +5,8 @@ Rebinding a name in a loop makes it loop-carried; branches join what they bind d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from dsl import tree as ast
 from dsl.access import whole, write
@@ -37,6 +38,7 @@ from lowering.types import (
 )
 
 MAX_OPS = 60_000
+WARP = 32
 
 
 class KernelBuilder(Expressions):
@@ -218,6 +220,19 @@ class KernelBuilder(Expressions):
 
     # ---- control ----
 
+    @contextmanager
+    def branch_of(self, condition: Value) -> Iterator[None]:
+        """Inside a branch: of the whole block, of whole warps (neighbours in runs of 32 agree), or of single threads."""
+        is_tile = bool(condition.tile.shape)
+        divides_warps = is_tile and (len(condition.tile.shape) > 1 or self.facts.of(condition).same[0] < WARP)
+        self.in_tile_if += is_tile
+        self.in_divided_warp += divides_warps
+        try:
+            yield
+        finally:
+            self.in_tile_if -= is_tile
+            self.in_divided_warp -= divides_warps
+
     def _if(self, node: ast.If) -> None:
         condition = self.expr(node.condition)
         if isinstance(condition, Access):
@@ -231,17 +246,15 @@ class KernelBuilder(Expressions):
             return
         if condition.dtype is not I1:
             self.error("type", node.condition.loc, f"'if' takes i1; this is {condition.tile}", "compare with '!= 0'")
-        is_tile = bool(condition.tile.shape)
         before = dict(self.scope.names)
         outcomes = []
-        self.in_tile_if += is_tile
-        for body in (node.then, node.otherwise):
-            block = Block()
-            with self.ir.region(block):
-                self.scope.names = dict(before)
-                self.statements(body, collect=False)
-                outcomes.append((block, self.scope.names))
-        self.in_tile_if -= is_tile
+        with self.branch_of(condition):
+            for body in (node.then, node.otherwise):
+                block = Block()
+                with self.ir.region(block):
+                    self.scope.names = dict(before)
+                    self.statements(body, collect=False)
+                    outcomes.append((block, self.scope.names))
         (then, a), (otherwise, b) = outcomes
         self.scope.names = before
         merged: list[tuple[str, Value, Value]] = []

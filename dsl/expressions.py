@@ -100,7 +100,8 @@ class Expressions:
         self.scope = Scope(self.top)
         self.function: Function
         self.facts: Analysis
-        self.in_tile_if = 0
+        self.in_tile_if = 0  # branches that threads or warps take one by one
+        self.in_divided_warp = 0  # those that may divide a warp
         self.in_library = 0  # its names are not the user's: a schedule pins no value in it
         self.host_names: dict[str, Any] = {}  # names whose values the host knows too: dims, constants, scalars
         self.requires: list[ast.Assert] = []

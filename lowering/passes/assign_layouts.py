@@ -543,7 +543,22 @@ class _Assigner:
         )
         if layout.count != 1 and not (plain and all(r.tile.shape == shape for r in op.results)):
             self.refuse_branch(op, layout)
+        joint = [o for region in op.regions for o in walk(region) if o.name in ("shuffle", "vote", "barrier")]
+        if joint and not self.keeps_warps(condition, layout):
+            raise TileError(
+                "layout",
+                joint[0].loc,
+                f"{joint[0].name} in a branch that divides warps in this layout: lanes that do not take it never arrive",
+                "lay the condition out so that 32 neighbours are the lanes of a warp",
+            )
         return layout
+
+    def keeps_warps(self, condition: Value, layout: Layout) -> bool:
+        """True if all lanes of a warp hold the same condition."""
+        same = self.analysis.of(condition).same
+        return all(
+            c < group for basis in layout.lane for c, group in zip(layout.coordinates(basis), same, strict=True)
+        )
 
     def refuse_branch(self, op: Op, layout: Layout) -> NoReturn:
         raise TileError(

@@ -1,0 +1,227 @@
+"""Functions of elements, conversions, and what is asked of types."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dsl import tree as ast
+from dsl.bindings import Absent, Binding, describe
+from dsl.functions.arguments import signature, word_argument
+from dsl.functions.registry import BUILTINS, Handler, function
+from lowering.ir import Value
+from lowering.location import Loc
+from lowering.ops import OPS
+from lowering.types import F32, I1, INDEX, DType
+
+if TYPE_CHECKING:
+    from dsl.build import KernelBuilder
+
+
+def _elementwise(name: str) -> Handler:
+    spec = OPS[name]
+    arity = spec.arity
+
+    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+        signature(b, loc, name, args, keywords, arity, arity)
+        values = agreed(b, loc, args)
+        if ".approx" in name and values[0].dtype.name in ("f16", "bf16"):
+            wide = [cast(b, v, F32) for v in values]
+            return cast(b, b.ir.value(name, *wide), values[0].dtype)
+        return b.ir.value(name, *values)
+
+    return handler
+
+
+def agreed(b: KernelBuilder, loc: Loc, args: list) -> list[Value]:
+    """Arguments as values of one type and shape."""
+    operands = [b.operand(a, loc) for a in args]
+    b.ir.loc = b.at(loc)
+    if not any(isinstance(o, Value) for o in operands):
+        operands[0] = b.natural(operands[0], loc)
+    return b.agree(operands, loc)
+
+
+for _name in (
+    "abs fma mulhi popc clz brev floor ceil round trunc sqrt copysign ex2.approx ex2.approx.ftz lg2.approx sin.approx "
+    "cos.approx tanh.approx rcp.approx rsqrt.approx sqrt.approx"
+).split():
+    BUILTINS[_name] = _elementwise(_name)
+
+
+@function("polynomial")
+def _polynomial(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+    """`polynomial(x, c0, c1, …)`: c0 + c1·x + …, by Horner's rule in fused steps."""
+    signature(b, loc, "polynomial", args, keywords, 3, None)
+    x, *coefficients = agreed(b, loc, args)
+    total = coefficients.pop()
+    while coefficients:
+        total = b.ir.value("fma", total, x, coefficients.pop())
+    return total
+
+
+def _scaled(name: str, before: float, after: float) -> Handler:
+    """The hardware's approximation in another base."""
+
+    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+        signature(b, loc, name, args, keywords, 1, 1)
+        (value,) = agreed(b, loc, args)
+        dtype = value.dtype
+        if not dtype.is_float or dtype.bits > 32:
+            b.error("type", loc, f"{name} is of f32, f16 and bf16; this is {value.tile}")
+        value = cast(b, value, F32)
+        if before != 1.0:
+            value = b.ir.value("mul", value, b.ir.broadcast(b.number(before, F32, loc), value.tile.shape))
+        value = b.ir.value("ex2.approx" if name.startswith("exp") else "lg2.approx", value)
+        if after != 1.0:
+            value = b.ir.value("mul", value, b.ir.broadcast(b.number(after, F32, loc), value.tile.shape))
+        return cast(b, value, dtype)
+
+    return handler
+
+
+for _name, _before, _after in (
+    ("exp.approx", math.log2(math.e), 1.0),
+    ("exp2.approx", 1.0, 1.0),
+    ("log.approx", 1.0, math.log(2)),
+    ("log2.approx", 1.0, 1.0),
+    ("log10.approx", 1.0, math.log10(2)),
+):
+    BUILTINS[_name] = _scaled(_name, _before, _after)
+
+
+def cast(b: KernelBuilder, value: Value, to: DType, saturate: bool = False, rounding: str | None = None) -> Value:
+    return b.ir.value("cast", value, to=to, saturate=saturate, rounding=rounding)
+
+
+_ROUNDINGS = {"nearest": "rn", "zero": "rz", "up": "rp", "down": "rm"}
+
+
+def convert(b: KernelBuilder, node: ast.Call) -> Binding:
+    """`value.to(TYPE[, saturate][, rounding=zero])`."""
+
+    assert isinstance(node.function, ast.Attribute)
+    source = b.operand(b.expr(node.function.value), node.function.value.loc)
+    if not node.args:
+        b.error("call", node.loc, ".to takes a type")
+    dtype = b.expr(node.args[0])
+    if not isinstance(dtype, DType):
+        b.error("type", node.args[0].loc, f"{describe(dtype)} is no type", "for example .to(f32)")
+    saturate = False
+    for extra in node.args[1:]:
+        if not (isinstance(extra, ast.Name) and extra.id == "saturate"):
+            b.error("call", extra.loc, "after the type only 'saturate' may follow")
+        saturate = True
+    for key in node.keywords:
+        if key != "rounding":
+            b.error("call", node.loc, f".to has no argument '{key}'", "known: rounding")
+    word = word_argument(b, node.loc, node.keywords.get("rounding"), "rounding", tuple(_ROUNDINGS))
+    if not isinstance(source, Value):
+        return (
+            b.number(source, dtype, node.loc)
+            if not (dtype.is_int and isinstance(source, float))
+            else b.number(int(source), dtype, node.loc)
+        )
+    if saturate and not dtype.is_int:
+        b.error("type", node.loc, f"'saturate' is for integer types; this is {dtype}")
+    b.ir.loc = b.at(node.loc)
+    return cast(b, source, dtype, saturate, _ROUNDINGS[word] if word else None)
+
+
+@function("bitcast")
+def _bitcast(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+    signature(b, loc, "bitcast", args, keywords, 2, 2)
+    if not isinstance(args[1], DType):
+        b.error("type", loc, "bitcast(value, TYPE)")
+    value = b.as_value(args[0], loc)
+    b.ir.loc = b.at(loc)
+    return b.ir.value("bitcast", value, to=args[1])
+
+
+def _extreme(name: str) -> Handler:
+    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+        signature(b, loc, name, args, keywords, 2, None)
+        values = agreed(b, loc, args)
+        total = values[0]
+        for value in values[1:]:
+            total = b.ir.value(name, total, value)
+        return total
+
+    return handler
+
+
+BUILTINS["minimum"] = _extreme("minimum")
+BUILTINS["maximum"] = _extreme("maximum")
+
+
+@function("where")
+def _where(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+    signature(b, loc, "where", args, keywords, 3, 3)
+    condition, yes, no = (b.operand(a, loc) for a in args)
+    if not isinstance(condition, Value):
+        return yes if condition else no
+    if condition.dtype is not I1:
+        b.error("type", loc, f"the condition of where is {condition.tile}, not i1", "compare with '!= 0'")
+    b.ir.loc = b.at(loc)
+    if not isinstance(yes, Value) and not isinstance(no, Value):
+        yes = b.natural(float(yes) if isinstance(no, float) and not isinstance(yes, bool) else yes, loc)
+    yes, no = b.agree([yes, no], loc)
+    condition, yes, no = b.ir.same_shape([condition, yes, no])
+    return b.ir.value("select", condition, yes, no)
+
+
+@function("clamp")
+def _clamp(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+    signature(b, loc, "clamp", args, keywords, 3, 3)
+    value, low, high = agreed(b, loc, args)
+    return b.ir.value("minimum", b.ir.value("maximum", value, low), high)
+
+
+@function("cdiv")
+def _cdiv(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+    signature(b, loc, "cdiv", args, keywords, 2, 2)
+    a, by = agreed(b, loc, args)
+    less = b.ir.value("sub", by, b.ir.broadcast(b.number(1, by.dtype, loc), by.tile.shape))
+    return b.ir.value("floordiv", b.ir.value("add", a, less), by)
+
+
+@function("next_pow2", "pow2_divisor")
+def _constants_only(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+    b.error("constant", loc, "next_pow2 and pow2_divisor take constants", "compute it in the schedule")
+
+
+@function("isnan")
+def _isnan(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+    signature(b, loc, "isnan", args, keywords, 1, 1)
+    (value,) = agreed(b, loc, args)
+    return b.ir.value("ne", value, value)
+
+
+@function("isinf")
+def _isinf(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+    signature(b, loc, "isinf", args, keywords, 1, 1)
+    (value,) = agreed(b, loc, args)
+    infinity = b.ir.broadcast(b.number(float("inf"), value.dtype, loc), value.tile.shape)
+    return b.ir.value("eq", b.ir.value("abs", value), infinity)
+
+
+@function("size")
+def _size(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> int:
+    signature(b, loc, "size", args, keywords, 1, 1)
+    if not isinstance(args[0], DType):
+        b.error("type", loc, "size takes a type: its bytes")
+    return args[0].bytes
+
+
+@function("dtype")
+def _dtype(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> DType:
+    signature(b, loc, "dtype", args, keywords, 1, 1)
+    operand = b.operand(args[0], loc)
+    return operand.dtype if isinstance(operand, Value) else F32 if isinstance(operand, float) else INDEX
+
+
+@function("given")
+def _given(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> bool:
+
+    signature(b, loc, "given", args, keywords, 1, 1)
+    return not isinstance(args[0], Absent)

@@ -1,10 +1,9 @@
-"""Softmax forward against a copy of the same bytes, torch and Triton: 49152 rows, the row lengths of the seed's benchmark.
+"""Softmax forward against a copy of the same bytes and torch: 49152 rows, 32 to 50257 columns.
 
     python3 benchmarks/softmax.py [--out softmax.json] [--rows 49152] [--types f16,bf16,f32] [--repeats 20]
 
 Every result is checked against float64 before it is timed, on outputs that were poisoned. The variants of one shape are
-interleaved, with the L2 overwritten between launches; printed are medians, and the ratio of the copy's median to
-ours. What is not installed is left out and said so.
+interleaved, with the L2 overwritten between launches; printed are medians, and the ratio of the copy's median to ours.
 """
 
 from __future__ import annotations

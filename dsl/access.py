@@ -18,7 +18,7 @@ from lowering.location import Loc
 from lowering.types import I1, INDEX, DType
 
 if TYPE_CHECKING:
-    from dsl.build import KernelBuilder
+    from dsl.expressions import Expressions
 
 
 @dataclass(slots=True)
@@ -39,10 +39,10 @@ class Place:
     mask: Value | None
 
 
-def index_value(builder: KernelBuilder, binding: Binding, loc: Loc) -> Value | int:
+def index_value(builder: Expressions, binding: Binding, loc: Loc) -> Value | int:
     """A subscript that is no slice: a number, or an integer scalar or tile as `index`."""
     binding = builder.operand(binding, loc)
-    if isinstance(binding, bool) or isinstance(binding, float):
+    if isinstance(binding, bool | float):
         builder.error("type", loc, f"an index is an integer; this is {str(binding).lower()}")
     if isinstance(binding, int):
         return binding
@@ -54,7 +54,7 @@ def index_value(builder: KernelBuilder, binding: Binding, loc: Loc) -> Value | i
     return binding
 
 
-def subscripts(builder: KernelBuilder, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
+def subscripts(builder: Expressions, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
     """The subscripts of a tensor, shared tile or table as ints, Values and Spans; missing ones are whole axes."""
 
     if isinstance(memory, Table):
@@ -81,7 +81,7 @@ def _is_ring_axis(memory: Any, axis: int) -> bool:
     return axis == 0 and getattr(memory, "has_slots", False) and memory.value.type.ring
 
 
-def _slice(builder: KernelBuilder, node: ast.Slice, extent: int | Value, loc: Loc, ring: bool) -> Span:
+def _slice(builder: Expressions, node: ast.Slice, extent: int | Value, loc: Loc, ring: bool) -> Span:
     where = node.loc
     if ring:
         builder.error("type", where, "a slot of a ring is chosen by one index")
@@ -112,7 +112,7 @@ def _difference(stop: Value | int, start: Value | int) -> int | None:
     return upper[1] - lower[1] if upper[0] == lower[0] else None
 
 
-def resolve(builder: KernelBuilder, access: Access) -> Place:
+def resolve(builder: Expressions, access: Access) -> Place:
     """Offsets (elements) and the mask of its edges; the offset's shape is the access's."""
 
     ir = builder.ir
@@ -202,18 +202,18 @@ def _is_tile(sub: Any) -> bool:
     return isinstance(sub, Value) and bool(sub.tile.shape)
 
 
-def _aligned(index: Value, axis: int, rank: int, builder: KernelBuilder) -> Value:
+def _aligned(index: Value, axis: int, rank: int, builder: Expressions) -> Value:
     """A rank-1 tile as axis `axis` of a tile of `rank`."""
     return builder.ir.reshape(index, (1,) * axis + index.tile.shape + (1,) * (rank - axis - 1))
 
 
-def _scaled(builder: KernelBuilder, index: Value, stride: int | Value) -> Value:
+def _scaled(builder: Expressions, index: Value, stride: int | Value) -> Value:
     ir = builder.ir
     by = stride if isinstance(stride, Value) else ir.index(stride)
     return ir.value("mul", *ir.same_shape([index, by]))
 
 
-def _sum(builder: KernelBuilder, parts: list[Value]) -> Value:
+def _sum(builder: Expressions, parts: list[Value]) -> Value:
     """Small shapes first, so that what is uniform is added once."""
     ir = builder.ir
     total: Value | None = None
@@ -222,7 +222,7 @@ def _sum(builder: KernelBuilder, parts: list[Value]) -> Value:
     return total if total is not None else ir.index(0)
 
 
-def _edges(builder: KernelBuilder, index: Value | int, extent: int | Value) -> list[Value]:
+def _edges(builder: Expressions, index: Value | int, extent: int | Value) -> list[Value]:
     """Conditions `0 <= index` and `index < extent`, without those that are known to hold."""
     ir = builder.ir
     value = index if isinstance(index, Value) else ir.index(index)
@@ -249,7 +249,7 @@ def operands_of(place: Place, more: dict[str, Value | None]) -> tuple[list[Value
     return list(kept.values()), list(kept)
 
 
-def join_masks(builder: KernelBuilder, place: Place, mask: Binding, loc: Loc) -> Value | None:
+def join_masks(builder: Expressions, place: Place, mask: Binding, loc: Loc) -> Value | None:
     """The mask of the edges and the one that the user gave."""
     if mask is None or mask is True:
         return place.mask
@@ -263,7 +263,7 @@ def join_masks(builder: KernelBuilder, place: Place, mask: Binding, loc: Loc) ->
     return value if place.mask is None else builder.ir.value("and", place.mask, value)
 
 
-def check_fits(builder: KernelBuilder, value: Value, shape: tuple[int, ...], what: str, loc: Loc) -> None:
+def check_fits(builder: Expressions, value: Value, shape: tuple[int, ...], what: str, loc: Loc) -> None:
     """Error unless `value` can be broadcast to the `shape` of an access."""
     have = value.tile.shape
     padded = (1,) * (len(shape) - len(have)) + have
@@ -273,7 +273,7 @@ def check_fits(builder: KernelBuilder, value: Value, shape: tuple[int, ...], wha
 
 
 def read(
-    builder: KernelBuilder,
+    builder: Expressions,
     access: Access,
     loc: Loc,
     mask: Binding = None,
@@ -301,7 +301,7 @@ def read(
 
 
 def write(
-    builder: KernelBuilder,
+    builder: Expressions,
     access: Access,
     value: Binding,
     loc: Loc,
@@ -327,9 +327,7 @@ def write(
     builder.ir.op("store", operands, has=has, cache=cache, evict=evict)
 
 
-def policy(
-    builder: KernelBuilder, access: Access, cache: str | None, evict: str | None
-) -> tuple[str | None, str | None]:
+def policy(builder: Expressions, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:
     """Cache operator and eviction priority: what the access says, else what the schedule says of its tensor."""
     parameter = getattr(access.memory, "parameter", None)
     if parameter is None or cache or evict:
@@ -338,7 +336,7 @@ def policy(
     return attrs.get("cache", {}).get(parameter.name), attrs.get("evict", {}).get(parameter.name)
 
 
-def stored_value(builder: KernelBuilder, value: Binding, dtype: DType, place: Place, loc: Loc) -> Value:
+def stored_value(builder: Expressions, value: Binding, dtype: DType, place: Place, loc: Loc) -> Value:
     stored = builder.as_value(value, loc, dtype)
     if stored.dtype is not dtype:
         if {stored.dtype.name, dtype.name} == {"index", "s32"}:
@@ -356,7 +354,7 @@ def stored_value(builder: KernelBuilder, value: Binding, dtype: DType, place: Pl
     return builder.ir.broadcast(stored, shape)
 
 
-def whole(builder: KernelBuilder, tile: SharedTile, loc: Loc) -> Access:
+def whole(builder: Expressions, tile: SharedTile, loc: Loc) -> Access:
     """All of a shared tile."""
 
     for extent in tile.extents:
@@ -364,7 +362,7 @@ def whole(builder: KernelBuilder, tile: SharedTile, loc: Loc) -> Access:
     return Access(tile, [Span(0, e) for e in tile.extents], loc)
 
 
-def narrow(builder: KernelBuilder, access: Access) -> SharedTile:
+def narrow(builder: Expressions, access: Access) -> SharedTile:
     """A part of a shared tile as a shared tile of its own: scalars drop an axis, slices keep it."""
 
     tile = access.memory
@@ -393,7 +391,7 @@ def narrow(builder: KernelBuilder, access: Access) -> SharedTile:
     return SharedTile(tile.value, out_extents, out_strides, slot, base)
 
 
-def index_tile(builder: KernelBuilder, tile: Value, node: ast.Index) -> Value:
+def index_tile(builder: Expressions, tile: Value, node: ast.Index) -> Value:
     """`t[:, None]`: new axes of extent 1 in a tile."""
     shape: list[int] = []
     axes = list(tile.tile.shape)

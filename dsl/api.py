@@ -14,6 +14,7 @@ from dsl.program import load as load_program
 from dsl.variant import Request
 from lowering.location import TileError, closest
 from lowering.targets import target
+from lowering.types import DTYPES
 
 
 def load(path: str | Path, device: str = "auto") -> Module:
@@ -399,16 +400,16 @@ def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
     """Scratch memory where the call's arrays are."""
     import numpy as np
 
+    from dsl.host_arrays import numpy_type
     from runtime import describe, empty_like, is_array, to_device
 
     like = next(v for v in given.values() if v is not None and is_array(v))
-    if describe(like).device is None:
+    device = describe(like).device
+    if device is None:
         made = empty_like(like, workspace.shape, workspace.dtype)
         if workspace.zero:
             made[...] = 0
         return made
     if workspace.zero:
-        return to_device(
-            np.zeros(workspace.shape, np.dtype(f"u{4 if workspace.dtype[-2:] == '32' else 8}")), describe(like).device
-        )
+        return to_device(np.zeros(workspace.shape, numpy_type(DTYPES[workspace.dtype])), device)
     return empty_like(like, workspace.shape, workspace.dtype)

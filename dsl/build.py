@@ -166,7 +166,7 @@ class KernelBuilder(Expressions):
         return ", ".join(f"{n} is {describe(v)}" for n, v in known.items() if isinstance(v, bool | int | float)) or None
 
     def host_only(self, node: ast.Expr) -> bool:
-        """True if the host can evaluate this: only numbers, dims, constants, scalar parameters and functions of numbers."""
+        """True if the host can evaluate this: numbers, dims, constants, scalar parameters, functions of numbers."""
         if isinstance(node, ast.Name):
             return node.id in self.host_names or node.id in ("true", "false")
         if isinstance(node, ast.Number):
@@ -195,9 +195,8 @@ class KernelBuilder(Expressions):
             number = self.constant(e, "an extent of a shared tile")
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 self.error("extent", e.loc, f"an extent is a positive integer; this is {number}")
-            if i or (len(node.extents) == 1):
-                if number & (number - 1) and not (i == 0 and len(node.extents) == 1):
-                    self.check_extent(number, e.loc, "an inner extent of a shared tile")
+            if i:
+                self.check_extent(number, e.loc, "an inner extent of a shared tile")
             extents.append(number)
         self.ir.loc = self.at(node.loc)
         for name in node.names:
@@ -222,7 +221,7 @@ class KernelBuilder(Expressions):
 
     @contextmanager
     def branch_of(self, condition: Value) -> Iterator[None]:
-        """Inside a branch: of the whole block, of whole warps (neighbours in runs of 32 agree), or of single threads."""
+        """Inside a branch: of the block, of whole warps (neighbours in runs of 32 agree), or of single threads."""
         is_tile = bool(condition.tile.shape)
         divides_warps = is_tile and (len(condition.tile.shape) > 1 or self.facts.of(condition).same[0] < WARP)
         self.in_tile_if += is_tile
@@ -353,7 +352,7 @@ class KernelBuilder(Expressions):
                         hint,
                     )
                 out.append(value)
-        self.left_behind |= {n: "inside the loop" for n in self.scope.names.keys() - before.keys()}
+        self.left_behind |= dict.fromkeys(self.scope.names.keys() - before.keys(), "inside the loop")
         self.scope.names = before
         return out
 
@@ -379,19 +378,19 @@ class KernelBuilder(Expressions):
                 self.scope.names[node.name] = i
                 self.statements(node.body, collect=False)
             return
-        bounds = [self.scalar(a, "a bound of a range") for a in iterable.args]
-        for bound, arg in zip(bounds, iterable.args, strict=True):
+        limits = [self.scalar(a, "a bound of a range") for a in iterable.args]
+        for bound, arg in zip(limits, iterable.args, strict=True):
             if not bound.dtype.is_int:
                 self.error("type", arg.loc, f"a bound of a range is an integer; this is {bound.tile}")
-        if len(bounds) == 1:
-            bounds.insert(0, self.number(0, bounds[0].dtype, iterable.loc))
-        if len(bounds) == 2:
-            bounds.append(self.number(1, bounds[0].dtype, iterable.loc))
-        step = constant_of(bounds[2])
+        if len(limits) == 1:
+            limits.insert(0, self.number(0, limits[0].dtype, iterable.loc))
+        if len(limits) == 2:
+            limits.append(self.number(1, limits[0].dtype, iterable.loc))
+        step = constant_of(limits[2])
         if step == 0:
             self.error("constant", iterable.loc, "the step of a range is 0")
-        start, stop, step_value = self.agree(bounds, iterable.loc)  # type: ignore[arg-type]
-        if step is None and (self.facts.of(step_value).low or 0) <= 0 and self.facts.of(step_value).low is None:
+        start, stop, step_value = self.agree([*limits], iterable.loc)
+        if step is None and (self.facts.of(step_value).low or 0) <= 0:
             self.error("constant", iterable.args[-1].loc, "the step of a range is a constant or known to be positive")
         carried = self.carried(node.body, node.loc, skip=node.name)
         counter = Value(start.type, name=node.name)

@@ -257,7 +257,7 @@ class Planner:
                     "call", node.loc, f"'{kernel.name}' has no free parameter '{key}'", closest(key, params)
                 )
             given[key] = node
-        out = []
+        out: list[Any] = []
         evaluate = _Names(names, self)
         for p in kernel.params:
             expression = given.get(p.name)

@@ -143,8 +143,7 @@ class Expressions:
             hint = f"give it a value before the {'loop' if 'loop' in where else 'branch'}"
             self.error("name", node.loc, f"'{node.id}' has no value here: it has one only {where}", hint)
         known = self.scope.all_names() | self.builtins.keys() | DTYPES.keys()
-        hint = FOREIGN.get(node.id) or closest(node.id, known)
-        self.error("name", node.loc, f"unknown name '{node.id}'", hint)
+        self.error("name", node.loc, f"unknown name '{node.id}'", FOREIGN.get(node.id) or closest(node.id, known))
 
     def library_function(self, name: str) -> Closure | None:
         """A function of the language that is written in the language. It sees its own file, no names of the user's."""
@@ -428,7 +427,9 @@ class Expressions:
 
         base = self.expr(node.value)
         if isinstance(base, tuple):
-            number = self.constant(node.subscripts[0], "an index of a tuple") if len(node.subscripts) == 1 else None
+            first = node.subscripts[0]
+            is_one = len(node.subscripts) == 1 and not isinstance(first, ast.Slice)
+            number = self.constant(first, "an index of a tuple") if is_one else None  # type: ignore[arg-type]
             if not isinstance(number, int) or not -len(base) <= number < len(base):
                 self.error("shape", node.loc, f"a tuple of {len(base)} has no such element")
             return base[number]
@@ -455,9 +456,9 @@ class Expressions:
         args = [self.expr(a) for a in node.args]
         keywords = {k: self.expr(v) for k, v in node.keywords.items()}
         name = node.function.id if isinstance(node.function, ast.Name) else ""
-        if name in FUNCTIONS and not keywords and self.scope.find(name) is None:  # of numbers: a number
-            if all(isinstance(a, bool | int | float) for a in args):
-                return call(name, args)
+        of_numbers = not keywords and all(isinstance(a, bool | int | float) for a in args)
+        if of_numbers and name in FUNCTIONS and self.scope.find(name) is None:
+            return call(name, args)
         if isinstance(function, Closure):
             return self.apply(function, args, keywords, node.loc)
         self.ir.loc = self.at(node.loc)

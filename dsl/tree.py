@@ -111,7 +111,7 @@ class Sequence:
     is_list: bool = False
 
 
-Expr = Union[Name, Number, String, Unary, Binary, Compare, Attribute, WithSchedule, Call, Index, Sequence]
+Expr = Union[Name, Number, String, Unary, Binary, Compare, Attribute, WithSchedule, Call, Index, Sequence]  # noqa: UP007
 
 
 # ---- statements of kernels and defs ---------------------------------------------------------------
@@ -206,7 +206,7 @@ class Def:
     body: list[Statement]
 
 
-Statement = Union[Assign, ExprStatement, Return, Grid, Assert, Shared, If, For, While, Def]
+Statement = Union[Assign, ExprStatement, Return, Grid, Assert, Shared, If, For, While, Def]  # noqa: UP007
 
 
 # ---- blocks ---------------------------------------------------------------------------------------

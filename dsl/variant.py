@@ -218,9 +218,10 @@ class _Variant:
             if isinstance(p.type, ast.TensorType):
                 size = 1
                 for d in p.type.dims:
-                    size *= (
-                        dims.get(d.id, 1) if isinstance(d, ast.Name) else d.value if isinstance(d, ast.Number) else 1
-                    )
+                    if isinstance(d, ast.Name):
+                        size *= dims.get(d.id, 1)
+                    elif isinstance(d, ast.Number):
+                        size *= int(d.value)
                 if size >= INDEX32_LIMIT:
                     return True
         return False

@@ -27,7 +27,8 @@ MAX_TILE = 1 << 20
 """Elements of a tile in registers."""
 SYMBOLS = {
     "add": "+", "sub": "-", "neg": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|",
-    "xor": "^", "not": "~", "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "xor": "^", "not": "~", "shl": "<<", "shr": ">>",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
 """How a program writes an operation, for messages."""
 

@@ -330,7 +330,7 @@ _RULES = {
     "minimum": _extreme,
     "maximum": _extreme,
     "block_id": _nonnegative,
-    "grid_size": _nonnegative,
+    "grid_size": lambda an, op, shape: _unknown(shape, 1),  # a block that runs is in a grid
 }
 
 

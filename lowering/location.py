@@ -136,8 +136,10 @@ def _quote(loc: Loc) -> list[str]:
 def _callers(loc: Loc) -> list[Loc]:
     """The places of the inlined calls, innermost first."""
     out = []
-    while loc.caller is not None:
-        out.append(loc := loc.caller)
+    caller = loc.caller
+    while caller is not None:
+        out.append(caller)
+        caller = caller.caller
     return out
 
 

@@ -66,10 +66,10 @@ F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "
 
 
 _ELSEWHERE = {
-    "bool": "i1", "char": "s8", "int": "s32", "long": "s64", "half": "f16", "float": "f32", "double": "f64", "fp16": "f16",
-    "fp32": "f32", "fp64": "f64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "int8": "s8",
-    "int16": "s16", "int32": "s32", "int64": "s64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
-    "i8": "s8", "i16": "s16", "i32": "s32", "i64": "s64",
+    "bool": "i1", "char": "s8", "int": "s32", "long": "s64", "half": "f16", "float": "f32", "double": "f64",
+    "fp16": "f16", "fp32": "f32", "fp64": "f64", "float16": "f16", "float32": "f32", "float64": "f64",
+    "bfloat16": "bf16", "int8": "s8", "int16": "s16", "int32": "s32", "int64": "s64", "uint8": "u8",
+    "uint16": "u16", "uint32": "u32", "uint64": "u64", "i8": "s8", "i16": "s16", "i32": "s32", "i64": "s64",
 }  # fmt: skip
 """What other languages call the types."""
 

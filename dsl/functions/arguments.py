@@ -11,11 +11,11 @@ from lowering.ir import Value
 from lowering.location import Loc, closest
 
 if TYPE_CHECKING:
-    from dsl.build import KernelBuilder
+    from dsl.expressions import Expressions
 
 
 def signature(
-    b: KernelBuilder, loc: Loc, name: str, args: list, keywords: dict, least: int, most: int | None, known: str = ""
+    b: Expressions, loc: Loc, name: str, args: list, keywords: dict, least: int, most: int | None, known: str = ""
 ) -> None:
     """The number of positional arguments and the names of the others."""
     if len(args) < least or (most is not None and len(args) > most):
@@ -28,7 +28,7 @@ def signature(
             b.error("call", loc, f"{name} has no argument '{key}'", hint)
 
 
-def number_argument(b: KernelBuilder, loc: Loc, value: Binding, what: str) -> int:
+def number_argument(b: Expressions, loc: Loc, value: Binding, what: str) -> int:
     if isinstance(value, Value):
         constant = constant_of(value)
         value = constant if constant is not None else value
@@ -37,14 +37,14 @@ def number_argument(b: KernelBuilder, loc: Loc, value: Binding, what: str) -> in
     return value
 
 
-def axis_argument(b: KernelBuilder, loc: Loc, value: Binding, rank: int) -> int:
+def axis_argument(b: Expressions, loc: Loc, value: Binding, rank: int) -> int:
     axis = number_argument(b, loc, value, "axis=")
     if not -rank <= axis < rank:
         b.error("shape", loc, f"a tile of rank {rank} has no axis {axis}")
     return axis % rank
 
 
-def word_argument(b: KernelBuilder, loc: Loc, node: ast.Expr | None, name: str, known: tuple[str, ...]) -> str | None:
+def word_argument(b: Expressions, loc: Loc, node: ast.Expr | None, name: str, known: tuple[str, ...]) -> str | None:
     """A keyword whose value is one of a few words, as in cache=global."""
     if node is None:
         return None
@@ -55,16 +55,16 @@ def word_argument(b: KernelBuilder, loc: Loc, node: ast.Expr | None, name: str, 
     return word
 
 
-def flag_argument(b: KernelBuilder, loc: Loc, value: Binding, name: str) -> bool:
+def flag_argument(b: Expressions, loc: Loc, value: Binding, name: str) -> bool:
     if not isinstance(value, bool):
         b.error("constant", loc, f"{name}= is true or false")
     return value
 
 
-def together(b: KernelBuilder, loc: Loc, name: str, warp: bool = False) -> None:
+def together(b: Expressions, loc: Loc, name: str, warp: bool = False) -> None:
     """What threads do together (the block, or with `warp` a warp) cannot stand where each takes a way of its own."""
     if b.in_divided_warp if warp else b.in_tile_if:
         hint = "do it before the branch, or choose with where()"
         if warp:
-            hint = "a branch of whole warps may hold it: a condition that neighbours in runs of 32 share, such as t < 32"
+            hint = "a branch of whole warps may hold it: runs of 32 neighbours take it together, as in t < 32"
         b.error("type", loc, f"{name} inside a tile 'if': threads that do not take the branch never arrive", hint)

@@ -15,14 +15,15 @@ from lowering.ops import OPS
 from lowering.types import F32, I1, INDEX, DType
 
 if TYPE_CHECKING:
-    from dsl.build import KernelBuilder
+    from dsl.expressions import Expressions
 
 
 def _elementwise(name: str) -> Handler:
     spec = OPS[name]
     arity = spec.arity
+    assert isinstance(arity, int)
 
-    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         signature(b, loc, name, args, keywords, arity, arity)
         values = agreed(b, loc, args)
         if ".approx" in name and values[0].dtype.name in ("f16", "bf16"):
@@ -33,24 +34,26 @@ def _elementwise(name: str) -> Handler:
     return handler
 
 
-def agreed(b: KernelBuilder, loc: Loc, args: list) -> list[Value]:
+def agreed(b: Expressions, loc: Loc, args: list) -> list[Value]:
     """Arguments as values of one type and shape."""
     operands = [b.operand(a, loc) for a in args]
     b.ir.loc = b.at(loc)
-    if not any(isinstance(o, Value) for o in operands):
-        operands[0] = b.natural(operands[0], loc)
+    first = operands[0]
+    if not isinstance(first, Value) and not any(isinstance(o, Value) for o in operands):
+        operands[0] = b.natural(first, loc)
     return b.agree(operands, loc)
 
 
 for _name in (
-    "abs fma mulhi popc clz brev floor ceil round trunc sqrt copysign ex2.approx ex2.approx.ftz lg2.approx sin.approx "
-    "cos.approx tanh.approx rcp.approx rsqrt.approx sqrt.approx"
-).split():
+    *("abs", "fma", "mulhi", "popc", "clz", "brev", "floor", "ceil", "round", "trunc", "sqrt", "copysign"),
+    *("ex2.approx", "ex2.approx.ftz", "lg2.approx", "sin.approx", "cos.approx", "tanh.approx"),
+    *("rcp.approx", "rsqrt.approx", "sqrt.approx"),
+):
     BUILTINS[_name] = _elementwise(_name)
 
 
 @function("polynomial")
-def _polynomial(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+def _polynomial(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
     """`polynomial(x, c0, c1, …)`: c0 + c1·x + …, by Horner's rule in fused steps."""
     signature(b, loc, "polynomial", args, keywords, 3, None)
     x, *coefficients = agreed(b, loc, args)
@@ -63,7 +66,7 @@ def _polynomial(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value
 def _scaled(name: str, before: float, after: float) -> Handler:
     """The hardware's approximation in another base."""
 
-    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         signature(b, loc, name, args, keywords, 1, 1)
         (value,) = agreed(b, loc, args)
         dtype = value.dtype
@@ -90,14 +93,14 @@ for _name, _before, _after in (
     BUILTINS[_name] = _scaled(_name, _before, _after)
 
 
-def cast(b: KernelBuilder, value: Value, to: DType, saturate: bool = False, rounding: str | None = None) -> Value:
+def cast(b: Expressions, value: Value, to: DType, saturate: bool = False, rounding: str | None = None) -> Value:
     return b.ir.value("cast", value, to=to, saturate=saturate, rounding=rounding)
 
 
 _ROUNDINGS = {"nearest": "rn", "zero": "rz", "up": "rp", "down": "rm"}
 
 
-def convert(b: KernelBuilder, node: ast.Call) -> Binding:
+def convert(b: Expressions, node: ast.Call) -> Binding:
     """`value.to(TYPE[, saturate][, rounding=zero])`."""
 
     assert isinstance(node.function, ast.Attribute)
@@ -129,7 +132,7 @@ def convert(b: KernelBuilder, node: ast.Call) -> Binding:
 
 
 @function("bitcast")
-def _bitcast(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+def _bitcast(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
     signature(b, loc, "bitcast", args, keywords, 2, 2)
     if not isinstance(args[1], DType):
         b.error("type", loc, "bitcast(value, TYPE)")
@@ -139,7 +142,7 @@ def _bitcast(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
 
 
 def _extreme(name: str) -> Handler:
-    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
         signature(b, loc, name, args, keywords, 2, None)
         values = agreed(b, loc, args)
         total = values[0]
@@ -155,7 +158,7 @@ BUILTINS["maximum"] = _extreme("maximum")
 
 
 @function("where")
-def _where(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+def _where(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     signature(b, loc, "where", args, keywords, 3, 3)
     condition, yes, no = (b.operand(a, loc) for a in args)
     if not isinstance(condition, Value):
@@ -171,14 +174,14 @@ def _where(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
 
 
 @function("clamp")
-def _clamp(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+def _clamp(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     signature(b, loc, "clamp", args, keywords, 3, 3)
     value, low, high = agreed(b, loc, args)
     return b.ir.value("minimum", b.ir.value("maximum", value, low), high)
 
 
 @function("cdiv")
-def _cdiv(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+def _cdiv(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     signature(b, loc, "cdiv", args, keywords, 2, 2)
     a, by = agreed(b, loc, args)
     less = b.ir.value("sub", by, b.ir.broadcast(b.number(1, by.dtype, loc), by.tile.shape))
@@ -186,19 +189,19 @@ def _cdiv(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
 
 
 @function("next_pow2", "pow2_divisor")
-def _constants_only(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+def _constants_only(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     b.error("constant", loc, "next_pow2 and pow2_divisor take constants", "compute it in the schedule")
 
 
 @function("isnan")
-def _isnan(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+def _isnan(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     signature(b, loc, "isnan", args, keywords, 1, 1)
     (value,) = agreed(b, loc, args)
     return b.ir.value("ne", value, value)
 
 
 @function("isinf")
-def _isinf(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+def _isinf(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     signature(b, loc, "isinf", args, keywords, 1, 1)
     (value,) = agreed(b, loc, args)
     infinity = b.ir.broadcast(b.number(float("inf"), value.dtype, loc), value.tile.shape)
@@ -206,7 +209,7 @@ def _isinf(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
 
 
 @function("size")
-def _size(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> int:
+def _size(b: Expressions, loc: Loc, args: list, keywords: dict) -> int:
     signature(b, loc, "size", args, keywords, 1, 1)
     if not isinstance(args[0], DType):
         b.error("type", loc, "size takes a type: its bytes")
@@ -214,14 +217,14 @@ def _size(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> int:
 
 
 @function("dtype")
-def _dtype(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> DType:
+def _dtype(b: Expressions, loc: Loc, args: list, keywords: dict) -> DType:
     signature(b, loc, "dtype", args, keywords, 1, 1)
     operand = b.operand(args[0], loc)
     return operand.dtype if isinstance(operand, Value) else F32 if isinstance(operand, float) else INDEX
 
 
 @function("given")
-def _given(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> bool:
+def _given(b: Expressions, loc: Loc, args: list, keywords: dict) -> bool:
 
     signature(b, loc, "given", args, keywords, 1, 1)
     return not isinstance(args[0], Absent)

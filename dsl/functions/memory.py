@@ -14,7 +14,7 @@ from lowering.location import Loc
 from lowering.types import I1
 
 if TYPE_CHECKING:
-    from dsl.build import KernelBuilder
+    from dsl.expressions import Expressions
 
 
 CACHES_LOAD = ("all", "global", "streaming", "last_use", "volatile")
@@ -22,7 +22,7 @@ CACHES_STORE = ("write_back", "global", "streaming", "write_through")
 EVICTIONS = ("first", "last", "normal", "unchanged", "no_allocate")
 
 
-def _access(b: KernelBuilder, node: ast.Expr, what: str) -> Any:
+def _access(b: Expressions, node: ast.Expr, what: str) -> Any:
 
     binding = b.expr(node)
     if isinstance(binding, SharedTile):
@@ -37,12 +37,12 @@ def _access(b: KernelBuilder, node: ast.Expr, what: str) -> Any:
     b.error("type", node.loc, f"{what} takes a part of a tensor or of a shared tile; this is {describe(binding)}", hint)
 
 
-def _keywords(b: KernelBuilder, node: ast.Call, name: str, known: str) -> dict[str, ast.Expr]:
+def _keywords(b: Expressions, node: ast.Call, name: str, known: str) -> dict[str, ast.Expr]:
     signature(b, node.loc, name, [None], node.keywords, 1, 1, known)
     return node.keywords
 
 
-def _mask(b: KernelBuilder, keywords: dict[str, ast.Expr]) -> Value | None:
+def _mask(b: Expressions, keywords: dict[str, ast.Expr]) -> Value | None:
     """`mask=` as an i1 value; None where it is absent or true."""
     node = keywords.get("mask")
     binding = True if node is None else b.expr(node)
@@ -57,7 +57,7 @@ def _mask(b: KernelBuilder, keywords: dict[str, ast.Expr]) -> Value | None:
 
 @function("load")
 @takes_syntax
-def _load(b: KernelBuilder, node: ast.Call) -> Value:
+def _load(b: Expressions, node: ast.Call) -> Value:
     if len(node.args) != 1:
         b.error(
             "call", node.loc, f"load takes one access; got {len(node.args)}", "load(x[i : i + N], mask=..., other=...)"
@@ -73,7 +73,7 @@ def _load(b: KernelBuilder, node: ast.Call) -> Value:
 
 @function("store")
 @takes_syntax
-def _store(b: KernelBuilder, node: ast.Call) -> tuple:
+def _store(b: Expressions, node: ast.Call) -> tuple:
     if len(node.args) != 2:
         b.error("call", node.loc, "store takes an access and a value", "store(y[i : i + N], v)")
     keywords = _keywords(b, node, "store", "mask cache evict")
@@ -88,7 +88,7 @@ def _store(b: KernelBuilder, node: ast.Call) -> tuple:
 
 @function("copy")
 @takes_syntax
-def _copy(b: KernelBuilder, node: ast.Call) -> tuple:
+def _copy(b: Expressions, node: ast.Call) -> tuple:
 
     if len(node.args) != 2:
         b.error("call", node.loc, "copy takes a shared tile and a part of a tensor", "copy(s[slot], x[i : i + N])")
@@ -114,7 +114,7 @@ def _copy(b: KernelBuilder, node: ast.Call) -> tuple:
 
 
 @function("commit")
-def _commit(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
+def _commit(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
     signature(b, loc, "commit", args, keywords, 0, 0)
     together(b, loc, "commit")
     b.ir.op("commit")
@@ -122,7 +122,7 @@ def _commit(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
 
 
 @function("wait")
-def _wait(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
+def _wait(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
     signature(b, loc, "wait", args, keywords, 1, 1)
     together(b, loc, "wait")
     groups = number_argument(b, loc, args[0], "the number of copies that may stay in flight")
@@ -134,7 +134,7 @@ def _wait(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
 
 @function("barrier")
 @takes_syntax
-def _barrier(b: KernelBuilder, node: ast.Call) -> tuple:
+def _barrier(b: Expressions, node: ast.Call) -> tuple:
     if len(node.args) > 1 or node.keywords:
         b.error("call", node.loc, "barrier takes 'block' or 'warp', or nothing")
     words = ("block", "warp")
@@ -154,7 +154,7 @@ ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 
 def _atomic(action: str) -> Handler:
     @takes_syntax
-    def handler(b: KernelBuilder, node: ast.Call) -> Value:
+    def handler(b: Expressions, node: ast.Call) -> Value:
         name = f"atomic_{action}"
         wanted = 3 if action == "cas" else 2
         if len(node.args) != wanted:

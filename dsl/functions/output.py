@@ -13,11 +13,11 @@ from lowering.ops import Mismatch
 from lowering.types import DType
 
 if TYPE_CHECKING:
-    from dsl.build import KernelBuilder
+    from dsl.expressions import Expressions
 
 
 @function("print")
-def _print(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
+def _print(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
     signature(b, loc, "print", args, keywords, 1, 16)
     words = [a for a in args if isinstance(a, str)]
     values = [b.as_value(a, loc) for a in args if not isinstance(a, str)]
@@ -35,7 +35,7 @@ def _print(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> tuple:
 
 
 @function("asm")
-def _asm(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+def _asm(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     """`asm("add.s32 {d}, {0}, {1};", s32, a, b)`: for each element; several results are d0, d1, …"""
     signature(b, loc, "asm", args, keywords, 2, 18)
     if not isinstance(args[0], str):

@@ -13,11 +13,11 @@ from lowering.location import Loc
 from lowering.types import I1, DType
 
 if TYPE_CHECKING:
-    from dsl.build import KernelBuilder
+    from dsl.expressions import Expressions
 
 
 def combine_region(
-    b: KernelBuilder, dtypes: list[DType], combine: Callable[[list[Value], list[Value]], list[Value]]
+    b: Expressions, dtypes: list[DType], combine: Callable[[list[Value], list[Value]], list[Value]]
 ) -> Block:
     """A region that joins two groups of scalars into one."""
     left = [Value(b.ir.scalar_type(d)) for d in dtypes]
@@ -29,7 +29,7 @@ def combine_region(
 
 
 def reduce_tiles(
-    b: KernelBuilder, loc: Loc, tiles: list[Value], axis: Binding, keepdims: Binding, combine: Callable, name: str
+    b: Expressions, loc: Loc, tiles: list[Value], axis: Binding, keepdims: Binding, combine: Callable, name: str
 ) -> list[Value]:
     shape = tiles[0].tile.shape
     if not shape:
@@ -56,7 +56,7 @@ def reduce_tiles(
 
 
 def _reduction(name: str, op: str, boolean: bool = False) -> Handler:
-    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         signature(b, loc, name, args, keywords, 1, 2, "axis keepdims")
         if len(args) == 2:
             hint = f"{name}imum(a, b) joins two tiles" if name in ("max", "min") else f"{name}(tile, axis=1)"
@@ -82,7 +82,7 @@ BUILTINS["all"] = _reduction("all", "and", boolean=True)
 
 
 def _arg_reduction(name: str, better: str) -> Handler:
-    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         signature(b, loc, name, args, keywords, 1, 1, "axis keepdims")
         tile = b.as_value(args[0], loc)
         if not tile.tile.shape:
@@ -120,7 +120,7 @@ BUILTINS["argmax"] = _arg_reduction("argmax", "gt")
 BUILTINS["argmin"] = _arg_reduction("argmin", "lt")
 
 
-def _joiner(b: KernelBuilder, loc: Loc, function: Binding, count: int, name: str) -> Callable:
+def _joiner(b: Expressions, loc: Loc, function: Binding, count: int, name: str) -> Callable:
 
     def combine(x: list[Value], y: list[Value]) -> list[Value]:
         if isinstance(function, Closure):
@@ -142,7 +142,7 @@ def _joiner(b: KernelBuilder, loc: Loc, function: Binding, count: int, name: str
 
 
 @function("reduce")
-def _reduce(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+def _reduce(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     signature(b, loc, "reduce", args, keywords, 2, 3, "axis keepdims")
     if len(args) == 3:
         keywords = keywords | {"axis": args[2]}
@@ -154,7 +154,7 @@ def _reduce(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
 
 
 def _scan_tiles(
-    b: KernelBuilder, loc: Loc, tiles: list[Value], keywords: dict, combine: Callable, name: str
+    b: Expressions, loc: Loc, tiles: list[Value], keywords: dict, combine: Callable, name: str
 ) -> list[Value]:
     rank = len(tiles[0].tile.shape)
     if not rank:
@@ -170,7 +170,7 @@ def _scan_tiles(
 
 
 @function("scan")
-def _scan(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+def _scan(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     signature(b, loc, "scan", args, keywords, 2, 3, "axis reverse")
     if len(args) == 3:
         keywords = keywords | {"axis": args[2]}
@@ -181,7 +181,7 @@ def _scan(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
 
 
 def _simple_scan(name: str, op: str) -> Handler:
-    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         signature(b, loc, name, args, keywords, 1, 1, "axis reverse")
         tile = b.as_value(args[0], loc)
         return _scan_tiles(b, loc, [tile], keywords, lambda x, y: [b.ir.value(op, x[0], y[0])], name)[0]

@@ -16,10 +16,10 @@ from lowering.location import Loc
 from lowering.types import I1, DType
 
 if TYPE_CHECKING:
-    from dsl.build import KernelBuilder
+    from dsl.expressions import Expressions
 
 
-def _tile_type(b: KernelBuilder, node: ast.Expr, what: str) -> tuple[DType, tuple[int, ...]]:
+def _tile_type(b: Expressions, node: ast.Expr, what: str) -> tuple[DType, tuple[int, ...]]:
     """`f32[M, N]` → type and shape; `f32` is a scalar."""
     if isinstance(node, ast.Index):
         dtype = b.expr(node.value)
@@ -42,7 +42,7 @@ def _tile_type(b: KernelBuilder, node: ast.Expr, what: str) -> tuple[DType, tupl
 
 @function("zeros")
 @takes_syntax
-def _zeros(b: KernelBuilder, node: ast.Call) -> Value:
+def _zeros(b: Expressions, node: ast.Call) -> Value:
     if len(node.args) != 1 or node.keywords:
         b.error("call", node.loc, "zeros takes one type", "for example zeros(f32[128])")
     dtype, shape = _tile_type(b, node.args[0], "zeros")
@@ -52,7 +52,7 @@ def _zeros(b: KernelBuilder, node: ast.Call) -> Value:
 
 @function("full")
 @takes_syntax
-def _full(b: KernelBuilder, node: ast.Call) -> Value:
+def _full(b: Expressions, node: ast.Call) -> Value:
     if len(node.args) != 2 or node.keywords:
         b.error("call", node.loc, "full takes a type and a value", "for example full(f32[128], -inf)")
     dtype, shape = _tile_type(b, node.args[0], "full")
@@ -65,7 +65,7 @@ def _full(b: KernelBuilder, node: ast.Call) -> Value:
 
 @function("arange")
 @takes_syntax
-def _arange(b: KernelBuilder, node: ast.Call) -> Value:
+def _arange(b: Expressions, node: ast.Call) -> Value:
     if len(node.args) != 1 or node.keywords:
         b.error("call", node.loc, "arange takes one extent", "add an offset: start + arange(N)")
     extent = b.extent(node.args[0], "the extent of arange")
@@ -73,7 +73,7 @@ def _arange(b: KernelBuilder, node: ast.Call) -> Value:
     return b.ir.value("arange", extent=extent)
 
 
-def _grid_axis(b: KernelBuilder, loc: Loc, name: str, args: list, keywords: dict) -> int:
+def _grid_axis(b: Expressions, loc: Loc, name: str, args: list, keywords: dict) -> int:
     signature(b, loc, name, args, keywords, 1, 1)
     axis = number_argument(b, loc, args[0], "a grid axis")
     if not 0 <= axis <= 2:
@@ -82,21 +82,21 @@ def _grid_axis(b: KernelBuilder, loc: Loc, name: str, args: list, keywords: dict
 
 
 @function("block")
-def _block(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+def _block(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
     return b.ir.value("block_id", axis=_grid_axis(b, loc, "block", args, keywords))
 
 
 @function("grid")
-def _grid(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+def _grid(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
     return b.ir.value("grid_size", axis=_grid_axis(b, loc, "grid", args, keywords))
 
 
-def _shape_argument(b: KernelBuilder, loc: Loc, value: Binding) -> tuple[Binding, ...]:
+def _shape_argument(b: Expressions, loc: Loc, value: Binding) -> tuple[Binding, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
 @function("reshape")
-def _reshape(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
+def _reshape(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
 
     signature(b, loc, "reshape", args, keywords, 2, 2)
     source, shape = args[0], _shape_argument(b, loc, args[1])
@@ -126,7 +126,7 @@ def _reshape(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Binding:
     return b.ir.reshape(value, tuple(extents))
 
 
-def _view(b: KernelBuilder, loc: Loc, source: Any, shape: tuple) -> Any:
+def _view(b: Expressions, loc: Loc, source: Any, shape: tuple) -> Any:
     """A tensor under other dims; that the elements are as many is a `requires` of the launch."""
 
     if source.parameter.strided:
@@ -151,7 +151,7 @@ def _view(b: KernelBuilder, loc: Loc, source: Any, shape: tuple) -> Any:
     return Tensor(source.parameter, source.value, dims, strides)
 
 
-def _product(b: KernelBuilder, factors: list[int | Value]) -> int | Value:
+def _product(b: Expressions, factors: list[int | Value]) -> int | Value:
     number, values = 1, []
     for f in factors:
         if isinstance(f, int):
@@ -177,7 +177,7 @@ def _factors(value: Value) -> tuple[int, tuple[int, ...]]:
 
 
 @function("transpose")
-def _transpose(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+def _transpose(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
     signature(b, loc, "transpose", args, keywords, 1, 2)
     value = b.as_value(args[0], loc)
     rank = len(value.tile.shape)
@@ -191,7 +191,7 @@ def _transpose(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
 
 
 @function("stack")
-def _stack(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+def _stack(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
     signature(b, loc, "stack", args, keywords, 2, None)
     b.check_extent(len(args), loc, "the number of tiles to stack")
     return b.ir.value("stack", *agreed(b, loc, args))

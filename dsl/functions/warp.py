@@ -12,11 +12,11 @@ from lowering.location import Loc
 from lowering.types import I1, U32
 
 if TYPE_CHECKING:
-    from dsl.build import KernelBuilder
+    from dsl.expressions import Expressions
 
 
 def _shuffle(mode: str) -> Handler:
-    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         name = f"shfl.{mode}"
         signature(b, loc, name, args, keywords, 2, 2, "axis width")
         together(b, loc, name, warp=True)
@@ -51,7 +51,7 @@ for _mode in ("xor", "up", "down", "idx"):
 
 
 def _vote(mode: str) -> Handler:
-    def handler(b: KernelBuilder, loc: Loc, args: list, keywords: dict) -> Value:
+    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         signature(b, loc, f"vote.{mode}", args, keywords, 1, 1)
         together(b, loc, f"vote.{mode}", warp=True)
         tile = b.as_value(args[0], loc)

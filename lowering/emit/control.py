@@ -118,7 +118,8 @@ def _if(w: Writer, op: Op) -> None:
     for result, x, y in zip(op.results, a, b, strict=True):
         llvm = w.llvm(result.dtype)
         w.registers[result] = [
-            p if p == q else _phi(w, f"phi {llvm} [ {p}, %{label_a} ], [ {q}, %{label_b} ]") for p, q in zip(x, y, strict=True)
+            p if p == q else _phi(w, f"phi {llvm} [ {p}, %{label_a} ], [ {q}, %{label_b} ]")
+            for p, q in zip(x, y, strict=True)
         ]
 
 
@@ -239,5 +240,3 @@ def _print(w: Writer, op: Op) -> None:
 @rule("yield", "condition")
 def _end(w: Writer, op: Op) -> None:
     raise AssertionError("the operation around a region emits its end")
-
-

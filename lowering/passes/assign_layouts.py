@@ -548,7 +548,7 @@ class _Assigner:
             raise TileError(
                 "layout",
                 joint[0].loc,
-                f"{joint[0].name} in a branch that divides warps in this layout: lanes that do not take it never arrive",
+                f"{joint[0].name} in a branch that divides warps in this layout: some lanes never arrive",
                 "lay the condition out so that 32 neighbours are the lanes of a warp",
             )
         return layout
@@ -556,9 +556,7 @@ class _Assigner:
     def keeps_warps(self, condition: Value, layout: Layout) -> bool:
         """True if all lanes of a warp hold the same condition."""
         same = self.analysis.of(condition).same
-        return all(
-            c < group for basis in layout.lane for c, group in zip(layout.coordinates(basis), same, strict=True)
-        )
+        return all(c < group for basis in layout.lane for c, group in zip(layout.coordinates(basis), same, strict=True))
 
     def refuse_branch(self, op: Op, layout: Layout) -> NoReturn:
         raise TileError(

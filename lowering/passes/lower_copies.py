@@ -53,7 +53,9 @@ class _Lowering(Rewriter):
         operands: list[Value] = [tensor, source]
         has = ["memory", "offset"]
         if mask is not None:
-            zero = Op(OPS["constant"], [], [TileType((), tensor.dtype)], {"value": 0, "dtype": tensor.dtype}, (), op.loc)
+            zero = Op(
+                OPS["constant"], [], [TileType((), tensor.dtype)], {"value": 0, "dtype": tensor.dtype}, (), op.loc
+            )
             fill = Op(OPS["broadcast"], [zero.result], [type], {"shape": type.shape}, (), op.loc)
             self.emit(zero)
             self.emit(fill)

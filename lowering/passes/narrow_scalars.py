@@ -23,9 +23,9 @@ def narrow_scalars(function: Function) -> None:
         return stored[value]
 
     for op in walk(function.body):
-        if op.name == "load" and isinstance(op.result.type, TileType) and not op.result.tile.shape:
-            if users.get(op.result) and only_stored(op.result):
-                op.attrs["one_thread"] = True
+        is_scalar = op.name == "load" and isinstance(op.result.type, TileType) and not op.result.tile.shape
+        if is_scalar and users.get(op.result) and only_stored(op.result):
+            op.attrs["one_thread"] = True
 
 
 def _is_scalar(op: Op) -> bool:

@@ -10,7 +10,7 @@ ALIGN = 16
 
 
 def place_shared(function: Function, target: Target) -> None:
-    """Sets `offset` (bytes) on each `shared_alloc` and the function's `shared_bytes`; one after another, 16-byte aligned."""
+    """Sets `offset` (bytes) on each `shared_alloc` and the function's `shared_bytes`: in order, 16-byte aligned."""
     total = 0
     largest = None
     for op in function.body.ops:

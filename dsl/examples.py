@@ -124,11 +124,20 @@ class _Run:
         if line.wanted is None:
             holds = self.host(line.actual)
             holds = bool(holds.all()) if hasattr(holds, "all") else bool(holds)
+            if not holds and isinstance(line.actual, ast.Compare) and line.actual.ops == ["=="]:
+                try:
+                    check = self.compare(line, text, *line.actual.operands, 0.0, 0.0)
+                except TileError:  # shapes that only broadcasting both brings together
+                    check = None
+                if check is not None and not check.passed:  # it passes if NaNs are all that differs
+                    return check
             return Check(text, line.loc.line, holds, 0.0 if holds else 1.0, 0.0, int(not holds), 1)
-        actual, wanted = self.host(line.actual), self.host(line.wanted)
-        bound, relative = self.bounds(line)
+        return self.compare(line, text, line.actual, line.wanted, *self.bounds(line))
+
+    def compare(self, line: ast.Expect, text: str, left: ast.Expr, right: ast.Expr, bound: float, rel: float) -> Check:
+        actual, wanted = self.host(left), self.host(right)
         try:
-            result = compare(actual, wanted, bound, relative)
+            result = compare(actual, wanted, bound, rel)
         except (ValueError, TypeError) as error:
             raise TileError("expect", line.loc, f"these cannot be compared: {error}") from None
         check = Check(
@@ -144,7 +153,7 @@ class _Run:
             result.wanted,
             result.pattern,
         )
-        if not check.passed and isinstance(line.actual, ast.Name) and check.first is not None:
+        if not check.passed and isinstance(left, ast.Name) and check.first is not None:
             check.writer = self.launcher.writer_of(actual, check.first)
         return check
 

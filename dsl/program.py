@@ -37,8 +37,12 @@ class Program:
         return names
 
     def kernel(self, name: str) -> ast.Kernel:
+        if name in self.dispatches:
+            message = f"'{name}' is a dispatch, which chooses among kernels; name one of them"
+            raise TileError("name", None, message, "known: " + ", ".join(self.kernels))
         if name not in self.kernels:
-            raise TileError("name", None, f"{self.source.name} has no kernel '{name}'", closest(name, self.kernels))
+            hint = closest(name, self.kernels) or "known: " + (", ".join(self.kernels) or "none")
+            raise TileError("name", None, f"{self.source.name} has no kernel '{name}'", hint)
         return self.kernels[name]
 
 
@@ -60,7 +64,9 @@ def read_text(path: Path) -> str:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise TileError("file", None, f"cannot read {path}: {error.strerror}") from None
+        other = path.with_name(path.name + ".tile")
+        hint = f"did you mean '{other}'?" if path.name and other.is_file() else None
+        raise TileError("file", None, f"cannot read {path}: {error.strerror}", hint) from None
     if len(raw) > ast.MAX_BYTES:
         raise TileError("limit", None, f"{path} has {len(raw)} bytes; the limit is {ast.MAX_BYTES}")
     try:

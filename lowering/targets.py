@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowering.location import TileError, closest
+from lowering.location import TileError
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +42,5 @@ TARGETS = {
 def target(arch: str) -> Target:
     """The row of `arch`; TileError without one."""
     if arch not in TARGETS:
-        raise TileError("target", None, f"unknown target '{arch}'", closest(arch, TARGETS) or ", ".join(TARGETS))
+        raise TileError("target", None, f"unknown target '{arch}'", "known: " + ", ".join(TARGETS))
     return TARGETS[arch]

@@ -31,7 +31,7 @@ def command(files: tuple[str, ...], as_json: bool) -> int:
         for error in found.sorted():
             click.echo(error.render(), err=True)
         if not found.errors:
-            click.echo(f"{file}: no errors in {found.variants} variants")
+            click.echo(f"{file}: no errors in {found.variants} variant{'s' * (found.variants != 1)}")
     if as_json:
         click.echo(json.dumps({"passed": not errors, "files": records}))
     elif errors:

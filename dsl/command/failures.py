@@ -13,6 +13,9 @@ from lowering.location import Loc, Source, TileError, printable
 from runtime.errors import FindingError, RuntimeFault
 
 DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
+FINDING_HINTS = {
+    "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone",
+}
 REPORT = "please report it, with the file and the command line"
 
 
@@ -31,7 +34,10 @@ def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
     if isinstance(error, TileError):
         return error.render(), WRONG_INPUT
     if isinstance(error, RuntimeFault):
-        return TileError(error.code, _place(error, file), error.message, error.hint).render(), error.exit_status
+        hint = error.hint
+        if hint is None and isinstance(error, FindingError):
+            hint = FINDING_HINTS.get(error.finding.kind)
+        return TileError(error.code, _place(error, file), error.message, hint).render(), error.exit_status
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return printable(f"error[file]: {name}{error.strerror or error}"), WRONG_INPUT

@@ -54,10 +54,12 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
     title = report.file if report.example is None else f"{report.file}, example {report.example}"
     click.echo(styled(printable(title), bold=True))
     for launch in report.launches:
+        count = blocks(launch)
         line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else ""))
         line(
             "",
-            f"{number(blocks(launch))} blocks of {launch.threads} threads, {number(launch.shared_bytes)} bytes shared",
+            f"{number(count)} block{'s' * (count != 1)} of {launch.threads} threads, "
+            f"{number(launch.shared_bytes)} bytes shared",
         )
     why = report.why.partition(': "')[0]  # without the driver's own words
     line("device", f"{report.device} ({report.chip}); {why}")
@@ -85,6 +87,8 @@ def show_check(check: Check) -> None:
     word = styled("passed", fg="green") if check.passed else styled("FAILED", fg="red", bold=True)
     if check.passed and check.tolerance == check.max_error == 0.0:
         error = "equal" if check.size > 1 else ""
+    elif check.size == 1 and check.first is None:
+        error = ""  # a condition, not a comparison
     else:
         error = f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"
     line("expect", f"{check.text}  (line {check.line})")
@@ -165,7 +169,12 @@ def show_counters(report: Report) -> None:
         counts = by_line.get(at, {})
         table.append([number(counts[name]) if counts.get(name) else "" for name in used])
     widths = [max(len(row[i]) for row in table) for i in range(len(used))]
-    click.echo(styled(f"{columns(table[0], widths)} | counters are of the PTX", bold=True))
+    click.echo(
+        styled(
+            f"{columns(table[0], widths)} | all blocks; loads, stores: sectors of 32 bytes; barriers: of warps",
+            bold=True,
+        )
+    )
     first, last = min(by_line, default=1), max(by_line, default=0)
     for at in range(max(1, first - 3), min(last + 1, len(source)) + 1):
         click.echo(f"{columns(table[at], widths)} | {at:4d}  {printable(source[at - 1])}")

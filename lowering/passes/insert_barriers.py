@@ -378,7 +378,7 @@ class _Inserter:
                 continue
             does, way = ("writes" if touch.write else "reads"), ("into" if flying.write else "from")
             raise TileError(
-                "copy",
+                "hazard",
                 op.loc,
                 f"this {does} '{touch.memory.name}' while a copy {way} it may be in flight",
                 "commit() the copy and wait(n) for it first, or use another slot",

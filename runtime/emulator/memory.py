@@ -112,7 +112,9 @@ class Memory:
 
         best = min(self.allocations, key=distance)
         side = "before" if address < best.address else "past the end of"
-        return f"{distance(best)} bytes {side} {best.name} ({best.size} bytes at {best.address:#x})"
+        gap = distance(best) - (address >= best.end)  # the first byte past the end is no byte past it
+        far = "just" if gap == 0 else f"{gap} byte{'s' * (gap != 1)}"
+        return f"{far} {side} {best.name} ({best.size} bytes at {best.address:#x})"
 
     def read(self, pointer: DevicePointer, dtype: Any, count: int) -> Any:
         """A copy of `count` elements at a pointer."""

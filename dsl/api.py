@@ -8,7 +8,7 @@ from typing import Any
 
 from dsl import tree as ast
 from dsl.compile import Compiled, compile_variant
-from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, parameters_of
+from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, check_array, parameters_of
 from dsl.program import Program, dim_names, parse_program
 from dsl.program import load as load_program
 from dsl.variant import Request
@@ -294,8 +294,10 @@ class ModuleFunction:
         for name, value in arrays.items():
             p = self.parameters.get(name)
             array = describe(value)
-            if p is None or not isinstance(p.type, ast.TensorType) or len(array.shape) != len(p.type.dims):
+            if p is None or not isinstance(p.type, ast.TensorType):
                 continue
+            types_of = {c.name: c.types for c in self.kernels[name].constants if c.types is not None}
+            check_array(p, p.type, array.shape, array.dtype, types_of)
             types.setdefault(p.type.dtype, array.dtype)
             dims |= {d.id: e for d, e in zip(p.type.dims, array.shape, strict=True) if isinstance(d, ast.Name)}
         like = next(iter(arrays.values()))

@@ -6,7 +6,7 @@ launches. Everything is data of the file: `explain` says what was chosen and why
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,6 +95,21 @@ class _Names(Host):
         if any(e < 0 for e in shape):
             raise TileError("extent", type.loc, f"extents are not negative: {list(shape)}")
         return Workspace(dtype.name, shape, bool(words))
+
+
+def check_array(
+    p: ast.Parameter,
+    type: ast.TensorType,
+    shape: Sequence[int],
+    dtype: str,
+    type_parameters: Mapping[str, list[str]],
+) -> None:
+    """What an array alone tells: TileError 'rank', or 'dtype' where its type parameter has no such alternative."""
+    if len(shape) != len(type.dims):
+        raise TileError("rank", p.loc, f"'{p.name}' has rank {len(type.dims)}; the array has shape {list(shape)}")
+    if dtype not in type_parameters.get(type.dtype, [dtype]):
+        choices = ", ".join(type_parameters[type.dtype])
+        raise TileError("dtype", p.loc, f"'{p.name}' is {dtype}; '{type.dtype}' is one of {choices}")
 
 
 class Planner:
@@ -352,10 +367,7 @@ class Planner:
         type_parameters: Mapping[str, list[str]],
     ) -> None:
         """Binds the dims and type parameters of one tensor. TileError 'rank', 'dim' or 'dtype' if it does not fit."""
-        if len(facts.shape) != len(type.dims):
-            raise TileError(
-                "rank", p.loc, f"'{p.name}' has rank {len(type.dims)}; the array has shape {list(facts.shape)}"
-            )
+        check_array(p, type, facts.shape, facts.dtype, type_parameters)
         for node, extent in zip(type.dims, facts.shape, strict=True):
             if isinstance(node, ast.Name) and node.id not in {c.name for c in kernel.constants}:
                 if dims.setdefault(node.id, extent) != extent:
@@ -368,9 +380,6 @@ class Planner:
             elif isinstance(node, ast.Number) and node.value != extent:
                 raise TileError("dim", p.loc, f"'{p.name}' has the literal dim {node.value}; the array has {extent}")
         if type.dtype in type_parameters:
-            if facts.dtype not in type_parameters[type.dtype]:
-                choices = ", ".join(type_parameters[type.dtype])
-                raise TileError("dtype", p.loc, f"'{p.name}' is {facts.dtype}; '{type.dtype}' is one of {choices}")
             if types.setdefault(type.dtype, facts.dtype) != facts.dtype:
                 raise TileError(
                     "dtype", p.loc, f"'{type.dtype}' is {types[type.dtype]}, and {facts.dtype} in '{p.name}'"

@@ -8,7 +8,7 @@ from typing import Any
 
 from dsl import tree as ast
 from dsl.evaluate import Evaluator
-from dsl.program import Program
+from dsl.program import Program, dim_names
 from lowering.location import TileError, closest
 from lowering.passes.assign_layouts import Pin
 from lowering.targets import Target
@@ -77,6 +77,20 @@ def _list(names: Any) -> str | None:
     return f"known: {', '.join(names)}" if names else None
 
 
+class _Lines(Evaluator):
+    """The expressions of a schedule: an unset dim is told apart from an unknown name."""
+
+    def __init__(self, names: Mapping[str, Any], dims: list[str]):
+        super().__init__(names)
+        self.dims = dims
+
+    def name(self, node: ast.Name) -> Any:
+        if node.id in self.dims and node.id not in self.names:
+            message = f"the schedule needs the dim '{node.id}', which is not given"
+            raise TileError("name", node.loc, message, f"give it: {node.id}=NUMBER")
+        return super().name(node)
+
+
 def _lines(
     program: Program,
     kernel: ast.Kernel,
@@ -86,7 +100,7 @@ def _lines(
     overrides: Mapping[str, Any],
     seen: set[str],
 ) -> None:
-    evaluate = Evaluator(names)
+    evaluate = _Lines(names, dim_names(kernel))
 
     def set_constant(name: str, value: Any) -> None:
         if name in overrides:

@@ -579,7 +579,6 @@
       %565 = "tile.broadcast"(%564) {shape = [4096 : i64]} : (f32) -> tensor<4096xf32, #layout0>  // samples/softmax.tile:49
       %566 = "tile.mul"(%562, %565) : (tensor<4096xf32, #layout0>, tensor<4096xf32, #layout0>) -> tensor<4096xf32, #layout0>  // samples/softmax.tile:49
       %567 = "tile.cast"(%566) {rounding = unit, saturate = false, to = f16} : (tensor<4096xf32, #layout0>) -> tensor<4096xf16, #layout0>  // samples/softmax.tile:49
-      "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:49
       "tile.store"(%y, %513, %519, %567) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4096xindex, #layout0>, tensor<4096xi1, #layout0>, tensor<4096xf16, #layout0>) -> ()  // samples/softmax.tile:49
       %568 = "tile.add"(%508, %506) : (index, index) -> index  // samples/softmax.tile:48
       %569 = "tile.broadcast"(%568) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout0>  // samples/softmax.tile:48
@@ -686,6 +685,7 @@
       "tile.store"(%y, %638, %642, %667) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4096xindex, #layout0>, tensor<4096xi1, #layout0>, tensor<4096xf16, #layout0>) -> ()  // samples/softmax.tile:49
       "tile.yield"() : () -> ()  // samples/softmax.tile:47
     }) {unroll = 1 : i64} : (index, index, index) -> ()  // samples/softmax.tile:47
+    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:47
     "tile.for"(%10, %cols, %4) ({
     ^bb0(%i_668: index):
       %669 = "tile.lt"(%r, %rows) : (index, index) -> i1  // samples/softmax.tile:48
@@ -749,7 +749,6 @@
       %727 = "tile.broadcast"(%726) {shape = [4096 : i64]} : (f32) -> tensor<4096xf32, #layout0>  // samples/softmax.tile:49
       %728 = "tile.mul"(%724, %727) : (tensor<4096xf32, #layout0>, tensor<4096xf32, #layout0>) -> tensor<4096xf32, #layout0>  // samples/softmax.tile:49
       %729 = "tile.cast"(%728) {rounding = unit, saturate = false, to = f16} : (tensor<4096xf32, #layout0>) -> tensor<4096xf16, #layout0>  // samples/softmax.tile:49
-      "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:49
       "tile.store"(%y, %675, %681, %729) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4096xindex, #layout0>, tensor<4096xi1, #layout0>, tensor<4096xf16, #layout0>) -> ()  // samples/softmax.tile:49
       "tile.yield"() : () -> ()  // samples/softmax.tile:49
     }) {unroll = 1 : i64} : (index, index, index) -> ()  // samples/softmax.tile:47

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from lowering.facts import Analysis
 from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, LayoutError
-from lowering.location import TileError
+from lowering.location import TileError, closest
 from lowering.ops import OPS, operand
 from lowering.types import TileType, Type
 
@@ -25,6 +25,12 @@ class Pin:
 
     parts: dict[str, Any]
     loc: Any
+
+
+WANTED = {
+    "lanes": "over all axes they make up a warp: [1, 32], [4, 8], …",
+    "warps": "over all axes they make up the block, whose 'warps' the schedule sets (4 unless it does)",
+}
 
 
 def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
@@ -75,7 +81,7 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
         for extent in rows[key]:
             product *= extent
         if product != wanted:
-            raise fail(f"'{key}' multiply to {product}; there are {wanted}")
+            raise fail(f"'{key}' multiply to {product}; there are {wanted}", WANTED[key])
     for axis, extent in enumerate(rows["vector"]):
         if extent > shape[axis]:
             raise fail(f"a vector of {extent} along an axis of {shape[axis]} elements")
@@ -181,7 +187,7 @@ class _Assigner:
         names |= {f"{op.operands[0].name}.copy" for op in walk(self.function.body) if op.name == "copy"}
         for name, pin in pins.items():
             if name not in names:
-                raise TileError("layout", pin.loc, f"the kernel has no value '{name}' to lay out")
+                raise TileError("layout", pin.loc, f"the kernel has no value '{name}' to lay out", closest(name, names))
         for value in values:
             if value.name in pins and value.tile.shape:
                 self.pinned.add(value)

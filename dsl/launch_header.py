@@ -1,0 +1,67 @@
+"""The header of a compiled variant: what a launch needs to know of it (docs/architecture.md has its keys)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl.program import Program
+from dsl.variant import Variant, source_digest
+from runtime.header import Argument, Header, Require, Scalar, Source, Table, Tensor
+
+
+def make_header(program: Program, variant: Variant) -> Header:
+    """What a launch needs to know of this variant."""
+    function = variant.function
+    params: list[Any] = []
+    for p in function.params:
+        if p.kind == "tensor":
+            params.append(
+                Tensor(
+                    p.name,
+                    p.dtype.name,
+                    tuple(p.dims),
+                    p.strided,
+                    p.access or "r",  # type: ignore[arg-type]
+                    min(p.align, 16),
+                    p.optional,
+                    p.value is not None,
+                )
+            )
+        elif p.kind == "scalar":
+            params.append(Scalar(p.name, p.dtype.name))
+        else:
+            params.append(Table(p.name, p.dtype.name, p.length))
+    arguments: list[Argument] = []
+    for p in function.params:
+        if p.kind == "tensor" and p.value is not None:
+            arguments.append(Argument("pointer", p.name))
+            arguments += [Argument("stride", p.name, axis) for axis in range(len(p.strides))]
+    arguments += [Argument("scalar", p.name) for p in function.params if p.kind == "scalar" and p.value is not None]
+    arguments += [Argument("table", p.name) for p in function.params if p.kind == "table"]
+    arguments += [Argument("dim", name) for name in function.dims]
+    if function.attrs.get("record"):
+        arguments.append(Argument("record"))
+    dims = dict.fromkeys(d for p in function.params if p.kind == "tensor" for d in p.dims if isinstance(d, str))
+    source = program.source
+    return Header(
+        entry=function.name,
+        kernel=function.name,
+        schedule=variant.schedule.name,
+        source=Source(ascii_name(source.name), source_digest(source.text)),
+        arch=variant.target.arch,
+        constants=variant.constants,
+        threads=function.threads,
+        cluster=function.attrs.get("cluster", 1),
+        shared_bytes=function.attrs.get("shared_bytes", 0),
+        maxregs=function.attrs.get("maxregs"),
+        dims=tuple(dims),
+        params=tuple(params),
+        arguments=tuple(arguments),
+        grid=tuple(variant.grid),  # type: ignore[arg-type]
+        index_bits=function.index_bits,  # type: ignore[arg-type]
+        requires=tuple(Require(c.expr, c.text, c.line, c.hint) for c in variant.requires),
+    )
+
+
+def ascii_name(name: str) -> str:
+    return name.encode("ascii", "backslashreplace").decode()

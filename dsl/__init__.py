@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from dsl.api import parse as parse
     from lowering.location import TileError as TileError
     from runtime.errors import DeviceError as DeviceError
+    from runtime.errors import FindingError as FindingError
     from runtime.errors import LaunchError as LaunchError
 
 HOME = {
     "CompiledKernel": "dsl.api",
     "DeviceError": "runtime.errors",
+    "FindingError": "runtime.errors",
     "LaunchError": "runtime.errors",
     "Module": "dsl.api",
     "TileError": "lowering.location",

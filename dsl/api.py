@@ -156,9 +156,8 @@ def split_values(
             scalars[name] = value
         else:
             known = dims_known | constant_names | scalar_names | type_names
-            raise TileError(
-                "name", None, f"kernel '{kernel.name}' has no dim, constant or scalar '{name}'", closest(name, known)
-            )
+            hint = closest(name, known) or f"known: {', '.join(sorted(known))}"
+            raise TileError("name", None, f"kernel '{kernel.name}' has no dim, constant or scalar '{name}'", hint)
     return dims, constants, scalars, types
 
 

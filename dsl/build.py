@@ -196,7 +196,8 @@ class KernelBuilder(Expressions):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 self.error("extent", e.loc, f"an extent is a positive integer; this is {number}")
             if i:
-                self.check_extent(number, e.loc, "an inner extent of a shared tile")
+                remedy = "bank conflicts go by permuting columns, such as column ^ row, not by padding"
+                self.check_extent(number, e.loc, "an inner extent of a shared tile", remedy=remedy)
             extents.append(number)
         self.ir.loc = self.at(node.loc)
         for name in node.names:

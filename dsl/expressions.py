@@ -224,13 +224,15 @@ class Expressions:
         self.check_extent(number, node.loc, what, None if isinstance(node, ast.Number) or len(text) > 40 else text)
         return number
 
-    def check_extent(self, number: int, loc: Loc, what: str, written: str | None = None) -> None:
-        """`written` is the expression that gave the number."""
+    def check_extent(
+        self, number: int, loc: Loc, what: str, written: str | None = None, remedy: str = "use it with a mask"
+    ) -> None:
+        """`written` is the expression that gave the number; `remedy` what to do with the next power of two."""
         label = f"{written} = {number}" if written else str(number)
         if number < 1:
             self.error("extent", loc, f"{what} is at least 1; this is {label}")
         if number & (number - 1):
-            hint = f"next_pow2({number}) is {1 << number.bit_length()}: use it with a mask"
+            hint = f"next_pow2({number}) is {1 << number.bit_length()}: {remedy}"
             self.error("extent", loc, f"{what} is a power of two; {label} is not", hint)
         if number > MAX_TILE:
             self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")
@@ -274,7 +276,12 @@ class Expressions:
         if isinstance(binding, Value | bool | int | float):
             return binding
         if isinstance(binding, SharedTile | Tensor):
-            self.error("type", loc, f"{describe(binding)} is no value", "load it: x[...] or load(x[...])")
+            self.error(
+                "type",
+                loc,
+                f"{describe(binding)} is no value",
+                "read a part of it: x[start : start + EXTENT] or load(…)",
+            )
         return self.as_value(binding, loc)
 
     _OPS = {  # noqa: RUF012 (a constant table)

@@ -125,8 +125,10 @@ class _Run:
             holds = self.host(line.actual)
             holds = bool(holds.all()) if hasattr(holds, "all") else bool(holds)
             if not holds and isinstance(line.actual, ast.Compare) and line.actual.ops == ["=="]:
+                left, right = line.actual.operands
+                check: Check | None
                 try:
-                    check = self.compare(line, text, *line.actual.operands, 0.0, 0.0)
+                    check = self.compare(line, text, left, right, 0.0, 0.0)
                 except TileError:  # shapes that only broadcasting both brings together
                     check = None
                 if check is not None and not check.passed:  # it passes if NaNs are all that differs

@@ -230,7 +230,7 @@ class ModuleFunction:
 
     def _call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         given, rest = self.order(arguments, named)
-        outputs = self.allocate(given)
+        outputs, like = self.allocate(given)
         plan = self.plan_for(given, rest)
         plan.check_outputs(outputs)
         plan.launch(given)
@@ -238,7 +238,9 @@ class ModuleFunction:
             if plan.is_direct and not rest:
                 self._recent = plan.kernels[0].kernel
             return None
-        made = tuple(given[name] for name in outputs)
+        from runtime import finish_like
+
+        made = tuple(finish_like(like, given[name]) for name in outputs)
         return made[0] if len(made) == 1 else made
 
     def order(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -278,13 +280,13 @@ class ModuleFunction:
                 out[name] = value.item() if hasattr(value, "item") else value
         return out
 
-    def allocate(self, given: dict[str, Any]) -> list[str]:
-        """Makes the outputs that were not given, like the first array given; their names."""
+    def allocate(self, given: dict[str, Any]) -> tuple[list[str], Any]:
+        """Makes the outputs that were not given, like the first array given; their names, and that array."""
         from runtime import describe, empty_like, is_array
 
         missing = [n for n, v in given.items() if v is None and not self.is_optional(n)]
         if not missing:
-            return []
+            return [], None
         arrays = {n: v for n, v in given.items() if v is not None and is_array(v)}
         if not arrays:
             raise TileError("call", None, f"{self.name} takes {', '.join(self.params)}; no array was given")
@@ -313,7 +315,7 @@ class ModuleFunction:
                     )
                 shape.append(int(extent))
             given[name] = empty_like(like, tuple(shape), types.get(p.type.dtype, p.type.dtype))
-        return missing
+        return missing, like
 
     def plan_for(self, given: Mapping[str, Any], rest: dict[str, Any]) -> BoundPlan:
         facts = self.facts(given)

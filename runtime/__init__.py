@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from runtime.arrays import Array as Array
     from runtime.arrays import describe as describe
     from runtime.arrays import empty_like as empty_like
+    from runtime.arrays import finish_like as finish_like
     from runtime.arrays import is_array as is_array
     from runtime.backend import gpu_reason as gpu_reason
     from runtime.cuda.memory import DeviceArray as DeviceArray
@@ -56,6 +57,7 @@ HOME = {
     "device_facts": "runtime.devices",
     "emulate": "runtime.emulator",
     "empty_like": "runtime.arrays",
+    "finish_like": "runtime.arrays",
     "gpu_reason": "runtime.backend",
     "is_array": "runtime.arrays",
     "sass": "runtime.tools",

@@ -102,10 +102,18 @@ def is_array(x: Any) -> bool:
     return find_framework(type(x)) is not None
 
 
+def finish_like(x: Any, made: Any) -> Any:
+    """What `empty_like(x, …)` made, once launches have written it, as an array of the framework of `x`."""
+    from runtime.frameworks import framework_of
+
+    return framework_of(x).finish(made)
+
+
 def empty_like(x: Any, shape: tuple[int, ...], dtype: str) -> Any:
     """A new uninitialised row-major array of the framework and device of `x`, for an output that was not given.
 
-    Raises LaunchError `output` where the framework's arrays cannot be written (JAX) or made (interface only).
+    JAX arrays cannot be written: for them it is a stand-in, until `finish_like`. Raises LaunchError `output` where
+    none can be made (interface only).
     """
     from runtime.frameworks import framework_of
 

@@ -78,6 +78,10 @@ class Framework:
     def settle(self, x: Any) -> None:
         """Waits until the contents of `x` are there (foreign frameworks only)."""
 
+    def finish(self, made: Any) -> Any:
+        """What `empty` made, written by launches, as an array of this framework."""
+        return made
+
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
         raise LaunchError("output", f"cannot make an output like a {type(x).__qualname__}", "pass the output yourself")
 
@@ -195,7 +199,26 @@ class Jax(Framework):
         x.block_until_ready()
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
-        raise LaunchError("output", "JAX arrays cannot be written", "pass an output of torch, CuPy or numpy")
+        """JAX arrays cannot be written: a stand-in, which `finish` turns into one."""
+        ordinal = self.describe(x).device
+        if ordinal is None:
+            import numpy
+
+            return numpy.empty(shape, numpy_dtype(dtype))
+        from runtime.cuda.memory import DeviceArray
+
+        return DeviceArray(shape, dtype, ordinal)
+
+    def finish(self, made: Any) -> Any:
+        import jax
+
+        if not hasattr(made, "allocation"):
+            return jax.numpy.asarray(made)
+        made.allocation.context.synchronize()
+        copied = jax.numpy.array(made, copy=True)
+        if made.dtype == "bf16":  # the interface has no such type: its bits came as u16
+            copied = jax.lax.bitcast_convert_type(copied, jax.numpy.bfloat16)
+        return copied.block_until_ready()
 
 
 class Numpy(Framework):

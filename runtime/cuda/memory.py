@@ -80,6 +80,22 @@ class DeviceArray:
     def dtype(self) -> str:
         return self.array.dtype
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3 of the interface; bf16, which it does not have, as its bits in u16."""
+        import numpy
+
+        from runtime.frameworks import numpy_dtype
+
+        dtype = numpy.dtype("u2") if self.dtype == "bf16" else numpy.dtype(numpy_dtype(self.dtype))
+        return {
+            "shape": self.shape,
+            "typestr": dtype.str,
+            "data": (self.allocation.pointer, False),
+            "strides": None,
+            "version": 3,
+        }
+
     def numpy(self) -> Any:
         """A numpy array with the contents (bf16 is ml_dtypes')."""
         import numpy

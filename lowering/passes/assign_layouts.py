@@ -145,6 +145,7 @@ class _Assigner:
                 self.analysis.enter_loop(op)
             for region in op.regions:
                 self.parents[region] = op
+        self.ends = {region.ops[-1]: region for region in self.parents}
         self._find_homes(function.body)
         # the rewrite
         self.map: dict[Value, Value] = {}
@@ -281,7 +282,7 @@ class _Assigner:
         return out
 
     def _spread_yield(self, op: Op, value: Value, layout: Layout) -> list:
-        parent = self.parents[self._block_of(op)]
+        parent = self.parents[self.ends[op]]
         out: list[tuple[Value, Layout]] = []
         if parent.name in ("reduce", "scan"):
             return out
@@ -294,11 +295,6 @@ class _Assigner:
                 elif parent.name == "while":
                     out += [(r.args[i], layout) for r in parent.regions]
         return out
-
-    def _block_of(self, op: Op) -> Block:
-        if not hasattr(self, "_ends"):
-            self._ends = {region.ops[-1]: region for region in self.parents}
-        return self._ends[op]
 
     def spread_argument(self, op: Op, block: Block, value: Value, layout: Layout) -> list:
         if op.name in ("for", "while"):

@@ -71,6 +71,26 @@ def _load(b: Expressions, node: ast.Call) -> Value:
     return read(b, access, node.loc, mask, other, cache, evict)
 
 
+@function("flat")
+def _flat(b: Expressions, loc: Loc, args: list, keywords: dict) -> Tensor:
+    """`flat(x)`: the elements of a row-major tensor along one axis, in the order in which they lie in memory."""
+    signature(b, loc, "flat", args, keywords, 1, 1)
+    tensor = args[0]
+    if not isinstance(tensor, Tensor):
+        b.error("type", loc, f"flat takes a tensor; this is {describe(tensor)}")
+    if tensor.parameter.strided:
+        b.error("type", loc, f"'{tensor.parameter.name}' is strided: its elements need not lie side by side")
+    b.ir.loc = b.at(loc)
+    size: int | Value = 1
+    for extent in tensor.dims:
+        if isinstance(size, int) and isinstance(extent, int):
+            size *= extent
+        else:
+            factors = [e if isinstance(e, Value) else b.ir.index(e) for e in (size, extent)]
+            size = b.ir.value("mul", *factors)
+    return Tensor(tensor.parameter, tensor.value, [size], [1])
+
+
 @function("store")
 @takes_syntax
 def _store(b: Expressions, node: ast.Call) -> tuple:

@@ -195,9 +195,9 @@ class KernelBuilder(Expressions):
             number = self.constant(e, "an extent of a shared tile")
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 self.error("extent", e.loc, f"an extent is a positive integer; this is {number}")
-            if i:
+            if i and i == len(node.extents) - 1:
                 remedy = "bank conflicts go by permuting columns, such as column ^ row, not by padding"
-                self.check_extent(number, e.loc, "an inner extent of a shared tile", remedy=remedy)
+                self.check_extent(number, e.loc, "the innermost extent of a shared tile", remedy=remedy)
             extents.append(number)
         self.ir.loc = self.at(node.loc)
         for name in node.names:

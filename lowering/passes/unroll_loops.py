@@ -1,4 +1,7 @@
-"""Unrolls the loops that the schedule names: `unroll i: 4` makes rounds of four, and a loop for what is left."""
+"""Unrolls the loops that the schedule names: `unroll i: 4` makes rounds of four, and a loop for what is left.
+
+Where the number of rounds is constant, what is left is straight-line code, and so is all of it below two rounds of four.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,23 @@ class _Unroller(Rewriter):
         def join(name: str, a: Value, b: Value) -> Value:
             return self.emit(Op(OPS[name], [a, b], [type], {}, (), op.loc)).result
 
-        round_ = number(int(step) * factor)
+        first_turn, end = constant_of(start), constant_of(stop)
+        turns = range(int(first_turn), int(end), step) if first_turn is not None and end is not None else None
+
+        def straight(turns: range, values: list[Value]) -> list[Value]:
+            """Rounds one after another, without a loop."""
+            for turn in turns:
+                ops: list[Op] = []
+                values = clone(body, [number(turn), *values], ops)
+                for each in ops:
+                    self.emit(each)
+            return values
+
+        if turns is not None and len(turns) < 2 * factor:
+            for old, new in zip(op.results, straight(turns, carried), strict=True):
+                self.map[old] = new
+            return True
+        round_ = number(step * factor)
         rounds = join("floordiv", join("sub", stop, start), round_)
         middle = join("add", start, join("mul", join("maximum", rounds, number(0)), round_))
         main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
@@ -75,7 +94,7 @@ class _Unroller(Rewriter):
         for i in range(factor):
             counter = main.args[0]
             if i:
-                offset = Op(OPS["constant"], [], [type], {"value": i * int(step), "dtype": type.dtype}, (), op.loc)
+                offset = Op(OPS["constant"], [], [type], {"value": i * step, "dtype": type.dtype}, (), op.loc)
                 moved = Op(OPS["add"], [counter, offset.result], [type], {}, (), op.loc)
                 main.ops += [offset, moved]
                 counter = moved.result
@@ -84,6 +103,11 @@ class _Unroller(Rewriter):
         attrs = op.attrs | {"unroll": 1}
         types = [r.type for r in op.results]
         first = self.emit(Op(op.spec, [start, middle, round_, *carried], types, dict(attrs), [main], op.loc))
+        if turns is not None:
+            left = turns[len(turns) // factor * factor :]
+            for old, new in zip(op.results, straight(left, list(first.results)), strict=True):
+                self.map[old] = new
+            return True
         rest = self.emit(
             Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, dict(attrs), [body], op.loc)
         )

@@ -131,7 +131,7 @@ class _Variant:
         builder.function = function
         self._parameters(builder, function, constants, special)
         function.divisors = self._divisors(dims, special)
-        builder.facts = Analysis(function)
+        builder.facts = builder.ir.facts = Analysis(function)
         scope = builder.scope.names
         for name, value in constants.items():
             scope[name] = Closure(value, builder.top) if isinstance(value, ast.Def) else value

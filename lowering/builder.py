@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
+from lowering.facts import Analysis
 from lowering.fold import fold
 from lowering.ir import Block, Op, Value
 from lowering.location import Loc, TileError
@@ -34,11 +35,15 @@ SYMBOLS = {
 
 
 class Builder:
-    """Appends operations to `block`. Equal pure operations in one block, or in a block around it, become one."""
+    """Appends operations to `block`. Equal pure operations in one block, or in a block around it, become one.
 
-    def __init__(self, loc: Loc):
+    With `facts`, operations that ranges and divisors decide are folded too.
+    """
+
+    def __init__(self, loc: Loc, facts: Analysis | None = None):
         self.block = Block()
         self.loc = loc
+        self.facts = facts
         self.count = 0
         self._shared: list[dict[tuple, Value]] = [{}]
 

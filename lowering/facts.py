@@ -1,7 +1,8 @@
 """What is known of integer and i1 values without running them: ranges, divisors, runs of neighbours, runs of equals.
 
 Layouts alone give no vector width: that needs to know that the offsets of neighbouring elements are neighbours, that
-the first is aligned, and that the mask does not change in between. (The same three facts as Triton's axis analysis.)
+the first is aligned, and that the mask does not change in between (the same three facts as Triton's axis analysis), or
+only in such a way that its ends tell whether it is on throughout.
 
 An index does not overflow, because its width is chosen by the number of elements; other integers wrap around, so a run
 of theirs must not reach past a wrap and a bound must not be passed. Division by zero has no meaning, here either.
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from lowering.fold import constant_of
 from lowering.ir import Function, Op, Value
-from lowering.types import S32, DType, TileType, int_range
+from lowering.types import I1, S32, DType, TileType, int_range
 
 ANY = 1 << 30  # "divisible by everything": the divisor of zero
 
@@ -31,6 +32,11 @@ class Facts:
     start: along each axis, divides the first element of every such group.
     same: along each axis, elements come in aligned groups of this many equal ones.
     low, high: bounds, inclusive, or None.
+
+    Of a mask, aligned groups of this many along each axis (by themselves, the groups of equal ones):
+    falls: none is on behind one that is off, as of i < n.
+    rises: none is off behind one that is on, as of i >= n.
+    convex: none is off between two that are on, as of both joined.
     """
 
     every: int
@@ -39,6 +45,18 @@ class Facts:
     same: tuple[int, ...]
     low: int | None = None
     high: int | None = None
+    falls: tuple[int, ...] = ()
+    rises: tuple[int, ...] = ()
+    convex: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("falls", "rises", "convex"):
+            object.__setattr__(self, name, getattr(self, name) or self.same)
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Those whose counts follow the axes and say nothing of the numbers: same, falls, rises, convex."""
+        return self.same, self.falls, self.rises, self.convex
 
 
 def _unknown(shape: tuple[int, ...], low: int | None = None, high: int | None = None) -> Facts:
@@ -211,16 +229,29 @@ def _compare(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     name = op.name
     if name in ("gt", "le"):  # b > a is a < b
         left, right, name = right, left, {"gt": "lt", "le": "ge"}[name]
-    same = []
+    same, falls, rises = [], [], []
     for i in range(len(shape)):
         group = min(left.same[i], right.same[i])
-        if name in ("lt", "ge"):
-            # first | left run and the bound a multiple of the group: all of the group, or none of it
-            length = min(left.run[i], right.same[i])
-            group = max(group, min(length, _start(left, i, length), right.every))
+        forward, backward = min(left.run[i], right.same[i]), min(left.same[i], right.run[i])
+        # first | left run and the bound a multiple of the group: all of the group, or none of it
+        group = max(group, min(forward, _start(left, i, forward), right.every))
+        if name == "ge":
+            forward, backward = backward, forward
         same.append(group)
+        falls.append(max(group, forward))
+        rises.append(max(group, backward))
     ones = (1,) * len(shape)
-    return Facts(1, ones, ones, tuple(same), 0, 1)
+    convex = tuple(map(max, falls, rises))
+    return Facts(1, ones, ones, tuple(same), 0, 1, tuple(falls), tuple(rises), convex)
+
+
+def _and(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, b = (an.of(o) for o in op.operands)
+    ones = (1,) * len(shape)
+    same, *of_masks = (tuple(map(min, x, y)) for x, y in zip(a.groups, b.groups, strict=True))
+    if op.result.dtype is not I1:
+        return Facts(1, ones, ones, same)
+    return Facts(1, ones, ones, same, 0, 1, *of_masks)
 
 
 def _broadcast(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
@@ -228,17 +259,14 @@ def _broadcast(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     source = op.operands[0].tile.shape
     if not source:
         return Facts(a.every, (1,) * len(shape), (a.every,) * len(shape), shape, a.low, a.high)
-    run, start, same = [], [], []
-    for i in range(len(shape)):
-        if source[i] == shape[i]:
-            run.append(a.run[i])
-            start.append(a.start[i])
-            same.append(a.same[i])
-        else:
-            run.append(1)
-            start.append(a.every)
-            same.append(shape[i])
-    return Facts(a.every, tuple(run), tuple(start), tuple(same), a.low, a.high)
+    repeated = [x != y for x, y in zip(source, shape, strict=True)]
+    run = tuple(1 if again else length for again, length in zip(repeated, a.run, strict=True))
+    start = tuple(a.every if again else first for again, first in zip(repeated, a.start, strict=True))
+    same, *of_masks = (
+        tuple(extent if again else x for again, extent, x in zip(repeated, shape, group, strict=True))
+        for group in a.groups
+    )
+    return Facts(a.every, run, start, same, a.low, a.high, *of_masks)
 
 
 def _reshape(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
@@ -248,18 +276,20 @@ def _reshape(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     to = [i for i, e in enumerate(shape) if e > 1]
     if [op.operands[0].tile.shape[i] for i in wide] != [shape[i] for i in to]:
         wide, to = wide[-1:], to[-1:]
-    run, same = [1] * len(shape), [1] * len(shape)
-    start = [a.every] * len(shape)
-    for i, j in zip(wide, to, strict=True):
-        run[j], same[j] = min(a.run[i], shape[j]), min(a.same[i], shape[j])
-        start[j] = _start(a, i, run[j])
-    return Facts(a.every, tuple(run), tuple(start), tuple(same), a.low, a.high)
+    source = dict(zip(to, wide, strict=True))
+    fitted = [
+        tuple(min(group[source[j]], extent) if j in source else 1 for j, extent in enumerate(shape))
+        for group in (a.run, *a.groups)
+    ]
+    run, same, *of_masks = fitted
+    start = tuple(_start(a, source[j], run[j]) if j in source else a.every for j in range(len(shape)))
+    return Facts(a.every, run, start, same, a.low, a.high, *of_masks)
 
 
 def _transpose(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, axes = an.of(op.operands[0]), op.attrs["axes"]
-    pick = lambda t: tuple(t[x] for x in axes)  # noqa: E731
-    return Facts(a.every, pick(a.run), pick(a.start), pick(a.same), a.low, a.high)
+    run, start, same, *of_masks = (tuple(t[x] for x in axes) for t in (a.run, a.start, *a.groups))
+    return Facts(a.every, run, start, same, a.low, a.high, *of_masks)
 
 
 def _arange(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
@@ -322,6 +352,7 @@ _RULES = {
     "le": _compare,
     "gt": _compare,
     "ge": _compare,
+    "and": _and,
     "broadcast": _broadcast,
     "reshape": _reshape,
     "transpose": _transpose,

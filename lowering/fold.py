@@ -1,4 +1,5 @@
-"""What an operation on constants is: folding, with the run-time's own meaning of integers."""
+"""What an operation need not compute: folding of constants and of what facts decide, with the run-time's own meaning of
+integers."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from lowering.types import I1, DType, TileType, int_range
 
 if TYPE_CHECKING:
     from lowering.builder import Builder
+    from lowering.facts import Analysis, Facts
 
 
 def constant_of(value: Value) -> int | float | bool | None:
@@ -117,7 +119,43 @@ def fold(builder: Builder, name: str, operands: Sequence[Value], attrs: dict[str
         return number(0)
     if name in ("minimum", "maximum") and a is b:
         return a
+    return _fold_known(builder.facts, name, operands, number) if builder.facts is not None else None
+
+
+def _fold_known(facts: Analysis, name: str, operands: Sequence[Value], number: Any) -> Value | None:
+    """What ranges and divisors decide: comparisons, and multiples of n divided by n with nothing left over."""
+    if name in _COMPARE:
+        decided = _decided(name, *map(facts.of, operands))
+        return None if decided is None else number(decided, I1)
+    if name == "mod":
+        divisor = constant_of(operands[1])
+        return number(0) if divisor and _is_multiple(facts, operands[0], divisor) else None
+    if name == "mul":
+        for quotient, factor in (operands, reversed(operands)):
+            made = quotient.op
+            if made is not None and made.name == "floordiv":
+                whole, divisor = made.operands[0], constant_of(made.operands[1])
+                if divisor and divisor == constant_of(factor) and _is_multiple(facts, whole, divisor):
+                    return whole
     return None
+
+
+def _is_multiple(facts: Analysis, value: Value, of: int | float | bool) -> bool:
+    return of > 0 and facts.of(value).every % of == 0
+
+
+def _decided(name: str, a: Facts, b: Facts) -> bool | None:
+    """The outcome of a comparison that is the same for all values within the ranges, or None."""
+    if name in ("gt", "le"):  # b < a
+        a, b = b, a
+    below = a.high is not None and b.low is not None and a.high < b.low
+    not_below = a.low is not None and b.high is not None and a.low >= b.high
+    if name in ("eq", "ne"):
+        above = a.low is not None and b.high is not None and a.low > b.high
+        return name == "ne" if below or above else None
+    if not below and not not_below:
+        return None
+    return below == (name in ("lt", "gt"))
 
 
 def _fold_logic(name: str, operands: Sequence[Value], numbers: list, number: Any) -> Value | None:

@@ -147,11 +147,21 @@ def check(facts: Facts, elements: np.ndarray) -> None:
                 for first in range(0, extent, length):
                     assert row[first] % start == 0, ("start", axis, facts)
                     assert all(row[first + i] == row[first] + i for i in range(length)), ("run", axis, facts)
-        same = facts.same[axis]
-        assert extent % same == 0
-        for row in rows:
-            for first in range(0, extent, same):
-                assert all(x == row[first] for x in row[first : first + same]), ("same", axis, facts)
+        for name, holds in GROUPS.items():
+            length = getattr(facts, name)[axis]
+            assert extent % length == 0
+            for row in rows:
+                for first in range(0, extent, length):
+                    assert holds([int(x) for x in row[first : first + length]]), (name, axis, facts)
+
+
+GROUPS = {
+    "same": lambda x: len(set(x)) == 1,
+    "falls": lambda x: x == sorted(x, reverse=True),
+    "rises": lambda x: x == sorted(x),
+    "convex": lambda x: len(set(x)) == 1 or "01" not in "".join(map(str, x)).strip("0"),
+}
+"""What each of the claims says of a group: numbers of one group of `convex` that are no flags are equal."""
 
 
 # ---- random expressions -------------------------------------------------------------------------------------------
@@ -205,6 +215,11 @@ def kernels(draw: st.DrawFn, index_bits: int = 32) -> Kernel:
             continue
         if kind == "compare":
             flags.append(kernel.binary(draw(st.sampled_from(COMPARE)), a, b))
+            other_flag = draw(st.sampled_from(flags))
+            if compatible(flags[-1].tile.shape, other_flag.tile.shape):
+                flags.append(kernel.binary(draw(st.sampled_from(["and", "or", "xor"])), flags[-1], other_flag))
+            if draw(st.booleans()):
+                flags.append(reshaped(draw, ir, flags[-1]))
         elif kind == "select" and flags:
             flag = draw(st.sampled_from(flags))
             if compatible(flag.tile.shape, a.tile.shape) and compatible(flag.tile.shape, b.tile.shape):
@@ -308,6 +323,33 @@ def test_a_downward_counter_is_bounded_above_by_its_start() -> None:
     counter = Value(TileType((), INDEX))
     k.analysis.enter_loop(Op(OPS["for"], bounds, [], {"unroll": None}, [Block([counter])], LOC))
     assert (k.facts(counter).low, k.facts(counter).high) == (1, 10)
+
+
+@pytest.mark.parametrize("divisor", [1, 4, 8])
+def test_the_mask_of_a_row_that_starts_anywhere(divisor: int) -> None:
+    """Columns from the last multiple of 8 elements before the row on: aligned addresses, a mask with one run of ones."""
+    k = Kernel({"cols": divisor})
+    cols, eight = k.dims["cols"], k.ir.index(8)
+    rows = k.ir.reshape(k.arange(4), (4, 1))
+    start = k.binary("mul", rows, cols)
+    address = k.binary("add", k.binary("mul", k.binary("floordiv", start, eight), eight), k.arange(64))
+    assert k.facts(address).run == (1, 64) and k.facts(address).start[1] >= 8
+    c = k.binary("sub", k.arange(64), k.binary("mod", start, eight))
+    behind, before = k.binary("ge", c, k.ir.index(0)), k.binary("lt", c, cols)
+    assert k.facts(c).low == -7 and k.facts(c).high == 63
+    assert k.facts(behind).rises[1] == k.facts(before).falls[1] == 64
+    own = k.facts(k.binary("and", behind, before))
+    assert own.convex == (1, 64) and own.same == (1, divisor)
+    assert k.facts(k.binary("or", behind, before)).convex == (1, own.same[1])
+
+
+def test_comparisons_fall_or_rise() -> None:
+    k = Kernel()
+    i, n = k.arange(32), k.dims["cols"]
+    for name, a, b in (("lt", i, n), ("le", i, n), ("gt", n, i), ("ge", n, i)):
+        assert k.facts(k.binary(name, a, b)).falls == (32,) and k.facts(k.binary(name, a, b)).rises == (1,)
+    for name, a, b in (("gt", i, n), ("ge", i, n), ("lt", n, i), ("le", n, i)):
+        assert k.facts(k.binary(name, a, b)).rises == (32,) and k.facts(k.binary(name, a, b)).falls == (1,)
 
 
 def test_zero_is_divisible_by_everything() -> None:
@@ -420,6 +462,47 @@ def test_identities_keep_the_value(kernel: Kernel) -> None:
                     expected = [0] * len(expected)
                 if got is not value:
                     assert all(x == number for x in expected), name
+
+
+@settings(max_examples=300)
+@given(kernels())
+def test_what_facts_decide_is_so(kernel: Kernel) -> None:
+    """Comparisons and multiples folded by facts have the value of the operations that they replace."""
+    known = run(kernel)
+    plain, kernel.ir.facts = Builder(LOC), kernel.analysis
+
+    def elements(value: Value) -> np.ndarray:
+        if value not in known:
+            assert value.op is not None
+            known[value] = evaluate(value.op, [elements(o) for o in value.op.operands])
+        return known[value]
+
+    def check_value(name: str, a: Value, b: Value) -> None:
+        expected = evaluate(plain.op(name, [a, b]), [elements(a), elements(b)])
+        assert (elements(kernel.ir.value(name, a, b)) == expected).all(), name
+
+    values = [v for v in known if v.dtype.is_int]
+    for a in values:
+        for b in values:
+            if a.dtype is b.dtype and a.tile.shape == b.tile.shape:
+                for name in COMPARE:
+                    check_value(name, a, b)
+        for n in (1, 2, 8, 64):
+            number = kernel.ir.constant(n, a.dtype, a.tile.shape)
+            check_value("mod", a, number)
+            check_value("mul", kernel.ir.value("floordiv", a, number), number)
+
+
+def test_rows_that_start_at_a_multiple_cost_nothing() -> None:
+    k = Kernel({"cols": 16})
+    k.ir.facts = k.analysis
+    start, eight = k.binary("mul", k.ir.value("block_id", axis=0), k.dims["cols"]), k.ir.index(8)
+    assert k.binary("mul", k.binary("floordiv", start, eight), eight) is start
+    c = k.binary("sub", k.arange(64), k.binary("mod", start, eight))
+    assert c is k.arange(64) and constant_of(k.binary("ge", c, k.ir.index(0))) is True
+    other = k.ir.index(32)
+    assert constant_of(k.binary("mod", start, other)) is None
+    assert k.binary("mul", k.binary("floordiv", start, other), other) is not start
 
 
 def test_an_index_beyond_32_bits_is_not_folded() -> None:

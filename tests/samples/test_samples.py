@@ -15,7 +15,9 @@ from dsl.tree import Example
 SAMPLES = Path(__file__).parents[2] / "samples"
 SHAPES = {
     "add.tile": ["n=0", "n=1", "n=255", "n=256", "n=1031", "n=4096"],
+    "conv1d.tile": ["n=0", "n=1", "n=2", "n=127", "n=128", "n=129", "n=1031"],
     "gelu.tile": ["n=1", "n=511", "n=1024", "n=1031"],
+    "reduction.tile": ["n=0", "n=1", "n=31", "n=255", "n=256", "n=257", "n=511", "n=512", "n=513", "n=5003"],
     "rmsnorm.tile": [
         "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=64", "rows=9 cols=1000", "rows=2 cols=1024",
         "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=16392",
@@ -57,7 +59,8 @@ def test_examples_pass_for_all_types(name: str, index: int) -> None:
 @pytest.mark.parametrize(("name", "shape"), [(name, shape) for name in SHAPES for shape in SHAPES[name]])
 def test_boundary_shapes(name: str, shape: str) -> None:
     program = load(SAMPLES / name)
-    check(program, program.examples[0], shape.split(), "emulator")
+    for example in program.examples:
+        check(program, example, shape.split(), "emulator")
 
 
 @pytest.mark.gpu

@@ -20,7 +20,8 @@ from lowering.location import TileError
 @dataclass(slots=True)
 class Settings:
     """How to run an example. `ptx`: text whose kernels replace those of the same name; `seed`: of the random inputs;
-    `budget`: instructions that the emulator may run, None for its own; `most_bytes`: of the arrays of a launch."""
+    `budget`: instructions that the emulator may run, None for its own; `most_bytes`: of the arrays of a launch;
+    `measure`: time the launches on a GPU."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -29,10 +30,11 @@ class Settings:
     counters: bool = False
     budget: int | None = None
     most_bytes: int | None = None
+    measure: bool = True
 
 
 @dataclass(slots=True)
-class _Launch:
+class Launch:
     """One kernel of a plan: what was compiled, and what runs (an edited text may take its place)."""
 
     step: Step
@@ -45,13 +47,27 @@ class _Launch:
         return [param.name for param in self.kernel.header.params]
 
 
+@dataclass(slots=True)
+class Call:
+    """A launch line that ran: its arguments in host memory, and its kernels with the arguments that they took."""
+
+    function: ModuleFunction
+    plan: Plan
+    given: Mapping[str, Any]
+    launches: list[tuple[Launch, list[Any]]]
+
+    def prepared(self) -> list[Any]:
+        """Each kernel as a launch without arguments."""
+        return [launch.kernel.bind(*values) for launch, values in self.launches]
+
+
 class Launcher:
     """Launches for one example; adds to its report."""
 
     def __init__(self, module: Module, settings: Settings, report: Report):
         self.module, self.settings, self.report = module, settings, report
         self.ordinal = None if module.device == "emulator" else int(module.device.partition(":")[2] or 0)
-        self.last: list[tuple[_Launch, list[Any]]] = []
+        self.calls: list[Call] = []
         self.edited = edited_kernels(settings.ptx, module.device) if settings.ptx is not None else {}
 
     def launch(
@@ -63,7 +79,7 @@ class Launcher:
         plan = function.plan(function.facts(arrays), schedule=schedule, **rest)
         bound = BoundPlan(function, plan)
         launches = [
-            _Launch(step, compiled, self.edited.get(step.request.kernel, compiled.kernel))
+            Launch(step, compiled, self.edited.get(step.request.kernel, compiled.kernel))
             for step, compiled in zip(plan.steps, bound.kernels, strict=True)
         ]
         if self.edited and not any(launch.kernel is not launch.compiled.kernel for launch in launches):
@@ -71,19 +87,21 @@ class Launcher:
             has = ", ".join(self.edited)
             raise TileError("ptx", None, f"the PTX has the kernels {has}; this example launches {used}")
         arguments = [bound.arguments(launch.step, arrays) for launch in launches]
-        self.last = list(zip(launches, arguments, strict=True))
-        for launch, values in self.last:
+        call = Call(function, plan, given, list(zip(launches, arguments, strict=True)))
+        self.calls.append(call)
+        for launch, values in call.launches:
             self.note_dims(launch.step)
             self.report.launches.append(self.run(plan, launch, values))
         if self.ordinal is not None:
-            copy_back(given, arrays, written_arguments(self.last))
-            self.measure(len(self.last))
+            copy_back(given, arrays, written_arguments(call.launches))
+            if self.settings.measure:
+                self.measure(call)
 
     def note_dims(self, step: Step) -> None:
         self.report.dims |= {name: int(extent) for name, extent in step.request.dims.items()}
         self.report.types |= step.request.types
 
-    def run(self, plan: Plan, launch: _Launch, values: list[Any]) -> LaunchReport:
+    def run(self, plan: Plan, launch: Launch, values: list[Any]) -> LaunchReport:
         report = run_kernel(launch.kernel, values, self.ordinal, self.settings)
         if self.settings.explain:
             report.explanation = explanation(
@@ -91,11 +109,11 @@ class Launcher:
             )
         return report
 
-    def measure(self, count: int) -> None:
-        """Times the last launches: each alone where there are several, and all together."""
+    def measure(self, call: Call) -> None:
+        """Times the launches of a call: each alone where there are several, and all together."""
         assert self.ordinal is not None
-        prepared = [launch.kernel.bind(*values) for launch, values in self.last]
-        reports = self.report.launches[-count:]
+        prepared = call.prepared()
+        reports = self.report.launches[-len(prepared) :]
         for bound, report in zip(prepared, reports, strict=True):
             report.time_us = timed([bound], self.ordinal)[1]
         together = timed(prepared, self.ordinal)
@@ -108,7 +126,7 @@ class Launcher:
 
         offset = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
         writer = None
-        for launch, values in self.last if self.ordinal is None else ():
+        for launch, values in self.calls[-1].launches if self.ordinal is None and self.calls else ():
             tensors = {id(value): name for name, value in zip(launch.names, values, strict=True)}
             if id(array) in tensors:
                 copies = [value.copy() if is_array(value) else value for value in values]
@@ -187,7 +205,7 @@ def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
     return out
 
 
-def written_arguments(launches: list[tuple[_Launch, list[Any]]]) -> set[str]:
+def written_arguments(launches: list[tuple[Launch, list[Any]]]) -> set[str]:
     """Names of the call's arguments that some kernel writes."""
     from runtime.header import Tensor
 

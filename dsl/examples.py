@@ -20,10 +20,10 @@ def run_example(
     program: Program, example: ast.Example, device: str, why: str, overrides: Overrides, settings: Settings
 ) -> Report:
     """Runs one example on `device` (`emulator` or `cuda:0`). Raises TileError, LaunchError or DeviceError."""
-    return _Run(program, example, device, why, overrides, settings).run()
+    return ExampleRun(program, example, device, why, overrides, settings).run()
 
 
-class _Run:
+class ExampleRun:
     """The names of one example, line by line. Type parameters of its kernels are names too: their first alternative."""
 
     def __init__(

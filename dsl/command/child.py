@@ -7,20 +7,27 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from dsl.command.failures import DEVICE_FAILED, INTERNAL, ChildFailure, render
-from dsl.command.request import Request, execute
+from dsl.command.request import Request
 from dsl.report import Report, from_json
 
 
 def run_in_child(request: Request, output: Any, time_limit: float) -> Report:
     """The report of a request. What the kernel prints goes to `output`. Raises ChildFailure."""
+    return from_json(answer_of_child("dsl.command.request", asdict(request), output, time_limit))
+
+
+def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limit: float) -> dict[str, Any]:
+    """What the function `answer` of `module` says in a process of its own; both are JSON, and `request` has the
+    `file`. Raises ChildFailure."""
     with tempfile.TemporaryDirectory(prefix="dsl-run-") as folder:
-        asked, told = Path(folder, "request.json"), Path(folder, "report.json")
-        asked.write_text(json.dumps(asdict(request)))
-        command = [sys.executable, "-m", "dsl.command.child", str(asked), str(told)]
+        asked, told = Path(folder, "request.json"), Path(folder, "answer.json")
+        asked.write_text(json.dumps(request))
+        command = [sys.executable, "-m", "dsl.command.child", module, str(asked), str(told)]
         sys.stdout.flush()
         try:
             status = subprocess.run(command, stdout=output, timeout=time_limit).returncode
@@ -32,16 +39,16 @@ def run_in_child(request: Request, output: Any, time_limit: float) -> Report:
         record = json.loads(told.read_text())
     if "text" in record:
         raise ChildFailure(record["text"], record["status"])
-    return from_json(record)
+    return record
 
 
-def main(asked: str, told: str) -> None:
-    """The child: runs the request, and writes the report or the error."""
-    request = Request(**json.loads(Path(asked).read_text()))
+def main(module: str, asked: str, told: str) -> None:
+    """The child: answers the request, or writes the error."""
+    request = json.loads(Path(asked).read_text())
     try:
-        record = asdict(execute(request))
+        record = import_module(module).answer(request)
     except Exception as error:
-        text, status = render(error, request.file)
+        text, status = render(error, request["file"])
         record = {"text": text, "status": status if status else INTERNAL}
     Path(told).write_text(json.dumps(record))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from dsl.report import Report
 
@@ -59,3 +60,8 @@ def execute(request: Request) -> Report:
     example = find_example(program, request.example) if index is None else program.examples[index]
     overrides = resolve(program, example, request.values)
     return run_example(program, example, request.device, request.why, overrides, settings)
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """The report of a request, both as JSON."""
+    return asdict(execute(Request(**request)))

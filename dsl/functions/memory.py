@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 CACHES_LOAD = ("all", "global", "streaming", "last_use", "volatile")
-CACHES_STORE = ("write_back", "global", "streaming", "write_through")
+CACHES_STORE = ("write_back", "global", "streaming", "write_through", "volatile")
 EVICTIONS = ("first", "last", "normal", "unchanged", "no_allocate")
 
 

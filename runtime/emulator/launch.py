@@ -77,6 +77,7 @@ class Launch:
         seed: int,
         budget: int,
         on_finding: str,
+        blocks: int | None,
     ):
         self.program, self.memory = program, memory
         self.seed, self.budget, self.on_finding = seed, budget, on_finding
@@ -91,8 +92,10 @@ class Launch:
         if not 1 <= self.threads <= MOST_THREADS:
             raise ValueError(f"a block has 1 to {MOST_THREADS} threads, not {self.threads}")
         self.block_lanes = align(self.threads, 32)
-        if volume(self.grid) * self.block_lanes >> THREAD_BITS:
-            raise ValueError(f"a grid of {volume(self.grid)} blocks is too large to emulate")
+        all_blocks = volume(self.grid)
+        self.blocks = all_blocks if blocks is None else min(align(blocks, self.cluster_size), all_blocks)
+        if self.blocks * self.block_lanes >> THREAD_BITS:
+            raise ValueError(f"{self.blocks} blocks are too many to emulate")
         self.findings: list[Finding] = []
         self.seen: set[tuple[Kind, int]] = set()
         self.output: list[str] = []
@@ -101,7 +104,7 @@ class Launch:
         self.segment_lanes = [0] * len(program.segments)
         self.site_counters: dict[int, Counters] = {}
         self.patterns = PatternCache()
-        self.clock = Clock(volume(self.grid))
+        self.clock = Clock(self.blocks)
         self.spare_registers: list[Registers] = []
         self.addresses: dict[str, int] = {}
         self.allocations: list[Allocation] = []
@@ -243,7 +246,7 @@ class Launch:
         return clusters * self.cluster_size
 
     def run(self) -> None:
-        clusters = np.arange(volume(self.grid) // self.cluster_size)
+        clusters = np.arange(self.blocks // self.cluster_size)
         if self.seed:
             clusters = self.random.permutation(clusters)
         blocks = (clusters[:, None] * self.cluster_size + np.arange(self.cluster_size)).reshape(-1)
@@ -401,6 +404,7 @@ def emulate(
     budget: int = BUDGET,
     on_finding: str = "raise",
     watch: int | None = None,
+    blocks: int | None = None,
 ) -> Result:
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
@@ -408,7 +412,8 @@ def emulate(
     `Memory`.  `shared_bytes` is the dynamic shared memory of a block, `budget` the most thread instructions.  A `seed`
     other than 0 permutes blocks and the order of atomics.  With `on_finding="raise"` the first finding is raised as
     `EmulatorError`; with "collect" the first of each kind and instruction is kept, and the run goes on where it can.
-    `watch` is the address of a byte of which the result tells the last writer.
+    `watch` is the address of a byte of which the result tells the last writer.  With `blocks` only so many of the
+    grid's first blocks run, of whole clusters: for counting what a block of a large launch costs.
     PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
     """
     keep_freed_memory()
@@ -417,7 +422,7 @@ def emulate(
     arguments = Arguments(program, args)
     launch: Launch | None = None
     try:
-        launch = Launch(program, grid, block, cluster, shared_bytes, arguments.memory, seed, budget, on_finding)
+        launch = Launch(program, grid, block, cluster, shared_bytes, arguments.memory, seed, budget, on_finding, blocks)
         launch.set_arguments(arguments.images())
         with suppress(BudgetSpent):
             launch.run()

@@ -1,0 +1,225 @@
+"""`dsl bench`: the kernels and schedules of a file side by side."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsl.command.failures import DIFFERS, show
+from dsl.command.run import choose_device
+from dsl.command.show import blocks as block_count
+from dsl.command.show import columns, line, number, pairs, styled
+from lowering.location import printable
+
+if TYPE_CHECKING:
+    from dsl.bench import Row
+
+TIME_LIMIT = 600.0
+
+
+@click.command(short_help="Show the kernels and schedules of a file side by side.")
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to run, as in dsl run.")
+@click.option("--example", "examples", multiple=True, metavar="NAME", help="This example only; may be repeated.")
+@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Examples of this kernel only.")
+@click.option("--schedule", "schedules", multiple=True, metavar="NAME", help="This schedule only.")
+@click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write all figures there; - for stdout.")
+@click.option("--seed", type=int, default=0, help="Seed of the random inputs.")
+@click.option("--time-limit", type=float, default=TIME_LIMIT, help="Seconds that a GPU may take.")
+def command(file: str, device: str, json_file: str | None, time_limit: float, **settings: Any) -> int:
+    """A row for each example of FILE, and for each other schedule and option that serves it. All are checked, then
+    measured in turns with a cold L2 (on a GPU), and counted (by the emulator). NAME=VALUE as in dsl run.
+
+    Exit status: 0 fine, 1 a result differs or a row failed, 2 the input is wrong, 3 the device failed.
+    """
+    from dsl.report import finite
+
+    try:
+        place, why = choose_device(device, False)
+        request = {"file": file, "device": place, "why": why, **settings}
+        if place == "emulator":
+            told = answer(request)
+        else:
+            from dsl.command.child import answer_of_child
+
+            told = answer_of_child(__name__, request, sys.stderr, time_limit)
+        rows = [row_from_json(record) for record in told["rows"]]
+        if json_file is not None:
+            text = json.dumps(finite(as_json(file, rows)), indent=1)
+            if json_file == "-":
+                click.echo(text)
+            else:
+                Path(json_file).write_text(text + "\n")
+        if json_file != "-":
+            show_rows(file, rows)
+    except Exception as error:
+        return show(error, file)
+    return DIFFERS if any(row.is_wrong or (row.report and row.report.passed is False) for row in rows) else 0
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """The rows that a request asks for, both as JSON."""
+    from dsl.bench import bench
+    from dsl.program import load
+
+    request = dict(request)
+    rows = bench(load(request.pop("file")), request.pop("device"), request.pop("why"), **request)
+    return {"rows": [asdict(row) for row in rows]}
+
+
+def row_from_json(record: dict[str, Any]) -> Row:
+    """The inverse of `asdict`."""
+    from dsl.bench import Row
+    from dsl.report import from_json
+
+    report = record.pop("report")
+    return Row(**record, report=None if report is None else from_json(report))
+
+
+def as_json(file: str, rows: list[Row]) -> dict[str, Any]:
+    """What --json writes: figures by row, times in microseconds."""
+    some = next(row.report for row in rows if row.report)
+    return {"file": file, "device": some.device, "chip": some.chip, "rows": [row_as_json(row) for row in rows]}
+
+
+def row_as_json(row: Row) -> dict[str, Any]:
+    named = {"example": row.example, "options": row.options, "kernels": row.kernels, "schedules": row.schedules}
+    if row.report is None:
+        return named | {"failed": row.failed}
+    report = row.report
+    keys = ("kernel", "schedule", "grid", "threads", "shared_bytes", "registers", "spills", "occupancy", "limited_by")
+    launches = [
+        {key: getattr(launch, key) for key in keys} | {"counters": launch.counters} for launch in report.launches
+    ]
+    return named | {
+        "passed": report.passed,
+        "dims": report.dims,
+        "types": report.types,
+        "times_us": report.times,
+        "gbps": report.gbps,
+        "tflops": report.tflops,
+        "share_of_limit": report.share_of_limit,
+        "counted_blocks": row.counted,
+        "figures": row.figures(),
+        "launches": launches,
+    }
+
+
+# ---- the table ----
+
+
+def show_rows(file: str, rows: list[Row]) -> None:
+    """The rows that ran as a table, with what they share above it and what is to be said of others below."""
+    ran = [row for row in rows if row.report is not None]
+    reports = [row.report for row in ran if row.report]
+    first = reports[0]
+    click.echo(styled(printable(file), bold=True))
+    why = first.why.partition(': "')[0]  # without the driver's own words
+    line("device", f"{first.device} ({first.chip}); {why}")
+    shared = {
+        k: v for k, v in (first.dims | first.types).items() if all((r.dims | r.types).get(k) == v for r in reports)
+    }
+    line("dims", pairs(shared))
+    names, cells = [*names_of(ran)], [*figures_of(ran)]
+    table = [[title for title, _ in (*names, *cells)]]
+    table += [[column[at] for _, column in (*names, *cells)] for at in range(len(ran))]
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    click.echo()
+    for at, texts in enumerate(table):
+        left = "  ".join(text.ljust(width) for text, width in zip(texts[: len(names)], widths, strict=False))
+        text = printable(f"  {left}  {columns(texts[len(names) :], widths[len(names) :])}".rstrip())
+        click.echo(styled(text, bold=True) if at == 0 else text)
+    click.echo()
+    for note in notes(rows):
+        click.echo(f"  {printable(note)}")
+
+
+def names_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
+    """Columns that tell the rows apart: (title, a text a row)."""
+    others = any(row.schedule for row in rows)
+    found = [
+        ("example", [row.example or "-" for row in rows]),
+        ("kernel", [joined(row.kernels) for row in rows]),
+        ("schedule", [joined(row.schedules) + (" *" if others and not row.schedule else "") for row in rows]),
+        ("options", [pairs(row.options) for row in rows]),
+    ]
+    if found[0][1] == found[1][1]:
+        del found[0]
+    telling = [column for column in found if len(set(column[1])) > 1]
+    return telling or [column for column in found if column[0] == "kernel"]
+
+
+def joined(names: list[str]) -> str:
+    return " + ".join(dict.fromkeys(names))
+
+
+def figures_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
+    """Columns of figures: (title, a text a row), without those that no row has."""
+    figures = [row.figures() for row in rows]
+    reports = [row.report for row in rows if row.report]
+    medians = [report.time_us for report in reports]
+    fastest = min((median for median in medians if median), default=1.0)
+
+    def told(values: Iterable[float | None], form: Callable[[float], str]) -> list[str | None]:
+        return [None if value is None else form(value) for value in values]
+
+    def counted(name: str, form: Callable[[float], str]) -> list[str | None]:
+        return told([counts.get(name) for counts in figures], form)
+
+    def most(name: str) -> list[str | None]:
+        """Of a row's launches."""
+        rows = [[getattr(launch, name) for launch in report.launches] for report in reports]
+        return told([max((v for v in values if v is not None), default=None) for values in rows], number)
+
+    table: list[tuple[str, list[str | None]]] = [
+        ("result", ["WRONG" if report.passed is False else None for report in reports]),
+        ("us", told(medians, "{:.1f}".format)),
+        ("20%", told([report.times[0] if report.times else None for report in reports], "{:.1f}".format)),
+        ("80%", told([report.times[2] if report.times else None for report in reports], "{:.1f}".format)),
+        ("x fastest", told([median and median / fastest for median in medians], "{:.2f}".format)),
+        ("GB/s", told([report.gbps for report in reports], "{:,.0f}".format)),
+        ("of peak", told([report.share_of_limit for report in reports], "{:.0%}".format)),
+        ("TFLOPS", told([report.tflops for report in reports], number)),
+        ("blocks", [number(sum(map(block_count, report.launches))) for report in reports]),
+        ("warp instr", counted("instructions", "{:,.0f}".format)),
+        ("lanes", counted("active_lanes", "{:.1f}".format)),
+        ("divergent", counted("divergent_branches", short)),
+        ("barriers", counted("barriers", short)),
+        ("wavefronts", counted("wavefronts", short)),
+        ("x fewest", counted("wavefronts_over_fewest", "{:.2f}".format)),
+        ("sectors", counted("sectors", short)),
+        ("x fewest", counted("sectors_over_fewest", "{:.2f}".format)),
+        ("registers", most("registers")),
+        ("spills", most("spills")),
+        ("shared", most("shared_bytes")),
+    ]
+    return [(title, [text or "-" for text in column]) for title, column in table if any(column)]
+
+
+def short(value: float) -> str:
+    """A count a block: whole, or to a tenth."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def notes(rows: list[Row]) -> list[str]:
+    """Below the table."""
+    found = ["divergent branches, barriers, wavefronts of shared memory and sectors of global memory: a block"]
+    partial = [row for row in rows if row.report and sum(row.counted) < sum(map(block_count, row.report.launches))]
+    if partial:
+        found[0] += f", counted by the emulator in the first {max(max(row.counted, default=0) for row in partial)}"
+    if any(row.report and row.report.times for row in rows):
+        found.append("us: medians of 50 launches in turns, each with a cold L2")
+    if any(row.schedule and row.report for row in rows):
+        found.append("*: what the file chooses")
+    for row in rows:
+        if row.failed is not None:
+            name = " ".join(filter(None, [row.example, row.schedule, pairs(row.options)]))
+            found.append(f"{name or 'example'}: {row.failed}")
+    return found

@@ -188,7 +188,7 @@ def figures_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
         ("of peak", told([report.share_of_limit for report in reports], "{:.0%}".format)),
         ("TFLOPS", told([report.tflops for report in reports], number)),
         ("blocks", [number(sum(map(block_count, report.launches))) for report in reports]),
-        ("warp instr", counted("instructions", "{:,.0f}".format)),
+        ("instructions", counted("instructions", "{:,.0f}".format)),
         ("lanes", counted("active_lanes", "{:.1f}".format)),
         ("divergent", counted("divergent_branches", short)),
         ("barriers", counted("barriers", short)),
@@ -210,7 +210,9 @@ def short(value: float) -> str:
 
 def notes(rows: list[Row]) -> list[str]:
     """Below the table."""
-    found = ["divergent branches, barriers, wavefronts of shared memory and sectors of global memory: a block"]
+    found = [
+        "instructions of warps in all blocks; divergent branches, barriers, wavefronts of shared memory and sectors of global memory: a block"
+    ]
     partial = [row for row in rows if row.report and sum(row.counted) < sum(map(block_count, row.report.launches))]
     if partial:
         found[0] += f", counted by the emulator in the first {max(max(row.counted, default=0) for row in partial)}"

@@ -67,7 +67,8 @@ class Entry:
 class Site:
     """An instruction as findings and counters see it; `number` is unique in the program.
 
-    `stamp` numbers the instructions that touch memory, as far as a stamp has room for it (`ordering.py`).
+    `stamp` numbers the instructions that touch memory, as far as a stamp has room for it (`ordering.py`).  `in_loop`
+    says that control may come back to it.
     """
 
     number: int
@@ -75,6 +76,7 @@ class Site:
     text: str
     ptx_line: int
     location: Location | None
+    in_loop: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,11 +127,12 @@ class Code:
         self.uses: Counter[str] = Counter()
         self.known: dict[str, tuple[int, int]] = {}
         self.hidden = 0
+        self.in_loop = False
 
     def begin(self, ins: Instruction, effect: bool) -> None:
         self.ins, self.record = ins, Record()
         stamp = min(len(self.stamped), LAST_STAMP) if effect else LAST_STAMP
-        self.site = Site(len(self.sites), stamp, str(ins), ins.ptx_line, ins.location)
+        self.site = Site(len(self.sites), stamp, str(ins), ins.ptx_line, ins.location, self.in_loop)
         self.sites.append(self.site)
         if effect and stamp < LAST_STAMP:
             self.stamped.append(self.site)

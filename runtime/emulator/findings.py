@@ -13,6 +13,7 @@ class Kind(enum.StrEnum):
     MISALIGNED = "misaligned"
     UNINITIALISED = "uninitialised read"
     RACE = "race"
+    UNORDERED = "unordered volatile"
     IN_FLIGHT = "in flight"
     SOURCE_CHANGED = "source changed"
     READ_ONLY_ALIAS = "read-only alias"

@@ -322,12 +322,17 @@ class Launch:
         x, y, z = (int(each) for each in coordinates(np.uint32(thread), self.block))
         return (block[0], block[1], block[2]), (x, y, z)
 
+    def site_of(self, stamp: int) -> Site | None:
+        """The instruction that stamped; None beyond those that a stamp has room for."""
+        sites = self.program.code.stamped
+        number = stamp & SITE_MASK
+        return sites[number] if number < len(sites) else None
+
     def who(self, gid: int, stamp: int) -> str:
         block, thread = self.where(gid)
-        sites = self.program.code.stamped
+        site = self.site_of(stamp)
         at = ""
-        if stamp < len(sites):
-            site = sites[stamp]
+        if site is not None:
             at = f" at {site.location or 'no source line'} (PTX line {site.ptx_line})"
         return f"thread {thread} of block {block}{at}"
 
@@ -384,10 +389,10 @@ class Launch:
 
 
 def line_in(location: Location | None, file: str | None) -> int | None:
-    """The innermost line of a chain that is in the file."""
+    """The innermost line of a chain that is in the file; line 0 is how compilers say that there is none."""
     if location is None:
         return None
-    return next((place.line for place in location.chain() if place.file == file), None)
+    return next((place.line for place in location.chain() if place.file == file and place.line), None)
 
 
 def emulate(

@@ -94,7 +94,11 @@ class Program:
         order = weak_topological_order(successors)
         self.place = {raw: number for number, raw in enumerate(order)}
         self.start = self.place[0]
-        self.segments = [self.build_segment(number, raws[raw]) for number, raw in enumerate(order)]
+        looping = in_loops(successors)
+        self.segments = []
+        for number, raw in enumerate(order):
+            self.code.in_loop = raw in looping
+            self.segments.append(self.build_segment(number, raws[raw]))
         for number, raw in enumerate(order):
             self.close(self.segments[number], raws[raw], raw, labels)
         self.slots: dict[str, int] = {}
@@ -349,6 +353,22 @@ class Program:
                 if has_count or "arrive" in item.opcode:
                     return True
         return False
+
+
+def in_loops(successors: list[list[int]]) -> set[int]:
+    """Nodes of a graph that can be reached from themselves."""
+    found = set()
+    for node in range(len(successors)):
+        seen: set[int] = set()
+        open_nodes = list(successors[node])
+        while open_nodes:
+            at = open_nodes.pop()
+            if at not in seen:
+                seen.add(at)
+                open_nodes += successors[at]
+        if node in seen:
+            found.add(node)
+    return found
 
 
 def can_wait(ins: Instruction, uses: Counter[str]) -> bool:

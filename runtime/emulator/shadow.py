@@ -136,6 +136,34 @@ class Shadow:
             self.check_read_only(place, g, site)
         self.note(kind, place, column, limit, g, site)
 
+    def volatile(self, kind: int, place: Place, g: Any, site: Site) -> None:
+        """Before a volatile access is recorded: reports a volatile read and a write that nothing orders.
+
+        They do not race, but the read gives what the memory happens to hold.  A read in a loop may wait for the write.
+        """
+        other = STRONG_WRITE if kind == STRONG_READ else STRONG_READ
+        record = self.records.get(other)
+        if record is None or (kind == STRONG_READ and site.in_loop):
+            return
+        stamps = g.stamps(site)
+        met = place.take(record, self.granule)
+        column = stamps[:, None] if place.size != self.granule else stamps
+        suspect = self.suspects(met, column, g.limit() if self.private else None)
+        if suspect is None:
+            return
+        where = np.nonzero(suspect)
+        ok, culprits = self.ordered(other, place.granules(where, self.granule), met[suspect], g, where[0])
+        for i in np.flatnonzero(~ok):
+            first = g.launch.site_of(int(culprits[i]))
+            if first is not None and ".volatile" in first.text and not (other == STRONG_READ and first.in_loop):
+                verb, done = ("reads", "written") if kind == STRONG_READ else ("writes", "read")
+                message = (
+                    f"{verb} {self.name} memory that another thread has {done}, both volatile, which orders nothing"
+                )
+                who = g.launch.who(int(threads_of(culprits[i : i + 1])[0]), int(culprits[i]) & SITE_MASK)
+                self.report(Kind.UNORDERED, message, g, int(where[0][i]), site, f"{done} by {who}")
+                return
+
     def suspects(self, met: Any, column: Any, limit: Any) -> Any:
         """Which stamps may be unordered with this access: neither empty nor this thread's nor before a block barrier.
 

@@ -213,7 +213,7 @@ kernel k(y: f32[n], x: f32[rows, cols]):
 
 LOAD_HINTS = [f"cache={word}" for word in ("all", "global", "streaming", "last_use", "volatile")]
 LOAD_HINTS += [f"evict={word}" for word in ("first", "last", "no_allocate", "normal", "unchanged")]
-STORE_HINTS = [f"cache={word}" for word in ("write_back", "global", "streaming", "write_through")]
+STORE_HINTS = [f"cache={word}" for word in ("write_back", "global", "streaming", "write_through", "volatile")]
 STORE_HINTS += ["evict=first", "evict=last"]
 
 

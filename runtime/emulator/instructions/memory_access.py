@@ -110,11 +110,13 @@ def load(code: Code, ins: Instruction) -> Op:
     strong, acquire, read_only = bool(STRONG & set(words)), "acquire" in words, "nc" in words
     targets = [code.write_extended(item, type_name) for item in items]
     site = code.site
-    kind = STRONG_READ if strong else PLAIN_READ
+    kind, volatile = STRONG_READ if strong else PLAIN_READ, "volatile" in words
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place = memory.place(address, size, g, site, False, g.launch.counters_of(site))
         if memory.shadow is not None and not place.unwritten:
+            if volatile and memory.shadow.name == "shared":
+                memory.shadow.volatile(kind, place, g, site)
             memory.shadow.access(kind, place, g, site)
             if read_only:
                 memory.shadow.read_only(place, g, site)
@@ -167,11 +169,13 @@ def store(code: Code, ins: Instruction) -> Op:
     if space == "param":
         space = "local"
     strong, release = bool(STRONG & set(words)), "release" in words
-    kind, site = STRONG_WRITE if strong else PLAIN_WRITE, code.site
+    kind, site, volatile = STRONG_WRITE if strong else PLAIN_WRITE, code.site, "volatile" in words
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place = memory.place(address, size, g, site, True, g.launch.counters_of(site))
         if memory.shadow is not None:
+            if volatile and memory.shadow.name == "shared":
+                memory.shadow.volatile(kind, place, g, site)
             memory.shadow.access(kind, place, g, site)
         if strong:
             g.wave.publish(place, g, memory, release)

@@ -207,7 +207,53 @@ FAULTS = [
         """,
         """
         @%p0 st.volatile.shared.u32 [%r3], 1;
+        bar.sync 0;
         @%p0 ld.volatile.shared.u32 %r10, [%r5];
+        """,
+    ),
+    Fault(
+        "a volatile read of what nothing orders",
+        Kind.UNORDERED,
+        """
+        st.volatile.shared.u32 [%r3], %r0;
+        ld.volatile.shared.u32 %r10, [%r4];  //!
+        """,
+        """
+        st.volatile.shared.u32 [%r3], %r0;
+        bar.warp.sync -1;
+        ld.volatile.shared.u32 %r10, [%r4];
+        """,
+    ),
+    Fault(
+        "a volatile write over what nothing orders",
+        Kind.UNORDERED,
+        """
+        st.volatile.shared.u32 [%r3], %r0;
+        bar.warp.sync -1;
+        ld.volatile.shared.u32 %r10, [%r4];
+        st.volatile.shared.u32 [%r3], %r10;  //!
+        """,
+        """
+        st.volatile.shared.u32 [%r3], %r0;
+        bar.warp.sync -1;
+        ld.volatile.shared.u32 %r10, [%r4];
+        bar.warp.sync -1;
+        st.volatile.shared.u32 [%r3], %r10;
+        """,
+    ),
+    Fault(
+        "a volatile flag that nobody waits for",
+        Kind.UNORDERED,
+        """
+        st.volatile.shared.u32 [%r3], 1;
+        ld.volatile.shared.u32 %r10, [%r5];  //!
+        """,
+        """
+        st.volatile.shared.u32 [%r3], 1;
+        WAIT:
+        ld.volatile.shared.u32 %r10, [%r5];
+        setp.eq.u32 %p3, %r10, 0;
+        @%p3 bra WAIT;
         """,
     ),
     Fault(

@@ -1,0 +1,192 @@
+"""`dsl bench`: which rows it shows, what their figures are of, and that wrong results and failures are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dsl import bench
+from dsl.command import cli
+from dsl.program import load, parse_program
+
+ROOT = Path(__file__).parents[2]
+REDUCTION = str(ROOT / "samples" / "reduction.tile")
+SOFTMAX = str(ROOT / "samples" / "softmax.tile")
+SCALE = """\
+kernel scale(y: f32[n], x: f32[n]; BLOCK, FACTOR = 2):
+    grid cdiv(n, BLOCK)
+    i = block(0) * BLOCK
+    store(y[i : i + BLOCK], FACTOR * load(x[i : i + BLOCK]))
+
+schedule narrow of scale:
+    BLOCK = 128
+
+schedule broad of scale:
+    BLOCK = 256
+
+schedule huge of scale:
+    warps = 64
+    BLOCK = 2048
+
+dispatch twice(y, x):
+    option ONCE in true, false
+    w = workspace(f32[n])
+    when ONCE: scale with narrow
+    otherwise:
+        scale(w, x) with narrow, FACTOR = 1
+        scale(y, w) with broad
+
+example:
+    n = 3000
+    x = randn(f32[n])
+    y = empty(f32[n])
+    scale(y, x)
+    expect y ~= 2 * x within 0
+    moves bytes(x) + bytes(y)
+
+example dispatched:
+    n = 3000
+    x = randn(f32[n])
+    y = empty(f32[n])
+    twice(y, x)
+    expect y ~= 2 * x within 0
+    moves bytes(x) + bytes(y)
+
+example wrong:
+    n = 3000
+    x = randn(f32[n])
+    y = empty(f32[n])
+    scale(y, x) with broad, FACTOR = 3
+    expect y ~= 2 * x within 0
+"""
+
+
+def dsl(*arguments: str) -> Result:
+    result = CliRunner().invoke(cli, ["bench", "--device", "emulator", *arguments], standalone_mode=False)
+    assert result.exception is None, result.exception
+    result.exit_code = result.return_value
+    return result
+
+
+def told(*arguments: str) -> list[dict[str, Any]]:
+    return json.loads(dsl(*arguments, "--json", "-").stdout)["rows"]
+
+
+@pytest.fixture
+def scale(tmp_path: Path) -> str:
+    path = tmp_path / "scale.tile"
+    path.write_text(SCALE)
+    return str(path)
+
+
+def test_the_six_rungs_are_six_rows() -> None:
+    result = dsl(REDUCTION, "n=4096")
+    assert result.exit_code == 0 and result.stderr == ""
+    table = [line.split() for line in result.stdout.splitlines() if line.startswith("  v")]
+    assert [row[0] for row in table] == ["v0", "v1", "v2", "v3", "v4", "v5"]
+    title = next(line for line in result.stdout.splitlines() if "divergent" in line).split()
+    assert [row[title.index("divergent")] for row in table] == ["47", "5", "5", "5", "0", "0"]
+
+
+def test_all_schedules_that_serve_a_shape_are_rows() -> None:
+    rows = told(SOFTMAX, "rows=3", "cols=1024", "T=f32")
+    assert [row["schedules"] for row in rows] == [["lanes"], ["block"], ["whole"], ["stream"]]
+    assert all(row["passed"] and row["types"] == {"T": "f32"} for row in rows)
+    told_of_500 = dsl(SOFTMAX, "rows=3", "cols=500").stdout
+    assert "lanes *" in told_of_500 and "block: 512 / 1024 is no integer" in told_of_500
+
+
+def test_a_schedule_that_does_not_serve_says_why(scale: str) -> None:
+    result = dsl(scale, "--example", "wrong")
+    assert "wrong huge: warps is a power of two from 1 to 32" in result.stdout
+    rows = told(scale, "--kernel", "scale", "--schedule", "broad", "--schedule", "huge")
+    assert [row["schedules"] for row in rows if row.get("passed")] == [["broad"]]
+
+
+def test_options_and_steps_of_a_dispatch(scale: str) -> None:
+    """A branch of several launches is a row of their sum, and its schedules are not exchanged."""
+    rows = told(scale, "--example", "dispatched")
+    assert [(row["options"], row["schedules"]) for row in rows] == [
+        ({"ONCE": True}, ["narrow"]),
+        ({"ONCE": False}, ["narrow", "broad"]),
+    ]
+    once, both = (row["figures"] for row in rows)
+    assert both["instructions"] > once["instructions"]
+    assert [row["counted_blocks"] for row in rows] == [[24], [24, 12]]
+    assert told(scale, "--example", "dispatched", "ONCE=false")[0]["schedules"] == ["narrow", "broad"]
+
+
+def test_a_wrong_result_is_told(scale: str) -> None:
+    result = dsl(scale, "--example", "wrong", "--schedule", "broad")
+    assert result.exit_code == 1 and "WRONG" in result.stdout
+    assert [row["passed"] for row in told(scale, "--example", "wrong", "--schedule", "broad")] == [False]
+
+
+def test_rows_beside_one_that_fails(tmp_path: Path) -> None:
+    path = tmp_path / "out.tile"
+    path.write_text(SCALE.replace("load(x[i : i + BLOCK])", "load(x[i + arange(BLOCK)])"))
+    result = dsl(str(path), "n=300", "--example", "dispatched")
+    assert result.exit_code == 3 and "out of bounds" in result.stderr
+    path.write_text(SCALE.replace("    i = block", "    assert FACTOR > 1\n    i = block"))
+    result = dsl(str(path), "n=300", "--example", "dispatched")
+    assert result.exit_code == 1 and "ONCE=False: " in result.stdout and "ONCE=True" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["m=3"], "'m' to set"),
+        (["--schedule", "narow"], "did you mean 'narrow'"),
+        (["--example", "dispatch"], "did you mean 'dispatched'"),
+        (["--kernel", "scal"], "scale"),
+        (["--device", "gpu"], "auto, cuda, cuda:1 or emulator"),
+    ],
+)
+def test_wrong_arguments_are_errors(scale: str, arguments: list[str], says: str) -> None:
+    result = dsl(scale, *arguments)
+    assert result.exit_code == 2 and says in result.stderr and result.stdout == ""
+
+
+def test_json_goes_to_a_file(scale: str, tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    result = dsl(scale, "--example", "dispatched", "--json", str(path))
+    record = json.loads(path.read_text())
+    assert record["device"] == "emulator" and len(record["rows"]) == 2 and "narrow" in result.stdout
+    assert record["rows"][0]["times_us"] is None
+
+
+@pytest.mark.parametrize("rung", ["v0", "v4"])
+def test_the_first_blocks_count_as_all_do(rung: str) -> None:
+    """What stands for a launch on a GPU: the same figures a block, from fewer blocks."""
+    n = 512 * 2 * bench.COUNTED_BLOCKS
+    made = bench.Bench(load(REDUCTION), "emulator", "test")
+    example = next(e for e in made.program.examples if e.name == rung)
+    row = made.add(example, bench.resolve(made.program, example, [f"n={n}"]), bench.Way())
+    made.count()
+    whole = row.figures()
+    assert row.report is not None and row.counted[0] > bench.COUNTED_BLOCKS
+    ((launch, values),) = made.calls[0][0].launches
+    row.report.launches[0].counters = bench.first_blocks(launch, values, row.report.launches[0].grid)
+    row.counted = [bench.COUNTED_BLOCKS]
+    assert row.figures() == pytest.approx(whole)
+
+
+def test_an_empty_launch_has_no_figures() -> None:
+    (row,) = (row for row in bench.bench(load(REDUCTION), "emulator", "test", ["n=0"]) if row.kernels == ["v0"])
+    assert row.figures() == {}
+
+
+@pytest.mark.gpu
+def test_rows_are_timed_on_a_gpu(scale: str) -> None:
+    """Its twins: the tests above, which count what this one times."""
+    rows = bench.bench(parse_program(SCALE), "cuda:0", "test", examples=["dispatched"])
+    for row in rows:
+        assert row.report is not None and row.report.passed
+        assert row.report.times is not None and 0 < row.report.times[0] <= row.report.times[1] <= row.report.times[2]
+        assert row.figures()["instructions"]
+    result = CliRunner().invoke(cli, ["bench", "--device", "cuda", scale], standalone_mode=False)
+    assert result.return_value == 1 and "GB/s" in result.stdout and "WRONG" in result.stdout

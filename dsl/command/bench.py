@@ -211,11 +211,15 @@ def short(value: float) -> str:
 def notes(rows: list[Row]) -> list[str]:
     """Below the table."""
     found = [
-        "instructions of warps in all blocks; divergent branches, barriers, wavefronts of shared memory and sectors of global memory: a block"
+        "instructions: of warps, in all blocks; a block: divergent branches, barriers, "
+        "wavefronts of shared memory, sectors of global memory"
     ]
-    partial = [row for row in rows if row.report and sum(row.counted) < sum(map(block_count, row.report.launches))]
-    if partial:
-        found[0] += f", counted by the emulator in the first {max(max(row.counted, default=0) for row in partial)}"
+    ran = [(row.report, row.counted) for row in rows if row.report]
+    if any(0 in counted and any(map(block_count, report.launches)) for report, counted in ran):
+        found.append("not counted where the arrays are too large for the emulator")
+    part = [n for report, counted in ran for n, of in zip(counted, report.launches, strict=True) if n < block_count(of)]
+    if any(part):
+        found.append(f"counted by the emulator in the first {max(part)} blocks of a launch")
     if any(row.report and row.report.times for row in rows):
         found.append("us: medians of 50 launches in turns, each with a cold L2")
     if any(row.schedule and row.report for row in rows):

@@ -12,7 +12,7 @@ from dsl.bench import Row, bench
 from dsl.example_launches import Settings
 from dsl.examples import run_example
 from dsl.overrides import resolve
-from dsl.program import load
+from dsl.program import load, parse_program
 from runtime.emulator import Kind
 from runtime.errors import FindingError
 
@@ -133,6 +133,15 @@ def test_volatile_orders_nothing() -> None:
 def test_read_barrier_write_barrier_is_clean() -> None:
     rows = bench(load(LAST_WARP), "emulator", "test", examples=["barriers_between"])
     assert [row.report is not None and row.report.passed for row in rows] == [True]
+
+
+@pytest.mark.parametrize("example", ["unordered", "barrier_after", "volatile", "barriers_between"])
+def test_the_compiler_inserts_the_barriers_of_every_form(example: str) -> None:
+    program = parse_program(LAST_WARP.read_text().replace("    barriers manual\n", ""))
+    (row,) = bench(program, "emulator", "test", examples=[example])
+    assert row.report is not None and row.report.passed
+    counters = row.report.launches[0].counters
+    assert counters is not None and counters["warp_barriers"] / row.counted[0] <= 13 and counters["barriers"] == 0
 
 
 def test_the_convolution_loads_each_element_once() -> None:

@@ -1,0 +1,110 @@
+"""Rows as a table for people, and what they come to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from .intervals import TIE, geometric_mean
+from .rows import COPY, OURS, Row
+
+WIDE = 240
+
+
+def console() -> Console:
+    """The terminal, or a file as wide as a row needs."""
+    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+
+
+def show(rows: Sequence[Row], title: str, key: str) -> Table:
+    """A table of one operation and type. `key`: the dim that stands in front. Times in microseconds."""
+    names = [name for name in dict.fromkeys(n for row in rows for n in row.times) if name != OURS]
+    table = Table(title=title, title_justify="left")
+    for heading in (key, OURS, "20–80%", *names, "of copy", "of best peer", "GB/s", "regs", "spills", "shared"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    has_counters = any(row.counters for row in rows)
+    if has_counters:
+        table.add_column("conflicts", justify="right")
+        table.add_column("sectors / ideal", justify="right")
+    table.add_column("kernel")
+    for row in rows:
+        table.add_row(*cells(row, key, names, has_counters))
+    return table
+
+
+def cells(row: Row, key: str, names: Sequence[str], has_counters: bool) -> list[str]:
+    """One row's cells; a dash where nothing was measured."""
+    ours = row.times.get(OURS)
+    out = [
+        str(row.shape[key]),
+        time_of(row, OURS),
+        f"{ours.low:.1f}–{ours.high:.1f}" if ours else "–",
+        *(time_of(row, name) for name in names),
+        ratio(row.share_of_copy()),
+        ratio(row.against_best) + ("" if row.keeps_up else " [red]slower[/red]"),
+        "–" if ours is None else f"{row.gbps():.0f}",
+        most(row, "registers"),
+        most(row, "spills"),
+        most(row, "shared_bytes"),
+    ]
+    if has_counters:
+        out += counter_cells(row)
+    out.append("; ".join(f"{f.kernel}: {constants(f.constants)}" for f in row.launches) or "–")
+    return out
+
+
+def time_of(row: Row, name: str) -> str:
+    if name not in row.times:
+        return "–"
+    return f"{row.times[name].median:.1f}" + (" [red]wrong[/red]" if row.is_wrong(name) else "")
+
+
+def ratio(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def most(row: Row, name: str) -> str:
+    """The greatest of the row's launches."""
+    return str(max(getattr(f, name) for f in row.launches)) if row.launches else "–"
+
+
+def constants(values: dict[str, object]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def counter_cells(row: Row) -> list[str]:
+    """Bank conflicts, and global sectors over the fewest that the same bytes need."""
+    c = row.counters
+    if not c:
+        return ["–", "–"]
+    sectors, ideal = c["global_load_sectors"] + c["global_store_sectors"], c["global_ideal_sectors"]
+    return [f"{c['bank_conflicts']:.0f}", ratio(sectors / ideal if ideal else None)]
+
+
+def summary(rows: Sequence[Row], least: int, key: str) -> list[str]:
+    """What the rows come to: the share of the copy from `least` of `key` up, wrong results, and lost races."""
+    long = [row for row in rows if row.shape[key] >= least and row.share_of_copy() is not None]
+    lines = []
+    if long:
+        worst = min(long, key=lambda row: row.share_of_copy() or 0.0)
+        mean = geometric_mean(row.share_of_copy() or 0.0 for row in long)
+        lowest = f"least {worst.share_of_copy():.3f} at {worst.shape[key]}"
+        lines.append(f"of the {COPY}, {key} >= {least}: geometric mean {mean:.3f}, {lowest}")
+    slower = [
+        f"{row.shape[key]} ({row.best_peer} {1 / row.against_best:.2f} faster)"
+        for row in rows
+        if not row.keeps_up and row.against_best
+    ]
+    lines.append(f"slower than the best peer by more than {TIE:.0%}: {', '.join(slower) or 'none'}")
+    wrong = [
+        f"{name} at {row.shape[key]} ({row.errors[name]:.1e})"
+        for row in rows
+        for name in row.errors
+        if row.is_wrong(name)
+    ]
+    if wrong:
+        lines.append(f"WRONG: {', '.join(wrong)}")
+    return lines

@@ -1,0 +1,76 @@
+"""Device times of several variants of one computation, so that their ratios mean something.
+
+Absolute times drift with clocks and temperature. So every round runs all variants once, in an order shuffled anew, each
+with the L2 overwritten before it and between two events.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Any
+
+from runtime.cuda import driver
+from runtime.cuda.context import context
+from runtime.cuda.memory import Allocation
+from runtime.cuda.timing import FLUSH_FACTOR
+
+ROUNDS = 41
+WARMUPS = 3
+AHEAD = 4
+"""Flushes queued before each round, so that the device never waits for the host between two events."""
+
+
+class LeftOut(Exception):
+    """A variant that cannot be measured here, with the reason."""
+
+
+def interleaved(
+    launches: Mapping[Any, Callable[[], object]],
+    rounds: int = ROUNDS,
+    *,
+    warmups: int = WARMUPS,
+    device: int = 0,
+    stream: int = 0,
+    seed: int = 0,
+) -> dict[Any, list[float]]:
+    """Microseconds of each variant, one a round; every variant must launch on the raw handle `stream`."""
+    cuda, owner = driver.bindings(), context(device)
+    trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes)
+    handle, order, shuffler = cuda.CUstream(stream), list(launches), random.Random(seed)
+
+    def flush() -> None:
+        owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
+
+    with owner.current():
+        events = {name: [[owner.call(cuda.cuEventCreate, 0) for _ in "se"] for _ in range(rounds)] for name in order}
+        try:
+            for launch in launches.values():
+                for _ in range(warmups):
+                    launch()
+            for turn in range(rounds):
+                shuffler.shuffle(order)
+                for _ in range(AHEAD):
+                    flush()
+                for name in order:
+                    start, end = events[name][turn]
+                    flush()
+                    owner.call(cuda.cuEventRecord, start, handle)
+                    launches[name]()
+                    owner.call(cuda.cuEventRecord, end, handle)
+            owner.synchronize()
+            elapsed = cuda.cuEventElapsedTime
+            return {name: [1e3 * owner.call(elapsed, *pair) for pair in events[name]] for name in launches}
+        finally:
+            for event in chain.from_iterable(chain.from_iterable(events.values())):
+                cuda.cuEventDestroy(event)
+
+
+def copy_of(moves: int) -> Callable[[], object]:
+    """A copy of flat arrays that moves so many bytes, read and written together."""
+    import torch
+
+    source = torch.empty(moves // 2, dtype=torch.uint8, device="cuda").random_()
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)

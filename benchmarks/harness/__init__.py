@@ -1,36 +1,13 @@
-"""What the benchmarks share: interleaved timing, intervals, rows of results, tables, records and plots.
+"""What the benchmarks share: interleaved timing, intervals, tables, records, plots and the command line.
 
-    times = interleaved({"dsl": ours, "torch": theirs, "copy": copy_of(moves)})
-    row = Row("softmax", "f16", {"cols": 1024}, moves, {name: Interval.of(t) for name, t in times.items()})
+    SOFTMAX = Benchmark(SAMPLE, operations, {"torch": torch_launch}, types=("f16",), key="cols", …)
+    run(SOFTMAX, parser(__doc__, SOFTMAX).parse_args())
 
-A benchmark makes one `Row` a shape; `show`, `summary`, `save` and `plot` take the rows.
+A benchmark describes its problems (contest.py), how a peer launches them, and the shapes (command.py).
 """
 
-from .intervals import Interval, geometric_mean
-from .launches import Facts, counted, facts_of
-from .plot import Panel, plot
-from .record import save, versions
-from .rows import COPY, OURS, Row
-from .table import console, show, summary
-from .timing import LeftOut, copy_of, interleaved
+from .command import Benchmark, Shape, parser, run
+from .intervals import Interval
+from .timing import LeftOut, interleaved
 
-__all__ = [
-    "COPY",
-    "OURS",
-    "Facts",
-    "Interval",
-    "LeftOut",
-    "Panel",
-    "Row",
-    "console",
-    "copy_of",
-    "counted",
-    "facts_of",
-    "geometric_mean",
-    "interleaved",
-    "plot",
-    "save",
-    "show",
-    "summary",
-    "versions",
-]
+__all__ = ["Benchmark", "Interval", "LeftOut", "Shape", "interleaved", "parser", "run"]

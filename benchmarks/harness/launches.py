@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import dsl
-from dsl.api import BoundPlan
+from dsl.api import BoundPlan, CompiledKernel
+from runtime import assemble
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One launch. Registers a thread, spilled bytes a thread, shared bytes a block; occupancy of full."""
+    """One launch. Registers and spilled bytes a thread, as the driver compiles it or, without a GPU, as `ptxas` does;
+    shared bytes a block; `occupancy` of full, None without a GPU."""
 
     kernel: str
     constants: dict[str, Any]
@@ -19,7 +21,7 @@ class Facts:
     registers: int
     spills: int
     shared_bytes: int
-    occupancy: float
+    occupancy: float | None
 
 
 def bound_plan(module: dsl.Module, name: str, arguments: tuple[Any, ...]) -> tuple[BoundPlan, dict[str, Any]]:
@@ -30,22 +32,23 @@ def bound_plan(module: dsl.Module, name: str, arguments: tuple[Any, ...]) -> tup
 
 
 def facts_of(module: dsl.Module, name: str, arguments: tuple[Any, ...]) -> list[Facts]:
-    """Of each launch of a call on GPU 0, as the driver compiled it."""
-    facts = []
-    for kernel in bound_plan(module, name, arguments)[0].kernels:
-        header, attributes = kernel.compiled.header, kernel.kernel.attributes()
-        facts.append(
-            Facts(
-                header.label,
-                dict(header.constants),
-                header.threads,
-                attributes.registers,
-                attributes.local_bytes,
-                attributes.static_shared_bytes + attributes.dynamic_shared_bytes,
-                attributes.occupancy,
-            )
-        )
-    return facts
+    """Of each launch of a call, on GPU 0 or, where `module` is on the emulator, for its target."""
+    plan, _ = bound_plan(module, name, arguments)
+    return [(assembled if module.device == "emulator" else loaded)(kernel) for kernel in plan.kernels]
+
+
+def loaded(kernel: CompiledKernel) -> Facts:
+    header, found = kernel.compiled.header, kernel.kernel.attributes()
+    shared = found.static_shared_bytes + found.dynamic_shared_bytes
+    constants = dict(header.constants)
+    return Facts(header.label, constants, header.threads, found.registers, found.local_bytes, shared, found.occupancy)
+
+
+def assembled(kernel: CompiledKernel) -> Facts:
+    header = kernel.compiled.header
+    found = assemble(kernel.ptx, header.arch, header.entry, header.maxregs)
+    spills, shared = found.spill_stores + found.spill_loads, found.shared + header.shared_bytes
+    return Facts(header.label, dict(header.constants), header.threads, found.registers, spills, shared, None)
 
 
 def counted(module: dsl.Module, name: str, arguments: tuple[Any, ...]) -> dict[str, float]:

@@ -1,4 +1,7 @@
-"""Rates over a dim as a figure: a panel an operation, a line a variant, each with its name at its end."""
+"""Rates over a dim as a figure: a panel an operation, a line a variant, each with its name at its end.
+
+The lines go through the powers of two; other extents stand beside them as hollow points.
+"""
 
 from __future__ import annotations
 
@@ -51,12 +54,16 @@ def draw(axis, panel: Panel, names: Sequence[str], x_label: str, y_label: str) -
         which = names.index(name) % len(COLOURS)
         style = {"linewidth": 2.4, "zorder": 3} if which == 0 else {"linewidth": 1.3}
         style |= {"linestyle": "--"} if which == 1 else {}
-        axis.plot(*zip(*line, strict=True), color=COLOURS[which], marker=MARKERS[which], markersize=4, **style)
-        ends.append((line[-1][1], name, COLOURS[which]))
+        style |= {"color": COLOURS[which], "marker": MARKERS[which], "markersize": 4}
+        even = [point for point in line if math.log2(point[0]).is_integer()]
+        odd = [point for point in line if point not in even]
+        axis.plot([x for x, _ in even], [y for _, y in even], **style)
+        axis.plot([x for x, _ in odd], [y for _, y in odd], **style | {"linestyle": "", "markerfacecolor": "none"})
+        ends.append(((even or odd)[-1][1], name, COLOURS[which]))
     last = max((line[-1][0] for line in panel.lines.values()), default=1.0)
     first = min((line[0][0] for line in panel.lines.values()), default=1.0)
-    for (y, name, colour), place in zip(sorted(ends), spread([y for y, *_ in sorted(ends)], GAP * top), strict=True):
-        del y
+    ends.sort()
+    for (_, name, colour), place in zip(ends, spread([y for y, *_ in ends], GAP * top), strict=True):
         axis.annotate(name, (last * 1.15, place), color=colour, va="center", fontsize=9, annotation_clip=False)
     axis.set_xscale("log", base=2)
     axis.set_xlim(first / 1.3, last * 2.6)

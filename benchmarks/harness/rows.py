@@ -13,7 +13,7 @@ OURS, COPY = "dsl", "copy"
 @dataclass(slots=True)
 class Row:
     """`moves`: bytes that the operation must read and write; `times` and `errors` by variant, `bound` of the errors;
-    `launches`: ours; `notes`: what a peer was tuned to; `counters`: the emulator's of ours, `counted_rows` rows of it.
+    `launches`: ours; `notes`: what a peer was tuned to; `counters`: the emulator's of ours at `counted_shape`.
     """
 
     operation: str
@@ -26,7 +26,7 @@ class Row:
     launches: list[Facts] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     counters: dict[str, float] | None = None
-    counted_rows: int | None = None
+    counted_shape: dict[str, int] | None = None
 
     def is_wrong(self, name: str) -> bool:
         return not self.errors.get(name, 0.0) <= self.bound

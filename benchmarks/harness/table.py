@@ -93,12 +93,14 @@ def summary(rows: Sequence[Row], least: int, key: str) -> list[str]:
         mean = geometric_mean(row.share_of_copy() or 0.0 for row in long)
         lowest = f"least {worst.share_of_copy():.3f} at {worst.shape[key]}"
         lines.append(f"of the {COPY}, {key} >= {least}: geometric mean {mean:.3f}, {lowest}")
+    raced = [row for row in rows if row.against_best is not None]
     slower = [
-        f"{row.shape[key]} ({row.best_peer} {1 / row.against_best:.2f} faster)"
-        for row in rows
-        if not row.keeps_up and row.against_best
+        f"{row.shape[key]} ({row.best_peer} {1 / (row.against_best or 1.0):.2f} times faster)"
+        for row in raced
+        if not row.keeps_up
     ]
-    lines.append(f"slower than the best peer by more than {TIE:.0%}: {', '.join(slower) or 'none'}")
+    if raced:
+        lines.append(f"of {len(raced)} slower than the best peer by more than {TIE:.0%}: {', '.join(slower) or 'none'}")
     wrong = [
         f"{name} at {row.shape[key]} ({row.errors[name]:.1e})"
         for row in rows

@@ -18,7 +18,7 @@ from runtime.cuda.timing import FLUSH_FACTOR
 
 ROUNDS = 41
 WARMUPS = 3
-AHEAD = 4
+AHEAD = 16
 """Flushes queued before each round, so that the device never waits for the host between two events."""
 
 

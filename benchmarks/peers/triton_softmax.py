@@ -21,6 +21,8 @@ from harness import Interval, LeftOut, interleaved
 
 REGISTERS, SHARED, THREADS = 65536, 227 << 10, 2048
 """Of a multiprocessor (CUDA programming guide, compute capability 9.0): what bounds the programs it holds."""
+FINALISTS = 6
+"""Configurations that run the second, longer race."""
 
 
 @triton.jit
@@ -191,7 +193,7 @@ KERNELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Variant:
     """What a compiled kernel depends on besides its configuration."""
 
     log: bool
@@ -215,24 +217,24 @@ class Configuration:
         stages = f" stages={self.stages}" if self.stages else ""
         return f"{self.form} warps={self.warps} rows={self.rows} block={self.block}{stages}"
 
-    def constants(self, shape: Shape) -> dict[str, Any]:
+    def constants(self, variant: Variant) -> dict[str, Any]:
         """Keyword arguments of the kernel and its launch."""
-        made = {"LOG": shape.log, "BLOCK": self.block, "num_warps": self.warps}
+        made = {"LOG": variant.log, "BLOCK": self.block, "num_warps": self.warps}
         if self.form != "looped":
-            made |= {"ROWS": self.rows, "EVEN": shape.rows % self.rows == 0}
+            made |= {"ROWS": self.rows, "EVEN": variant.rows % self.rows == 0}
         if self.form != "tile":
             made |= {"STAGES": self.stages}
         return made
 
 
 def configurations(cols: int) -> Iterator[Configuration]:
-    """All that are worth compiling: 4 to 64 elements a thread, 8 to 32 with several rows; 128 of the longest rows."""
+    """All that are worth compiling: 4 to 64 elements a thread, 128 of the longest rows."""
     block = triton.next_power_of_2(cols)
     for warps in (1, 2, 4, 8, 16, 32):
         for rows in (1, 2, 4, 8, 16, 32, 64, 128):
             elements = rows * block // (32 * warps)
             usual = 4 <= elements <= 64 or (block > 16384 and elements == 128)
-            if not (usual if rows == 1 else 8 <= elements <= 32 and rows * block <= 16384):
+            if not (usual and (rows == 1 or rows * block <= 16384)):
                 continue
             yield Configuration("tile", warps, rows, block)
             if warps >= 4 and 8 <= elements <= 64:
@@ -245,14 +247,14 @@ def configurations(cols: int) -> Iterator[Configuration]:
                         yield Configuration("looped", warps, 1, chunk, stages)
 
 
-def compile_one(shape: Shape, configuration: Configuration) -> Any:
+def compile_one(variant: Variant, configuration: Configuration) -> Any:
     """Compiles into Triton's cache on disk, or takes it from there."""
-    kernel = KERNELS[configuration.form, shape.backward]
-    arrays = (shape.dtype,) * (3 if shape.backward else 2)
-    return kernel.warmup(*arrays, shape.rows, shape.cols, grid=(1,), **configuration.constants(shape))
+    kernel = KERNELS[configuration.form, variant.backward]
+    arrays = (variant.dtype,) * (3 if variant.backward else 2)
+    return kernel.warmup(*arrays, variant.rows, variant.cols, grid=(1,), **configuration.constants(variant))
 
 
-def try_compile(job: tuple[Shape, Configuration]) -> None:
+def try_compile(job: tuple[Variant, Configuration]) -> None:
     """In a worker process. What cannot be compiled is left out when it is tuned."""
     try:
         compile_one(*job)
@@ -260,20 +262,20 @@ def try_compile(job: tuple[Shape, Configuration]) -> None:
         print(f"Triton does not compile {job[1]} at {job[0].cols}: {type(error).__name__}", flush=True)
 
 
-def precompile(shapes: Iterable[Shape], processes: int) -> None:
-    """Compiles all configurations of all shapes, in processes, since each takes a good part of a second."""
-    jobs = [(shape, configuration) for shape in shapes for configuration in configurations(shape.cols)]
+def precompile(variants: Iterable[Variant], processes: int) -> None:
+    """Compiles all configurations of all variants, in processes, since each takes a good part of a second."""
+    jobs = [(variant, configuration) for variant in variants for configuration in configurations(variant.cols)]
     jobs.sort(key=lambda job: -job[1].block * job[1].rows / job[1].warps)  # the slow ones first
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         list(pool.map(try_compile, jobs, chunksize=4))
 
 
-def launch(shape: Shape, configuration: Configuration, arrays: tuple[Any, ...], sms: int) -> Callable[[], Any]:
+def launch(variant: Variant, configuration: Configuration, arrays: tuple[Any, ...], sms: int) -> Callable[[], Any]:
     """A launch of one configuration."""
-    kernel, constants = KERNELS[configuration.form, shape.backward], configuration.constants(shape)
-    grid = -(-shape.rows // configuration.rows)
+    kernel, constants = KERNELS[configuration.form, variant.backward], configuration.constants(variant)
+    grid = -(-variant.rows // configuration.rows)
     if configuration.form == "persistent":
-        compiled = compile_one(shape, configuration)
+        compiled = compile_one(variant, configuration)
         compiled._init_handles()
         threads = 32 * configuration.warps
         held = min(
@@ -283,33 +285,33 @@ def launch(shape: Shape, configuration: Configuration, arrays: tuple[Any, ...], 
         )
         grid = min(grid, sms * max(held, 1))
     prepared = kernel[(grid,)]
-    return lambda: prepared(*arrays, shape.rows, shape.cols, **constants)
+    return lambda: prepared(*arrays, variant.rows, variant.cols, **constants)
 
 
 def tuned(
-    shape: Shape, arrays: tuple[Any, ...], sms: int, is_right: Callable[[Callable[[], Any]], bool]
+    variant: Variant, arrays: tuple[Any, ...], sms: int, is_right: Callable[[Callable[[], Any]], bool]
 ) -> tuple[Callable[[], Any], str]:
-    """The fastest right configuration, as a launch and in words: a short race of all, then one of the best four."""
+    """The fastest right configuration, as a launch and in words: a short race of all, then one of the best."""
     launches = {}
-    for configuration in configurations(shape.cols):
-        made = launch_or_none(shape, configuration, arrays, sms)
+    for configuration in configurations(variant.cols):
+        made = launch_or_none(variant, configuration, arrays, sms)
         if made is not None:
             launches[configuration] = made
     race = {c: Interval.of(t).median for c, t in interleaved(launches, 5, warmups=1).items()}
-    best = [c for c in sorted(race, key=race.__getitem__)[:6] if is_right(launches[c])][:4]
+    best = [c for c in sorted(race, key=race.__getitem__)[:FINALISTS] if is_right(launches[c])]
     if not best:
         raise LeftOut("no configuration gives a right result")
-    final = {c: Interval.of(t).median for c, t in interleaved({c: launches[c] for c in best}, 15).items()}
+    final = {c: Interval.of(t).median for c, t in interleaved({c: launches[c] for c in best}, 21).items()}
     winner = min(final, key=final.__getitem__)
     return launches[winner], f"{winner}, of {len(launches)}"
 
 
 def launch_or_none(
-    shape: Shape, configuration: Configuration, arrays: tuple[Any, ...], sms: int
+    variant: Variant, configuration: Configuration, arrays: tuple[Any, ...], sms: int
 ) -> Callable[[], Any] | None:
     """None where it does not compile, or takes more shared memory or registers than there are."""
     try:
-        made = launch(shape, configuration, arrays, sms)
+        made = launch(variant, configuration, arrays, sms)
         made()
     except Exception as error:
         if "CUDA error" in str(error):

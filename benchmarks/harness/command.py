@@ -1,0 +1,161 @@
+"""The command line of a benchmark: options, then every operation at every shape, tables, JSON and a plot."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import dsl
+from runtime import device_facts, gpu_reason
+
+from .contest import Contest, Peer, Problem
+from .launches import counted, facts_of
+from .plot import Panel, plot
+from .record import save
+from .rows import COPY, OURS, Row
+from .table import console, show, summary
+from .timing import ROUNDS, LeftOut
+
+Shape = dict[str, int]
+
+
+class Operation(Protocol):
+    """`name` is the dispatch's. `host_arguments` are numpy arrays for the emulator, which counts."""
+
+    name: str
+
+    def problem(self, shape: Shape, dtype: str) -> Problem: ...
+
+    def host_arguments(self, shape: Shape, dtype: str) -> tuple[Any, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What is measured. A shape is `fixed` with one of `extents` as `key`; all are options of the command.
+
+    `counted` makes a shape small enough for the emulator; from `least` of `key` on the share of the copy is summed up;
+    `prepare` is called once with all that will be measured, and the peers.
+    """
+
+    sample: Path
+    operations: Mapping[str, Any]
+    peers: Mapping[str, Peer]
+    types: Sequence[str]
+    key: str
+    extents: Sequence[int]
+    fixed: Mapping[str, int]
+    least: int
+    counted: Callable[[Shape], Shape]
+    prepare: Callable[[list[tuple[Any, Shape, str]], Sequence[str]], None] = lambda measured, peers: None
+
+
+def parser(description: str, benchmark: Benchmark) -> argparse.ArgumentParser:
+    """The options that all benchmarks have."""
+
+    def words(text: str) -> list[str]:
+        return [part for part in text.split(",") if part]
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in words(text)]
+
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument(f"--{benchmark.key}", type=numbers, default=list(benchmark.extents), metavar="N,N,…")
+    for name, extent in benchmark.fixed.items():
+        made.add_argument(f"--{name}", type=int, default=extent, metavar="N")
+    made.add_argument("--types", type=words, default=[benchmark.types[0]], help=", ".join(benchmark.types))
+    made.add_argument("--ops", type=words, help=", ".join(benchmark.operations))
+    made.add_argument("--peers", type=words, help=", ".join(benchmark.peers))
+    made.add_argument("--rounds", type=int, default=ROUNDS, help="timed launches of each variant")
+    made.add_argument("--counters", action="store_true", help="the emulator's counters of ours")
+    made.add_argument("--json", type=Path, metavar="FILE")
+    made.add_argument("--plot", type=Path, metavar="FILE.png")
+    return made
+
+
+def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
+    """Measures, and prints a table an operation and type; JSON is written after each, so that little is lost."""
+    if not benchmark.sample.is_file():
+        raise SystemExit(f"{benchmark.sample} is not there")
+    types = chosen("types", options.types, benchmark.types)
+    names = chosen("ops", options.ops, benchmark.operations)
+    peers = chosen("peers", options.peers, benchmark.peers)
+    fixed = {name: getattr(options, name) for name in benchmark.fixed}
+    shapes = [fixed | {benchmark.key: extent} for extent in getattr(options, benchmark.key)]
+    out, begun, reason, device = console(), time.perf_counter(), gpu_reason(), device_facts("auto").name
+    out.print(device + (f"; counters only: {reason}" if reason else ""))
+    measured = [(benchmark.operations[name], shape, dtype) for dtype in types for name in names for shape in shapes]
+    if reason is None:
+        benchmark.prepare(measured, peers)
+        out.print(f"prepared after {time.perf_counter() - begun:.0f} s")
+    contest = Contest(dsl.load(benchmark.sample), {name: benchmark.peers[name] for name in peers}, options.rounds)
+    where = ", ".join(f"{extent} {name}" for name, extent in fixed.items())
+    rows: list[Row] = []
+    for dtype in types:
+        for name in names:
+            made = list(rows_of(benchmark, contest, benchmark.operations[name], shapes, dtype, options.counters))
+            rows += made
+            out.print(show(made, f"{name}, {dtype}, {where}, microseconds", benchmark.key))
+            for line in summary(made, benchmark.least, benchmark.key):
+                out.print(line)
+            if options.json:
+                sources = [benchmark.sample]
+                save(options.json, rows, device, sources, rounds=options.rounds, left_out=contest.left_out)
+    for left_out, places in contest.left_out.items():
+        out.print(f"left out: {left_out} ({', '.join(places)})")
+    if options.plot and reason is None:
+        title = f"{device}, {where}, L2 cold, medians of {options.rounds} interleaved launches"
+        plot(options.plot, panels(rows, benchmark.key, peers), title, benchmark.key, "GB/s")
+    out.print(f"{time.perf_counter() - begun:.0f} s")
+
+
+def chosen(option: str, names: list[str] | None, known: Iterable[str]) -> list[str]:
+    """All known ones, or those that were asked for."""
+    if names is None:
+        return list(known)
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"--{option}: no {', '.join(unknown)}; choose from {', '.join(known)}")
+    return names
+
+
+def rows_of(
+    benchmark: Benchmark, contest: Contest, operation: Operation, shapes: list[Shape], dtype: str, counters: bool
+) -> Iterator[Row]:
+    """One row a shape: measured where there is a GPU, counted where that is asked for or all there is."""
+    has_gpu = gpu_reason() is None
+    emulated = dsl.load(benchmark.sample, device="emulator")
+    for shape in shapes:
+        row = Row(operation.name, dtype, shape, 0)
+        if has_gpu:
+            import torch
+
+            row = contest.measure(operation.problem(shape, dtype))
+            torch.cuda.empty_cache()
+        if (counters or not has_gpu) and contest.offers(operation.name):
+            row.counted_shape = benchmark.counted(shape)
+            try:
+                arguments = operation.host_arguments(row.counted_shape, dtype)
+                row.counters = counted(emulated, operation.name, arguments)
+                row.launches = row.launches or facts_of(emulated, operation.name, arguments)
+            except LeftOut as reason:
+                contest.leave_out(str(reason), f"counters of {dtype}")
+        yield row
+
+
+def panels(rows: Iterable[Row], key: str, peers: Iterable[str]) -> list[Panel]:
+    """GB/s over `key`, a panel an operation and type; ours first and the copy second, as the plot draws them."""
+    by_title: dict[str, list[Row]] = {}
+    for row in rows:
+        by_title.setdefault(f"{row.operation}, {row.dtype}", []).append(row)
+    made = []
+    for title, group in by_title.items():
+        names = [name for name in (OURS, COPY, *peers) if any(name in row.times for row in group)]
+        lines = {
+            name: [(float(row.shape[key]), rate) for row in group if (rate := row.gbps(name)) is not None]
+            for name in names
+        }
+        made.append(Panel(title, lines))
+    return made

@@ -1,0 +1,81 @@
+"""One problem, checked and timed: ours from a `.tile` file, the peers, and a copy of the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import dsl
+
+from .intervals import Interval
+from .launches import facts_of
+from .rows import COPY, OURS, Row
+from .timing import ROUNDS, LeftOut, copy_of, interleaved
+
+Launch = Callable[[], object]
+
+
+class Problem(Protocol):
+    """An operation at one shape, with its arrays on the GPU. `name` is the dispatch's; `moves` counts bytes.
+
+    `error` launches on a poisoned output and gives its greatest error, which `bound` bounds.
+    """
+
+    name: str
+    dtype: str
+    shape: dict[str, int]
+    bound: float
+
+    @property
+    def moves(self) -> int: ...
+
+    @property
+    def arguments(self) -> tuple[Any, ...]: ...
+
+    def error(self, launch: Launch) -> float: ...
+
+
+Peer = Callable[[Any], tuple[Launch, str]]
+"""A peer's launch for a problem, and in words what it was tuned to. Raises LeftOut or ImportError."""
+
+
+@dataclass(slots=True)
+class Contest:
+    """Ours against peers by name. `left_out` tells what was not measured, and why."""
+
+    module: dsl.Module
+    peers: Mapping[str, Peer]
+    rounds: int = ROUNDS
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+
+    def offers(self, name: str) -> bool:
+        """Whether the file has the dispatch; if not, that is noted."""
+        found = name in self.module.program.dispatches
+        if not found:
+            self.leave_out(f"no dispatch {name} in {self.module.program.source.name}", OURS)
+        return found
+
+    def leave_out(self, reason: str, where: str) -> None:
+        places = self.left_out.setdefault(reason, [])
+        if where not in places:
+            places.append(where)
+
+    def measure(self, problem: Problem) -> Row:
+        """Every variant is checked, then all are timed in one interleaved run."""
+        row = Row(problem.name, problem.dtype, problem.shape, problem.moves, bound=problem.bound)
+        launches: dict[str, Launch] = {}
+        if self.offers(problem.name):
+            function = getattr(self.module, problem.name)
+            launches[OURS] = lambda: function(*problem.arguments)
+            row.launches = facts_of(self.module, problem.name, problem.arguments)
+        where = " ".join([problem.name, problem.dtype, *(f"{name}={extent}" for name, extent in problem.shape.items())])
+        for name, peer in self.peers.items():
+            try:
+                launches[name], row.notes[name] = peer(problem)
+            except (LeftOut, ImportError) as reason:
+                self.leave_out(f"{name}: {reason}", where)
+        row.errors = {name: problem.error(launch) for name, launch in launches.items()}
+        launches[COPY] = copy_of(problem.moves)
+        row.times = {name: Interval.of(times) for name, times in interleaved(launches, self.rounds).items()}
+        return row

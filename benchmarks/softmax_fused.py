@@ -1,0 +1,106 @@
+"""Softmax with a scale and a mask before it and dropout after it, against torch's operations one by one.
+
+A part of benchmarks/softmax.py: `python3 benchmarks/softmax.py --fused`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import Shape
+from softmax_arrays import BOUNDS, checked_parts, numpy_type, sampled_error, torch_type
+
+SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "softmax_fused.tile"
+SCALE, DROPPED, SEED = 0.125, 0.1, 20240913
+KEPT = 0.9
+"""Share of the mask that is kept."""
+SHARE_BOUND = 0.01
+"""Largest difference of the share of dropped elements from what was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`name` is the dispatch's: (y, x, keep, scale), with dropout (y, x, keep, scale, p, seed)."""
+
+    name: str
+    dropout: bool
+
+    @property
+    def scalars(self) -> tuple[float | int, ...]:
+        return (SCALE, DROPPED, SEED) if self.dropout else (SCALE,)
+
+    def problem(self, shape: Shape, dtype: str) -> Problem:
+        return Problem(self, shape, dtype)
+
+    def host_arguments(self, shape: Shape, dtype: str) -> tuple[Any, ...]:
+        random, extents = np.random.default_rng(0), (shape["rows"], shape["cols"])
+        x = random.standard_normal(extents).astype(numpy_type(dtype))
+        keep = (random.random(extents) < KEPT).astype(np.uint8)
+        return (np.empty_like(x), x, keep, *self.scalars)
+
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (Operation("scale_mask_softmax", False), Operation("scale_mask_softmax_dropout", True))
+}
+
+
+class Problem:
+    """One operation at one shape. See harness.contest.Problem."""
+
+    def __init__(self, operation: Operation, shape: Shape, dtype: str):
+        import torch
+
+        self.operation, self.shape, self.dtype = operation, shape, dtype
+        self.name, self.bound = operation.name, BOUNDS[dtype]
+        self.x = torch.randn(shape["rows"], shape["cols"], device="cuda", dtype=torch_type(dtype))
+        self.keep = torch.empty(self.x.shape, device="cuda", dtype=torch.uint8).bernoulli_(KEPT)
+        self.out = torch.empty_like(self.x)
+        self.arguments = (self.out, self.x, self.keep, *operation.scalars)
+
+    @property
+    def moves(self) -> int:
+        return sum(array.numel() * array.element_size() for array in (self.out, self.x, self.keep))
+
+    def reference(self, x: Any, keep: Any) -> Any:
+        """Of float64 arrays, without dropout."""
+        return (x * SCALE).masked_fill(keep == 0, float("-inf")).softmax(1)
+
+    def error(self, launch: Callable[[], object]) -> float:
+        """Of dropped elements nothing is asked but their share."""
+        self.out.fill_(float("nan"))
+        launch()
+        if not self.operation.dropout:
+            return sampled_error(self.out, (self.x, self.keep), self.reference, self.dtype)
+        for part in checked_parts(len(self.out)):
+            kept = self.keep[part] != 0
+            dropped = float((self.out[part][kept] == 0).double().mean())
+            if abs(dropped - DROPPED) > SHARE_BOUND:
+                return float("inf")
+
+        def survivors(x: Any, keep: Any, out: Any) -> Any:
+            return (self.reference(x, keep) / (1 - DROPPED)).where(out != 0, 0.0)
+
+        return sampled_error(self.out, (self.x, self.keep, self.out), survivors, self.dtype)
+
+
+def torch_launch(problem: Problem) -> tuple[Callable[[], object], str]:
+    """One operation after another, with the mask made before as torch wants it."""
+    import torch
+
+    x, out, hidden = problem.x, problem.out, problem.keep == 0
+
+    def softmax() -> Any:
+        return torch.softmax((x * SCALE).masked_fill_(hidden, float("-inf")), 1, out=out)
+
+    def dropout() -> Any:
+        return torch.nn.functional.dropout(softmax(), DROPPED, inplace=True)
+
+    return (dropout if problem.operation.dropout else softmax), "unfused"
+
+
+PEERS = {"torch": torch_launch}

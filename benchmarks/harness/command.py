@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -77,9 +78,14 @@ def parser(description: str, benchmark: Benchmark) -> argparse.ArgumentParser:
 
 
 def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
-    """Measures, and prints a table an operation and type; JSON is written after each, so that little is lost."""
+    """Measures, and prints a table an operation and type; JSON is written after each, so that little is lost.
+
+    Ends the program with status 1 when a result of ours was wrong.
+    """
     if not benchmark.sample.is_file():
         raise SystemExit(f"{benchmark.sample} is not there")
+    if options.plot and find_spec("matplotlib") is None:
+        raise SystemExit("--plot needs matplotlib")
     types = chosen("types", options.types, benchmark.types)
     names = chosen("ops", options.ops, benchmark.operations)
     peers = chosen("peers", options.peers, benchmark.peers)
@@ -110,6 +116,8 @@ def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
         title = f"{device}, {where}, L2 cold, medians of {options.rounds} interleaved launches"
         plot(options.plot, panels(rows, benchmark.key, peers), title, benchmark.key, "GB/s")
     out.print(f"{time.perf_counter() - begun:.0f} s")
+    if any(row.is_wrong(OURS) for row in rows):
+        raise SystemExit(1)
 
 
 def chosen(option: str, names: list[str] | None, known: Iterable[str]) -> list[str]:

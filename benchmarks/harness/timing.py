@@ -44,7 +44,10 @@ def interleaved(
         owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
 
     with owner.current():
-        events = {name: [[owner.call(cuda.cuEventCreate, 0) for _ in "se"] for _ in range(rounds)] for name in order}
+        events = {
+            name: [(owner.call(cuda.cuEventCreate, 0), owner.call(cuda.cuEventCreate, 0)) for _ in range(rounds)]
+            for name in order
+        }
         try:
             for launch in launches.values():
                 for _ in range(warmups):

@@ -2,4 +2,5 @@
 
 from dsl.command import main
 
-main()
+if __name__ == "__main__":  # compiling processes import this module too
+    main()

@@ -11,8 +11,9 @@ from dsl.compile import Compiled, compile_variant
 from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, check_array, parameters_of
 from dsl.program import Program, dim_names, parse_program
 from dsl.program import load as load_program
+from dsl.tuning.tuned import Tuned, read_tuned, stale_errors, tuned_path
 from dsl.variant import Request
-from lowering.location import TileError, closest
+from lowering.location import Errors, TileError, closest
 from lowering.targets import target
 from lowering.types import DTYPES
 
@@ -35,6 +36,7 @@ class Module:
 
     def __init__(self, program: Program, device: str = "auto"):
         self.program, self.device = program, device
+        self._tuned: Tuned | None = None
         self._kernels: dict[Any, CompiledKernel] = {}
         self._functions: dict[str, ModuleFunction] = {}
 
@@ -62,6 +64,17 @@ class Module:
         from runtime import device_facts
 
         return plain_arch(device_facts(self.device).arch)
+
+    @property
+    def tuned(self) -> Tuned:
+        """What `dsl tune --write` left beside the file, read once. TileError `tuned` where it does not fit the file."""
+        if self._tuned is None:
+            path = self.program.path
+            tuned = Tuned() if path is None else read_tuned(tuned_path(path))
+            if errors := stale_errors(tuned, self.program):
+                raise Errors(errors)
+            self._tuned = tuned
+        return self._tuned
 
     def compile(
         self,
@@ -327,6 +340,12 @@ class ModuleFunction:
 
     def plan(self, facts: Mapping[str, Any], schedule: str | None = None, **rest: Any) -> Plan:
         """Which launches serve arguments with these facts. `rest`: options of the dispatch, and constants."""
+        return self.planner(facts, schedule, None if schedule is not None else self.module.tuned, **rest).plan()
+
+    def planner(
+        self, facts: Mapping[str, Any], schedule: str | None = None, tuned: Tuned | None = None, **rest: Any
+    ) -> Planner:
+        """The planner of a call for this module's device."""
         from runtime import device_facts
 
         program, module = self.module.program, self.module
@@ -336,10 +355,10 @@ class ModuleFunction:
         options = {k: v for k, v in rest.items() if k in known}
         constants = {k: v for k, v in rest.items() if k not in known}
         self.check_constants(constants)
-        planner = Planner(
-            program, self.name, facts, target(plain_arch(device.arch)), device.sms, constants, options, schedule
+        place = target(plain_arch(device.arch))
+        return Planner(
+            program, self.name, facts, place, device.sms, constants, options, schedule, None, device.name, tuned
         )
-        return planner.plan()
 
     def check_constants(self, constants: Mapping[str, Any]) -> None:
         kernels = {k.name: k for k in self.kernels.values()}
@@ -360,11 +379,11 @@ def pointer_class(pointer: int) -> int:
 
 
 class BoundPlan:
-    """A plan with its kernels compiled and its workspaces allocated."""
+    """A plan with its kernels compiled, or given, and its workspaces allocated."""
 
-    def __init__(self, function: ModuleFunction, plan: Plan):
+    def __init__(self, function: ModuleFunction, plan: Plan, kernels: list[Any] | None = None):
         self.plan = plan
-        self.kernels = [function.module.variant(step.request) for step in plan.steps]
+        self.kernels = kernels or [function.module.variant(step.request) for step in plan.steps]
         self.workspaces: dict[int, Any] = {}
         self.is_direct = len(plan.steps) == 1 and plan.steps[0].arguments == [FromCall(p) for p in function.params]
 

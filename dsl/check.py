@@ -17,6 +17,7 @@ from dsl.dispatch import Planner
 from dsl.example_shapes import ExampleFacts, LaunchFacts, examine
 from dsl.overrides import type_parameters
 from dsl.program import Program, dim_names, examine_program, read_text
+from dsl.tuning.tuned import read_tuned, stale_errors, tuned_path
 from dsl.variant import Request, build_variant
 from lowering.emit import emit
 from lowering.ir import Function, walk
@@ -76,6 +77,11 @@ def check_file(path: str | Path) -> Findings:
         return found
     for each in errors:
         found.add(each)
+    try:
+        for each in stale_errors(read_tuned(tuned_path(path)), program):
+            found.add(each)
+    except TileError as error:
+        found.add(error)
     return _Check(program, found).run()
 
 

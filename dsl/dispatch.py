@@ -12,9 +12,11 @@ from typing import Any
 
 from dsl import tree as ast
 from dsl.compile import lower
+from dsl.evaluate import names_in
 from dsl.host import Host
 from dsl.program import Program
 from dsl.schedules import target_facts
+from dsl.tuning.tuned import CallFacts, Found, StepChoice, Tuned, branch_steps, described_step, matches, text_digest
 from dsl.variant import Request
 from lowering.location import TileError, closest
 from lowering.targets import Target
@@ -113,7 +115,11 @@ def check_array(
 
 
 class Planner:
-    """Plans one call of `name` (a dispatch or a kernel) with these arguments."""
+    """Plans one call of `name` (a dispatch or a kernel) with these arguments.
+
+    What decides, the first that says something: `schedule`; `chosen`, the steps of a branch; the entry of `tuned` for
+    `device` (its name) that serves the call; the conditions of the dispatch. `constants` win over all of these.
+    """
 
     def __init__(
         self,
@@ -125,25 +131,23 @@ class Planner:
         constants: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         schedule: str | None = None,
+        chosen: Sequence[StepChoice] | None = None,
+        device: str | None = None,
+        tuned: Tuned | None = None,
     ):
         self.program, self.name, self.target, self.sms = program, name, target, sms
         self.arguments = dict(arguments)
         self.constants = dict(constants or {})
         self.options = dict(options or {})
-        self.schedule = schedule
+        self.schedule, self.chosen = schedule, chosen
+        self.device, self.tuned = device, tuned
         self.reasons: list[str] = []
         self.dims: dict[str, int] = {}
+        self.branch: ast.When | None = None  # the branch that was taken
 
     def plan(self) -> Plan:
         self.check_schedule()
-        if self.name in self.program.kernels:
-            kernel = self.program.kernels[self.name]
-            names = [p.name for p in kernel.params]
-            launch = ast.Launch(kernel.loc, self.name, [ast.Name(kernel.loc, n) for n in names], {}, [])
-            step = self.step(launch, {n: FromCall(n) for n in names}, {})
-            return Plan([step], [f"kernel {self.name} with {step.request.schedule or 'no schedule'}"])
-        dispatch = self.program.dispatches.get(self.name)
-        if dispatch is None:
+        if self.name not in self.program.dispatches and self.name not in self.program.kernels:
             known = [*self.program.dispatches, *self.program.kernels]
             raise TileError(
                 "name",
@@ -151,55 +155,181 @@ class Planner:
                 f"{self.program.source.name} has no kernel or dispatch '{self.name}'",
                 closest(self.name, known),
             )
-        return self.dispatched(dispatch)
+        if self.chosen is None and self.schedule is None and self.tuned is not None and self.device is not None:
+            plan = self.tuned_plan(self.tuned, self.device)
+            if plan is not None:
+                return plan
+        return self.planned()
+
+    def planned(self) -> Plan:
+        dispatch = self.program.dispatches.get(self.name)
+        if dispatch is not None:
+            return self.dispatched(dispatch)
+        kernel = self.program.kernels[self.name]
+        names = [p.name for p in kernel.params]
+        launch = ast.Launch(kernel.loc, self.name, [ast.Name(kernel.loc, n) for n in names], {}, [])
+        step = self.step(launch, {n: FromCall(n) for n in names}, {}, self.chosen[0] if self.chosen else None)
+        return Plan([step], [*self.reasons, f"kernel {self.name} with {step.request.schedule or 'no schedule'}"])
 
     def check_schedule(self) -> None:
         """A schedule that is asked for is one of some kernel of the call."""
-        dispatch = self.program.dispatches.get(self.name)
-        launched = (
-            [self.name] if dispatch is None else [kernel.name for kernel, _, _ in parameters_of(self.program, dispatch)]
-        )
-        known = {name: None for kernel in launched for name in self.program.schedules_of(kernel)}
+        known = {name: None for kernel, _, _ in self.parameters() for name in self.program.schedules_of(kernel.name)}
         if self.schedule is not None and self.schedule not in known:
             hint = closest(self.schedule, known) or f"known: {', '.join(known) or 'none'}"
             raise TileError("name", None, f"'{self.name}' has no schedule '{self.schedule}'", hint)
 
-    def dispatched(self, dispatch: ast.Dispatch) -> Plan:
-        self.dims = self.bind_dims(dispatch)
-        names: dict[str, Any] = {**target_facts(self.target, self.sms), **self.dims, **self.types(dispatch)}
-        names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
-        passed: dict[str, Any] = {k: FromCall(k) for k in dispatch.params}
-        self.names = names
+    # ---- what was tuned ----
+
+    def tuned_plan(self, tuned: Tuned, device: str) -> Plan | None:
+        """The plan of the entry that serves this call; None, with the reason noted, if none does."""
+        if tuned.path is None:
+            return None
+        found = tuned.find(device, self.facts())
+        if found is None:
+            absent = "" if tuned.path.is_file() else f": there is no {tuned.path.name}"
+            self.reasons.append(f"no tuned entry for {device} serves this call{absent}")
+            return None
+        steps = found.entry.steps
+        differing = {k for s in steps for k, v in self.constants.items() if k in s.constants and s.constants[k] != v}
+        if differing:
+            self.reasons.append(f"the tuned entry is left out: {', '.join(sorted(differing))} was given")
+            return None
+        changed = found.entry.text != text_digest(self.program, steps)
+        reasons = [self.tuned_reason(found, changed)]
+        self.chosen, self.reasons = steps, list(reasons)
+        plan = self.planned()
+        if (found.exact and not changed) or all(self.serves(step.request) for step in plan.steps):
+            return plan
+        self.chosen, self.reasons = None, [*reasons, "it does not serve these dims: the file's conditions decide"]
+        return None
+
+    def tuned_reason(self, found: Found, changed: bool) -> str:
+        entry = found.entry
+        point = ", ".join(f"{name}={extent}" for name, extent in entry.dims.items())
+        near = f"at {point}" if found.exact else f"nearest point {point}"
+        text = f"tuned for {entry.device}: {near}: {entry.described()}"
+        return text + ("; its text has changed since, tune again" if changed else "")
+
+    def facts(self) -> CallFacts:
+        """This call, as far as tuned entries tell calls apart."""
+        dispatch = self.program.dispatches.get(self.name)
+        names = {**target_facts(self.target, self.sms), **self.bind_dims(), **self.types()}
+        options: dict[str, Any] = {}
+        for line in dispatch.lines if dispatch is not None else ():
+            if isinstance(line, ast.Option):
+                chosen = self.options.get(line.name)
+                options[line.name] = _Names(names, self)(line.values[0]) if chosen is None else chosen
+        tensors = [(a, p.type) for _, a, p in self.parameters() if isinstance(p.type, ast.TensorType)]
+        absent = sorted({argument for argument, _ in tensors if self.arguments.get(argument) is None})
+        inner = frozenset(d.id for _, t in tensors for d in t.dims[-1:] if isinstance(d, ast.Name))
+        types = {name: dtype.name for name, dtype in self.types().items()}
+        return CallFacts(self.name, options, types, self.bind_dims(), tuple(absent), inner)
+
+    def serves(self, request: Request) -> bool:
+        """Whether a variant compiles for these dims, within the device's limits, and all that it requires holds."""
+        from runtime.expressions import ExpressionError, compile_expression
+
+        try:
+            variant = lower(self.program, request).variant
+        except TileError:
+            return False
+        facts = {"sms": request.sms or self.target.sms}
+        names = {**facts, **variant.constants, **request.scalars, **request.dims}
+        try:
+            return all(compile_expression(condition.expr).evaluate(names) for condition in variant.requires)
+        except ExpressionError:
+            return False
+
+    def alternatives(self, schedules: Sequence[str] = ()) -> list[tuple[StepChoice, ...]]:
+        """The branches that may serve this call, each as its steps without constants; for a kernel its schedules.
+
+        A branch whose condition reads an option is one only if that condition holds, and then the later ones are none:
+        the caller wishes it so. `schedules`: only branches that take one of these.
+        """
+        dispatch = self.program.dispatches.get(self.name)
+        if dispatch is None:
+            known: list[str | None] = [*self.program.schedules_of(self.name)]
+            return [
+                (StepChoice(self.name, name, {}),) for name in known or [None] if not schedules or name in schedules
+            ]
+        names, passed = self.start(dispatch)
         evaluate = _Names(names, self)
+        options = {line.name for line in dispatch.lines if isinstance(line, ast.Option)}
+        out = []
+        for line in dispatch.lines:
+            if not isinstance(line, ast.When):
+                self.line(dispatch, line, evaluate, names, passed)
+                continue
+            is_wish = line.condition is not None and bool(names_in(line.condition) & options)
+            if is_wish and not evaluate(line.condition):  # type: ignore[arg-type]
+                continue
+            steps = branch_steps(line, self.program)
+            if not schedules or any(step.schedule in schedules for step in steps):
+                out.append(steps)
+            if is_wish:
+                break
+        return out
+
+    # ---- the branches of a dispatch ----
+
+    def start(self, dispatch: ast.Dispatch) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(names that its expressions read, what its launches may pass on), before its first line."""
+        self.dims = self.bind_dims()
+        names: dict[str, Any] = {**target_facts(self.target, self.sms), **self.dims, **self.types()}
+        names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
+        self.names = names
         known_options = {line.name for line in dispatch.lines if isinstance(line, ast.Option)}
         for option in self.options:
             if option not in known_options:
                 raise TileError(
                     "name", None, f"'{dispatch.name}' has no option '{option}'", closest(option, known_options)
                 )
+        return names, {k: FromCall(k) for k in dispatch.params}
+
+    def dispatched(self, dispatch: ast.Dispatch) -> Plan:
+        names, passed = self.start(dispatch)
+        evaluate = _Names(names, self)
         for line in dispatch.lines:
-            if isinstance(line, ast.Option):
-                values = [evaluate(v) for v in line.values]
-                chosen = self.options.get(line.name, values[0])
-                if chosen not in values:
-                    raise TileError(
-                        "call", line.loc, f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
-                    )
-                names[line.name] = chosen
-            elif isinstance(line, ast.Require):
-                if not evaluate(line.condition):
-                    text = line.loc.source.text[line.loc.start : line.loc.end]
-                    values_text = ", ".join(f"{k} = {v}" for k, v in self.dims.items() if k in text)
-                    raise TileError("require", line.loc, f"'{dispatch.name}' requires {text}", values_text or None)
-            elif isinstance(line, ast.Assign):
-                self.assign(line, evaluate, names, passed)
+            if not isinstance(line, ast.When):
+                self.line(dispatch, line, evaluate, names, passed)
             elif self.taken(line, evaluate):
+                self.branch = line
                 return Plan(self.steps(line, evaluate, names, passed), self.reasons)
+        if self.chosen is not None:
+            steps = "; ".join(described_step(step) for step in self.chosen)
+            raise TileError("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' launches {steps}")
         raise TileError(
             "dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", "add an 'otherwise:' branch"
         )
 
+    def line(
+        self,
+        dispatch: ast.Dispatch,
+        line: ast.Option | ast.Require | ast.Assign,
+        evaluate: _Names,
+        names: dict[str, Any],
+        passed: dict[str, Any],
+    ) -> None:
+        """A line that is no branch."""
+        if isinstance(line, ast.Option):
+            values = [evaluate(v) for v in line.values]
+            chosen = self.options.get(line.name, values[0])
+            if chosen not in values:
+                raise TileError(
+                    "call", line.loc, f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
+                )
+            names[line.name] = chosen
+        elif isinstance(line, ast.Require):
+            if not evaluate(line.condition):
+                text = line.loc.source.text[line.loc.start : line.loc.end]
+                values_text = ", ".join(f"{k} = {v}" for k, v in self.dims.items() if k in text)
+                raise TileError("require", line.loc, f"'{dispatch.name}' requires {text}", values_text or None)
+        else:
+            self.assign(line, evaluate, names, passed)
+
     def taken(self, line: ast.When, evaluate: _Names) -> bool:
+        if self.chosen is not None:
+            return matches(line, self.chosen, self.program)
         if self.schedule is not None and not any(
             isinstance(s, ast.Launch) and self.schedule in [i.name for i in s.items if i.value is None]
             for s in line.steps
@@ -227,17 +357,23 @@ class Planner:
             names[target.id] = passed[target.id] = v
 
     def steps(self, line: ast.When, evaluate: _Names, names: dict[str, Any], passed: dict[str, Any]) -> list[Step]:
-        out = []
+        out: list[Step] = []
         for step in line.steps:
             if isinstance(step, ast.Assign):
                 self.assign(step, evaluate, names, passed)
             else:
-                out.append(self.step(step, passed, names))
+                out.append(self.step(step, passed, names, self.chosen[len(out)] if self.chosen else None))
         return out
 
     # ---- one launch ----
 
-    def step(self, launch: ast.Launch, passed: Mapping[str, Any], names: Mapping[str, Any]) -> Step:
+    def step(
+        self,
+        launch: ast.Launch,
+        passed: Mapping[str, Any],
+        names: Mapping[str, Any],
+        choice: StepChoice | None = None,
+    ) -> Step:
         kernel = self.program.kernels.get(launch.name)
         if kernel is None:
             raise TileError(
@@ -245,6 +381,8 @@ class Planner:
             )
         arguments = self.launch_arguments(launch, kernel, passed, names)
         schedule, constants = self.with_items(launch, kernel, names)
+        if choice is not None:
+            schedule, constants = choice.schedule, {**constants, **choice.constants}
         request = self.request(
             kernel, schedule, constants, dict(zip([p.name for p in kernel.params], arguments, strict=True))
         )
@@ -391,10 +529,18 @@ class Planner:
 
     # ---- what conditions read ----
 
-    def bind_dims(self, dispatch: ast.Dispatch) -> dict[str, int]:
-        """Dims by the names that the kernels of the dispatch give them."""
+    def parameters(self) -> list[tuple[ast.Kernel, str, ast.Parameter]]:
+        """(kernel, argument of the call, parameter of the kernel) wherever a launch passes an argument on unchanged."""
+        dispatch = self.program.dispatches.get(self.name)
+        if dispatch is not None:
+            return parameters_of(self.program, dispatch)
+        kernel = self.program.kernels.get(self.name)
+        return [] if kernel is None else [(kernel, p.name, p) for p in kernel.params]
+
+    def bind_dims(self) -> dict[str, int]:
+        """Dims by the names that the kernels of the call give them."""
         out: dict[str, int] = {}
-        for kernel, argument, p in parameters_of(self.program, dispatch):
+        for kernel, argument, p in self.parameters():
             facts = self.arguments.get(argument)
             if (
                 isinstance(facts, ArrayFacts)
@@ -406,9 +552,9 @@ class Planner:
                         out.setdefault(node.id, extent)
         return out
 
-    def types(self, dispatch: ast.Dispatch) -> dict[str, DType]:
+    def types(self) -> dict[str, DType]:
         out: dict[str, DType] = {}
-        for kernel, argument, p in parameters_of(self.program, dispatch):
+        for kernel, argument, p in self.parameters():
             facts = self.arguments.get(argument)
             if not isinstance(facts, ArrayFacts) or not isinstance(p.type, ast.TensorType):
                 continue

@@ -188,4 +188,10 @@ def names_in(node: ast.Expr) -> set[str]:
         children = [*node.args, *node.keywords.values()]
     elif isinstance(node, ast.Sequence):
         children = node.items
+    elif isinstance(node, ast.Attribute):
+        children = [node.value]
+    elif isinstance(node, ast.Index):
+        ends = [end for part in node.subscripts if isinstance(part, ast.Slice) for end in (part.start, part.stop)]
+        parts = [part for part in node.subscripts if not isinstance(part, ast.Slice)]
+        children = [node.value, *parts, *(end for end in ends if end is not None)]
     return set().union(*(names_in(c) for c in children)) if children else set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +15,10 @@ from lowering.location import Errors, Source, TileError, closest
 
 @dataclass(slots=True)
 class Program:
+    """`path` is None for a text without a file."""
+
     source: Source
+    path: Path | None = None
     kernels: dict[str, ast.Kernel] = field(default_factory=dict)
     functions: dict[str, ast.Def] = field(default_factory=dict)
     schedules: dict[tuple[str, str], ast.Schedule] = field(default_factory=dict)  # (kernel, schedule)
@@ -24,6 +28,17 @@ class Program:
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
         """Schedules of a kernel by name, in the order of the file."""
         return {name: s for (of, name), s in self.schedules.items() if of == kernel}
+
+    def sources(self) -> list[Source]:
+        """The files that its blocks stand in, its own first."""
+        groups = (self.kernels, self.functions, self.schedules, self.dispatches)
+        blocks: list[ast.Kernel | ast.Def | ast.Schedule | ast.Dispatch] = [b for g in groups for b in g.values()]
+        return list({source.name: source for source in (self.source, *(block.loc.source for block in blocks))}.values())
+
+    def digest(self) -> str:
+        """SHA-256 of the texts of all its files, hexadecimal."""
+        texts = "\0".join(source.text for source in self.sources())
+        return hashlib.sha256(texts.encode()).hexdigest()
 
     def settable(self, kernel: str) -> set[str]:
         """Names that a caller may set for a kernel: its constants, what its schedules set or tune, and `warps`."""
@@ -57,7 +72,9 @@ def dim_names(kernel: ast.Kernel) -> list[str]:
 def load(path: str | Path, name: str | None = None) -> Program:
     """The program of a file; TileError of code 'file' if it cannot be read."""
     path = Path(path)
-    return parse_program(read_text(path), name or str(path), path.resolve().parent)
+    program = parse_program(read_text(path), name or str(path), path.resolve().parent)
+    program.path = path
+    return program
 
 
 def read_text(path: Path) -> str:

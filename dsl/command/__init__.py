@@ -17,6 +17,7 @@ from dsl.command.failures import show
 COMMANDS = {
     "run": "Run a file's example, and check and measure it.",
     "bench": "Show the kernels and schedules of a file side by side.",
+    "tune": "Find the fastest point of the schedules' tune sets.",
     "check": "Report all errors of files, without generating code.",
     "compile": "Show any stage of a kernel as text.",
     "new": "Write a first kernel to start from.",

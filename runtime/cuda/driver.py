@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from runtime.errors import DeviceError
@@ -44,6 +45,14 @@ def unavailable() -> str | None:
 def device_count() -> int:
     """The driver's devices; it must have been started."""
     return call(bindings().cuDeviceGetCount)
+
+
+def version() -> str:
+    """The CUDA version that the driver supports (13.0), and its own number where the kernel module tells it."""
+    number = call(bindings().cuDriverGetVersion)
+    module = Path("/sys/module/nvidia/version")
+    own = f", driver {module.read_text().strip()}" if module.is_file() else ""
+    return f"{number // 1000}.{number % 1000 // 10}{own}"
 
 
 def forked() -> bool:

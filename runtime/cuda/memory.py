@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from runtime.arrays import Array, describe
@@ -33,6 +34,12 @@ class Allocation:
         if size:
             with self.context.current():
                 self.context.call(driver.bindings().cuMemcpyDtoH, host, self.pointer + offset, size)
+
+    def copy_from(self, other: Allocation) -> None:
+        """Copies all of another allocation on the same device, of no more bytes; queued on the legacy default stream."""
+        if other.size:
+            with self.context.current():
+                self.context.call(driver.bindings().cuMemcpyDtoD, self.pointer, other.pointer, other.size)
 
     def __del__(self) -> None:
         if self.pointer and self.context.poison is None and not driver.forked():
@@ -79,6 +86,13 @@ class DeviceArray:
     @property
     def dtype(self) -> str:
         return self.array.dtype
+
+    def flat(self) -> DeviceArray:
+        """The same memory as an array of one axis."""
+        view = object.__new__(DeviceArray)
+        view.allocation = self.allocation
+        view.array = replace(self.array, shape=(self.array.size,), strides=(1,))
+        return view
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

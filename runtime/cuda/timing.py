@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from random import Random
 
 from runtime.cuda import driver
 from runtime.cuda.context import context
@@ -11,6 +12,8 @@ from runtime.errors import DeviceError
 
 FLUSH_FACTOR = 3
 """Times the L2's size that is overwritten between launches, so that they find it cold."""
+QUEUED = 64
+"""Launches that are queued before they are waited for."""
 
 
 def measure(
@@ -27,25 +30,49 @@ def measure(
     Each stands between two events; all are queued before the first is waited for, so the host's time does not count
     unless it exceeds the device's.
     """
+    return measure_rounds([launch], repeats, device=device, stream=stream, warmups=warmups, flush_l2=flush_l2)[0]
+
+
+def measure_rounds(
+    launches: Sequence[Callable[[], None]],
+    rounds: int,
+    *,
+    order: Random | None = None,
+    device: int = 0,
+    stream: int = 0,
+    warmups: int = 3,
+    flush_l2: bool = True,
+) -> list[list[float]]:
+    """For each of `launches`, microseconds of each round; a round calls all of them, in an order that `order` shuffles
+    anew. As `measure`, QUEUED launches being queued before they are waited for.
+    """
     cuda, owner = driver.bindings(), context(device)
     trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes if flush_l2 else 0)
     handle = cuda.CUstream(stream)
+    in_turn = [(number, index) for number in range(rounds) for index in range(len(launches))]
+    if order is not None:
+        keys = {place: order.random() for place in in_turn}
+        in_turn.sort(key=lambda place: (place[0], keys[place]))
+    times: list[list[float]] = [[] for _ in launches]
     with owner.current():
-        events = [owner.call(cuda.cuEventCreate, 0) for _ in range(2 * repeats)]
+        events = [owner.call(cuda.cuEventCreate, 0) for _ in range(2 * min(QUEUED, len(in_turn)))]
         try:
             for _ in range(warmups):
-                launch()
-            for start, end in zip(events[::2], events[1::2], strict=True):
-                if flush_l2:
-                    owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
-                owner.call(cuda.cuEventRecord, start, handle)
-                launch()
-                owner.call(cuda.cuEventRecord, end, handle)
-            owner.synchronize()
-            return [
-                1e3 * owner.call(cuda.cuEventElapsedTime, start, end)
-                for start, end in zip(events[::2], events[1::2], strict=True)
-            ]
+                for launch in launches:
+                    launch()
+            for first in range(0, len(in_turn), QUEUED):
+                batch = in_turn[first : first + QUEUED]
+                pairs = list(zip(events[::2], events[1::2], strict=True))[: len(batch)]
+                for (start, end), (_, index) in zip(pairs, batch, strict=True):
+                    if flush_l2:
+                        owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
+                    owner.call(cuda.cuEventRecord, start, handle)
+                    launches[index]()
+                    owner.call(cuda.cuEventRecord, end, handle)
+                owner.synchronize()
+                for (start, end), (_, index) in zip(pairs, batch, strict=True):
+                    times[index].append(1e3 * owner.call(cuda.cuEventElapsedTime, start, end))
+            return times
         finally:
             for event in events:
                 cuda.cuEventDestroy(event)

@@ -1,0 +1,229 @@
+"""`dsl tune`: the fastest point of the schedules' `tune` sets, for given shapes and types."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsl.command.failures import DIFFERS, render, show
+from lowering.location import TileError, closest
+
+if TYPE_CHECKING:
+    from dsl.tuning.session import Outcome
+    from dsl.tuning.space import Place
+    from dsl.tuning.tuned import Entry
+
+
+@click.command(short_help="Find the fastest point of the schedules' tune sets.")
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE[,VALUE…]]...")
+@click.option(
+    "--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to run; auto is a GPU if there is one."
+)
+@click.option("--emulator", is_flag=True, help="Rank by the emulator's counters; with --write, write that.")
+@click.option("--example", metavar="NAME", help="The example to tune; the first one without.")
+@click.option("--schedule", metavar="NAME[,NAME…]", help="Only these, in place of what the conditions choose.")
+@click.option("--all", "branches", is_flag=True, help="Every branch of the dispatch that may serve the shape.")
+@click.option("--budget", type=click.IntRange(1), metavar="N", help="At most N points of a launch.")
+@click.option("--seconds", type=click.FloatRange(0), metavar="S", help="Begin no new point after S seconds.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that compile; as many as cores without.")
+@click.option("--seed", type=int, default=0, help="Seed of the inputs and of all orders.")
+@click.option("--log", type=click.Path(dir_okay=False), metavar="FILE.jsonl", help="Where trials are kept.")
+@click.option("--fresh", is_flag=True, help="Measure also what the log has.")
+@click.option("--write", is_flag=True, help="Write the winners beside the file, where dispatch reads them.")
+@click.option("--for", "ranges", multiple=True, metavar="NAME=LOW:HIGH", help="Range of a dim that they serve.")
+@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE.png", help="Draw the landscape (matplotlib).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
+    """Tune the launches of an example of FILE (.tile). NAME=VALUE sets dims, types, options and constants; several
+    values, separated by commas, are all tried.
+
+    Exit status: 0 fine, 1 a launch has no point that answers rightly, 2 the input is wrong, 3 the device failed.
+    """
+    try:
+        return tune(file, values, as_json, options)
+    except Exception as error:
+        status = show(error, file)
+        if as_json:
+            click.echo(json.dumps({"file": file, "error": render(error, file)[0], "status": status}))
+        return status
+
+
+def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
+    from rich.console import Console
+
+    from dsl.example_shapes import find_example
+    from dsl.program import dim_names, load
+    from dsl.tuning.plot import draw, require_matplotlib
+    from dsl.tuning.report import as_json as record
+    from dsl.tuning.report import show as show_outcome
+    from dsl.tuning.session import Session, Settings
+    from dsl.tuning.space import Choice, cases
+    from dsl.tuning.trials import Log, default_log
+
+    if options["plot"] is not None:
+        require_matplotlib(Path(options["plot"]))
+    if options["branches"] and options["schedule"] is not None:
+        raise TileError("argument", None, "--all and --schedule exclude each other")
+    program = load(file)
+    place = find_place("emulator" if options["emulator"] else options["device"])
+    if options["write"] and place.ordinal is None and not options["emulator"]:
+        hint = "--emulator writes them, under the emulator's name"
+        raise TileError("argument", None, "without a GPU there are no times, and no winners to write", hint)
+    example = find_example(program, options["example"])
+    ranges = parse_ranges(options["ranges"], {name for k in program.kernels.values() for name in dim_names(k)})
+    overrides, domains = cases(program, example, values)
+    schedules = options["schedule"].split(",") if options["schedule"] else ()
+    choice = Choice(domains, schedules, options["branches"], options["budget"], options["seed"])
+    jobs = options["jobs"] or len(os.sched_getaffinity(0))
+    settings = Settings(choice, jobs, options["seconds"], options["fresh"], options["seed"])
+    log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    if not as_json:
+        how = "" if place.ordinal is not None else "; no GPU is asked: points are ordered by the emulator's counters"
+        console.print(f"{place.name} ({place.arch}){how}", highlight=False)
+    outcomes: list[Outcome] = []
+    try:
+        with Bar() as bar:
+            session = Session(program, example, place, log, settings, bar)
+            for outcome in session.run(overrides):
+                outcomes.append(outcome)
+                if not as_json:
+                    bar.clear()
+                    show_outcome(outcome, place, console)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {log.path} has what was done; the same command goes on from there", err=True)
+        return 130
+    if options["plot"] is not None:
+        draw(outcomes, Path(options["plot"]), place.name)
+    written = write(file, outcomes, place, ranges) if options["write"] else []
+    if as_json:
+        click.echo(json.dumps({**record(outcomes, place, file), "log": str(log.path), "written": written}))
+    else:
+        click.echo(f"\n  {len(log.trials)} trials in {log.path}")
+        for line in written:
+            click.echo(f"  {line}")
+    return 0 if all(outcome.fine for outcome in outcomes) else DIFFERS
+
+
+def find_place(device: str) -> Place:
+    """The device of this name. Raises LaunchError or DeviceError."""
+    from dsl.api import plain_arch
+    from dsl.tuning.space import Place
+    from runtime import device_facts
+    from runtime.backend import choose
+
+    ordinal = choose(device)
+    name = "emulator" if ordinal is None else f"cuda:{ordinal}"
+    facts = device_facts(name)
+    driver = None
+    if ordinal is not None:
+        from runtime.cuda.driver import version
+
+        driver = version()
+    return Place(name, facts.name, plain_arch(facts.arch), facts.sms, driver)
+
+
+def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int | None, int | None]]:
+    """`NAME=LOW:HIGH` texts; either end may be missing. TileError `argument`."""
+    out: dict[str, tuple[int | None, int | None]] = {}
+    for text in texts:
+        name, equals, ends = text.partition("=")
+        low, colon, high = ends.partition(":")
+        if not equals or not colon or not all(end.isdecimal() or not end for end in (low, high)):
+            raise TileError("argument", None, f"'--for {text}' is not NAME=LOW:HIGH", "--for rows=1024:")
+        if name not in known:
+            hint = closest(name, known) or f"known: {', '.join(sorted(known))}"
+            raise TileError("argument", None, f"'--for {text}': there is no dim '{name}'", hint)
+        out[name] = (int(low) if low else None, int(high) if high else None)
+    return out
+
+
+def write(
+    file: str, outcomes: list[Outcome], place: Place, ranges: dict[str, tuple[int | None, int | None]]
+) -> list[str]:
+    """Puts the winners into the data beside the file; what was done, in words."""
+    from dsl.tuning.tuned import read_tuned, stale, tuned_path
+
+    tuned = read_tuned(tuned_path(file))
+    program = outcomes[0].call.program
+    gone = [entry for entry in tuned.entries if stale(entry, program) is not None]
+    tuned.entries = [entry for entry in tuned.entries if entry not in gone]
+    lines = [f"removed, since {file} has it no more: {entry.described()} of {entry.device}" for entry in gone]
+    new = [entry_of(outcome, place, ranges) for outcome in outcomes if outcome.winner is not None]
+    if not new and not gone:
+        return ["nothing to write"]
+    tuned.put(new)
+    tuned.write()
+    return [*lines, f"{len(new)} {'entry' if len(new) == 1 else 'entries'} for {place.name} written to {tuned.path}"]
+
+
+def entry_of(outcome: Outcome, place: Place, ranges: dict[str, tuple[int | None, int | None]]) -> Entry:
+    """The winner of an outcome, as data."""
+    from dsl.tuning.tuned import Entry, text_digest
+
+    assert outcome.winner is not None
+    trial, candidate = outcome.trials[outcome.winner], outcome.candidates[outcome.winner]
+    facts = outcome.call.planner().facts()
+    median, low, high = trial.interval
+    is_timed = trial.status == "measured"
+    return Entry(
+        place.name,
+        facts.call,
+        facts.options,
+        facts.types,
+        facts.dims,
+        facts.absent,
+        candidate.steps,
+        text_digest(outcome.call.program, candidate.steps),
+        {name: ends for name, ends in ranges.items() if name in facts.dims},
+        median if is_timed else None,
+        (low, high) if is_timed else None,
+        len(outcome.ties),
+    )
+
+
+class Bar:
+    """The progress on a terminal's standard error; elsewhere nothing."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        self.progress = Progress(
+            *columns,
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[last]}", markup=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.task: Any = None
+
+    def __enter__(self) -> Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        self.progress.stop()
+
+    def begin(self, title: str, count: int) -> None:
+        self.clear()
+        self.task = self.progress.add_task(title, total=count, last="")
+
+    def advance(self, what: str) -> None:
+        self.progress.update(self.task, advance=1, last=what)
+
+    def clear(self) -> None:
+        """Takes the bar of a finished launch away."""
+        if self.task is not None:
+            self.progress.remove_task(self.task)
+            self.task = None

@@ -1,0 +1,241 @@
+"""An example at one case: run once with what the dispatch chooses, which gives arrays, and answers to compare with.
+
+Then each launch can be repeated with another variant (`answer`), and the `expect` lines that read what it writes say
+whether that is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dsl import tree as ast
+from dsl.api import BoundPlan, ModuleFunction
+from dsl.dispatch import FromCall
+from dsl.evaluate import names_in
+from dsl.example_launches import Launcher, Settings, copy_back, on_device
+from dsl.examples import ExampleRun
+from dsl.overrides import Overrides
+from dsl.program import Program
+from dsl.report import LaunchReport
+from dsl.tuning.space import Place
+from lowering.location import TileError
+
+EXPECTED_BYTES = 16 << 20
+"""Outputs of a launch up to which every variant answers to `expect` itself."""
+COMPARED = ("f16", "bf16", "f32", "f64", "s8", "s16", "s32", "u8", "u16", "u32")
+"""Element types that `agreement.tile` compares."""
+
+
+@dataclass(slots=True)
+class Launched:
+    """A launch line as it was run. `given`: the example's arguments; `arrays`: the same where the kernels run; `names`:
+    the example's at that time; `written`: arguments that the launch writes, which before it were `before` and after it
+    `after`."""
+
+    line: ast.Launch
+    function: ModuleFunction
+    given: Mapping[str, Any]
+    arrays: Mapping[str, Any]
+    names: dict[str, Any]
+    written: list[str]
+    before: dict[str, Any]
+    after: dict[str, Any] = field(default_factory=dict)
+
+
+class Recorder(Launcher):
+    """Launches with what the dispatch's own conditions choose, measures nothing, and keeps each launch line."""
+
+    launched: list[Launched]
+    run_names: dict[str, Any]
+    lines: list[ast.Launch]
+
+    def launch(
+        self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
+    ) -> None:
+        names = dict(self.run_names)
+        arrays = given if self.ordinal is None else on_device(given, self.ordinal)
+        bound = BoundPlan(function, function.planner(function.facts(arrays), schedule, **rest).plan())
+        written = written_names(bound)
+        before = {name: copied(arrays[name]) for name in written}
+        line = self.lines[len(self.launched)]
+        launched = Launched(line, function, given, arrays, names, written, before)
+        self.launched.append(launched)
+        bound.launch(arrays)
+        self.synchronize()
+        self.report.launches += [LaunchReport(s.request.kernel, s.request.schedule, [], 0, 0) for s in bound.plan.steps]
+        launched.after = {name: copied(arrays[name]) for name in written}
+        if self.ordinal is not None:
+            copy_back(given, arrays, set(written))
+
+    def synchronize(self) -> None:
+        if self.ordinal is not None:
+            from runtime.cuda.context import context
+
+            context(self.ordinal).synchronize()
+
+    def writer_of(self, array: Any, index: list[int]) -> str | None:
+        return None
+
+
+def written_names(bound: BoundPlan) -> list[str]:
+    """The call's arguments that some kernel of the plan writes."""
+    from runtime.header import Tensor
+
+    found: dict[str, None] = {}
+    for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
+        header = kernel.compiled.header
+        for argument, param in zip(step.arguments, header.params, strict=True):
+            if isinstance(argument, FromCall) and isinstance(param, Tensor) and param.written:
+                found[argument.name] = None
+    return list(found)
+
+
+def copied(array: Any) -> Any:
+    """A copy of an array where it is."""
+    if hasattr(array, "allocation"):
+        from runtime.cuda.memory import DeviceArray
+
+        made = DeviceArray(array.shape, array.dtype, array.array.device)
+        made.allocation.copy_from(array.allocation)
+        return made
+    return array.copy()
+
+
+def put(array: Any, contents: Any) -> None:
+    """Overwrites an array with one of `copied`."""
+    if hasattr(array, "allocation"):
+        array.allocation.copy_from(contents.allocation)
+    else:
+        array[...] = contents
+
+
+class Case:
+    """The example at one case. Raises what a run of it raises, a wrong answer excepted: `verified` says that."""
+
+    def __init__(self, program: Program, example: ast.Example, overrides: Overrides, place: Place, seed: int):
+        self.place = place
+        settings = Settings(seed=seed)
+        self.run = ExampleRun(program, example, place.device, "", overrides, settings)
+        recorder = Recorder(self.run.module, settings, self.run.report)
+        recorder.launched, recorder.run_names = [], self.run.names
+        recorder.lines = [line for line in example.lines if isinstance(line, ast.Launch)]
+        self.run.launcher = self.recorder = recorder
+        self.example = example
+        report = self.run.run()
+        self.moves = report.moves if len(recorder.lines) == 1 else None
+        passed = {check.line: check.passed for check in report.checks}
+        self.expectations = [self.lines_after(launched) for launched in recorder.launched]
+        self.verified = [
+            all(passed[line.loc.line] for line in lines if isinstance(line, ast.Expect)) for lines in self.expectations
+        ]
+
+    def lines_after(self, launched: Launched) -> list[ast.Assign | ast.Expect]:
+        """The lines below a launch that depend on what it writes. TileError `example` if no `expect` is among them."""
+        arrays = [launched.given[name] for name in launched.written]
+        dirty = {name for name, value in launched.names.items() if any(value is array for array in arrays)}
+        below: list[ast.Assign | ast.Expect] = []
+        for line in self.example.lines[self.example.lines.index(launched.line) + 1 :]:
+            if isinstance(line, ast.Assign):
+                targets = {target.id for target in line.targets if isinstance(target, ast.Name)}
+                if names_in(line.value) & dirty:
+                    below.append(line)
+                    dirty |= targets
+                else:
+                    dirty -= targets
+            elif isinstance(line, ast.Expect) and dirty & set().union(*map(names_in, expressions(line))):
+                below.append(line)
+        if not any(isinstance(line, ast.Expect) for line in below):
+            message = f"no 'expect' reads what '{launched.line.name}' writes: a variant could answer anything"
+            raise TileError("example", launched.line.loc, message, "add an 'expect' line below the launch")
+        return below
+
+    # ---- answers ----
+
+    def answer(self, index: int, launch: Callable[[], None], whole: bool = False) -> tuple[str, str | None]:
+        """Runs `launch`, which launches on `arrays` and waits: (judged by `expect` or `agreement`, what is wrong).
+
+        `whole` insists on `expect`.
+        """
+        launched = self.recorder.launched[index]
+        for name in launched.written:
+            put(launched.arrays[name], launched.before[name])
+        try:
+            launch()
+            bounds = None if whole else self.bounds(index)
+            if bounds is not None:
+                return "agreement", self.disagreement(launched, bounds)
+            return "expect", self.expected(index)
+        finally:
+            if self.place.ordinal is None:
+                for name in launched.written:
+                    put(launched.arrays[name], launched.after[name])
+
+    def bounds(self, index: int) -> dict[str, tuple[float, float]] | None:
+        """What an output may differ by from the verified one (absolute, relative), by argument; None where `expect` is
+        to be asked: outputs that are small, not verified, or not compared one by one."""
+        launched = self.recorder.launched[index]
+        arrays = {name: launched.given[name] for name in launched.written}
+        if self.place.ordinal is None or not self.verified[index]:
+            return None
+        if sum(array.nbytes for array in arrays.values()) <= EXPECTED_BYTES:
+            return None
+        if any(launched.arrays[name].dtype not in COMPARED for name in arrays):
+            return None
+        found: dict[str, tuple[float, float]] = {}
+        for line in self.expectations[index]:
+            if isinstance(line, ast.Assign) or line.wanted is None or not isinstance(line.actual, ast.Name):
+                return None
+            compared = [name for name in arrays if launched.names.get(line.actual.id) is arrays[name]]
+            if len(compared) != 1:
+                return None
+            found[compared[0]] = self.run.bounds(line)
+        return found if found.keys() == arrays.keys() else None
+
+    def disagreement(self, launched: Launched, bounds: Mapping[str, tuple[float, float]]) -> str | None:
+        """How many elements of the outputs are further than the bounds from the verified ones, in words."""
+        import numpy as np
+
+        from dsl.api import load
+        from runtime import to_device
+
+        module = load(Path(__file__).with_name("agreement.tile"), self.place.device)
+        ordinal = self.place.ordinal
+        assert ordinal is not None
+        for name, (bound, relative) in bounds.items():
+            count = to_device(np.zeros(1, np.uint32), ordinal)
+            mine, verified = launched.arrays[name].flat(), launched.after[name].flat()
+            module.disagreements(count, mine, verified, bound, relative)
+            self.recorder.synchronize()
+            if wrong := int(count.numpy()[0]):
+                return (
+                    f"{wrong} of {mine.shape[0]} elements of '{name}' differ from the verified ones by over {bound:g}"
+                )
+        return None
+
+    def expected(self, index: int) -> str | None:
+        """What the `expect` lines say of the outputs as they are, in words if something fails."""
+        launched, names = self.recorder.launched[index], self.run.names
+        kept = dict(names)
+        if self.place.ordinal is not None:
+            copy_back(launched.given, launched.arrays, set(launched.written))
+        names.update(launched.names)
+        try:
+            for line in self.expectations[index]:
+                if isinstance(line, ast.Assign):
+                    self.run.assign(line)
+                elif not (check := self.run.expect(line)).passed:
+                    error = "fails" if check.first is None else f"error {check.max_error:.3g}, {check.pattern}"
+                    return f"{check.text} (line {check.line}): {error}"
+            return None
+        finally:
+            names.clear()
+            names.update(kept)
+            if self.place.ordinal is not None:
+                copy_back(launched.given, launched.after, set(launched.written))
+
+
+def expressions(line: ast.Expect) -> list[ast.Expr]:
+    return [node for node in (line.actual, line.wanted, line.bound) if node is not None]

@@ -1,0 +1,108 @@
+"""Variants compiled in other processes: text to PTX, and where `ptxas` is asked for, registers and spills."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dsl.api import request_key
+from dsl.program import Program, load
+from dsl.variant import Request
+from lowering.location import TileError
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A compiled variant, or why there is none: `ptx` or `error`. registers, spills: of a thread, in bytes the latter;
+    None where ptxas was not asked or is not installed."""
+
+    ptx: str | None = None
+    error: str | None = None
+    registers: int | None = None
+    spills: int | None = None
+
+
+class Compiler:
+    """Compiles requests of a program from a file in `jobs` processes, each request once. A context manager: leaving it
+    drops what is not yet begun."""
+
+    def __init__(self, program: Program, jobs: int, assemble: bool):
+        assert program.path is not None
+        self.task = (str(program.path), program.digest())
+        self.jobs, self.assemble = jobs, assemble
+        self.pool: ProcessPoolExecutor | None = None
+        self.futures: dict[Any, Future[Made]] = {}
+
+    def __enter__(self) -> Compiler:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        if self.pool is not None:
+            self.pool.shutdown(wait=True, cancel_futures=True)
+
+    def begin(self, request: Request) -> None:
+        """Queues a request."""
+        key = request_key(request)
+        if key not in self.futures:
+            if self.pool is None:  # not forked: a GPU's driver does not survive it
+                self.pool = ProcessPoolExecutor(self.jobs, get_context("spawn"))
+            self.futures[key] = self.pool.submit(compile_request, *self.task, request, self.assemble)
+
+    def made(self, request: Request) -> Made:
+        """Waits for a request. Raises TileError where the file has changed or a process has died."""
+        self.begin(request)
+        try:
+            return self.futures[request_key(request)].result()
+        except ChangedError:
+            raise TileError("file", None, f"{self.task[0]} was changed while it was tuned", "tune again") from None
+        except BrokenProcessPool:
+            raise TileError("memory", None, "a compiling process died", "give it more memory, or --jobs 1") from None
+
+
+_programs: dict[tuple[str, str], Program] = {}
+
+
+def compile_request(path: str, digest: str, request: Request, assemble: bool) -> Made:
+    """In a process of the pool. Raises TileError `file` if the file is not the one that the digest is of."""
+    from dsl.compile import compile_variant
+    from runtime.errors import RuntimeFault
+
+    if (path, digest) not in _programs:
+        program = load(Path(path))
+        if program.digest() != digest:
+            raise ChangedError(path)
+        _programs[path, digest] = program
+    try:
+        compiled = compile_variant(_programs[path, digest], request)
+        if not assemble:
+            return Made(compiled.ptx)
+        registers, spills = assembled(compiled.ptx, compiled.header)
+        return Made(compiled.ptx, None, registers, spills)
+    except TileError as error:
+        return Made(error=error.render())
+    except RuntimeFault as error:
+        return Made(error=error.message)
+
+
+class ChangedError(Exception):
+    """The file was edited while it was tuned."""
+
+    def __init__(self, path: str):
+        super().__init__(path)
+
+
+def assembled(ptx: str, header: Any) -> tuple[int | None, int | None]:
+    """(registers, spilled bytes) of a thread by ptxas; None where it is not installed. LaunchError for illegal PTX."""
+    from runtime.errors import DeviceError
+    from runtime.tools import assemble
+
+    try:
+        figures = assemble(ptx, header.arch, header.entry, header.maxregs)
+    except DeviceError:
+        return None, None
+    return figures.registers, figures.spill_stores + figures.spill_loads

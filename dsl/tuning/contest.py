@@ -1,0 +1,62 @@
+"""Measuring candidates against each other: shuffled rounds, medians with intervals, and who ties with the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from math import comb
+from random import Random
+
+STAGES = (8, 16, 32)
+"""Rounds of each stage; after one, those that are certainly slower than the best go no further."""
+CONFIDENCE = 0.95
+Measure = Callable[[list[Callable[[], None]], int, Random], list[list[float]]]
+"""(launches, rounds, order) → microseconds of each round, for each launch."""
+
+
+@cache
+def order_rank(count: int) -> int:
+    """How many of the least, and as many of the greatest, of `count` values the confidence interval leaves out.
+
+    The median lies between the k-th value and the k-th from the end, unless fewer than k of the values lie on one side
+    of it; each side is binomial with one half (David and Nagaraja, Order Statistics, 7.1). 0 is the whole range, which
+    below 6 values has less than the confidence.
+    """
+    tail = 0.0
+    for rank in range(count):
+        tail += comb(count, rank) / 2**count
+        if tail > (1 - CONFIDENCE) / 2:
+            return max(0, rank - 1)
+    return 0
+
+
+def median_interval(times: list[float]) -> tuple[float, float, float]:
+    """(median, low, high): the distribution-free confidence interval of the median. NaN for no times."""
+    if not times:
+        return (float("nan"),) * 3
+    ordered = sorted(times)
+    middle = len(ordered) // 2
+    median = ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    rank = order_rank(len(ordered))
+    return median, ordered[rank], ordered[-1 - rank]
+
+
+def tying(times: Mapping[int, list[float]]) -> list[int]:
+    """Those whose interval overlaps that of the least median, which is among them, by median."""
+    intervals = {key: median_interval(values) for key, values in times.items()}
+    by_median = sorted(intervals, key=lambda key: intervals[key][0])
+    highest = intervals[by_median[0]][2] if by_median else 0.0
+    return [key for key in by_median if intervals[key][1] <= highest]
+
+
+def contest(launches: Mapping[int, Callable[[], None]], measure: Measure, seed: int) -> dict[int, list[float]]:
+    """Microseconds of each launch. All are in the first stage; the stages after it are for those that still tie."""
+    times: dict[int, list[float]] = {key: [] for key in launches}
+    order = Random(seed)
+    running = list(launches)
+    for rounds in STAGES:
+        found = measure([launches[key] for key in running], rounds, order)
+        for key, values in zip(running, found, strict=True):
+            times[key] += values
+        running = tying({key: times[key] for key in running})
+    return times

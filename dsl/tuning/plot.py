@@ -1,0 +1,90 @@
+"""The landscape as a picture: for each outcome its points from fast to slow, with their intervals. Needs matplotlib."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dsl.tuning.report import COUNTED, settings_of, title, varying
+from dsl.tuning.session import Outcome
+from lowering.location import TileError
+
+WIDTH, HEIGHT = 9.0, 3.2
+"""Inches of one outcome's axes."""
+MOST_LABELS = 40
+
+
+def require_matplotlib(path: Path) -> None:
+    """TileError `plot` where a picture of this name cannot be drawn: asked before anything is measured."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        raise TileError("plot", None, "--plot needs matplotlib", "pip install 'dsl[plot]'") from None
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.removeprefix(".").lower() not in kinds:
+        raise TileError("plot", None, f"'{path}' is no picture that can be written", f"known: {', '.join(kinds)}")
+
+
+def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
+    """Writes the picture: medians with intervals in microseconds, those that tie filled; by the emulator's counters
+    each counter as a multiple of its least."""
+    from matplotlib.figure import Figure
+
+    shown = [outcome for outcome in outcomes if outcome.fine]
+    figure = Figure(figsize=(WIDTH, HEIGHT * max(1, len(shown))), layout="constrained")
+    figure.suptitle(device)
+    for axes, outcome in zip(figure.subplots(max(1, len(shown)), squeeze=False)[:, 0], shown, strict=False):
+        fine = outcome.fine
+        if outcome.trials[fine[0]].status == "counted":
+            _counters(axes, outcome, fine)
+        else:
+            _times(axes, outcome, fine)
+        axes.set_title(title(outcome), fontsize=9)
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_xticks([])
+        if len(fine) <= MOST_LABELS:
+            names = varying(outcome)[1]
+            labels = [_label(outcome, index, names) for index in fine]
+            axes.set_xticks(range(len(fine)), labels, rotation=60, ha="right", fontsize=6)
+    figure.savefig(path, dpi=150)
+
+
+def _label(outcome: Outcome, index: int, names: list[str]) -> str:
+    settings = settings_of(outcome.candidates[index])
+    return " ".join(str(settings[name]) if "schedule" in name else f"{name}={settings[name]}"
+                    for name in names if name in settings)  # fmt: skip
+
+
+def _times(axes: Any, outcome: Outcome, fine: list[int]) -> None:
+    """A colour for each branch."""
+    places = {index: place for place, index in enumerate(fine)}
+    groups: dict[str, list[int]] = {}
+    for index in fine:
+        steps = outcome.candidates[index].steps
+        groups.setdefault(" + ".join(f"{s.kernel} {s.schedule or ''}" for s in steps), []).append(index)
+    ties = set(outcome.ties)
+    for number, (name, members) in enumerate(groups.items()):
+        for filled in (True, False):
+            part = [index for index in members if (index in ties) == filled]
+            if not part:
+                continue
+            found = [outcome.trials[index].interval for index in part]
+            medians = [median for median, _, _ in found]
+            errors = [[median - low for median, low, _ in found], [high - median for median, _, high in found]]
+            axes.errorbar(
+                [places[index] for index in part], medians, errors, fmt="o", markersize=4, capsize=2,
+                color=f"C{number}", markerfacecolor=None if filled else "white",
+                label=f"{name}{' (ties with the best)' if filled else ''}",
+            )  # fmt: skip
+    axes.set_ylabel("median, us (95% interval)")
+    axes.legend(fontsize=7)
+
+
+def _counters(axes: Any, outcome: Outcome, fine: list[int]) -> None:
+    ranks = [outcome.trials[index].rank for index in fine]
+    for name, counts in zip(COUNTED, zip(*ranks, strict=True), strict=True):
+        least = min(counts)
+        if least:
+            axes.plot(range(len(fine)), [count / least for count in counts], "o-", markersize=4, label=name)
+    axes.set_ylabel("multiple of the least")
+    axes.legend(fontsize=7)

@@ -1,0 +1,195 @@
+"""What tuning found, on the terminal and as data: the points from fast to slow, the landscape, what was thrown out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dsl.report import finite
+from dsl.tuning.session import Outcome
+from dsl.tuning.space import Candidate, Place
+from dsl.tuning.trials import Trial
+from lowering.location import printable
+
+SHOWN = 20
+"""Points of a table, beside those that tie with the best; `--json` and the log have all."""
+REASON = 100
+"""Characters of a reason that are shown."""
+COUNTED = ("sectors", "wavefronts", "warp instr")
+"""What `counted_rank` gives."""
+
+
+def settings_of(candidate: Candidate) -> dict[str, Any]:
+    """What is chosen, by name: `schedule` (with the kernel), and the constants, of each step if there are several."""
+    out: dict[str, Any] = {}
+    several = len(candidate.steps) > 1
+    for number, step in enumerate(candidate.steps):
+        prefix = f"{number}." if several else ""
+        fixed = "".join(f", {text}" for text in step.fixed)
+        out[f"{prefix}schedule"] = f"{step.kernel} {step.schedule or ''}{fixed}".strip()
+        out |= {f"{prefix}{name}": value for name, value in step.constants.items()}
+    return out
+
+
+def varying(outcome: Outcome) -> tuple[dict[str, Any], list[str]]:
+    """(settings that all candidates share, names of the others)."""
+    rows = [settings_of(candidate) for candidate in outcome.candidates.values()]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    same = [name for name in names if len({str(row.get(name)) for row in rows}) == 1]
+    return {name: rows[0][name] for name in same}, [name for name in names if name not in same]
+
+
+def landscape(outcome: Outcome) -> dict[str, dict[str, float]]:
+    """For each setting that varies and each value of it: the best median (µs) whatever the others, or by the emulator's
+    counters how many points are better than the best with this value."""
+    out: dict[str, dict[str, float]] = {}
+    fine = outcome.fine
+    for name in varying(outcome)[1]:
+        best: dict[str, float] = {}
+        for place, index in enumerate(fine):
+            trial, setting = outcome.trials[index], settings_of(outcome.candidates[index])
+            if name in setting:
+                better = sum(outcome.trials[other].rank < trial.rank for other in fine[:place])
+                best.setdefault(str(setting[name]), trial.interval[0] if trial.status == "measured" else better)
+        if len(best) > 1:
+            out[name] = best
+    return out
+
+
+def title(outcome: Outcome) -> str:
+    facts = outcome.call.planner().facts()
+    return f"{facts.call} " + ", ".join(f"{n}={v}" for n, v in {**facts.types, **facts.dims, **facts.options}.items())
+
+
+def show(outcome: Outcome, place: Place, console: Console) -> None:
+    """One outcome, for people."""
+    console.print()
+    console.print(f"[bold]{escape(printable(title(outcome)))}[/bold] on {escape(place.name)}", highlight=False)
+    shared, names = varying(outcome)
+    if shared:
+        console.print("  " + escape(", ".join(f"{n}={v}" for n, v in shared.items())), highlight=False)
+    fine, ties = outcome.fine, set(outcome.ties)
+    if fine:
+        console.print(table(outcome, names, fine, ties))
+        console.print(verdict(outcome, ties), highlight=False)
+    for name, best in landscape(outcome).items():
+        console.print(f"  best by {escape(name)}: {escape(by_value(outcome, best))}", highlight=False)
+    show_thrown_out(outcome, console)
+    notes = []
+    if outcome.left_out:
+        notes.append(f"{outcome.left_out} points were not tried: the time was up")
+    if outcome.found:
+        notes.append(f"{outcome.found} of {len(outcome.candidates)} points are from the log")
+    for note in notes:
+        console.print(f"  {note}", highlight=False)
+
+
+def table(outcome: Outcome, names: list[str], fine: list[int], ties: set[int]) -> Table:
+    counted = outcome.trials[fine[0]].status == "counted"
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    made.add_column("")
+    for name in names:
+        made.add_column(escape(name))
+    heads = COUNTED if counted else ("median us", "95% interval", "runs", "GB/s")
+    for head in (*heads, "registers", "shared", "threads"):
+        made.add_column(head, justify="right")
+    shown = [index for place, index in enumerate(fine) if place < SHOWN or index in ties]
+    for index in shown:
+        trial, setting = outcome.trials[index], settings_of(outcome.candidates[index])
+        mark = "*" if index == outcome.winner else "=" if index in ties else ""
+        cells = [mark, *(escape(str(setting.get(name, "-"))) for name in names)]
+        cells += [f"{int(count):,}" for count in trial.rank] if counted else times(trial, outcome.moves)
+        made.add_row(*cells, *resources(trial))
+    if len(fine) > len(shown):
+        made.caption = f"and {len(fine) - len(shown)} slower points"
+    return made
+
+
+def times(trial: Trial, moves: float | None) -> list[str]:
+    median, low, high = trial.interval
+    rate = "-" if moves is None else f"{moves / median / 1e3:,.0f}"
+    return [f"{median:.2f}", f"{low:.2f} to {high:.2f}", str(len(trial.times_us)), rate]
+
+
+def resources(trial: Trial) -> list[str]:
+    """Registers, shared bytes and threads, of each launch."""
+    return [
+        " + ".join("-" if value is None else f"{value:,}" for value in values)
+        for values in (
+            [step.registers for step in trial.launches],
+            [step.shared_bytes for step in trial.launches],
+            [step.threads for step in trial.launches],
+        )
+    ]
+
+
+def verdict(outcome: Outcome, ties: set[int]) -> str:
+    winner = outcome.winner
+    assert winner is not None
+    best = escape(outcome.candidates[winner].described())
+    counted = outcome.trials[winner].status == "counted"
+    how = "equal counters" if counted else "overlapping intervals"
+    also = f", which ties with {len(ties) - 1} more ({how}): the first in the file's order" if len(ties) > 1 else ""
+    text = f"  * {best}{also}"
+    default = next((i for i, c in outcome.candidates.items() if c.is_default), None)
+    if counted:
+        text += "\n  by the emulator's counters: this is no forecast of time"
+    elif default is not None and default != winner and default in outcome.trials and outcome.trials[default].is_fine:
+        quotient = outcome.trials[default].interval[0] / outcome.trials[winner].interval[0]
+        text += f"\n  the default takes {quotient:.3f} times as long" + (" (a tie)" if default in ties else "")
+    return text
+
+
+def by_value(outcome: Outcome, best: Mapping[str, float]) -> str:
+    if outcome.trials[outcome.fine[0]].status == "counted":
+        return ", ".join(f"{value}: {'first' if not n else f'after {int(n)}'}" for value, n in best.items())
+    return ", ".join(f"{value}: {median:.2f} us" for value, median in best.items())
+
+
+def show_thrown_out(outcome: Outcome, console: Console) -> None:
+    """How many, and each different reason with the first point that it met."""
+    out = outcome.thrown_out
+    if not out:
+        return
+    counts = Counter(outcome.trials[index].status for index in out)
+    console.print("  thrown out: " + ", ".join(f"{n} {status}" for status, n in counts.items()), highlight=False)
+    seen: set[str] = set()
+    for index in out:
+        trial = outcome.trials[index]
+        reason = printable(trial.reason.splitlines()[0] if trial.reason else "")[:REASON]
+        if reason not in seen:
+            seen.add(reason)
+            point = outcome.candidates[index].described()
+            console.print(f"    {trial.status}: {escape(point)}: {escape(reason)}", highlight=False)
+
+
+def as_json(outcomes: list[Outcome], place: Place, file: str) -> dict[str, Any]:
+    """What `dsl tune --json` prints."""
+    records = []
+    for outcome in outcomes:
+        facts, ties = outcome.call.planner().facts(), outcome.ties
+        points = []
+        for index, candidate in outcome.candidates.items():
+            trial = outcome.trials.get(index)
+            row: dict[str, Any] = {"steps": json.loads(candidate.key), "status": "left out"}
+            if trial is not None:
+                row |= {"status": trial.status, "reason": trial.reason, "launches": [asdict(s) for s in trial.launches]}
+                if trial.status == "measured":
+                    median, low, high = trial.interval
+                    row |= {"median_us": median, "interval_us": [low, high], "runs": len(trial.times_us)}
+                elif trial.status == "counted":
+                    row |= {"counters": trial.counters, "rank": list(trial.rank)}
+                row |= {"ties": index in ties, "best": index == outcome.winner}
+            points.append(row)
+        about: dict[str, Any] = {"call": facts.call, "types": dict(facts.types), "dims": dict(facts.dims)}
+        about |= {"options": dict(facts.options), "from_log": outcome.found, "left_out": outcome.left_out}
+        records.append({**about, "moves": outcome.moves, "landscape": landscape(outcome), "points": points})
+    ranked = "counters" if place.ordinal is None else "time"
+    return finite({"file": file, "device": place.name, "ranked_by": ranked, "outcomes": records})

@@ -1,0 +1,234 @@
+"""What is tried: the cases that a command line names, and for each launch the points of its schedules' `tune` sets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from random import Random
+from typing import Any
+
+from dsl import tree as ast
+from dsl.dispatch import Plan, Planner
+from dsl.example_shapes import LaunchFacts, examine
+from dsl.overrides import Overrides, resolve
+from dsl.program import Program
+from dsl.schedules import resolve_schedule, target_facts
+from dsl.tuning.tuned import StepChoice, branch_steps, described_step
+from dsl.variant import Request
+from lowering.location import TileError
+from lowering.targets import Target, target
+from lowering.types import DTYPES
+
+MAX_POINTS = 100_000
+"""Points of one launch that are enumerated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where it runs: `device` is `emulator` or `cuda:0`, `name` that of the chip, `driver` its version."""
+
+    device: str
+    name: str
+    arch: str
+    sms: int
+    driver: str | None = None
+
+    @property
+    def ordinal(self) -> int | None:
+        return None if self.device == "emulator" else int(self.device.partition(":")[2] or 0)
+
+    @property
+    def target(self) -> Target:
+        return target(self.arch)
+
+
+def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple[list[Overrides], dict[str, list[Any]]]:
+    """(cases, the values that constants may take) of `NAME=VALUE,VALUE` texts. Raises TileError `argument`."""
+    axes: dict[tuple[str, str], list[Any]] = {}
+    domains: dict[str, list[Any]] = {}
+    for text in given:
+        word, equals, values = text.partition("=")
+        single = [f"{word}={value}" for value in values.split(",")] if equals else [text]
+        for one in single:
+            found = resolve(program, example, [one])
+            for kind in ("names", "types", "options"):
+                for name, value in getattr(found, kind).items():
+                    axes.setdefault((kind, name), []).append(value)
+            for name, value in found.constants.items():
+                domains.setdefault(name, []).append(value)
+    out = []
+    for chosen in product(*(distinct(axis) for axis in axes.values())):
+        overrides = Overrides()
+        for (kind, name), value in zip(axes, chosen, strict=True):
+            getattr(overrides, kind)[name] = value
+        out.append(overrides)
+    return out, {name: distinct(values) for name, values in domains.items()}
+
+
+def distinct(values: Sequence[Any]) -> list[Any]:
+    """The values in their order, each once."""
+    return list({(type(value), value): value for value in values}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A launch line of an example, before it runs. `index`: which of the example's launches."""
+
+    program: Program
+    place: Place
+    facts: LaunchFacts
+    index: int
+
+    @property
+    def name(self) -> str:
+        return self.facts.line.name
+
+    def planner(self, **what: Any) -> Planner:
+        """The planner of this call; tuned data is not asked."""
+        dispatch = self.program.dispatches.get(self.name)
+        known = {line.name for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else set()
+        options = {k: v for k, v in self.facts.rest.items() if k in known}
+        constants = {k: v for k, v in self.facts.rest.items() if k not in known}
+        place = self.place
+        return Planner(
+            self.program, self.name, self.facts.arguments, place.target, place.sms, constants, options, **what
+        )
+
+    def plan(self, candidate: Candidate) -> Plan:
+        """Its launches with the constants of a candidate."""
+        return self.planner(chosen=candidate.steps).plan()
+
+
+def calls(program: Program, example: ast.Example, overrides: Overrides, place: Place) -> list[Call]:
+    """The launches of an example at one case, those whose arguments are known without running it."""
+    facts = examine(program, example, overrides)
+    for error in facts.errors:
+        raise error
+    return [Call(program, place, launch, i) for i, launch in enumerate(facts.launches) if launch.is_known]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A branch with constants. `index` in the order of the file's own sets; `is_default`: the first of each set."""
+
+    steps: tuple[StepChoice, ...]
+    index: int
+    is_default: bool
+
+    @property
+    def key(self) -> str:
+        return json.dumps([step.as_json() for step in self.steps])
+
+    def described(self) -> str:
+        return "; ".join(described_step(step) for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which candidates are wanted. domains: values of constants in place of those of the file's sets; schedules: only
+    these; branches: all of the dispatch; budget: at most so many."""
+
+    domains: Mapping[str, list[Any]] = field(default_factory=dict)
+    schedules: Sequence[str] = ()
+    branches: bool = False
+    budget: int | None = None
+    seed: int = 0
+
+
+def candidates(call: Call, choice: Choice) -> list[Candidate]:
+    """The points of a launch in the order in which to try them: the defaults, then the others shuffled.
+
+    Raises TileError for a schedule that the launch does not have, or more than MAX_POINTS points.
+    """
+    seen: dict[str, Candidate] = {}
+    for steps in branches(call, choice):
+        spaces = [list(points(call, step, request, choice.domains)) for step, request in with_requests(call, steps)]
+        for at, chosen in enumerate(product(*spaces)):
+            made = tuple(replace(step, constants=values) for step, values in zip(steps, chosen, strict=True))
+            candidate = Candidate(made, len(seen), at == 0)
+            seen.setdefault(candidate.key, candidate)
+            if len(seen) > MAX_POINTS:
+                hint = "give values for some of the sets: NAME=VALUE"
+                raise TileError("limit", call.facts.line.loc, f"there are more than {MAX_POINTS} points", hint)
+    found = list(seen.values())
+    first, rest = [c for c in found if c.is_default], [c for c in found if not c.is_default]
+    Random(choice.seed).shuffle(rest)
+    return [*first, *rest][: choice.budget]
+
+
+def branches(call: Call, choice: Choice) -> list[tuple[StepChoice, ...]]:
+    """What may serve the call, each as its steps without constants; what its own conditions choose comes first."""
+    schedules = choice.schedules or ([call.facts.schedule] if call.facts.schedule is not None else [])
+    for name in schedules:
+        call.planner(schedule=name).check_schedule()
+    if schedules or choice.branches:
+        found = [tuple(steps) for steps in call.planner().alternatives(schedules)]
+        if not found:
+            named = ", ".join(schedules)
+            raise TileError("dispatch", call.facts.line.loc, f"no branch of '{call.name}' launches {named} here")
+        try:
+            chosen = default_steps(call)
+        except TileError:  # the conditions serve it by no branch
+            return found
+        return sorted(found, key=lambda steps: steps != chosen)
+    return [default_steps(call)]
+
+
+def default_steps(call: Call) -> tuple[StepChoice, ...]:
+    """The branch that the conditions choose."""
+    planner = call.planner()
+    (step, *_) = planner.plan().steps
+    if planner.branch is not None:
+        return branch_steps(planner.branch, call.program)
+    return (StepChoice(step.request.kernel, step.request.schedule, {}),)
+
+
+def with_requests(call: Call, steps: Sequence[StepChoice]) -> list[tuple[StepChoice, Request | None]]:
+    """The steps with their variants; None for a branch that cannot be planned, whose error a trial will tell."""
+    try:
+        plan = call.planner(chosen=steps).plan()
+    except TileError:
+        return [(step, None) for step in steps]
+    return [(step, made.request) for step, made in zip(steps, plan.steps, strict=True)]
+
+
+def points(
+    call: Call, step: StepChoice, request: Request | None, domains: Mapping[str, list[Any]]
+) -> Iterator[dict[str, Any]]:
+    """The constants that one launch may take: all combinations of its `tune` sets, in order.
+
+    A set may depend on names before it. Where a prefix has no schedule (`warps` of 3, say) it is a point itself, so
+    that its trial tells the error.
+    """
+    if request is None:
+        yield {}
+        return
+    program = call.program
+    kernel = program.kernels[step.kernel]
+    settable = program.settable(step.kernel)
+    mine = {name: values for name, values in domains.items() if name in settable and name not in request.constants}
+    types = {name: DTYPES[dtype] for name, dtype in request.types.items() if dtype in DTYPES}
+    facts = target_facts(call.place.target, call.place.sms)
+
+    def extend(chosen: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        given = {**request.constants, **chosen}
+        try:
+            resolved = resolve_schedule(
+                program, kernel, step.schedule, request.dims, types, facts, given, request.scalars
+            )
+        except TileError:
+            yield chosen
+            return
+        added = {name: values for name, values in mine.items() if name not in resolved.tune}
+        sets = {**added, **resolved.tune, **mine}
+        open_names = [name for name in sets if name not in given]
+        if not open_names:
+            yield chosen
+            return
+        name = open_names[0]
+        for value in distinct(sets[name]):
+            yield from extend({**chosen, name: value})
+
+    yield from extend({})

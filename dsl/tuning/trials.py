@@ -1,0 +1,149 @@
+"""A trial: what became of one candidate at one case; and the log, a line of JSON each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from dsl.tuning.contest import median_interval
+
+SCHEMA = 1
+STATUSES = ("measured", "counted", "compile", "spills", "failed", "wrong")
+"""What became of it: `measured` on a GPU, `counted` by the emulator; the others are thrown out, with a reason."""
+PACKAGES = ("dsl", "llvmlite", "numpy", "cuda-python")
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that decide what is measured."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "source tree"
+    return found
+
+
+@dataclass(slots=True)
+class StepFacts:
+    """One launch of a trial. registers and spills (bytes) are of a thread, shared_bytes of a block, None if unknown.
+    constants: all that the variant has, the schedule's own among them."""
+
+    kernel: str
+    schedule: str | None
+    constants: dict[str, Any]
+    threads: int | None = None
+    registers: int | None = None
+    spills: int | None = None
+    shared_bytes: int | None = None
+    occupancy: float | None = None
+    limited_by: str | None = None
+
+
+@dataclass(slots=True)
+class Trial:
+    """A line of the log. `steps` are what was chosen (see `StepChoice.as_json`), `launches` what that came to.
+
+    times_us: microseconds of each launch of the whole plan, in the order in which they were taken. contest: names the
+    group that was measured together. counters: the emulator's totals of all launches. answer: what judged the answer,
+    `expect` lines or `agreement` with an output that they have passed.
+    """
+
+    # what makes it the same trial again
+    source: str
+    device: str
+    driver: str | None
+    versions: dict[str, str]
+    call: str
+    example: str | None
+    index: int
+    values: dict[str, Any]
+    options: dict[str, Any]
+    types: dict[str, str]
+    dims: dict[str, int]
+    steps: list[dict[str, Any]]
+    # what became of it
+    status: str = "measured"
+    reason: str = ""
+    times_us: list[float] = field(default_factory=list)
+    contest: str | None = None
+    answer: str | None = None
+    counters: dict[str, float] | None = None
+    launches: list[StepFacts] = field(default_factory=list)
+    schema: int = SCHEMA
+
+    @property
+    def key(self) -> str:
+        """Trials of equal keys are the same trial."""
+        about = {name: getattr(self, name) for name in KEY}
+        return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
+
+    @property
+    def is_fine(self) -> bool:
+        return self.status in ("measured", "counted")
+
+    @property
+    def interval(self) -> tuple[float, float, float]:
+        """(median, low, high) of the times."""
+        return median_interval(self.times_us)
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """Smaller is better: the median, or the emulator's counters one after the other."""
+        return self.interval[:1] if self.status == "measured" else counted_rank(self.counters or {})
+
+
+KEY = tuple(f.name for f in fields(Trial))[:12]
+
+
+def counted_rank(counters: Mapping[str, float]) -> tuple[float, ...]:
+    """Sectors of global memory, wavefronts of shared memory (conflicts included), warp instructions."""
+    sectors = counters.get("global_load_sectors", 0) + counters.get("global_store_sectors", 0)
+    return sectors, counters.get("shared_wavefronts", 0), counters.get("instructions", 0)
+
+
+def default_log(path: Path) -> Path:
+    """The log of a `.tile` file in the user's cache folder."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    return Path(root, "dsl", "tune", f"{path.stem}-{place}.jsonl")
+
+
+class Log:
+    """The trials of a file of JSON lines; new ones are appended at once. A line that is cut short is left out."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.trials: dict[str, Trial] = {}
+        self.unread = 0
+        if path.is_file():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                self._read(line)
+
+    def _read(self, line: str) -> None:
+        try:
+            record = json.loads(line)
+            launches = [StepFacts(**row) for row in record.pop("launches")]
+            trial = Trial(**record, launches=launches)
+            if trial.schema != SCHEMA or trial.status not in STATUSES:
+                raise ValueError
+        except (ValueError, TypeError, KeyError, AttributeError):
+            self.unread += 1
+            return
+        self.trials[trial.key] = trial
+
+    def find(self, trial: Trial) -> Trial | None:
+        """The same trial, if it was made before."""
+        return self.trials.get(trial.key)
+
+    def add(self, trial: Trial) -> None:
+        self.trials[trial.key] = trial
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(trial)) + "\n")

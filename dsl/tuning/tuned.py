@@ -1,0 +1,351 @@
+"""The data beside a `.tile` file (`softmax.tuned.json`): what was fastest where, and which of it serves a call.
+
+An entry is made for one device, launched name, options, types and dims. It serves calls near to it; `Planner` asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dsl import tree as ast
+from dsl.constants import pow2_divisor
+from dsl.program import Program, read_text
+from lowering.location import Loc, Source, TileError, closest
+
+SCHEMA = 1
+NEAR = 2
+"""Largest quotient of a dim and the tuned one, either way."""
+MOST_DIVISOR = 16
+"""Inner dims agree in their power of two up to this: wider accesses than 16 elements there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepChoice:
+    """One launch of a plan, decided: the schedule, and constants over what it says. fixed: the constants that the
+    branch itself sets, as written (`PER=2`): they tell branches of the same kernel and schedule apart."""
+
+    kernel: str
+    schedule: str | None
+    constants: Mapping[str, Any]
+    fixed: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"kernel": self.kernel, "schedule": self.schedule}
+        out["constants"] = dict(sorted(self.constants.items()))
+        return out | ({"fixed": list(self.fixed)} if self.fixed else {})
+
+
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """A call, as far as entries tell calls apart. options: of the dispatch, all with their values. absent: optional
+    tensors that are not given. inner: dims that are the last of some tensor."""
+
+    call: str
+    options: Mapping[str, Any]
+    types: Mapping[str, str]
+    dims: Mapping[str, int]
+    absent: tuple[str, ...] = ()
+    inner: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A winner. ranges: dims that it serves from … to (None is no end) whatever the tuned extent. text: digest of its
+    kernels and schedules when it was made. median_us, interval_us: microseconds, None by the emulator's counters.
+    ties: points that tie with it, itself among them."""
+
+    device: str
+    call: str
+    options: Mapping[str, Any]
+    types: Mapping[str, str]
+    dims: Mapping[str, int]
+    absent: tuple[str, ...]
+    steps: tuple[StepChoice, ...]
+    text: str
+    ranges: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    median_us: float | None = None
+    interval_us: tuple[float, float] | None = None
+    ties: int = 1
+    loc: Loc | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is for; sorts as a reader would, numbers by their size."""
+        dims = ",".join(f"{name}={extent:020d}" for name, extent in sorted(self.dims.items()))
+        parts = (self.device, self.call, _pairs(self.options), _pairs(self.types), ",".join(self.absent), dims)
+        return "\n".join(parts)
+
+    def distance(self, dims: Mapping[str, int], inner: frozenset[str]) -> float | None:
+        """How far a call's dims are: the sum of |log2| of the quotients; None where the entry does not serve them."""
+        if dims.keys() != self.dims.keys():
+            return None
+        total = 0.0
+        for name, extent in dims.items():
+            tuned = self.dims[name]
+            if name in inner and divisor_class(extent) != divisor_class(tuned):
+                return None
+            if name in self.ranges:
+                low, high = self.ranges[name]
+                if not (low or 0) <= extent <= (math.inf if high is None else high):
+                    return None
+            elif extent != tuned:
+                if min(extent, tuned) <= 0 or max(extent, tuned) > NEAR * min(extent, tuned):
+                    return None
+                total += abs(math.log2(extent / tuned))
+        return total
+
+    def as_json(self) -> dict[str, Any]:
+        """In the order of the file; what is empty is left out."""
+        steps = [step.as_json() for step in self.steps]
+        out: dict[str, Any] = {"device": self.device, "call": self.call}
+        out["options"] = dict(sorted(self.options.items()))
+        out["types"] = dict(sorted(self.types.items()))
+        out["absent"] = list(self.absent)
+        out["dims"] = dict(sorted(self.dims.items()))
+        out["ranges"] = {name: list(ends) for name, ends in sorted(self.ranges.items())}
+        out = {key: value for key, value in out.items() if value}
+        out |= {"steps": steps, "ties": self.ties, "text": self.text}
+        if self.median_us is not None and self.interval_us is not None:
+            out |= {"median_us": round(self.median_us, 2), "interval_us": [round(t, 2) for t in self.interval_us]}
+        return out
+
+    def described(self) -> str:
+        """What it chooses, in words."""
+        return "; ".join(described_step(step) for step in self.steps)
+
+
+def described_step(step: StepChoice) -> str:
+    """`softmax_registers with lanes, warps=8`."""
+    parts = [step.schedule] if step.schedule else []
+    parts += [*step.fixed, *(f"{name}={value}" for name, value in step.constants.items())]
+    return step.kernel + (f" with {', '.join(parts)}" if parts else "")
+
+
+def divisor_class(extent: int) -> int:
+    """1, 2, 4, 8 or 16: the power of two that an extent is a multiple of."""
+    return min(pow2_divisor(extent), MOST_DIVISOR) if extent else MOST_DIVISOR
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in sorted(values.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The entry that serves a call; `distance` 0 and equal dims are `exact`."""
+
+    entry: Entry
+    exact: bool
+
+
+@dataclass(slots=True)
+class Tuned:
+    """The entries of one file. `path`: where they are or would be, None for a text without a file."""
+
+    path: Path | None = None
+    entries: list[Entry] = field(default_factory=list)
+
+    def find(self, device: str, call: CallFacts) -> Found | None:
+        """The nearest entry that serves the call."""
+        best: tuple[float, Entry] | None = None
+        for entry in self.entries:
+            if entry.device != device or entry.call != call.call or entry.absent != call.absent:
+                continue
+            if dict(entry.options) != dict(call.options) or dict(entry.types) != dict(call.types):
+                continue
+            distance = entry.distance(call.dims, call.inner)
+            if distance is not None and (best is None or distance < best[0]):
+                best = distance, entry
+        return None if best is None else Found(best[1], dict(best[1].dims) == dict(call.dims))
+
+    def put(self, new: Sequence[Entry]) -> None:
+        """Adds entries, in place of those for the same device, call and dims."""
+        keys = {entry.key for entry in new}
+        self.entries = sorted([*(e for e in self.entries if e.key not in keys), *new], key=lambda e: e.key)
+
+    def write(self) -> None:
+        """The file anew: an entry a line, sorted, so that a difference shows what changed."""
+        assert self.path is not None
+        lines = ",\n".join(json.dumps(entry.as_json()) for entry in self.entries)
+        text = f'{{"schema": {SCHEMA}, "entries": [\n{lines}\n]}}\n'
+        partial = self.path.with_name(self.path.name + ".new")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(self.path)
+
+
+def tuned_path(path: str | Path) -> Path:
+    """`softmax.tuned.json` for `softmax.tile`."""
+    return Path(path).with_suffix(".tuned.json")
+
+
+def read_tuned(path: Path) -> Tuned:
+    """The entries of a file, none if it does not exist. Raises TileError `tuned` for one that is no such data."""
+    if not path.is_file():
+        return Tuned(path)
+    source = Source(str(path), read_text(path))
+    try:
+        record = json.loads(source.text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        at = getattr(error, "pos", 0)
+        raise TileError("tuned", Loc(source, at, at + 1), f"this is no JSON: {getattr(error, 'msg', error)}") from None
+    start = Loc(source, 0, max(1, source.text.find("\n")))
+    if not isinstance(record, dict) or record.get("schema") != SCHEMA or not isinstance(record.get("entries"), list):
+        raise TileError("tuned", start, f'tuned data is {{"schema": {SCHEMA}, "entries": […]}}', AGAIN)
+    places = list(_places(source))
+    return Tuned(path, [_entry(row, loc) for row, loc in zip(record["entries"], places, strict=True)])
+
+
+AGAIN = "write it anew with 'dsl tune FILE … --write', or remove the entry"
+
+
+def _places(source: Source) -> Iterator[Loc]:
+    """Where each entry stands."""
+    text, decoder = source.text, json.JSONDecoder()
+    at = text.index("[", text.index('"entries"')) + 1
+    while True:
+        while text[at].isspace() or text[at] == ",":
+            at += 1
+        if text[at] == "]":
+            return
+        _, end = decoder.raw_decode(text, at)
+        yield Loc(source, at, end)
+        at = end
+
+
+def _entry(row: Any, loc: Loc) -> Entry:
+    def fail(what: str) -> TileError:
+        return TileError("tuned", loc, f"an entry has {what}", AGAIN)
+
+    def names(key: str, kinds: type | tuple[type, ...]) -> dict[str, Any]:
+        value = row.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(v, kinds) for v in value.values()):
+            raise fail(f"'{key}' as an object")
+        return value
+
+    if not isinstance(row, dict) or not all(isinstance(row.get(key), str) for key in ("device", "call", "text")):
+        raise fail("'device', 'call' and 'text' as words")
+    steps = row.get("steps")
+    if not isinstance(steps, list) or not steps:
+        raise fail("'steps', one or more")
+    made = []
+    for step in steps:
+        if not isinstance(step, dict) or not isinstance(step.get("kernel"), str):
+            raise fail("steps with 'kernel' as a word")
+        if not isinstance(step.get("schedule"), str | None) or not isinstance(step.get("constants"), dict):
+            raise fail("steps with 'schedule' as a word or null, and 'constants' as an object")
+        made.append(StepChoice(step["kernel"], step["schedule"], step["constants"], tuple(step.get("fixed", ()))))
+    ranges = names("ranges", list)
+    if any(len(ends) != 2 or not all(isinstance(end, int | None) for end in ends) for ends in ranges.values()):
+        raise fail("'ranges' as NAME: [LOW, HIGH]")
+    interval = row.get("interval_us")
+    return Entry(
+        row["device"],
+        row["call"],
+        names("options", (bool, int, float, str)),
+        names("types", str),
+        names("dims", int),
+        tuple(row.get("absent", ())),
+        tuple(made),
+        row["text"],
+        {name: (ends[0], ends[1]) for name, ends in ranges.items()},
+        row.get("median_us"),
+        None if interval is None else tuple(interval),
+        row.get("ties", 1),
+        loc,
+    )
+
+
+# ---- entries and the file that they are of ----
+
+
+def stale_errors(tuned: Tuned, program: Program) -> list[TileError]:
+    """What entries name and the file no longer has."""
+    return [error for entry in tuned.entries if (error := stale(entry, program)) is not None]
+
+
+def stale(entry: Entry, program: Program) -> TileError | None:
+    """The located error of an entry that names what there is no more."""
+
+    def fail(word: str, message: str, known: Any) -> TileError:
+        loc = entry.loc
+        if loc is not None and (at := loc.source.text.find(f'"{word}"', loc.start, loc.end)) >= 0:
+            loc = Loc(loc.source, at, at + len(word) + 2)
+        near = closest(word, known)
+        return TileError("tuned", loc, f"{program.source.name} {message}", f"{near} {AGAIN}" if near else AGAIN)
+
+    launched = [*program.dispatches, *program.kernels]
+    if entry.call not in launched:
+        return fail(entry.call, f"has no kernel or dispatch '{entry.call}'", launched)
+    for step in entry.steps:
+        if step.kernel not in program.kernels:
+            return fail(step.kernel, f"has no kernel '{step.kernel}'", program.kernels)
+        known = program.schedules_of(step.kernel)
+        if step.schedule not in known and (step.schedule is not None or known):
+            return fail(step.schedule or "null", f"has no schedule '{step.schedule}' of '{step.kernel}'", known)
+        settable = program.settable(step.kernel)
+        for name in step.constants:
+            if name not in settable:
+                return fail(name, f"has no constant '{name}' of '{step.kernel}' or its schedules", settable)
+    dispatch = program.dispatches.get(entry.call)
+    if dispatch is None:
+        if [step.kernel for step in entry.steps] != [entry.call]:
+            return fail(entry.steps[0].kernel, f"launches '{entry.call}' as a kernel, which is one step", [entry.call])
+    elif not any(isinstance(line, ast.When) and matches(line, entry.steps, program) for line in dispatch.lines):
+        text = f"has no branch of '{entry.call}' that launches {entry.described()}"
+        return fail(entry.steps[0].kernel, text, ())
+    return None
+
+
+def matches(line: ast.When, steps: Sequence[StepChoice], program: Program) -> bool:
+    """Whether a branch launches these kernels with these schedules and the constants that these are fixed to."""
+    mine = branch_steps(line, program)
+    return [(s.kernel, s.schedule, s.fixed) for s in mine] == [(s.kernel, s.schedule, s.fixed) for s in steps]
+
+
+def branch_steps(line: ast.When, program: Program) -> tuple[StepChoice, ...]:
+    """The launches of a branch: the schedule that each names, else the kernel's first; no constants chosen."""
+    out = []
+    for launch in line.steps:
+        if isinstance(launch, ast.Launch):
+            named = [item.name for item in launch.items if item.value is None]
+            schedule = named[0] if named else next(iter(program.schedules_of(launch.name)), None)
+            fixed = [f"{item.name}={_span(item.value.loc)}" for item in launch.items if item.value is not None]
+            out.append(StepChoice(launch.name, schedule, {}, tuple(fixed)))
+    return tuple(out)
+
+
+def _span(loc: Loc) -> str:
+    return loc.source.text[loc.start : loc.end]
+
+
+def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
+    """Of the text of kernels and schedules, those that they are like included; 12 hexadecimal digits."""
+    pieces: list[str] = []
+    for step in steps:
+        kernel = program.kernels[step.kernel]
+        pieces.append(_written(kernel.loc))
+        known, name = program.schedules_of(step.kernel), step.schedule
+        seen: set[str] = set()
+        pending = [name] if name is not None else []
+        while pending:
+            name = pending.pop()
+            if name in seen or name not in known:
+                continue
+            seen.add(name)
+            pieces.append(_written(known[name].loc))
+            likes = [line for line in known[name].lines if isinstance(line, ast.Property) and line.name == "like"]
+            pending += [v.id for line in likes for v in line.values if isinstance(v, ast.Name)]
+    return hashlib.sha256("\n".join(pieces).encode()).hexdigest()[:12]
+
+
+def _written(loc: Loc) -> str:
+    """The block that begins on this line, to the next line that is not indented, without comments and blank lines."""
+    first, *rest = (line.split("#")[0].rstrip() for line in loc.source.text.splitlines()[loc.line - 1 :])
+    end = next((i for i, line in enumerate(rest) if line and not line[0].isspace()), len(rest))
+    return "\n".join([first, *filter(None, rest[:end])])

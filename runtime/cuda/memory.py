@@ -36,7 +36,7 @@ class Allocation:
                 self.context.call(driver.bindings().cuMemcpyDtoH, host, self.pointer + offset, size)
 
     def copy_from(self, other: Allocation) -> None:
-        """Copies all of another allocation on the same device, of no more bytes; queued on the legacy default stream."""
+        """Copies all of another allocation of the same device and of no more bytes, on the legacy default stream."""
         if other.size:
             with self.context.current():
                 self.context.call(driver.bindings().cuMemcpyDtoD, self.pointer, other.pointer, other.size)

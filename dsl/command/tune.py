@@ -109,7 +109,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         click.echo(f"\n  {len(log.trials)} trials in {log.path}")
         for line in written:
             click.echo(f"  {line}")
-    return 0 if all(outcome.fine for outcome in outcomes) else DIFFERS
+    return DIFFERS if any(outcome.trials and not outcome.fine for outcome in outcomes) else 0
 
 
 def find_place(device: str) -> Place:

@@ -86,5 +86,6 @@ def _counters(axes: Any, outcome: Outcome, fine: list[int]) -> None:
         least = min(counts)
         if least:
             axes.plot(range(len(fine)), [count / least for count in counts], "o-", markersize=4, label=name)
+    axes.set_yscale("log")
     axes.set_ylabel("multiple of the least")
     axes.legend(fontsize=7)

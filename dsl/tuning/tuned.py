@@ -94,10 +94,9 @@ class Entry:
                 low, high = self.ranges[name]
                 if not (low or 0) <= extent <= (math.inf if high is None else high):
                     return None
-            elif extent != tuned:
-                if min(extent, tuned) <= 0 or max(extent, tuned) > NEAR * min(extent, tuned):
-                    return None
-                total += abs(math.log2(extent / tuned))
+            elif max(extent, tuned) > NEAR * min(extent, tuned):
+                return None
+            total += abs(math.log2(max(extent, 1) / max(tuned, 1)))
         return total
 
     def as_json(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     overrides, domains = cases(program, example, values)
     schedules = options["schedule"].split(",") if options["schedule"] else ()
     choice = Choice(domains, schedules, options["branches"], options["budget"], options["seed"])
-    jobs = options["jobs"] or len(os.sched_getaffinity(0))
+    jobs = options["jobs"] or os.cpu_count() or 1
     settings = Settings(choice, jobs, options["seconds"], options["fresh"], options["seed"])
     log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
     console = Console(width=None if sys.stdout.isatty() else 160)

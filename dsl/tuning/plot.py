@@ -9,9 +9,11 @@ from dsl.tuning.report import COUNTED, settings_of, title, varying
 from dsl.tuning.session import Outcome
 from lowering.location import TileError
 
-WIDTH, HEIGHT = 9.0, 3.2
+WIDTH, HEIGHT = 9.0, 3.6
 """Inches of one outcome's axes."""
 MOST_LABELS = 40
+LOGARITHMIC = 5
+"""Quotient of the slowest and the fastest above which the axis is logarithmic."""
 
 
 def require_matplotlib(path: Path) -> None:
@@ -50,9 +52,12 @@ def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
 
 
 def _label(outcome: Outcome, index: int, names: list[str]) -> str:
+    """The constants of a point; its branch is told by the colour, or by the emulator's counters here."""
     settings = settings_of(outcome.candidates[index])
-    return " ".join(str(settings[name]) if "schedule" in name else f"{name}={settings[name]}"
-                    for name in names if name in settings)  # fmt: skip
+    counted = outcome.trials[index].status == "counted"
+    parts = [f"{n}={settings[n]}" for n in names if n in settings and not n.endswith("schedule")]
+    branch = [str(settings[n]).split()[-1] for n in names if n.endswith("schedule")] if counted else []
+    return " ".join([*branch, *parts])
 
 
 def _times(axes: Any, outcome: Outcome, fine: list[int]) -> None:
@@ -76,7 +81,10 @@ def _times(axes: Any, outcome: Outcome, fine: list[int]) -> None:
                 color=f"C{number}", markerfacecolor=None if filled else "white",
                 label=f"{name}{' (ties with the best)' if filled else ''}",
             )  # fmt: skip
-    axes.set_ylabel("median, us (95% interval)")
+    medians = [outcome.trials[index].interval[0] for index in fine]
+    if medians[-1] > LOGARITHMIC * medians[0]:
+        axes.set_yscale("log")
+    axes.set_ylabel("median, us")
     axes.legend(fontsize=7)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,18 +17,30 @@ from dsl.tuning.contest import median_interval
 SCHEMA = 1
 STATUSES = ("measured", "counted", "compile", "spills", "failed", "wrong")
 """What became of it: `measured` on a GPU, `counted` by the emulator; the others are thrown out, with a reason."""
-PACKAGES = ("dsl", "llvmlite", "numpy", "cuda-python")
+PACKAGES = ("llvmlite", "numpy", "cuda-bindings")
+ROOMS = ("dsl", "lowering", "ptx_templates")
+"""The packages that make the PTX; the tuning itself and the command do not."""
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that decide what is measured."""
-    found = {}
+    """Versions of the packages that decide what is measured, and a digest of the compiler, so that the log of an
+    earlier one is not taken for its own."""
+    found = {"compiler": compiler_digest()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "source tree"
     return found
+
+
+def compiler_digest() -> str:
+    """SHA-256 of the files of the compiler; 12 hexadecimal digits."""
+    root = Path(__file__).parents[2]
+    apart = {root / "dsl" / "tuning", root / "dsl" / "command"}
+    made = hashlib.sha256()
+    for path in sorted(path for room in ROOMS for path in (root / room).rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts and not apart & set(path.parents):
+            made.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return made.hexdigest()[:12]
 
 
 @dataclass(slots=True)

@@ -180,6 +180,11 @@ def _property(
             if not isinstance(value, ast.Name):
                 raise TileError("schedule", value.loc, "'specialize' takes names of dims and scalars")
             out.specialize[value.id] = value
+    elif kind == "recompute":
+        for value in line.values:
+            if not isinstance(value, ast.Name):
+                raise TileError("schedule", value.loc, "'recompute' takes names of values")
+            out.attrs.setdefault("recompute", {})[value.id] = value.loc
     elif kind == "barriers":
         out.attrs["barriers"] = _word(_one(line), ("manual", "automatic"), "barriers")
     elif kind == "require":
@@ -213,6 +218,7 @@ def _property(
         known_kinds = [
             "like",
             "specialize",
+            "recompute",
             "barriers",
             "require",
             "contract",

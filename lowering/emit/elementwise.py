@@ -204,6 +204,8 @@ def _bitcast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 @elementwise("cast")
 def _cast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    if op.attrs.get("anew") and (dtype is F16 or w.target.number >= 90):
+        return w.let(f'call float asm sideeffect "cvt.f32.{dtype} $0, $1;", "=f,h"({llvm} {x[0]})')
     return convert(w, x[0], dtype, op.attrs["to"], op.attrs["saturate"], op.attrs["rounding"], op)
 
 

@@ -70,11 +70,7 @@ def _reduce(w: Writer, op: Op) -> None:
     redux = _redux(op) if len(lanes) == 5 else None
     done: dict[int, list[str]] = {}
     for key, members in groups.items():
-        rows = [[w.registers[o][r] for o in op.operands] for r in members]
-        while len(rows) > 1:
-            joined = [inline(w, region, rows[i] + rows[i + 1]) for i in range(0, len(rows) - 1, 2)]
-            rows = joined + ([rows[-1]] if len(rows) % 2 else [])
-        value = rows[0]
+        value = _pairwise(w, op, members)
         if redux is not None:
             value = w.template(redux, [value[0], ALL_LANES], op)
         else:
@@ -88,6 +84,14 @@ def _reduce(w: Writer, op: Op) -> None:
             w.registers[result] = [next(iter(done.values()))[i]]
             continue
         w.registers[result] = [done[_widened(c, target, layout, axis)][i] for c in target.offsets]
+
+
+def _pairwise(w: Writer, op: Op, registers: list[int]) -> list[str]:
+    """One value of these registers, a power of two of them: halves first, so that few values wait for their partner."""
+    if len(registers) == 1:
+        return [w.registers[o][registers[0]] for o in op.operands]
+    half = len(registers) // 2
+    return inline(w, op.regions[0], _pairwise(w, op, registers[:half]) + _pairwise(w, op, registers[half:]))
 
 
 def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:

@@ -14,6 +14,7 @@ from lowering.passes.lower_copies import lower_copies
 from lowering.passes.lower_exchanges import lower_exchanges
 from lowering.passes.narrow_scalars import narrow_scalars
 from lowering.passes.place_shared import place_shared
+from lowering.passes.recompute import recompute
 from lowering.passes.simplify import simplify
 from lowering.passes.unroll_loops import unroll_loops
 from lowering.targets import Target
@@ -29,6 +30,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("lower_copies", lambda f, t: lower_copies(f)),
     ("clean", lambda f, t: simplify(f)),
     ("narrow_scalars", lambda f, t: narrow_scalars(f)),
+    ("recompute", lambda f, t: recompute(f)),
     ("place_shared", place_shared),
     ("insert_barriers", lambda f, t: insert_barriers(f)),
 )

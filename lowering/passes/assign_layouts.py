@@ -260,6 +260,8 @@ class _Assigner:
             return [(r, layout) for r in op.results]
         if name == "stack" and value in op.operands:
             return [(v, layout) for v in op.operands] + [(op.result, _stacked(layout, len(op.operands)))]
+        if name == "stack" and _stacks(layout):
+            return [(v, layout.drop(len(layout.shape) - 1)) for v in op.operands]
         if name == "for":
             return self._spread_loop(op, op.operands[3:], op.regions[0].args[1:], value, layout)
         if name == "while":
@@ -438,15 +440,18 @@ class _Assigner:
             layout = self.layouts.get(o)
             if layout is not None and layout.is_pure(axis) and layout.has_plain_copies:
                 return layout
-        return Layout.default(op.operands[0].tile.shape, self.warps)
+        shape = op.operands[0].tile.shape
+        wanted = self.layouts.get(op.results[0])
+        if wanted is not None and axis == len(shape) - 1 and all(self.is_cheap(o) for o in op.operands):
+            return _stacked(wanted, shape[axis])  # made anew where the result is wanted: each thread joins its own
+        return Layout.default(shape, self.warps)
 
     def stackable(self, op: Op) -> Layout:
         """The stacked tiles lie in one thread each: the new axis is in registers alone."""
         wanted = self.layouts[op.result]
-        axis = len(wanted.shape) - 1
-        if wanted.is_pure(axis) and not any(b & wanted.axis_mask(axis) for b in wanted.thread):
+        if _stacks(wanted):
             return wanted
-        return _stacked(self.layouts.get(op.operands[0]) or wanted.drop(axis), len(op.operands))
+        return _stacked(self.layouts.get(op.operands[0]) or wanted.drop(len(wanted.shape) - 1), len(op.operands))
 
     def scannable(self, op: Op) -> Layout:
         axis = op.attrs["axis"]
@@ -578,7 +583,14 @@ def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:
     return layout
 
 
+def _stacks(layout: Layout) -> bool:
+    """True if the last axis lies in registers alone."""
+    axis = len(layout.shape) - 1
+    return layout.is_pure(axis) and not any(b & layout.axis_mask(axis) for b in layout.thread)
+
+
 def _stacked(layout: Layout, count: int) -> Layout:
+    """A new last axis, in registers."""
     bases = tuple(1 << i for i in range(count.bit_length() - 1))
     return layout.expand(len(layout.shape), count, bases)
 

@@ -1,6 +1,6 @@
 """Unrolls the loops that the schedule names: `unroll i: 4` makes rounds of four, and a loop for what is left.
 
-Where the number of rounds is constant, what is left is straight-line code, and so is all of it below two rounds of four.
+Where the number of rounds is constant, what is left is straight-line code; so is all of it below two rounds of four.
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 
 # (kernel, schedule) → dims: the first for wide accesses without a tail, others for a masked edge, for narrow accesses.
 DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
+    ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
+    ("tiled", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
+    **{(f"v{i}", "ladder"): [{"blocks": 64, "n": 1 << 14}, {"blocks": 4, "n": 1003}] for i in range(6)},
     ("add", "wide"): [{"n": 1 << 20}, {"n": 1000003}],
     ("gelu_elements", "wide"): [{"n": 1 << 18}, {"n": 50001}],
     ("rmsnorm_registers", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 5, "cols": 1000}, {"rows": 3, "cols": 77}],
@@ -22,6 +25,19 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("softmax_registers", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
     ("softmax_shared", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
     ("softmax_streamed", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
+    ("backward_registers", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
+    ("backward_registers", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
+    ("backward_shared", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
+    ("backward_streamed", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
+    ("scale_mask_registers", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
+    ("scale_mask_registers", "block"): [{"rows": 8, "cols": 8192}],
+    ("scale_mask_shared", "whole"): [{"rows": 8, "cols": 16000}],
+    ("scale_mask_dropout", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
+    ("scale_mask_dropout", "block"): [{"rows": 8, "cols": 4096}],
+    ("scale_mask_backward", "lanes"): [{"rows": 8, "cols": 1024}],
+    ("scale_mask_backward", "block"): [{"rows": 8, "cols": 4096}],
+    ("scale_mask_dropout_backward", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
+    ("scale_mask_dropout_backward", "block"): [{"rows": 8, "cols": 4096}],
 }
 
 

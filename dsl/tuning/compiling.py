@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class Compiler:
         key = request_key(request)
         if key not in self.futures:
             if self.pool is None:  # not forked: a GPU's driver does not survive it
-                self.pool = ProcessPoolExecutor(self.jobs, get_context("spawn"))
+                self.pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), ignore_interrupts)
             self.futures[key] = self.pool.submit(compile_request, *self.task, request, self.assemble)
 
     def made(self, request: Request) -> Made:
@@ -62,6 +63,11 @@ class Compiler:
             raise TileError("file", None, f"{self.task[0]} was changed while it was tuned", "tune again") from None
         except BrokenProcessPool:
             raise TileError("memory", None, "a compiling process died", "give it more memory, or --jobs 1") from None
+
+
+def ignore_interrupts() -> None:
+    """In a process of the pool: Ctrl-C is the parent's to take."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 _programs: dict[tuple[str, str], Program] = {}

@@ -132,6 +132,11 @@ class Case:
             all(passed[line.loc.line] for line in lines if isinstance(line, ast.Expect)) for lines in self.expectations
         ]
 
+    def arguments(self, index: int) -> dict[str, Any]:
+        """What planning needs of the arguments of a launch."""
+        launched = self.recorder.launched[index]
+        return launched.function.facts(launched.arrays)
+
     def lines_after(self, launched: Launched) -> list[ast.Assign | ast.Expect]:
         """The lines below a launch that depend on what it writes. TileError `example` if no `expect` is among them."""
         arrays = [launched.given[name] for name in launched.written]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any, Protocol
@@ -113,10 +113,11 @@ class Session:
             for overrides in cases:
                 found = calls(self.program, self.example, overrides, self.place)
                 if not found:
-                    place = self.example.loc
-                    raise TileError("example", place, "no launch of this example is known before it runs")
+                    raise TileError("example", self.example.loc, "this example launches nothing to tune")
                 case = LazyCase(partial(Case, self.program, self.example, overrides, self.place, self.settings.seed))
                 for call in found:
+                    if not call.facts.is_known:
+                        call = replace(call, facts=replace(call.facts, arguments=case().arguments(call.index)))
                     yield _Tuning(self, compiler, call, overrides, case).run()
 
     @property

@@ -74,7 +74,8 @@ def distinct(values: Sequence[Any]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A launch line of an example, before it runs. `index`: which of the example's launches."""
+    """A launch line of an example. `index`: which of the example's launches; the arguments may be known only when it
+    has run (`facts.is_known`)."""
 
     program: Program
     place: Place
@@ -102,11 +103,11 @@ class Call:
 
 
 def calls(program: Program, example: ast.Example, overrides: Overrides, place: Place) -> list[Call]:
-    """The launches of an example at one case, those whose arguments are known without running it."""
+    """The launches of an example at one case, as far as they are known without running it."""
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
-    return [Call(program, place, launch, i) for i, launch in enumerate(facts.launches) if launch.is_known]
+    return [Call(program, place, launch, i) for i, launch in enumerate(facts.launches)]
 
 
 @dataclass(frozen=True, slots=True)

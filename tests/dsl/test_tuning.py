@@ -194,6 +194,14 @@ def test_a_launch_that_no_expect_reads_is_a_located_error(double: Path) -> None:
     assert result.exit_code == 2 and "double.tile:25:" in result.stderr and "no 'expect' reads" in result.stderr
 
 
+def test_arguments_that_only_a_run_makes_are_tuned_too(double: Path) -> None:
+    """The shape of what a reference gives is not known before."""
+    double.write_text(DOUBLE.replace("    x = randn(T[n])", "    x = ref.relu(randn(T[n])).to(T)"))
+    outcome = tuned_json(double, "n=100")
+    assert outcome["dims"] == {"n": 100} and {p["status"] for p in outcome["points"]} == {"counted"}
+    assert tuned_json(double, "n=100")["from_log"] == 4
+
+
 def test_spills_are_thrown_out_where_ptxas_tells(double: Path) -> None:
     from runtime import tools
     from runtime.errors import DeviceError

@@ -563,7 +563,7 @@ class Planner:
         return out
 
     def fits(self, node: ast.Call) -> bool:
-        """fits(kernel with schedule): the variant for these dims compiles within the device's shared memory."""
+        """fits(kernel with schedule): the variant for these dims compiles within the device's shared memory and registers."""
         if len(node.args) != 1 or node.keywords:
             raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
         inner = node.args[0]
@@ -583,7 +583,7 @@ class Planner:
         try:
             lower(self.program, request)
         except TileError as error:
-            if all(e.code in ("shared", "limit") for e in error.errors):
+            if all(e.code in ("shared", "limit", "registers") for e in error.errors):
                 return False
             raise
         return True

@@ -20,6 +20,35 @@ WORDS: dict[str, Any] = {
 }
 
 
+RESERVED = 1024
+"""Bytes of shared memory that the system takes of every block (CUDA C++ Programming Guide, compute capability 8.x, 9.0)."""
+
+
+def _occupancy(node: ast.Call) -> ast.Expr:
+    """`occupancy(warps, shared_bytes[, registers])`: blocks that a multiprocessor holds at once, as an expression over
+    what the target has. Registers, a thread's, go to a warp in eights."""
+    if len(node.args) not in (2, 3) or node.keywords:
+        raise TileError("call", node.loc, "occupancy takes warps, the bytes of shared memory and, if known, registers")
+    at = node.loc
+
+    def infix(op: str, left: ast.Expr, right: ast.Expr) -> ast.Expr:
+        return ast.Binary(at, op, left, right)
+
+    def number(value: int) -> ast.Expr:
+        return ast.Number(at, value)
+
+    warps, shared, *registers = node.args
+    limits = [
+        ast.Name(at, "blocks_per_sm"),
+        infix("//", ast.Name(at, "threads_per_sm"), infix("*", warps, number(32))),
+        infix("//", ast.Name(at, "shared_per_sm"), infix("+", shared, number(RESERVED))),
+    ]
+    if registers:
+        eights = ast.Call(at, ast.Name(at, "cdiv"), [registers[0], number(8)], {})
+        limits.append(infix("//", ast.Name(at, "registers"), infix("*", eights, infix("*", warps, number(256)))))
+    return ast.Call(at, ast.Name(at, "minimum"), limits, {})
+
+
 class Evaluator:
     """Evaluates expressions over `names`. A subclass may know more functions and values than numbers."""
 
@@ -98,10 +127,12 @@ class Evaluator:
                 if not isinstance(dtype, DType):
                     raise TileError("type", node.loc, "size takes a type: its bytes")
                 return dtype.bytes
+            if name == "occupancy":
+                return self(_occupancy(node))
             if name in FUNCTIONS and not node.keywords:
                 return call(name, [self(a) for a in node.args])
             raise TileError(
-                "name", node.loc, f"unknown function '{name}'", closest(name, [*FUNCTIONS, "size", *self.more_names()])
+                "name", node.loc, f"unknown function '{name}'", closest(name, [*FUNCTIONS, "size", "occupancy", *self.more_names()])
             )
         raise TileError("call", node.loc, "this cannot be called here")
 
@@ -166,6 +197,8 @@ def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]
                 dtype = types.get(n.args[0].id) or DTYPES.get(n.args[0].id)
                 if dtype is not None:
                     return dtype.bytes
+            if n.function.id == "occupancy":
+                return tree(_occupancy(n))
             if n.function.id in TREE_FUNCTIONS:
                 return [TREE_FUNCTIONS[n.function.id], *(tree(a) for a in n.args)]
         raise fail("a launch cannot evaluate this")

@@ -37,7 +37,14 @@ class ResolvedSchedule:
 
 def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
     """Names of the device that schedules and dispatch may read."""
-    return {"sms": sms or target.sms, "shared_memory": target.shared, "registers": target.registers}
+    return {
+        "sms": sms or target.sms,
+        "shared_memory": target.shared,
+        "registers": target.registers,
+        "shared_per_sm": target.shared_per_sm,
+        "threads_per_sm": target.threads_per_sm,
+        "blocks_per_sm": target.blocks_per_sm,
+    }
 
 
 def resolve_schedule(
@@ -147,6 +154,16 @@ def _word(node: ast.Expr, known: tuple[str, ...], what: str) -> str:
     return node.id
 
 
+def _word_or_flag(node: ast.Expr, words: tuple[str, str], what: str, evaluate: Evaluator) -> str:
+    """One of two words, or a condition that chooses the second: so that it can be tuned."""
+    if isinstance(node, ast.Name) and node.id in words:
+        return node.id
+    value = evaluate(node)
+    if not isinstance(value, bool):
+        raise TileError("schedule", node.loc, f"{what} is one of {', '.join(words)}, or true or false")
+    return words[value]
+
+
 def _one(line: ast.Property) -> ast.Expr:
     if line.subject or len(line.values) != 1:
         raise TileError("schedule", line.loc, f"'{line.name}' takes one value")
@@ -190,7 +207,7 @@ def _property(
     elif kind == "require":
         out.attrs["require"] = _word(_one(line), ("async",), "require")
     elif kind == "contract":
-        out.attrs["contract"] = _word(_one(line), ("fast", "off"), "contract")
+        out.attrs["contract"] = _word_or_flag(_one(line), ("off", "fast"), "contract", evaluate)
     elif kind in ("maxregs", "blocks_per_sm", "cluster"):
         number = evaluate.integer(_one(line), kind)
         limit = {"maxregs": (16, 255), "blocks_per_sm": (1, 32), "cluster": (1, 16)}[kind]

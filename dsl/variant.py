@@ -387,11 +387,7 @@ class _Variant:
                     tree = [
                         "==",
                         name,
-                        to_tree(
-                            node,
-                            {**names, "shared_memory": self.target.shared, "registers": self.target.registers},
-                            self.types,
-                        ),
+                        to_tree(node, {**target_facts(self.target), **names}, self.types),
                     ]
                     out.append(
                         Condition(

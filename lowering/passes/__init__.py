@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from lowering.ir import Function, to_mlir
 from lowering.location import TileError, closest
 from lowering.passes.assign_layouts import assign_layouts
+from lowering.passes.check_registers import check_registers
 from lowering.passes.insert_barriers import insert_barriers
 from lowering.passes.lower_copies import lower_copies
 from lowering.passes.lower_exchanges import lower_exchanges
@@ -29,6 +30,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("lower_exchanges", lambda f, t: lower_exchanges(f)),
     ("lower_copies", lambda f, t: lower_copies(f)),
     ("clean", lambda f, t: simplify(f)),
+    ("check_registers", lambda f, t: check_registers(f)),
     ("narrow_scalars", lambda f, t: narrow_scalars(f)),
     ("recompute", lambda f, t: recompute(f)),
     ("place_shared", place_shared),

@@ -1,0 +1,27 @@
+"""Refuses tiles that no thread can hold, before the assembler would spend minutes on spilling them."""
+
+from __future__ import annotations
+
+from lowering.ir import Function, walk
+from lowering.location import TileError
+
+REGISTERS = 255
+"""32-bit registers of a thread, at most (CUDA C++ Programming Guide, table of compute capabilities)."""
+
+
+def check_registers(function: Function) -> None:
+    """TileError `registers` for the first loaded or converted tile that is larger. Integer tiles are mostly index
+    arithmetic, of which a thread keeps little."""
+    for op in walk(function.body):
+        for result in op.results:
+            layout = getattr(result.type, "layout", None)
+            if layout is None or not result.dtype.is_float:
+                continue
+            needed = layout.count * result.dtype.bits // 32
+            if needed > REGISTERS:
+                raise TileError(
+                    "registers",
+                    op.loc,
+                    f"this tile takes {needed} registers of a thread; there are {REGISTERS}",
+                    "more warps, or a smaller tile",
+                )

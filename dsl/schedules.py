@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl import tree as ast
-from dsl.evaluate import Evaluator
+from dsl.evaluate import WORDS, Evaluator
 from dsl.program import Program, dim_names
 from lowering.location import TileError, closest
 from lowering.passes.assign_layouts import Pin
@@ -158,9 +158,10 @@ def _word_or_flag(node: ast.Expr, words: tuple[str, str], what: str, evaluate: E
     """One of two words, or a condition that chooses the second: so that it can be tuned."""
     if isinstance(node, ast.Name) and node.id in words:
         return node.id
-    value = evaluate(node)
+    known = not isinstance(node, ast.Name) or node.id in evaluate.names or node.id in WORDS
+    value = evaluate(node) if known else None
     if not isinstance(value, bool):
-        raise TileError("schedule", node.loc, f"{what} is one of {', '.join(words)}, or true or false")
+        raise TileError("schedule", node.loc, f"{what} is one of {', '.join(words)}, true, false")
     return words[value]
 
 

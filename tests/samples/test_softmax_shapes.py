@@ -1,4 +1,4 @@
-"""Softmax at the boundary row lengths, rows and types, on the emulator and on a GPU."""
+"""Softmax and its gradient at the boundary row lengths, rows and types, on the emulator and on a GPU."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import pytest
 
 import dsl
 from dsl.host_arrays import narrow, widen
+from lowering.location import TileError
 from lowering.types import DTYPES
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "softmax.tile"
@@ -19,6 +20,19 @@ SEED_ROWS = 49152
 def softmax(x: np.ndarray) -> np.ndarray:
     e = np.exp(x - x.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
+
+
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    d = x - x.max(axis=1, keepdims=True)
+    return d - np.log(np.exp(d).sum(axis=1, keepdims=True))
+
+
+def softmax_backward(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    return y * (dy - (y * dy).sum(axis=1, keepdims=True))
+
+
+def log_softmax_backward(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    return dy - np.exp(y) * dy.sum(axis=1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +56,63 @@ def test_every_shape_is_right(modules, device, rows, columns, dtype):
     if device == "emulator" and dtype != "f16" and rows == 64 and columns > 5000:
         pytest.skip("the largest shapes run once on the emulator, in f16")
     assert run(modules, device, rows, columns, dtype) <= BOUND[dtype]
+
+
+# Of dispatches that take arrays of one shape: their reference, and the absolute and relative error that rounding allows.
+OTHERS = {"log_softmax": log_softmax, "softmax_backward": softmax_backward, "log_softmax_backward": log_softmax_backward}
+UNIT = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-19}
+
+
+def inputs(name: str, rows: int, columns: int, dtype: str) -> list[np.ndarray]:
+    """What the dispatch reads, rounded to the type."""
+    random = np.random.default_rng(rows * 100_003 + columns)
+    first = random.standard_normal((rows, columns))
+    if name == "softmax_backward":
+        first = softmax(first)
+    elif name == "log_softmax_backward":
+        first = log_softmax(first)
+    more = [random.standard_normal((rows, columns))] if name.endswith("backward") else []
+    return [narrow(a, DTYPES[dtype]) for a in (first, *more)]
+
+
+def check(module: dsl.Module, name: str, rows: int, columns: int, dtype: str, **choice: str) -> None:
+    """One call of a dispatch against float64. Sums of many terms of f32 differ by more units than one."""
+    given = inputs(name, rows, columns, dtype)
+    wanted = OTHERS.get(name, softmax)(*map(widen, given))
+    got = widen(getattr(module, name)(*given, **choice))
+    largest = np.abs(wanted).max(axis=1, keepdims=True)
+    assert np.all(np.abs(got - wanted) <= UNIT[dtype] * np.maximum(largest, np.abs(wanted)))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("columns", [1, 33, 1000, 1023, 5003, 20000, 130001])
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_operations(modules, device, name, columns, dtype):
+    if device == "emulator" and dtype != "f16" and columns > 5003:
+        pytest.skip("the largest shapes run once on the emulator, in f16")
+    check(modules.setdefault(device, dsl.load(SAMPLE, device=device)), name, 3, columns, dtype)
+
+
+# Every strategy by hand: the columns that it takes, and those that it refuses with the code of the error.
+STRATEGIES = {
+    "lanes": ((1, 7, 129, 1024, 1025, 4000), {5000: "registers"}),
+    "block": ((1, 129, 1025, 5003, 16384), {300_000: "registers"}),
+    "whole": ((1, 129, 1023, 5003, 20001), {120_001: "shared"}),
+    "stream": ((1, 129, 1023, 5003, 20001), {}),
+}
+
+
+@pytest.mark.parametrize("name", ["softmax", *OTHERS])
+@pytest.mark.parametrize("schedule", STRATEGIES)
+def test_every_strategy_by_hand(modules, device, schedule, name):
+    taken, refused = STRATEGIES[schedule]
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    for columns in taken:
+        check(module, name, 3, columns, "f16", schedule=schedule)
+    for columns, code in refused.items():
+        with pytest.raises(TileError) as error:
+            check(module, name, 1, columns, "f16", schedule=schedule)
+        assert error.value.code == code and error.value.loc is not None
 
 
 @pytest.mark.parametrize("columns", [1000, 1025])

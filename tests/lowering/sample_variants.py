@@ -25,6 +25,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("softmax_registers", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
     ("softmax_shared", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
     ("softmax_streamed", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
+    ("softmax_persistent", "ring"): [{"rows": 700, "cols": 8192}, {"rows": 5, "cols": 4097}],
     ("backward_registers", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
     ("backward_registers", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
     ("backward_shared", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],

@@ -102,6 +102,14 @@ STRATEGIES = {
 }
 
 
+@pytest.mark.parametrize("columns", [1, 129, 1000, 1023, 5003])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_persistent_blocks_with_rows_on_their_way(modules, device, name, columns):
+    """More rows than blocks, so that slots of the ring are used again."""
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    check(module, name, 37, columns, "f16", PERSISTENT=True, BLOCKS=5)
+
+
 @pytest.mark.parametrize("name", ["softmax", *OTHERS])
 @pytest.mark.parametrize("schedule", STRATEGIES)
 def test_every_strategy_by_hand(modules, device, schedule, name):

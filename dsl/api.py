@@ -327,7 +327,12 @@ class ModuleFunction:
                         "call", p.loc, f"the shape of the output '{name}' does not follow from the inputs", "pass it"
                     )
                 shape.append(int(extent))
-            given[name] = empty_like(like, tuple(shape), types.get(p.type.dtype, p.type.dtype))
+            dtype = types.get(p.type.dtype, p.type.dtype)
+            if dtype not in DTYPES:
+                raise TileError(
+                    "call", p.loc, f"the type of the output '{name}' does not follow from the inputs", "pass it"
+                )
+            given[name] = empty_like(like, tuple(shape), dtype)
         return missing, like
 
     def plan_for(self, given: Mapping[str, Any], rest: dict[str, Any]) -> BoundPlan:

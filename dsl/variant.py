@@ -183,7 +183,7 @@ class _Variant:
             if constant.name in schedule.constants:
                 out[constant.name] = schedule.constants[constant.name]
             elif constant.default is not None:
-                out[constant.name] = Evaluator({**names, **out})(constant.default)
+                out[constant.name] = Evaluator({**self.program.functions, **names, **out})(constant.default)
             else:
                 hint = f"set it in a schedule of '{self.kernel.name}', or give {constant.name}=VALUE"
                 unset.append(TileError("constant", constant.loc, f"constant '{constant.name}' is not set", hint))

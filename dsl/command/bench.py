@@ -148,12 +148,19 @@ def names_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
         ("example", [row.example or "-" for row in rows]),
         ("kernel", [joined(row.kernels) for row in rows]),
         ("schedule", [joined(row.schedules) + (" *" if others and not row.schedule else "") for row in rows]),
-        ("options", [pairs(row.options) for row in rows]),
+        ("options", [options_of(row) for row in rows]),
     ]
     if found[0][1] == found[1][1]:
         del found[0]
     telling = [column for column in found if len(set(column[1])) > 1]
     return telling or [column for column in found if column[0] == "kernel"]
+
+
+def options_of(row: Row) -> str:
+    """As the language spells them."""
+    return pairs(
+        {name: str(value).lower() if isinstance(value, bool) else value for name, value in row.options.items()}
+    )
 
 
 def joined(names: list[str]) -> str:
@@ -226,6 +233,6 @@ def notes(rows: list[Row]) -> list[str]:
         found.append("*: what the file chooses")
     for row in rows:
         if row.failed is not None:
-            name = " ".join(filter(None, [row.example, row.schedule, pairs(row.options)]))
+            name = " ".join(filter(None, [row.example, row.schedule, options_of(row)]))
             found.append(f"{name or 'example'}: {row.failed}")
     return found

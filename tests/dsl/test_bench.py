@@ -133,7 +133,7 @@ def test_rows_beside_one_that_fails(tmp_path: Path) -> None:
     assert result.exit_code == 3 and "out of bounds" in result.stderr
     path.write_text(SCALE.replace("    i = block", "    assert FACTOR > 1\n    i = block"))
     result = dsl(str(path), "n=300", "--example", "dispatched")
-    assert result.exit_code == 1 and "ONCE=False: " in result.stdout and "ONCE=True" not in result.stdout
+    assert result.exit_code == 1 and "ONCE=false: " in result.stdout and "ONCE=true" not in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,220 @@
+"""samples/reduce.tile against numpy: operations, types, axes and sizes, empty ones and special values among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.host_arrays import narrow, widen
+from lowering.types import DTYPES
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "reduce.tile"
+OPERATIONS: dict[str, tuple[dict[str, str], Callable[[Any, Any], Any]]] = {
+    "sum": ({}, lambda x, axis: x.sum(axis)),
+    "product": ({"JOIN": "multiply", "EMPTY": "one"}, lambda x, axis: x.prod(axis)),
+    "max": ({"JOIN": "larger", "EMPTY": "lowest"}, lambda x, axis: x.max(axis)),
+    "min": ({"JOIN": "smaller", "EMPTY": "highest"}, lambda x, axis: x.min(axis)),
+    "mean": ({"DONE": "mean"}, lambda x, axis: x.mean(axis)),
+    "sum of squares": ({"MAP": "square"}, lambda x, axis: (x * x).sum(axis)),
+    "norm": ({"MAP": "square", "DONE": "root"}, lambda x, axis: np.sqrt((x * x).sum(axis))),
+}
+"""Constants of the kernels, and the same in numpy."""
+TYPES = [("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f64", "f64"), ("s8", "s32"), ("s8", "s64"), ("s32", "s32")]
+"""Of the elements, and of the result."""
+RESULTS = {"f32": np.float32, "f64": np.float64, "s32": np.int32, "s64": np.int64}
+CASES = [(name, "f32", "f32") for name in OPERATIONS]
+CASES += [(name, "s32", "s64") for name in ("sum", "max", "min", "sum of squares")]
+CASES += [(name, *types) for types in TYPES for name in ("sum", "max")]
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, dsl.Module]:
+    return {}
+
+
+def module(modules: dict[str, dsl.Module], device: str) -> dsl.Module:
+    return modules.setdefault(device, dsl.load(SAMPLE, device=device))
+
+
+def numbers(dtype: str, *shape: int) -> np.ndarray:
+    """Elements near 1 in size, whose products stay finite; small integers."""
+    random = np.random.default_rng([len(dtype), *shape])
+    if dtype.startswith("s"):
+        return random.integers(-100, 100, shape).astype({"s8": np.int8, "s32": np.int32}[dtype])
+    return narrow(np.exp(random.standard_normal(shape) / 16) * random.choice([-1.0, 1.0], shape), DTYPES[dtype])
+
+
+def exact(x: np.ndarray, dtype: str) -> np.ndarray:
+    """The same numbers in int64, or with the most bits that a float has here."""
+    return x.astype(np.int64) if dtype.startswith("s") else widen(x).astype(np.longdouble)
+
+
+def close(got: np.ndarray, wanted: Any, x: np.ndarray, axis: Any, name: str) -> None:
+    """Integers are equal; a float's error is that of adding pairs, and a product's of each factor."""
+    if got.dtype.kind == "i" or name in ("max", "min"):
+        assert np.all(got == wanted)
+        return
+    epsilon = np.finfo(got.dtype).eps
+    count = max(x.size if axis is None else x.shape[axis], 1)
+    steps = count if name == "product" else np.log2(count) + 2
+    size = {"sum": np.abs(x).sum(axis), "mean": np.abs(x).mean(axis) if count else 0}.get(name, np.abs(wanted))
+    assert np.all(np.abs(got - wanted) <= steps * epsilon * size)
+
+
+@pytest.mark.parametrize("atomics", [True, False])
+@pytest.mark.parametrize(("name", "dtype", "result"), CASES)
+def test_everything(
+    modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str, atomics: bool
+) -> None:
+    constants, reference = OPERATIONS[name]
+    for n in (1, 777, 4096, 9001):
+        x, out = numbers(dtype, n), np.full(1, 99, RESULTS[result])
+        module(modules, device).everything(out, x, ATOMICS=atomics, **constants)
+        wide = exact(x, dtype)
+        close(out, reference(wide, None), wide, None, name)
+
+
+@pytest.mark.parametrize(("name", "dtype", "result"), CASES)
+def test_rows(modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str) -> None:
+    constants, reference = OPERATIONS[name]
+    for shape in ((3, 31), (17, 64), (2, 1500)):
+        x, y = numbers(dtype, *shape), np.full(shape[0], 99, RESULTS[result])
+        module(modules, device).rows(y, x, **constants)
+        wide = exact(x, dtype)
+        close(y, reference(wide, 1), wide, 1, name)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "norm"])
+def test_a_few_long_rows(modules: dict[str, dsl.Module], device: str, name: str) -> None:
+    """Rows in parts, of which some are empty."""
+    constants, reference = OPERATIONS[name]
+    for cols in (33000, 40007):
+        x, y = numbers("f16", 2, cols), np.full(2, 99, np.float32)
+        module(modules, device).rows(y, x, **constants)
+        wide = exact(x, "f16")
+        close(y, reference(wide, 1), wide, 1, name)
+
+
+@pytest.mark.parametrize(("name", "dtype", "result"), CASES)
+def test_an_axis(modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str) -> None:
+    constants, reference = OPERATIONS[name]
+    for shape in ((1, 1, 1), (2, 5, 33), (1, 1100, 9)):
+        x, y = numbers(dtype, *shape), np.full((shape[0], shape[2]), 99, RESULTS[result])
+        module(modules, device).axis(y, x, **constants)
+        wide = exact(x, dtype)
+        close(y, reference(wide, 1), wide, 1, name)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_any_axis_of_three(modules: dict[str, dsl.Module], device: str, axis: int) -> None:
+    """An axis and what is after it, seen as x[outer, n, inner]; the last one as rows."""
+    x = numbers("f32", 5, 6, 70)
+    outer, n, inner = int(np.prod(x.shape[:axis])), x.shape[axis], int(np.prod(x.shape[axis + 1 :]))
+    m = module(modules, device)
+    if axis == 2:
+        y = np.empty(outer, np.float32)
+        m.rows(y, x.reshape(outer, n))
+    else:
+        y = np.empty((outer, inner), np.float32)
+        m.axis(y, x.reshape(outer, n, inner))
+    wanted = x.astype(np.float64).sum(axis)
+    np.testing.assert_allclose(y.reshape(wanted.shape), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("atomics", [True, False])
+def test_nothing_reduces_to_what_joins_without_effect(
+    modules: dict[str, dsl.Module], device: str, atomics: bool
+) -> None:
+    m = module(modules, device)
+    wanted = {"sum": 0, "product": 1, "max": -np.inf, "min": np.inf, "mean": np.nan, "norm": 0}
+    for name, value in wanted.items():
+        out = np.full(1, 99, np.float32)
+        m.everything(out, np.empty(0, np.float32), ATOMICS=atomics, **OPERATIONS[name][0])
+        assert np.array_equal(out, [value], equal_nan=True), name
+        y, z = np.full(3, 99, np.float32), np.full((2, 3), 99, np.float32)
+        m.rows(y, np.empty((3, 0), np.float32), **OPERATIONS[name][0])
+        m.axis(z, np.empty((2, 0, 3), np.float32), **OPERATIONS[name][0])
+        assert np.array_equal(y, [value] * 3, equal_nan=True) and np.array_equal(z, [[value] * 3] * 2, equal_nan=True)
+    m.rows(np.empty(0, np.float32), np.empty((0, 5), np.float32))
+
+
+def test_integer_sums_are_exact(modules: dict[str, dsl.Module], device: str) -> None:
+    m = module(modules, device)
+    x, out = np.full(70000, 2**31 - 1, np.int32), np.empty(1, np.int64)
+    m.everything(out, x)
+    assert out[0] == 70000 * (2**31 - 1)
+    m.everything(out, np.full(70000, -128, np.int8))
+    assert out[0] == -128 * 70000
+
+
+@pytest.mark.parametrize("atomics", [True, False])
+def test_the_same_bits_each_time(modules: dict[str, dsl.Module], device: str, atomics: bool) -> None:
+    """The last block joins the partial results in their order, whichever block it is."""
+    x = np.random.default_rng(0).standard_normal(60000).astype(np.float32)
+    found = set()
+    for _ in range(5 if device == "emulator" else 1000):
+        out = np.empty(1, np.float32)
+        module(modules, device).everything(out, x, ATOMICS=atomics)
+        found.add(out.tobytes())
+    assert len(found) == 1
+
+
+ARG = {"largest": ({}, np.argmax), "smallest": ({"FIRST": "first_smallest", "EMPTY": "highest"}, np.argmin)}
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "s8", "s32"])
+@pytest.mark.parametrize("name", list(ARG))
+def test_where_the_extreme_is(modules: dict[str, dsl.Module], device: str, name: str, dtype: str) -> None:
+    """The first of equals: small integers have many."""
+    m, (constants, reference) = module(modules, device), ARG[name]
+    for n in (1, 777, 9001):
+        x, out = numbers(dtype, n), np.full(1, -5, np.int64)
+        m.arg_everything(out, x, **constants)
+        assert out[0] == reference(exact(x, dtype))
+    for rows, cols in ((5, 31), (4, 64), (2, 1500)):
+        x, y = numbers(dtype, rows, cols), np.full(rows, -5, np.int64)
+        m.arg_rows(y, x, **constants)
+        assert np.array_equal(y, reference(exact(x, dtype), 1))
+    for shape in ((2, 5, 33), (1, 1100, 9)):
+        x, z = numbers(dtype, *shape), np.full((shape[0], shape[2]), -5, np.int64)
+        m.arg_axis(z, x, **constants)
+        assert np.array_equal(z, reference(exact(x, dtype), 1))
+
+
+@pytest.mark.parametrize("name", list(ARG))
+def test_infinities_and_nan_are_numpys(modules: dict[str, dsl.Module], device: str, name: str) -> None:
+    m, (constants, reference) = module(modules, device), ARG[name]
+    worst = -np.inf if name == "largest" else np.inf
+    x = np.random.default_rng(0).standard_normal((5, 1300)).astype(np.float32)
+    x[1] = worst
+    x[2, 1200], x[2, 1290] = np.nan, np.nan
+    x[3, 7], x[3, 3] = -worst, np.nan
+    x[4, 1299] = -worst
+    y, out = np.empty(5, np.int64), np.empty(1, np.int64)
+    m.arg_rows(y, x, **constants)
+    assert np.array_equal(y, reference(x, 1))
+    for row in x:
+        m.arg_everything(out, row, **constants)
+        assert out[0] == reference(row)
+    extreme = OPERATIONS["max" if name == "largest" else "min"]
+    values = np.empty(5, np.float32)
+    m.rows(values, x, **extreme[0])
+    assert np.array_equal(values, extreme[1](x, 1), equal_nan=True)
+
+
+def test_the_place_of_nothing_is_refused(modules: dict[str, dsl.Module], device: str) -> None:
+    m = module(modules, device)
+    with pytest.raises(dsl.TileError, match="requires n > 0"):
+        m.arg_everything(np.empty(1, np.int64), np.empty(0, np.float32))
+    with pytest.raises(dsl.TileError, match="requires cols > 0"):
+        m.arg_rows(np.empty(2, np.int64), np.empty((2, 0), np.float32))
+
+
+def test_the_type_of_the_result_is_the_callers(modules: dict[str, dsl.Module], device: str) -> None:
+    with pytest.raises(dsl.TileError, match="the type of the output 'y' does not follow from the inputs"):
+        module(modules, device).rows(np.zeros((2, 3), np.float32))

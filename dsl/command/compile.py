@@ -77,7 +77,8 @@ def requests_for(
     node = None if kernel is None else program.kernel(kernel)
     chosen = find_example(program, example) if program.examples or example is not None else None
     overrides = resolve(program, chosen, values, node)
-    planned = planned_requests(program, chosen, overrides, arch, schedule) if chosen is not None else []
+    asked = schedule if node is None else None  # of a kernel by its name, not of what the example launches
+    planned = planned_requests(program, chosen, overrides, arch, asked) if chosen is not None else []
     if node is None:
         if planned:
             return planned

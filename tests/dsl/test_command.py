@@ -283,6 +283,11 @@ def test_compile_takes_schedules_targets_and_passes(double: str) -> None:
         assert dsl("compile", double, *wrong).exit_code == 2
 
 
+def test_compile_takes_a_kernel_that_the_example_does_not_launch() -> None:
+    text = dsl("compile", SOFTMAX, "--kernel", "backward_shared", "--schedule", "whole", "--emit", "ir").stdout
+    assert 'name = "backward_shared"' in text
+
+
 def test_new_writes_a_kernel_that_passes_and_keeps_what_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

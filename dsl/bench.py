@@ -251,12 +251,12 @@ def bench(
     made = Bench(program, device, why, seed)
     for example in chosen_examples(program, examples, kernels):
         overrides = resolve(program, example, values)
-        chosen: Row | None = None
+        shown: list[list[str]] = []
         for way in ways(program, example, overrides, schedules):
-            if chosen is not None and chosen.schedules == [way.schedule]:
+            if [way.schedule] in shown:
                 continue
             row = made.add(example, overrides, way)
-            chosen = chosen or row
+            shown.append(row.schedules)
             if row.is_wrong:
                 break
     if len(made.errors) == len(made.rows):

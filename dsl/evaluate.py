@@ -132,7 +132,10 @@ class Evaluator:
             if name in FUNCTIONS and not node.keywords:
                 return call(name, [self(a) for a in node.args])
             raise TileError(
-                "name", node.loc, f"unknown function '{name}'", closest(name, [*FUNCTIONS, "size", "occupancy", *self.more_names()])
+                "name",
+                node.loc,
+                f"unknown function '{name}'",
+                closest(name, [*FUNCTIONS, "size", "occupancy", *self.more_names()]),
             )
         raise TileError("call", node.loc, "this cannot be called here")
 

@@ -132,13 +132,21 @@ def show_rows(file: str, rows: list[Row]) -> None:
     table += [[column[at] for _, column in (*names, *cells)] for at in range(len(ran))]
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
     click.echo()
+    several = compared_within_examples(ran)
     for at, texts in enumerate(table):
+        if several and at > 1 and ran[at - 1].example != ran[at - 2].example:
+            click.echo()
         left = "  ".join(text.ljust(width) for text, width in zip(texts[: len(names)], widths, strict=False))
         text = printable(f"  {left}  {columns(texts[len(names) :], widths[len(names) :])}".rstrip())
         click.echo(styled(text, bold=True) if at == 0 else text)
     click.echo()
     for note in notes(rows):
         click.echo(f"  {printable(note)}")
+
+
+def compared_within_examples(rows: list[Row]) -> bool:
+    """Are the examples jobs of their own, done in several ways? Else they are ways to do one job."""
+    return len({row.example for row in rows}) < len(rows)
 
 
 def names_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
@@ -172,7 +180,12 @@ def figures_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
     figures = [row.figures() for row in rows]
     reports = [row.report for row in rows if row.report]
     medians = [report.time_us for report in reports]
-    fastest = min((median for median in medians if median), default=1.0)
+    jobs = [row.example if compared_within_examples(rows) else None for row in rows]
+
+    def over_fastest(at: int) -> float | None:
+        """The median over the least of the same job."""
+        same = [median for median, job in zip(medians, jobs, strict=True) if median and job == jobs[at]]
+        return (medians[at] or 0.0) / min(same) if medians[at] else None
 
     def told(values: Iterable[float | None], form: Callable[[float], str]) -> list[str | None]:
         return [None if value is None else form(value) for value in values]
@@ -190,7 +203,7 @@ def figures_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
         ("us", told(medians, "{:.1f}".format)),
         ("20%", told([report.times[0] if report.times else None for report in reports], "{:.1f}".format)),
         ("80%", told([report.times[2] if report.times else None for report in reports], "{:.1f}".format)),
-        ("x fastest", told([median and median / fastest for median in medians], "{:.2f}".format)),
+        ("x fastest", told(map(over_fastest, range(len(rows))), "{:.2f}".format)),
         ("GB/s", told([report.gbps for report in reports], "{:,.0f}".format)),
         ("of peak", told([report.share_of_limit for report in reports], "{:.0%}".format)),
         ("TFLOPS", told([report.tflops for report in reports], number)),

@@ -59,7 +59,11 @@ def test_every_shape_is_right(modules, device, rows, columns, dtype):
 
 
 # Of dispatches that take arrays of one shape: their reference, and the absolute and relative error that rounding allows.
-OTHERS = {"log_softmax": log_softmax, "softmax_backward": softmax_backward, "log_softmax_backward": log_softmax_backward}
+OTHERS = {
+    "log_softmax": log_softmax,
+    "softmax_backward": softmax_backward,
+    "log_softmax_backward": log_softmax_backward,
+}
 UNIT = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-19}
 
 

@@ -563,7 +563,7 @@ class Planner:
         return out
 
     def fits(self, node: ast.Call) -> bool:
-        """fits(kernel with schedule): the variant for these dims compiles within the device's shared memory and registers."""
+        """fits(kernel with schedule): the variant for these dims compiles within the device's memory and registers."""
         if len(node.args) != 1 or node.keywords:
             raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
         inner = node.args[0]

@@ -1,4 +1,4 @@
-"""What is fused with softmax: dropout against Philox in Python's integers, the same at every schedule, and its gradient."""
+"""What is fused with softmax: dropout against Philox in Python, the same with every schedule, and its gradient."""
 
 from __future__ import annotations
 

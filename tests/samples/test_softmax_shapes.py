@@ -58,7 +58,7 @@ def test_every_shape_is_right(modules, device, rows, columns, dtype):
     assert run(modules, device, rows, columns, dtype) <= BOUND[dtype]
 
 
-# Of dispatches that take arrays of one shape: their reference, and the absolute and relative error that rounding allows.
+# The references of the other dispatches. UNIT: the error that rounding allows, absolute and relative.
 OTHERS = {
     "log_softmax": log_softmax,
     "softmax_backward": softmax_backward,

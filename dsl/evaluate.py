@@ -21,7 +21,7 @@ WORDS: dict[str, Any] = {
 
 
 RESERVED = 1024
-"""Bytes of shared memory that the system takes of every block (CUDA C++ Programming Guide, compute capability 8 and 9)."""
+"""Bytes of shared memory that the system takes of each block (CUDA C++ Programming Guide, compute capability 8, 9)."""
 
 
 def _occupancy(node: ast.Call) -> ast.Expr:

@@ -194,7 +194,10 @@ def _property(
             raise TileError("schedule", line.loc, f"schedule '{other.id}' is like itself")
         _lines(program, kernel, known[other.id], out, names, overrides, seen | {other.id})
     elif kind == "specialize":
-        for value in line.values:
+        if line.subject and (len(line.values) != 1 or not isinstance(evaluate(line.values[0]), bool)):
+            raise TileError("schedule", line.loc, "specialize NAMES, or specialize NAMES: CONDITION")
+        names_of = line.subject or line.values
+        for value in names_of if not line.subject or evaluate(line.values[0]) else []:
             if not isinstance(value, ast.Name):
                 raise TileError("schedule", value.loc, "'specialize' takes names of dims and scalars")
             out.specialize[value.id] = value

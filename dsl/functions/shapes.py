@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsl import tree as ast
 from dsl.access import narrow
-from dsl.bindings import Access, Binding, SharedTile, Tensor, row_major
+from dsl.bindings import Access, Binding, SharedTile, Tensor, describe, row_major
 from dsl.functions.arguments import number_argument, signature
 from dsl.functions.elementwise import agreed
 from dsl.functions.registry import function, takes_syntax
@@ -195,3 +195,19 @@ def _stack(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
     signature(b, loc, "stack", args, keywords, 2, None)
     b.check_extent(len(args), loc, "the number of tiles to stack")
     return b.ir.value("stack", *agreed(b, loc, args))
+
+
+@function("tuple")
+def _tuple(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
+    """`tuple(a, b, …)`: also of one, and of nothing. Its parts are chosen by constants: t[0]."""
+    signature(b, loc, "tuple", args, keywords, 0, None)
+    return tuple(b.as_value(a, loc) if isinstance(a, Access) else a for a in args)
+
+
+@function("append")
+def _append(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
+    """`append(t, a)`: the tuple with one more part; in a `for static`, as many tiles in registers as there are turns."""
+    signature(b, loc, "append", args, keywords, 2, 2)
+    if not isinstance(args[0], tuple):
+        b.error("type", loc, f"append takes a tuple; this is {describe(args[0])}", "begin with tuple()")
+    return (*args[0], b.as_value(args[1], loc) if isinstance(args[1], Access) else args[1])

@@ -10,6 +10,9 @@ from lowering.types import SharedType
 
 MAX_BYTES = 16
 ASYNC_BYTES = (4, 8, 16)  # what cp.async copies (PTX ISA, cp.async)
+UNDER_MASK = {"load": "convex", "store": "convex", "copy": "falls"}
+"""The masks under which an operation still moves several elements at once: those whose ends tell whether all are on,
+and for an asynchronous copy, which reads some bytes from the first on, those that only go off."""
 
 
 def pointer_align(function: Function, memory: Value) -> int:
@@ -27,14 +30,18 @@ def slot_bytes(type: SharedType) -> int:
     return type.bytes // type.shape[0]
 
 
-def vector_width(
-    analysis: Analysis, op: Op, offset: Value, memory: Value, mask: Value | None, layout: Layout | None
-) -> int:
-    """Elements of one access: neighbours in a thread's registers and in memory, aligned, under one mask."""
+def masked_groups(analysis: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Along each axis, how many neighbours the mask lets one access of a memory operation hold."""
+    mask = operand(op, "mask")
+    return shape if mask is None else getattr(analysis.of(mask), UNDER_MASK.get(op.name, "same"))
+
+
+def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layout: Layout | None) -> int:
+    """Elements of one access: neighbours in registers and in memory, aligned, under a mask that lets them."""
     if layout is None:
         return 1
     facts = analysis.of(offset)
-    same = analysis.of(mask).same if mask is not None else offset.tile.shape
+    under = masked_groups(analysis, op, layout.shape)
     size = memory.dtype.bytes
     aligned = max(pointer_align(analysis.function, memory) // size, 1)
     if isinstance(memory.type, SharedType) and operand(op, "slot") is not None:
@@ -42,17 +49,25 @@ def vector_width(
         aligned = min(aligned, slot & -slot)
     best = 1
     for axis in range(len(layout.shape)):
-        width = min(layout.vector(axis), facts.run[axis], facts.start[axis], same[axis], MAX_BYTES // size, aligned)
+        width = min(layout.vector(axis), facts.run[axis], facts.start[axis], under[axis], MAX_BYTES // size, aligned)
         best = max(best, width)
     return best
 
 
-def copy_width(analysis: Analysis, op: Op) -> int:
-    """Elements that one asynchronous copy of `op` moves: both of its sides allow them."""
-    tensor, offset, source = operand(op, "tensor"), operand(op, "offset"), operand(op, "source")
-    assert tensor is not None and offset is not None and source is not None
-    layout, mask = source.tile.layout, operand(op, "mask")
-    return min(
-        vector_width(analysis, op, source, tensor, mask, layout),
-        vector_width(analysis, op, offset, op.operands[0], mask, layout),
-    )
+def access_width(analysis: Analysis, op: Op) -> int:
+    """Elements that one access of a load or store moves, or one asynchronous copy, whose two sides both allow them."""
+    offset, source, tensor = operand(op, "offset"), operand(op, "source"), operand(op, "tensor")
+    assert offset is not None
+    width = vector_width(analysis, op, offset, op.operands[0], offset.tile.layout)
+    if source is not None and tensor is not None:
+        width = min(width, vector_width(analysis, op, source, tensor, source.tile.layout))
+    return width
+
+
+def is_partial(analysis: Analysis, op: Op, width: int) -> bool:
+    """True if the mask of `op` may be on for a part of the elements of one access of `width`."""
+    mask = operand(op, "mask")
+    if mask is None or mask.tile.layout is None:
+        return False
+    layout, same = mask.tile.layout, analysis.of(mask).same
+    return all(min(layout.vector(axis), group) < width for axis, group in enumerate(same))

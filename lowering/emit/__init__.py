@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lowering.emit import control, elementwise, memory, shapes, threads
+from lowering.emit.access import SHARED
 from lowering.emit.demand import mark_needed
 from lowering.emit.rules import RULES, emit_op
 from lowering.emit.writer import Writer
@@ -47,10 +48,10 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
 
     text = ['target triple = "nvptx64-nvidia-cuda"']
     if function.attrs.get("shared_bytes"):
-        text.append(f"{memory.SHARED} = external addrspace(3) global [0 x i8], align 16")
+        text.append(f"{SHARED} = external addrspace(3) global [0 x i8], align 16")
     text += w.globals
     text.append(f"define ptx_kernel void @{function.name}({', '.join(arguments)}) #0 !dbg !{w.debug.function_scope} {{")
-    text += ["entry:", *w.entry, *w.lines, "}"]
+    text += ["entry:", *w.entry, *w.lines, *w.behind, "}"]
     text += w.declarations.values()
     bounds = [f'"nvvm.reqntid"="{function.threads}"']
     if function.attrs.get("maxregs"):

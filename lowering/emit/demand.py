@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from lowering.access_width import vector_width
+from lowering.access_width import access_width, is_partial
+from lowering.emit.masks import leaves
+from lowering.emit.partial import whole_flags
 from lowering.emit.rules import count_of
-from lowering.emit.shapes import source_registers
+from lowering.emit.shapes import read_registers
 from lowering.emit.writer import Writer
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.ops import operand, space_of
@@ -40,26 +42,34 @@ def _block(w: Writer, block: Block) -> None:
 
 def _op(w: Writer, op: Op) -> None:
     name = op.name
-    if op.spec.elementwise and name != "asm":
-        needed = w.needed.get(op.result, set())
+    if (op.spec.elementwise and name != "asm") or name in ("broadcast", "reshape", "transpose", "convert_layout"):
+        needed = read_registers(op, w.needed.get(op.result, set()))
         for o in op.operands:
             _add(w, o, needed)
-    elif name in ("broadcast", "reshape", "transpose", "convert_layout"):
-        picked = source_registers(op)
-        _add(w, op.operands[0], {picked[i] for i in w.needed.get(op.result, set())})
-    elif name in ("load", "store") and space_of(op.operands[0]) != "param":
-        offset, mask = operand(op, "offset"), operand(op, "mask")
-        assert offset is not None
-        value = op.results[0] if op.results else operand(op, "value")
-        assert value is not None
-        layout = value.tile.layout
-        width = vector_width(w.facts, op, offset, op.operands[0], mask, layout)
-        firsts = set(range(0, count_of(value), width))
-        for o in op.operands:
-            if o is offset or o is mask:
-                _add(w, o, firsts)
-            else:
-                _all(w, o)
+    elif name in ("load", "store", "copy") and space_of(op.operands[0]) != "param":
+        _access(w, op)
     else:
         for o in op.operands:
             _all(w, o)
+
+
+def _access(w: Writer, op: Op) -> None:
+    """Each access has the address of its first element, and its mask too if that does not change in between. If it may,
+    ends of the mask are asked for, and the elements' own masks are computed anew where they are needed."""
+    mask, offset = operand(op, "mask"), operand(op, "offset")
+    assert offset is not None
+    count, width = count_of(offset), access_width(w.facts, op)
+    firsts, partial = range(0, count, width), is_partial(w.facts, op, width)
+    for o in op.operands:
+        if o is mask:
+            _add(w, o, set() if partial else set(firsts))
+        elif o is offset or o is operand(op, "source"):
+            _add(w, o, set(firsts))
+        else:
+            _all(w, o)
+    if mask is None or not partial:
+        return
+    for flag, register in whole_flags(w, mask):
+        _add(w, flag, {register})
+    for leaf, registers in leaves(mask, range(count)).items():
+        _add(w, leaf, registers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lowering.emit.rules import count_of, rule, wanted
 from lowering.emit.writer import Writer
 from lowering.ir import Op
@@ -30,6 +32,14 @@ def source_registers(op: Op) -> list[int]:
     registers = moved.registers_of(result)
     assert registers is not None, (op, str(moved), str(result))
     return registers
+
+
+def read_registers(op: Op, registers: Iterable[int]) -> set[int]:
+    """The registers of its operands of which an elementwise operation or change of shape makes these of its result."""
+    if op.spec.elementwise or not op.operands:
+        return set(registers)
+    picked = source_registers(op)
+    return {picked[r] for r in registers}
 
 
 def _narrow(coordinate: int, wide: tuple[int, ...], narrow: tuple[int, ...]) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from operator import or_
 
@@ -127,6 +128,7 @@ class Writer:
         self.registers: dict[Value, list[str]] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []  # computed once, at the head of the function
+        self.behind: list[str] = []  # blocks that are rarely entered, behind the others
         self.entry_known: dict[str, str] = {}
         self.declarations: dict[str, str] = {}
         self.globals: list[str] = []
@@ -171,9 +173,29 @@ class Writer:
             self.entry_known[text] = known
         return known
 
+    @contextmanager
+    def nothing_ahead(self) -> Iterator[None]:
+        """Meanwhile what `once` would add to the head of the function is computed in place."""
+        entry, known = self.entry, self.entry_known
+        self.entry, self.entry_known = self.lines, dict(known)
+        try:
+            yield
+        finally:
+            self.entry, self.entry_known = entry, known
+
     def start(self, label: str) -> None:
         self.lines.append(f"{label}:")
         self.label = label
+
+    @contextmanager
+    def aside(self, label: str) -> Iterator[None]:
+        """Meanwhile instructions go to a block behind the others, so that the way that is mostly taken is straight."""
+        lines, here, self.lines = self.lines, self.label, self.behind
+        self.start(label)
+        try:
+            yield
+        finally:
+            self.lines, self.label = lines, here
 
     def fresh_label(self, stem: str) -> str:
         self.count += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from lowering.access_width import masked_groups
 from lowering.facts import Analysis
 from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, LayoutError
@@ -93,13 +94,11 @@ def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
     offset = operand(op, "offset")
     assert offset is not None
     shape = offset.tile.shape
-    facts = analysis.of(offset)
-    mask = operand(op, "mask")
-    same = analysis.of(mask).same if mask is not None else shape
+    facts, under = analysis.of(offset), masked_groups(analysis, op, shape)
     size = op.operands[0].dtype.bytes
     best, fast = 1, len(shape) - 1
     for axis in reversed(range(len(shape))):
-        width = min(facts.run[axis], facts.start[axis], same[axis], max(1, 16 // size))
+        width = min(facts.run[axis], facts.start[axis], under[axis], max(1, 16 // size))
         if facts.run[axis] > 1 and (width > best or facts.run[fast] == 1):
             best, fast = max(width, 1), axis
     total = offset.tile.size
@@ -475,10 +474,9 @@ class _Assigner:
             return resolve_pin(pin, shape, self.warps)
         size = op.operands[0].dtype.bytes
         there, here = self.analysis.of(source), self.analysis.of(offset)
-        mask = operand(op, "mask")
-        same = self.analysis.of(mask).same if mask is not None else shape
+        under = masked_groups(self.analysis, op, shape)
         axis = len(shape) - 1
-        width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], same[axis], 16 // size or 1)
+        width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
         return Layout.default(shape, self.warps, max(width, 1), axis)
 
     def visit_control(self, op: Op) -> None:

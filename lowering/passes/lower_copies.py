@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.access_width import ASYNC_BYTES, copy_width
+from lowering.access_width import ASYNC_BYTES, access_width
 from lowering.facts import Analysis
 from lowering.ir import Function, Op, Rewriter, Value
 from lowering.location import TileError
@@ -29,7 +29,7 @@ class _Lowering(Rewriter):
             self.analysis.enter_loop(op)
         if op.name != "copy":
             return False
-        width = copy_width(self.analysis, op)
+        width = access_width(self.analysis, op)
         bytes = width * op.operands[0].dtype.bytes
         if bytes in ASYNC_BYTES:
             op.attrs["bytes"] = bytes

@@ -327,7 +327,7 @@ def test_a_downward_counter_is_bounded_above_by_its_start() -> None:
 
 @pytest.mark.parametrize("divisor", [1, 4, 8])
 def test_the_mask_of_a_row_that_starts_anywhere(divisor: int) -> None:
-    """Columns from the last multiple of 8 elements before the row on: aligned addresses, a mask with one run of ones."""
+    """Columns from the last multiple of 8 elements before the row: aligned addresses, a mask with one run of ones."""
     k = Kernel({"cols": divisor})
     cols, eight = k.dims["cols"], k.ir.index(8)
     rows = k.ir.reshape(k.arange(4), (4, 1))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lowering.emit.rules import RULES, count_of, rule, wanted
 from lowering.emit.writer import Writer, float_constant
 from lowering.fold import constant_of
-from lowering.ir import Op
+from lowering.ir import Op, Value
 from lowering.location import TileError
 from lowering.types import BF16, F16, F32, F64, I1, S32, U32, DType
 
@@ -49,6 +49,42 @@ def _arithmetic(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str
     # An index does not overflow: its width is chosen by the number of elements.
     flags = " nsw" if dtype.kind == "index" and op.name in ("add", "sub", "mul") else ""
     return w.let(f"{_INT[op.name]}{flags} {llvm} {x[0]}, {x[1]}")
+
+
+_plain_and = RULES["and"]
+
+
+@rule("and")
+def _and(w: Writer, op: Op) -> None:
+    """`0 <= v` and `v < n` are one comparison without sign, as long as n is not negative."""
+    inside = _bounds(w, op)
+    if inside is None:
+        _plain_and(w, op)
+        return
+    v, n = (w.registers[o] for o in inside)
+    llvm, out = w.llvm(inside[0].dtype), [""] * count_of(op.result)
+    for i in wanted(w, op.result, len(out)):
+        out[i] = w.let(f"icmp ult {llvm} {v[i]}, {n[i]}")
+    w.registers[op.result] = out
+
+
+def _bounds(w: Writer, op: Op) -> tuple[Value, Value] | None:
+    """(v, n) of a conjunction that says 0 <= v < n."""
+    for at_least, below in (op.operands, op.operands[::-1]):
+        (zero, v), (same, n) = (_in_order(flag, name) for flag, name in ((at_least, "le"), (below, "lt")))
+        if v is not None and v is same and n is not None and zero is not None and constant_of(zero) == 0:
+            low = w.facts.of(n).low
+            return (v, n) if v.dtype.is_signed and low is not None and low >= 0 else None
+    return None
+
+
+def _in_order(flag: Value, name: str) -> tuple[Value | None, Value | None]:
+    """(a, b) of a comparison `a name b` of two values, which may be written from right to left."""
+    if flag.op is not None and flag.op.name == name:
+        return flag.op.operands[0], flag.op.operands[1]
+    if flag.op is not None and flag.op.name == {"le": "ge", "lt": "gt"}[name]:
+        return flag.op.operands[1], flag.op.operands[0]
+    return None, None
 
 
 def _known_nonnegative(w: Writer, op: Op) -> bool:

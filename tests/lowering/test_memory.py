@@ -51,6 +51,36 @@ kernel k(y: f32[8, 32], z: f32[rows, cols], x: f32[rows, cols], r: s32, c: s32):
         assert (z == want).all(), (r, c)
 
 
+def test_both_edges_are_one_comparison() -> None:
+    text = """
+kernel k(y: f32[256], x: f32[n], c: s32):
+    grid 1
+    store(y[0 : 256], load(x[c : c + 256], other=-1.0))
+schedule t of k:
+    warps = 1
+"""
+    x, y = numbers(100), np.zeros(256, np.float32)
+    kernel = compile_kernel(text, {"x": x, "y": y})
+    compared = [line.split()[0] for line in kernel.ptx.splitlines() if line.strip().startswith("setp")]
+    assert [name.removeprefix("setp.")[3:] for name in compared] == ["u32"] * 8
+    for c in (-300, -256, -7, 0, 60, 99, 100, 2**31 - 257):
+        launch(kernel, {"x": x, "y": y, "c": c})
+        assert (y == window(x, (c,), (256,), -1)).all(), c
+
+
+def test_a_negative_bound_lets_nothing_in() -> None:
+    text = """
+kernel k(y: f32[256], x: f32[256], a: s32, b: s32):
+    grid 1
+    i = arange(256)
+    store(y[0 : 256], load(x[i], mask=(i * 2 - a >= 0) & (i * 2 - a < b), other=-1.0))
+"""
+    x, y, i = numbers(256), np.zeros(256, np.float32), 2 * np.arange(256)
+    for a, b in ((9, -3), (-1, 40), (100, 7)):
+        run(text, {"x": x, "y": y, "a": a, "b": b})
+        assert (y == np.where((i >= a) & (i - a < b), x, -1)).all()
+
+
 def test_scalar_indices_are_masked_too() -> None:
     x = numbers(5, 40)
     text = """

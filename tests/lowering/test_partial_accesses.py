@@ -91,7 +91,7 @@ kernel k(z: f16[n], y: f16[n], x: f16[n]; N):
 
 MASKS = [
     "c < b", "c <= b", "c > a", "a <= c", "(c >= a) & (c < b)", "(c < b) & (r < m)", "(a < c) & (c < b) & (r >= m)",
-    "(c - a >= 0) & (c + a < b)", "(c < b) & (r + c < m)", "(c < a) & (c < b)",
+    "(c - a >= 0) & (c - a < b)", "(c - a >= 0) & (c + a < b)", "(c < b) & (r + c < m)", "(c < a) & (c < b)",
     "c % (2 * V) < (c // (2 * V) * 3 + b) % (3 * V)",
 ]  # fmt: skip
 """Those that are convex along the columns."""

@@ -240,7 +240,7 @@ def explanation(plan: Plan, node: ast.Kernel, kernel: CompiledKernel) -> Explana
     from dsl.stages import named_values
 
     compiled = kernel.compiled
-    tiles = named_values(node, compiled.variant.function)
+    tiles = named_values(compiled.variant.function)
     return Explanation(
         list(plan.reasons),
         dict(compiled.header.constants),

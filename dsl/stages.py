@@ -86,31 +86,17 @@ def _tree(node: Any, label: str, depth: int, lines: list[str]) -> None:
 # ---- layouts -----------------------------------------------------------------------------------------------
 
 
-def named_values(kernel: ast.Kernel, function: Function) -> list[tuple[int, str, str, str]]:
-    """(line, name, type, layout) of the tiles that the kernel names, in the order of the program."""
-    wanted = assigned_names(kernel.body)
+def named_values(function: Function) -> list[tuple[int, str, str, str]]:
+    """(line, name, type, layout) of the tiles that the kernel and its functions name, in the order of the program."""
     rows: dict[tuple[str, str, str], int] = {}
     for op in walk(function.body):
         for value in [*op.results, *(argument for region in op.regions for argument in region.args)]:
-            if value.name not in wanted or not isinstance(value.type, TileType | SharedType) or not value.shape:
+            if value.name is None or not isinstance(value.type, TileType | SharedType) or not value.shape:
                 continue
             layout = value.type.layout if isinstance(value.type, TileType) else "shared memory"
             kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-            rows.setdefault((value.name or "", kind, str(layout)), outermost_line(op.loc))
+            rows.setdefault((value.name, kind, str(layout)), outermost_line(op.loc))
     return [(line, *row) for row, line in rows.items()]
-
-
-def assigned_names(body: list[Any]) -> set[str]:
-    """Names that the statements of a body bind, nested ones included."""
-    names: set[str] = set()
-    for statement in body:
-        if isinstance(statement, ast.Assign):
-            names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
-        elif isinstance(statement, ast.Shared):
-            names |= set(statement.names)
-        for inner in ("body", "then", "otherwise"):
-            names |= assigned_names(getattr(statement, inner, []))
-    return names
 
 
 def outermost_line(loc: Loc | None) -> int:
@@ -122,7 +108,7 @@ def outermost_line(loc: Loc | None) -> int:
 
 def layouts(kernel: ast.Kernel, function: Function) -> str:
     """A table of the named tiles with their layouts: bases as coordinates, by place."""
-    return table([("line", "name", "type", "layout"), *named_values(kernel, function)])
+    return table([("line", "name", "type", "layout"), *named_values(function)])
 
 
 def table(rows: Iterable[tuple[Any, ...]]) -> str:

@@ -153,7 +153,7 @@ def test_counters_stand_beside_the_source(double: str) -> None:
 
 def test_explain_says_why() -> None:
     out = dsl("run", SOFTMAX, "rows=2", "--explain", "--device", "emulator").stdout
-    for text in ("cols <= 1024: yes", "COLS == next_pow2(cols +", "v: f32[", "lane [[", "ms", "llvm"):
+    for text in ("cols <= 1024: yes", "PARTS == cdiv(REACH, PART)", "top: f32[", "lane [[", "ms", "llvm"):
         assert text in out
 
 

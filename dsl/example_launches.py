@@ -104,9 +104,7 @@ class Launcher:
     def run(self, plan: Plan, launch: Launch, values: list[Any]) -> LaunchReport:
         report = run_kernel(launch.kernel, values, self.ordinal, self.settings)
         if self.settings.explain:
-            report.explanation = explanation(
-                plan, self.module.program.kernels[launch.step.request.kernel], launch.compiled
-            )
+            report.explanation = explanation(plan, launch.compiled)
         return report
 
     def measure(self, call: Call) -> None:
@@ -235,7 +233,7 @@ def assembled(ptx: str, header: Any, report: LaunchReport) -> None:
     report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads
 
 
-def explanation(plan: Plan, node: ast.Kernel, kernel: CompiledKernel) -> Explanation:
+def explanation(plan: Plan, kernel: CompiledKernel) -> Explanation:
     """Why this variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by stage."""
     from dsl.stages import named_values
 

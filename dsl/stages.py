@@ -31,9 +31,7 @@ def stage(program: Program, request: Request, name: str, annotate: bool = False,
     if name in ("ir", "layout"):
         lowered = lower(program, request, **options)
         function = lowered.variant.function
-        text = (
-            to_mlir(function, annotate=annotate) if name == "ir" else layouts(program.kernels[request.kernel], function)
-        )
+        text = to_mlir(function, annotate=annotate) if name == "ir" else layouts(function)
         printed = lowered.printed
     else:
         compiled = compile_variant(program, request, **options)
@@ -106,7 +104,7 @@ def outermost_line(loc: Loc | None) -> int:
     return loc.line if loc else 0
 
 
-def layouts(kernel: ast.Kernel, function: Function) -> str:
+def layouts(function: Function) -> str:
     """A table of the named tiles with their layouts: bases as coordinates, by place."""
     return table([("line", "name", "type", "layout"), *named_values(function)])
 

@@ -206,7 +206,7 @@ def _tuple(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
 
 @function("append")
 def _append(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
-    """`append(t, a)`: the tuple with one more part; in a `for static`, as many tiles in registers as there are turns."""
+    """`append(t, a)`: the tuple with one more part; in a `for static`, a tile in registers for each turn."""
     signature(b, loc, "append", args, keywords, 2, 2)
     if not isinstance(args[0], tuple):
         b.error("type", loc, f"append takes a tuple; this is {describe(args[0])}", "begin with tuple()")

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dsl import tree as ast
 from dsl.api import BoundPlan, CompiledKernel, Module, ModuleFunction
 from dsl.dispatch import FromCall, Plan, Step
 from dsl.report import Explanation, LaunchReport, Report

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from dsl import tree as ast
 from dsl.compile import compile_variant, lower
 from dsl.program import LIBRARY, Program
 from dsl.variant import Request

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from dsl import tree as ast
 from dsl.access import whole, write
@@ -24,6 +25,7 @@ from dsl.bindings import (
 from dsl.constants import ConstantError
 from dsl.evaluate import names_in
 from dsl.expressions import Expressions, Returned
+from lowering.facts import power_of_two_divisor
 from lowering.fold import constant_of
 from lowering.ir import Block, Value
 from lowering.location import Errors, Loc, TileError
@@ -159,6 +161,31 @@ class KernelBuilder(Expressions):
                 )
             return
         self.requires.append(node)
+        self.learn(condition)
+
+    def learn(self, condition: ast.Expr) -> None:
+        """`dim % N == 0`, alone or joined by 'and', holds in every launch: a divisor of the dim."""
+        if isinstance(condition, ast.Binary) and condition.op == "and":
+            self.learn(condition.left)
+            self.learn(condition.right)
+        if not isinstance(condition, ast.Compare) or condition.ops != ["=="]:
+            return
+        left, right = condition.operands
+        if not (isinstance(left, ast.Binary) and left.op == "%" and isinstance(left.left, ast.Name)):
+            return
+        name, divisor, zero = left.left.id, self.expr(left.right), self.expr(right)
+        dim = self.function.dims.get(name)
+        if (
+            dim is None
+            or self.scope.find(name) is not dim
+            or not isinstance(divisor, int)
+            or zero != 0
+            or divisor < 1
+        ):
+            return
+        known = self.function.divisors.get(name, 1)
+        self.function.divisors[name] = max(known, power_of_two_divisor(divisor))
+        self.facts.known[dim] = replace(self.facts.known[dim], every=self.function.divisors[name])
 
     def values_in(self, node: ast.Expr) -> str | None:
         """The constants that an expression reads, with their values."""

@@ -62,17 +62,17 @@ def lower(
 def compile_variant(program: Program, request: Request, **options: Any) -> Compiled:
     """PTX for one variant. Options as for `lower`, and `level` of LLVM's code generation."""
     from dsl.launch_header import make_header
-    from lowering.codegen import CODEGEN_LEVEL, to_ptx
+    from lowering.codegen import level_for, to_ptx
     from lowering.emit import emit
     from runtime.header import write
 
-    level = options.pop("level", CODEGEN_LEVEL)
+    level = options.pop("level", None)
     lowered = lower(program, request, **options)
     variant = lowered.variant
     start = time.perf_counter()
     llvm, version = emit(variant.function, variant.target)
     emitted = time.perf_counter()
-    body = to_ptx(llvm, variant.target, version, level)
+    body = to_ptx(llvm, variant.target, version, level_for(variant.function) if level is None else level)
     done = time.perf_counter()
     lowered.seconds |= {"emit": emitted - start, "llvm": done - emitted}
     header = make_header(program, variant)

@@ -29,7 +29,8 @@ from dsl.bindings import (
     same_binding,
 )
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
-from dsl.functions import BUILTINS, convert
+from dsl.functions import BUILTINS, convert, find
+from dsl.functions.matrix import mma_hint, multiply
 from lowering.builder import MAX_TILE, Builder
 from lowering.facts import Analysis
 from lowering.fold import constant_of
@@ -40,6 +41,7 @@ from lowering.types import (
     F32,
     I1,
     INDEX,
+    OPERAND_TYPES,
     DType,
     int_range,
 )
@@ -125,6 +127,8 @@ class Expressions:
             return found
         if node.id in DTYPES:
             return DTYPES[node.id]
+        if node.id in OPERAND_TYPES:
+            return OPERAND_TYPES[node.id]
         if node.id in ("true", "True"):
             return True
         if node.id in ("false", "False"):
@@ -303,7 +307,10 @@ class Expressions:
         if op == "**":
             return self.power(left, right, loc)
         if op == "@":
-            self.error("type", loc, "'@' needs tensor-core support, which this version of the language does not have")
+            if isinstance(left, Value) and isinstance(right, Value):
+                return multiply(self, loc, left, right, None)
+            number = right if isinstance(left, Value) else left
+            self.error("type", loc, f"'@' multiplies tiles; this is {describe(number)}")
         a, b = self.agree([left, right], loc)
         if op == "/":
             if not a.dtype.is_float:
@@ -402,12 +409,14 @@ class Expressions:
 
     def _attribute(self, node: ast.Attribute) -> Binding:
         dotted = self.dotted(node)
-        if dotted is not None and dotted in self.builtins:
+        if dotted is not None and find(dotted) is not None:
             root = self.scope.find(dotted.split(".")[0])
             if root is None or isinstance(root, Closure):  # a function has no attributes of its own
                 return Builtin(dotted)
         if dotted is not None and self.scope.find(dotted.split(".")[0]) is None:
             root = dotted.split(".")[0]
+            if root == "mma":
+                self.error("name", node.loc, f"unknown instruction '{dotted}'", mma_hint(dotted))
             family = [b for b in self.builtins if b.startswith(root + ".")]
             if family:
                 self.error(
@@ -456,7 +465,7 @@ class Expressions:
         if isinstance(node.function, ast.Attribute) and node.function.name == "to":
             return convert(self, node)
         function = self.expr(node.function)
-        handler = self.builtins[function.name] if isinstance(function, Builtin) else None
+        handler = find(function.name) if isinstance(function, Builtin) else None
         self.ir.loc = self.at(node.loc)
         if handler is not None and getattr(handler, "takes_syntax", False):
             return handler(self, node)

@@ -10,11 +10,13 @@ from dsl import tree as ast
 from dsl.evaluate import WORDS, Evaluator
 from dsl.program import Program, dim_names
 from lowering.location import TileError, closest
-from lowering.passes.assign_layouts import Pin
+from lowering.passes.assign_layouts import Named, Pin
+from lowering.passes.swizzle_shared import SwizzlePin
 from lowering.targets import Target
 from lowering.types import DType
 
 DEFAULT_WARPS = 4
+LAYOUT_ROWS = {"vector", "lanes", "warps", "contiguous", "register", "lane", "warp"}
 
 
 @dataclass(slots=True)
@@ -30,6 +32,8 @@ class ResolvedSchedule:
     definitions: dict[str, ast.Expr] = field(default_factory=dict)
     tune: dict[str, list[Any]] = field(default_factory=dict)
     pins: dict[str, Pin] = field(default_factory=dict)
+    instructions: dict[str, Named] = field(default_factory=dict)
+    swizzles: dict[str, SwizzlePin] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
     specialize: dict[str, ast.Expr] = field(default_factory=dict)
     warps: int = DEFAULT_WARPS
@@ -133,15 +137,15 @@ def _lines(
         elif isinstance(line, ast.Layout):
             for name in line.names:
                 parts = {key: [evaluate(i) for i in row.items] for key, row in line.parts.items()}
-                unknown = parts.keys() - {"vector", "lanes", "warps", "register", "lane", "warp"}
+                unknown = parts.keys() - LAYOUT_ROWS
                 if unknown:
                     word = sorted(unknown)[0]
-                    hint = closest(word, ["vector", "lanes", "warps", "register", "lane", "warp"])
+                    hint = closest(word, LAYOUT_ROWS)
                     raise TileError(
                         "layout",
                         line.loc,
                         f"a layout has no '{word}'",
-                        hint or "vector, lanes, warps; or register, lane, warp",
+                        hint or "vector, lanes, warps; warps, contiguous; or register, lane, warp",
                     )
                 out.pins[name] = Pin(parts, line.loc)
         else:
@@ -169,6 +173,34 @@ def _one(line: ast.Property) -> ast.Expr:
     if line.subject or len(line.values) != 1:
         raise TileError("schedule", line.loc, f"'{line.name}' takes one value")
     return line.values[0]
+
+
+def _instruction(node: ast.Expr) -> Named:
+    """`mma.sync.m16n8k32.satfinite` as its shape and modifier."""
+    from lowering.tensor_cores import shapes
+
+    words: list[str] = []
+    rest = node
+    while isinstance(rest, ast.Attribute):
+        words.insert(0, rest.name)
+        rest = rest.value
+    name = ".".join(words[1:])
+    if not isinstance(rest, ast.Name) or rest.id != "mma" or words[:1] != ["sync"] or name not in shapes():
+        hint = closest(name, shapes()) or ", ".join(shapes())
+        raise TileError("schedule", node.loc, "an instruction is named as in mma.sync.m16n8k16", hint)
+    shape, _, modifier = name.partition(".")
+    return Named((shape, modifier), node.loc)
+
+
+def _swizzle(line: ast.Property, evaluate: Evaluator) -> SwizzlePin:
+    """`none`, or three numbers."""
+    values = line.values
+    if len(values) == 1 and isinstance(values[0], ast.Name) and values[0].id == "none":
+        return SwizzlePin(None, line.loc)
+    if len(values) != 3:
+        raise TileError("schedule", line.loc, "swizzle TILE: none, or BITS, BASE, SHIFT", "swizzle s: 3, 4, 3")
+    bits, base, shift = (evaluate.integer(v, "a swizzle's bits") for v in values)
+    return SwizzlePin((bits, base, shift), line.loc)
 
 
 EVICTIONS = ("first", "last", "normal", "unchanged", "no_allocate")
@@ -218,6 +250,16 @@ def _property(
         if not limit[0] <= number <= limit[1]:
             raise TileError("schedule", line.loc, f"{kind} is from {limit[0]} to {limit[1]}; this is {number}")
         out.attrs[kind] = number
+    elif kind == "instruction":
+        for subject in line.subject:
+            if not isinstance(subject, ast.Name) or len(line.values) != 1:
+                raise TileError("schedule", line.loc, "instruction NAME: mma.sync.m16n8k16")
+            out.instructions[subject.id] = _instruction(line.values[0])
+    elif kind == "swizzle":
+        for subject in line.subject:
+            if not isinstance(subject, ast.Name):
+                raise TileError("schedule", line.loc, "swizzle TILE: none, or BITS, BASE, SHIFT")
+            out.swizzles[subject.id] = _swizzle(line, evaluate)
     elif kind == "unroll":
         for subject in line.subject:
             if not isinstance(subject, ast.Name) or len(line.values) != 1:
@@ -247,6 +289,8 @@ def _property(
             "blocks_per_sm",
             "cluster",
             "unroll",
+            "instruction",
+            "swizzle",
             "evict",
             "cache",
         ]

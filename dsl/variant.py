@@ -128,6 +128,8 @@ class _Variant:
         function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, index_bits, loc=kernel.loc)
         function.attrs.update(schedule.attrs)
         function.pins = schedule.pins
+        function.instructions = schedule.instructions
+        function.swizzles = schedule.swizzles
         builder.function = function
         self._parameters(builder, function, constants, special)
         function.divisors = self._divisors(dims, special)

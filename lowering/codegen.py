@@ -6,9 +6,13 @@ from functools import lru_cache
 
 import llvmlite.binding as llvm
 
+from lowering.ir import Function, walk
 from lowering.targets import Target
 
 CODEGEN_LEVEL = 3
+PRODUCT_LEVEL = 0
+"""Of kernels with products on tensor cores: at 1 and more LLVM spends eight times as long on their unrolled steps, and
+ptxas then needs more registers."""
 
 
 @lru_cache(maxsize=1)
@@ -21,6 +25,11 @@ def _initialised() -> llvm.Target:
 @lru_cache(maxsize=64)
 def _machine(arch: str, ptx: tuple[int, int], level: int) -> llvm.TargetMachine:
     return _initialised().create_target_machine(cpu=arch, features=f"+ptx{ptx[0]}{ptx[1]}", opt=level)
+
+
+def level_for(function: Function) -> int:
+    """LLVM's level of code generation for a kernel."""
+    return PRODUCT_LEVEL if any(op.name == "dot" for op in walk(function.body)) else CODEGEN_LEVEL
 
 
 def to_ptx(text: str, target: Target, ptx: tuple[int, int], level: int = CODEGEN_LEVEL) -> str:

@@ -114,6 +114,8 @@ class Function:
     divisors: dict[str, int] = field(default_factory=dict)  # dim → known power-of-two divisor
     attrs: dict[str, Any] = field(default_factory=dict)  # of the schedule: barriers, contract, maxregs …
     pins: dict[str, Any] = field(default_factory=dict)  # value name → layout rows of the schedule, for assign_layouts
+    instructions: dict[str, Any] = field(default_factory=dict)  # value name → the instruction of its product
+    swizzles: dict[str, Any] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
     loc: Loc | None = None
 
     @property

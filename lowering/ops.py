@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowering.ir import Op, Value
-from lowering.types import F32, I1, INDEX, DType, SharedType, TableType, TensorType, TileType, Type
+from lowering.types import F32, I1, INDEX, TF32, DType, SharedType, TableType, TensorType, TileType, Type
 
 
 class Mismatch(Exception):
@@ -70,12 +70,12 @@ def _row(name: str, arity: int | tuple[int, int | None], infer: Infer, attrs: st
 # ---- elementwise ----------------------------------------------------------------------------------------
 
 CLASSES: dict[str, Callable[[DType], bool]] = {
-    "a number": lambda d: d.kind != "bool",
+    "a number": lambda d: d.kind not in ("bool", "operand"),
     "an integer": lambda d: d.is_int,
-    "an integer or i1": lambda d: not d.is_float,
+    "an integer or i1": lambda d: d.is_int or d is I1,
     "a float": lambda d: d.is_float,
     "f32": lambda d: d is F32,
-    "any type": lambda d: True,
+    "any type": lambda d: d.kind != "operand",
     "s32 or u32": lambda d: d.name in ("s32", "u32"),
 }
 
@@ -152,7 +152,10 @@ def _infer_select(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type
 
 
 def _infer_cast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    return [operands[0].tile.with_dtype(attrs["to"])]
+    source, to = operands[0].tile, attrs["to"]
+    if source.dtype.kind == "operand" or (to.kind == "operand" and (source.dtype, to) != (F32, TF32)):
+        raise Mismatch(f"no conversion from {source.dtype} to {to}; bitcast(v, {to}) takes bits as they are")
+    return [source.with_dtype(to)]
 
 
 def _infer_bitcast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -160,6 +163,13 @@ def _infer_bitcast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Typ
     if source.dtype.bits != to.bits:
         raise Mismatch(f"the bits of {source.dtype} ({source.dtype.bits}) are not those of {to} ({to.bits})")
     return [source.with_dtype(to)]
+
+
+def _infer_split(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    source, to = operands[0].tile, attrs["to"]
+    if not source.shape or source.dtype.bits != 8 or to.kind != "operand" or to.bits >= 8:
+        raise Mismatch(f"the elements of {source} cannot be split into {to}")
+    return [TileType((*source.shape[:-1], source.shape[-1] * (8 // to.bits)), to)]
 
 
 def _infer_asm(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -172,6 +182,7 @@ def _infer_asm(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 _row("select", 3, _infer_select, elementwise=True)
 _row("cast", 1, _infer_cast, "to saturate rounding", elementwise=True)
 _row("bitcast", 1, _infer_bitcast, "to", elementwise=True)
+_row("split", 1, _infer_split, "to")  # bytes as smaller elements, which the last axis counts; lowest bits first
 _row("asm", (0, 16), _infer_asm, "text types", elementwise=True, keep=True)
 
 
@@ -261,6 +272,23 @@ _row("vote", 1, _infer_vote, "mode dtype", keep=True)
 _row("convert_layout", 1, _same_types, "layout")
 
 
+# ---- tensor cores ---------------------------------------------------------------------------------------------
+
+
+def _infer_dot(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    a, b, c = (o.tile for o in operands)
+    if not len(a.shape) == len(b.shape) == len(c.shape) == 2:
+        raise Mismatch(f"a product takes tiles of rank 2; got {a}, {b}, {c}")
+    if a.shape[1] != b.shape[0]:
+        raise Mismatch(f"the columns of {a} are not the rows of {b}")
+    if c.shape != (a.shape[0], b.shape[1]):
+        raise Mismatch(f"{a} @ {b} has shape {[a.shape[0], b.shape[1]]}; the accumulator is {c}")
+    return [c]
+
+
+_row("dot", 3, _infer_dot, "shape modifier instruction")  # a, b, accumulator
+
+
 # ---- memory -----------------------------------------------------------------------------------------------------
 # Memory operands: a tensor with a tile of element offsets; a shared tile with an optional slot and a tile of element
 # offsets in it; optional operands are named by the attribute `has`, in the order given.
@@ -310,6 +338,8 @@ def _copies(op: Op) -> list[Effect]:
 
 _row("load", (2, 5), _infer_load, "has cache evict", effects=_reads)
 _row("store", (3, 5), _nothing, "has cache evict", effects=_writes)
+_row("ldmatrix", (2, 3), _infer_load, "has trans", effects=_reads)
+_row("stmatrix", (3, 4), _nothing, "has trans", effects=_writes)
 _row("atomic", (3, 6), _infer_atomic, "has action order scope", effects=_reads_and_writes)
 _row("copy", (4, 6), _nothing, "has cache bytes", effects=_copies)
 _row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True)

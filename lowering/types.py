@@ -16,7 +16,7 @@ class DType:
 
     name: str
     bits: int
-    kind: str  # "signed", "unsigned", "float", "bool" or "index"
+    kind: str  # "signed", "unsigned", "float", "bool", "index" or "operand"
     llvm: str
     mlir: str
 
@@ -63,6 +63,21 @@ DTYPES = {
 }
 I1, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "s32", "s64", "u32", "u64"))
 F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "index"))
+
+
+# Types that only tensor cores take: no arithmetic, no memory. Elements of less than 8 bits exist in 32-bit words alone.
+OPERAND_TYPES = {
+    d.name: d
+    for d in (
+        DType("tf32", 32, "operand", "i32", "i32"),
+        DType("e4m3", 8, "operand", "i8", "f8E4M3FN"),
+        DType("e5m2", 8, "operand", "i8", "f8E5M2"),
+        DType("s4", 4, "operand", "i4", "si4"),
+        DType("u4", 4, "operand", "i4", "ui4"),
+        DType("b1", 1, "operand", "i1", "i1"),
+    )
+}
+TF32 = OPERAND_TYPES["tf32"]
 
 
 _ELSEWHERE = {
@@ -138,11 +153,16 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class SharedType:
-    """A tile in shared memory. With `ring`, the first extent counts slots and indices wrap around it."""
+    """A tile in shared memory. With `ring`, the first extent counts slots and indices wrap around it.
+
+    swizzle: pairs (bit, mask): where that bit of a byte offset is set (in a slot of a ring, else in the tile), the
+    offset is XORed with the mask, whose bits are lower.
+    """
 
     shape: tuple[int, ...]
     dtype: DType
     ring: bool = False
+    swizzle: tuple[tuple[int, int], ...] = ()
 
     @property
     def bytes(self) -> int:

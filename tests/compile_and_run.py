@@ -11,7 +11,7 @@ import numpy as np
 
 from dsl.program import parse_program
 from dsl.variant import Request, Variant, build_variant
-from lowering.codegen import to_ptx
+from lowering.codegen import level_for, to_ptx
 from lowering.emit import emit
 from lowering.ir import Op, walk
 from lowering.passes import PASSES, Pass, run_passes
@@ -83,7 +83,7 @@ def compile_kernel(
     verify(variant.function)
     run_passes(variant.function, variant.target, passes, check=True)
     llvm, version = emit(variant.function, variant.target)
-    return Kernel(variant, to_ptx(llvm, variant.target, version))
+    return Kernel(variant, to_ptx(llvm, variant.target, version, level_for(variant.function)))
 
 
 def launch(

@@ -7,8 +7,8 @@ with extents (`zeros(f32[M, N])`) take the syntax itself. Functions of one numbe
 
 from __future__ import annotations
 
-from dsl.functions import elementwise, memory, output, reductions, shapes, warp
+from dsl.functions import elementwise, matrix, memory, output, reductions, shapes, warp
 from dsl.functions.elementwise import convert
-from dsl.functions.registry import BUILTINS
+from dsl.functions.registry import BUILTINS, find
 
-__all__ = ["BUILTINS", "convert", "elementwise", "memory", "output", "reductions", "shapes", "warp"]
+__all__ = ["BUILTINS", "convert", "elementwise", "find", "matrix", "memory", "output", "reductions", "shapes", "warp"]

@@ -136,9 +136,9 @@ def _bitcast(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
     signature(b, loc, "bitcast", args, keywords, 2, 2)
     if not isinstance(args[1], DType):
         b.error("type", loc, "bitcast(value, TYPE)")
-    value = b.as_value(args[0], loc)
+    value, to = b.as_value(args[0], loc), args[1]
     b.ir.loc = b.at(loc)
-    return b.ir.value("bitcast", value, to=args[1])
+    return b.ir.value("split" if to.bits < 8 and to.kind == "operand" else "bitcast", value, to=to)
 
 
 def _extreme(name: str) -> Handler:

@@ -22,7 +22,8 @@ CACHES_STORE = ("write_back", "global", "streaming", "write_through", "volatile"
 EVICTIONS = ("first", "last", "normal", "unchanged", "no_allocate")
 
 
-def _access(b: Expressions, node: ast.Expr, what: str) -> Any:
+def part_of_memory(b: Expressions, node: ast.Expr, what: str) -> Any:
+    """An argument that names a part of a tensor or of a shared tile, as an access."""
 
     binding = b.expr(node)
     if isinstance(binding, SharedTile):
@@ -65,7 +66,7 @@ def _load(b: Expressions, node: ast.Call) -> Value:
     keywords = _keywords(b, node, "load", "mask other cache evict")
     cache = word_argument(b, node.loc, keywords.get("cache"), "cache", CACHES_LOAD)
     evict = word_argument(b, node.loc, keywords.get("evict"), "evict", EVICTIONS)
-    access = _access(b, node.args[0], "load")
+    access = part_of_memory(b, node.args[0], "load")
     mask = _mask(b, keywords)
     other = b.expr(keywords["other"]) if "other" in keywords else None
     return read(b, access, node.loc, mask, other, cache, evict)
@@ -99,7 +100,7 @@ def _store(b: Expressions, node: ast.Call) -> tuple:
     keywords = _keywords(b, node, "store", "mask cache evict")
     cache = word_argument(b, node.loc, keywords.get("cache"), "cache", CACHES_STORE)
     evict = word_argument(b, node.loc, keywords.get("evict"), "evict", EVICTIONS)
-    access = _access(b, node.args[0], "store")
+    access = part_of_memory(b, node.args[0], "store")
     value = b.expr(node.args[1])
     mask = _mask(b, keywords)
     write(b, access, value, node.loc, mask, cache, evict)
@@ -115,7 +116,7 @@ def _copy(b: Expressions, node: ast.Call) -> tuple:
     together(b, node.loc, "copy")
     keywords = _keywords(b, node, "copy", "mask cache")
     cache = word_argument(b, node.loc, keywords.get("cache"), "cache", ("all", "global"))
-    to, source = _access(b, node.args[0], "copy"), _access(b, node.args[1], "copy")
+    to, source = part_of_memory(b, node.args[0], "copy"), part_of_memory(b, node.args[1], "copy")
     if not isinstance(to.memory, SharedTile) or not isinstance(source.memory, Tensor):
         b.error("type", node.loc, "copy goes from a tensor to a shared tile")
     mask = _mask(b, keywords)
@@ -183,7 +184,7 @@ def _atomic(action: str) -> Handler:
         keywords = _keywords(b, node, name, "mask order scope")
         order = word_argument(b, node.loc, keywords.get("order"), "order", ORDERS) or "relaxed"
         scope = word_argument(b, node.loc, keywords.get("scope"), "scope", ("block", "gpu", "system")) or "gpu"
-        access = _access(b, node.args[0], name)
+        access = part_of_memory(b, node.args[0], name)
         place = resolve(b, access)
         dtype = place.memory.dtype
         if not place.offset.tile.shape:

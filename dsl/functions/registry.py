@@ -18,6 +18,28 @@ def function(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
+FAMILIES: dict[str, Callable[[str], Handler | None]] = {}
+"""Functions named after instructions: what the names begin with → the handler of a whole name, or None."""
+
+
+def family(prefix: str) -> Callable[[Callable[[str], Handler | None]], Callable[[str], Handler | None]]:
+    def register(find: Callable[[str], Handler | None]) -> Callable[[str], Handler | None]:
+        FAMILIES[prefix] = find
+        return find
+
+    return register
+
+
+def find(name: str) -> Handler | None:
+    """The handler of a function of the language, by its whole name."""
+    handler = BUILTINS.get(name)
+    if handler is None:
+        for prefix, member in FAMILIES.items():
+            if name.startswith(prefix):
+                handler = member(name)
+    return handler
+
+
 def takes_syntax(handler: Handler) -> Handler:
     handler.takes_syntax = True  # type: ignore[attr-defined]
     return handler

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from lowering.access_width import slot_bytes
 from lowering.emit.elementwise import from_carrier, into_carrier
+from lowering.emit.shared_address import SharedAddress
 from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
 from lowering.layout import Layout
 from lowering.location import TileError
-from lowering.types import I1, DType, SharedType
-
-SHARED = "@dsl_shared"
+from lowering.types import I1, DType
 
 
 def width_name(bytes: int) -> str:
@@ -24,62 +22,26 @@ class Address:
         self.w, self.memory, self.space = w, memory, space
         self.size = memory.dtype.bytes
         self.offsets = w.registers[offset]
+        self.shared: SharedAddress | None = None
         if space == "shared":
-            self.base = shared_base(w, memory)
-            if slot is not None:
-                self.base = w.let(f"add i32 {self.base}, {self.slot_offset(slot)}")
+            self.shared = SharedAddress(w, op, slot)
         else:
             self.base = w.registers[memory][0]
 
-    def slot_offset(self, slot: Value) -> str:
-        w, type = self.w, self.memory.type
-        assert isinstance(type, SharedType)
-        number = w.registers[slot][0]
-        if w.index == "i64":
-            number = w.let(f"trunc i64 {number} to i32")
-        if type.ring:
-            slots = type.shape[0]
-            if slots & (slots - 1) == 0:
-                number = w.let(f"and i32 {number}, {slots - 1}")
-            elif (low := w.facts.of(slot).low) is not None and low >= 0:
-                number = w.let(f"urem i32 {number}, {slots}")
-            else:  # slot -1 is the last one
-                rest = w.let(f"srem i32 {number}, {slots}")
-                up = w.let(f"select i1 {w.let(f'icmp slt i32 {rest}, 0')}, i32 {slots}, i32 0")
-                number = w.let(f"add i32 {rest}, {up}")
-        return w.let(f"mul i32 {number}, {slot_bytes(type)}")
-
     def behind(self, address: str, elements: int) -> str:
-        """The address that many elements behind another."""
+        """The address that many elements behind another, of the same wide access."""
         if not elements:
             return address
         return self.w.let(f"add i{32 if self.space == 'shared' else 64} {address}, {elements * self.size}")
 
     def of(self, register: int) -> str:
         w, offset = self.w, self.offsets[register]
-        if self.space == "shared":
-            if w.index == "i64" and offset.startswith("%"):
-                offset = w.let(f"trunc i64 {offset} to i32")
-            scaled = offset
-            if self.size > 1:
-                scaled = (
-                    str(int(offset) * self.size)
-                    if not offset.startswith("%")
-                    else w.let(f"mul i32 {offset}, {self.size}")
-                )
-            return self.base if scaled == "0" else w.let(f"add i32 {self.base}, {scaled}")
+        if self.shared is not None:
+            return self.shared.of(register, offset)
         if w.index == "i32" and offset.startswith("%"):
             offset = w.let(f"sext i32 {offset} to i64")
         element = w.let(f"getelementptr i{8 * self.size}, ptr addrspace(1) {self.base}, i64 {offset}")
         return w.let(f"ptrtoint ptr addrspace(1) {element} to i64")
-
-
-def shared_base(w: Writer, memory: Value) -> str:
-    """The shared address of a shared tile, i32."""
-    assert memory.op is not None
-    offset = memory.op.attrs["offset"]
-    base = w.once(f"ptrtoint ptr addrspace(3) {SHARED} to i32")
-    return base if not offset else w.once(f"add i32 {base}, {offset}")
 
 
 def pack(w: Writer, elements: list[str], dtype: DType) -> list[str]:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from lowering.emit.elementwise import convert
 from lowering.emit.rules import count_of, emit_block, rule
+from lowering.emit.tensor import words
 from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
 from lowering.types import F64, I1, S32, S64, U32
 
 
-def _phis(w: Writer, args: list[Value], entry: str, starts: list[list[str]]) -> list[tuple[int, str, str]]:
+def _phis(
+    w: Writer, args: list[Value], entry: str, starts: list[list[str]], packed: list[bool] | None = None
+) -> list[tuple[int, str, str]]:
     """Phi lines with the back edge open: (line, register's own text, type), to be closed by `_close`."""
     open_lines = []
-    for arg, start in zip(args, starts, strict=True):
-        llvm = w.llvm(arg.dtype)
+    for i, (arg, start) in enumerate(zip(args, starts, strict=True)):
+        in_words = packed is not None and packed[i]
+        llvm = "i32" if in_words else w.llvm(arg.dtype)
         names = []
         for value in start:
             name = w.name()
             w.lines.append(f"  {name} = phi {llvm} [ {value}, %{entry} ]")
             open_lines.append((len(w.lines) - 1, name, llvm))
             names.append(name)
-        w.registers[arg] = names
+        (w.words if in_words else w.registers)[arg] = names
     return open_lines
 
 
@@ -30,8 +34,11 @@ def _close(w: Writer, open_lines: list[tuple[int, str, str]], values: list[list[
         w.lines[line] += f", [ {value}, %{label} ]"
 
 
-def _carried(w: Writer, values: list[Value]) -> list[list[str]]:
-    return [w.registers[v] for v in values]
+def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -> list[list[str]]:
+    """The registers of values, or the words of those that are `packed`."""
+    if packed is None:
+        return [w.registers[v] for v in values]
+    return [words(w, v) if p else w.registers[v] for v, p in zip(values, packed, strict=True)]
 
 
 @rule("for")
@@ -41,27 +48,28 @@ def _for(w: Writer, op: Op) -> None:
     counter = body.args[0]
     llvm = w.llvm(counter.dtype)
     entry, head, inside, done = w.label, *(w.fresh_label(s) for s in ("for", "body", "done"))
-    starts = _carried(w, op.operands[3:])
+    packed = [v in w.words for v in op.operands[3:]]
+    starts = _carried(w, op.operands[3:], packed)
     w.do(f"br label %{head}")
     w.start(head)
-    open_lines = _phis(w, [counter, *body.args[1:]], entry, [[start], *starts])
+    open_lines = _phis(w, [counter, *body.args[1:]], entry, [[start], *starts], [False, *packed])
     number = w.registers[counter][0]
     down = (w.facts.of(op.operands[2]).high or 0) < 0
     unsigned = counter.dtype.kind == "unsigned"
     test = ("ugt" if unsigned else "sgt") if down else ("ult" if unsigned else "slt")
     go_on = w.let(f"icmp {test} {llvm} {number}, {stop}")
     w.do(f"br i1 {go_on}, label %{inside}, label %{done}")
-    at_head = _carried(w, body.args[1:])
+    at_head = _carried(w, body.args[1:], packed)
     w.start(inside)
     emit_block(w, body)
     w.at(op)
     following = w.let(f"add {llvm} {number}, {step}")
-    values = [[following], *_carried(w, body.ops[-1].operands)]
+    values = [[following], *_carried(w, body.ops[-1].operands, packed)]
     _close(w, open_lines, values, w.label)
     w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
     w.start(done)
-    for result, registers in zip(op.results, at_head, strict=True):
-        w.registers[result] = registers
+    for result, registers, in_words in zip(op.results, at_head, packed, strict=True):
+        (w.words if in_words else w.registers)[result] = registers
 
 
 def _rolled(w: Writer) -> int:
@@ -106,18 +114,23 @@ def _if(w: Writer, op: Op) -> None:
     labels = [w.fresh_label("then"), w.fresh_label("else")]
     done = w.fresh_label("endif")
     w.do(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
-    ends = []
+    ends: list[tuple[str, list[list[str]]]] = []
+    packed: list[bool] | None = None
     for label, block in zip(labels, (then, otherwise), strict=True):
         w.start(label)
         emit_block(w, block)
         w.at(op)
+        values = block.ops[-1].operands
+        packed = [v in w.words for v in values] if packed is None else packed
+        carried = _carried(w, values, packed)
         w.do(f"br label %{done}")
-        ends.append((w.label, _carried(w, block.ops[-1].operands)))
+        ends.append((w.label, carried))
     w.start(done)
     (label_a, a), (label_b, b) = ends
-    for result, x, y in zip(op.results, a, b, strict=True):
-        llvm = w.llvm(result.dtype)
-        w.registers[result] = [
+    assert packed is not None
+    for result, x, y, in_words in zip(op.results, a, b, packed, strict=True):
+        llvm = "i32" if in_words else w.llvm(result.dtype)
+        (w.words if in_words else w.registers)[result] = [
             p if p == q else _phi(w, f"phi {llvm} [ {p}, %{label_a} ], [ {q}, %{label_b} ]")
             for p, q in zip(x, y, strict=True)
         ]

@@ -7,6 +7,7 @@ from lowering.emit.masks import leaves
 from lowering.emit.partial import whole_flags
 from lowering.emit.rules import count_of
 from lowering.emit.shapes import read_registers
+from lowering.emit.shared_address import linear_map
 from lowering.emit.writer import Writer
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.ops import operand, space_of
@@ -46,6 +47,12 @@ def _op(w: Writer, op: Op) -> None:
         needed = read_registers(op, w.needed.get(op.result, set()))
         for o in op.operands:
             _add(w, o, needed)
+    elif name in ("ldmatrix", "stmatrix"):  # the address is the thread's, and no register's of the offsets
+        for what, o in zip(op.attrs["has"], op.operands, strict=True):
+            if what != "offset":
+                _all(w, o)
+            else:
+                _add(w, o, set())
     elif name in ("load", "store", "copy") and space_of(op.operands[0]) != "param":
         _access(w, op)
     else:
@@ -60,10 +67,13 @@ def _access(w: Writer, op: Op) -> None:
     assert offset is not None
     count, width = count_of(offset), access_width(w.facts, op)
     firsts, partial = range(0, count, width), is_partial(w.facts, op, width)
-    for o in op.operands:
-        if o is mask:
+    linear = space_of(op.operands[0]) == "shared" and linear_map(w, op) is not None
+    for what, o in zip(op.attrs["has"], op.operands, strict=True):
+        if what == "mask":
             _add(w, o, set() if partial else set(firsts))
-        elif o is offset or o is operand(op, "source"):
+        elif what == "offset":
+            _add(w, o, set() if linear else set(firsts))
+        elif what == "source":
             _add(w, o, set(firsts))
         else:
             _all(w, o)

@@ -9,7 +9,7 @@ from lowering.emit.writer import Writer, float_constant
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.location import TileError
-from lowering.types import BF16, F16, F32, F64, I1, S32, U32, DType
+from lowering.types import BF16, F16, F32, F64, I1, S32, TF32, U32, DType
 
 # A rule of one element: writer, operation, element type of the first operand, its LLVM type, operands → result.
 Element = Callable[[Writer, Op, DType, str, list[str]], str]
@@ -259,6 +259,8 @@ def convert(
     a, b = w.llvm(source), w.llvm(to)
     if source is to:
         return x
+    if to is TF32:
+        return w.template("cvt.rna.tf32.f32", [x], op)[0]
     if source.is_float and to.is_float:
         return _float_to_float(w, x, source, to, rounding, op)
     if source.is_float:

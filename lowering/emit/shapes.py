@@ -89,8 +89,15 @@ def _disjoint(layout: Layout) -> bool:
 
 @rule("broadcast", "reshape", "transpose", "convert_layout")
 def _rename(w: Writer, op: Op) -> None:
-    source = w.registers[op.operands[0]]
     picked = source_registers(op)
+    packed = w.words.get(op.operands[0])
+    if packed is not None:
+        per = len(picked) // len(packed) if len(picked) == count_of(op.operands[0]) else 0
+        groups = [picked[i : i + per] for i in range(0, len(picked), per)] if per else []
+        if all(g[0] % per == 0 and g == list(range(g[0], g[0] + per)) for g in groups) and groups:
+            w.words[op.result] = [packed[g[0] // per] for g in groups]
+            return
+    source = w.registers[op.operands[0]]
     out = [""] * len(picked)
     for i in wanted(w, op.result, len(picked)):
         out[i] = source[picked[i]]

@@ -17,8 +17,9 @@ from lowering.facts import Analysis
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import Layout
 from lowering.location import Loc, Source, TileError
+from lowering.shared_map import SharedMaps
 from lowering.targets import Target
-from lowering.types import DType
+from lowering.types import DType, SharedType
 from ptx_templates import Instruction, UnknownInstruction, instruction
 
 
@@ -119,13 +120,33 @@ def _chain(loc: Loc | None) -> tuple:
     return tuple(out)
 
 
+class _Registers(dict[Value, list[str]]):
+    """Of a value that is held in words, the elements are made anew wherever they are asked for."""
+
+    def __init__(self, writer: Writer):
+        super().__init__()
+        self.writer = writer
+
+    def __missing__(self, value: Value) -> list[str]:
+        from lowering.emit.tensor import unpacked
+
+        if value not in self.writer.words:
+            raise KeyError(value)
+        return unpacked(self.writer, value)
+
+
 class Writer:
-    """Collects the text of one function. `registers[value]` are the LLVM names of a value's elements in this thread."""
+    """Collects the text of one function. `registers[value]` are the LLVM names of a value's elements in this thread.
+
+    What matrix instructions give and take is in `words` instead, as 32-bit registers with several elements each, and
+    is taken apart where something asks for its elements.
+    """
 
     def __init__(self, function: Function, target: Target):
         self.function, self.target = function, target
         self.index = f"i{function.index_bits}"
-        self.registers: dict[Value, list[str]] = {}
+        self.words: dict[Value, list[str]] = {}
+        self.registers: dict[Value, list[str]] = _Registers(self)
         self.lines: list[str] = []
         self.entry: list[str] = []  # computed once, at the head of the function
         self.behind: list[str] = []  # blocks that are rarely entered, behind the others
@@ -140,6 +161,8 @@ class Writer:
         for op in walk(function.body):
             if op.name == "for":
                 self.facts.enter_loop(op)
+        self.maps = SharedMaps(self.facts)
+        self.slots: dict[tuple[Value, SharedType, str], str] = {}
         self.needed: dict[Value, set[int]] = {}
         self.contract = " contract" if function.attrs.get("contract") == "fast" else ""
         self.ptx = target.ptx
@@ -240,7 +263,11 @@ class Writer:
 
     def coordinate(self, layout: Layout) -> str:
         """The part of an element's coordinate that the thread's number decides, as index; XOR a register's offset."""
-        bases = layout.thread
+        total = self.linear(layout.thread)
+        return total if total == "0" or self.index == "i32" else self.once(f"zext i32 {total} to i64")
+
+    def linear(self, bases: tuple[int, ...]) -> str:
+        """The XOR of the bases of the set bits of the thread's number, i32."""
         groups: list[tuple[int, int, int]] = []  # first thread bit, number of bits, shift of the image
         bit = 0
         while bit < len(bases):
@@ -272,9 +299,7 @@ class Writer:
             elif basis > 1:
                 part = self.once(f"shl nuw nsw i32 {part}, {basis.bit_length() - 1}")
             total = part if total is None else self.once(f"{joint} i32 {total}, {part}")
-        if total is None:
-            return "0"
-        return total if self.index == "i32" else self.once(f"zext i32 {total} to i64")
+        return "0" if total is None else total
 
     def chosen(self, layout: Layout | None) -> str | None:
         """An i1: this thread is the one that stores elements held by several. None if each lies in one thread."""

@@ -13,10 +13,12 @@ from lowering.passes.check_registers import check_registers
 from lowering.passes.insert_barriers import insert_barriers
 from lowering.passes.lower_copies import lower_copies
 from lowering.passes.lower_exchanges import lower_exchanges
+from lowering.passes.lower_matrix_accesses import lower_matrix_accesses
 from lowering.passes.narrow_scalars import narrow_scalars
 from lowering.passes.place_shared import place_shared
 from lowering.passes.recompute import recompute
 from lowering.passes.simplify import simplify
+from lowering.passes.swizzle_shared import swizzle_shared
 from lowering.passes.unroll_loops import unroll_loops
 from lowering.targets import Target
 from lowering.verify import verify
@@ -26,13 +28,15 @@ Pass = Callable[[Function, Target], None]
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("unroll_loops", lambda f, t: unroll_loops(f)),
     ("simplify", lambda f, t: simplify(f)),
-    ("assign_layouts", lambda f, t: assign_layouts(f)),
+    ("assign_layouts", assign_layouts),
     ("lower_exchanges", lambda f, t: lower_exchanges(f)),
     ("lower_copies", lambda f, t: lower_copies(f)),
     ("clean", lambda f, t: simplify(f)),
     ("check_registers", lambda f, t: check_registers(f)),
     ("narrow_scalars", lambda f, t: narrow_scalars(f)),
     ("recompute", lambda f, t: recompute(f)),
+    ("lower_matrix_accesses", lower_matrix_accesses),
+    ("swizzle_shared", lambda f, t: swizzle_shared(f)),
     ("place_shared", place_shared),
     ("insert_barriers", lambda f, t: insert_barriers(f)),
 )

@@ -1,6 +1,7 @@
 """Gives every tile a layout, and makes each remaining change of layout an explicit `convert_layout`.
 
-1. Anchors: what the schedule pins, then loads and stores (wide, coalesced accesses), then what is left.
+1. Anchors: what the schedule pins, then what products on tensor cores dictate, then loads and stores (wide, coalesced
+   accesses), then what is left.
 2. A layout spreads from its anchor through operations that determine one operand's layout from another's.
 3. The function is rebuilt with layouts. A value needed in another layout is converted; a pure chain of index
    arithmetic (arange, constants, scalars) is computed again in that layout instead.
@@ -17,6 +18,8 @@ from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, LayoutError
 from lowering.location import TileError, closest
 from lowering.ops import OPS, operand
+from lowering.targets import Target
+from lowering.tensor_cores import Mma, Product, accumulator, choose, product, replicated, split_of_warps
 from lowering.types import TileType, Type
 
 
@@ -25,6 +28,19 @@ class Pin:
     """A `layout` line of a schedule: rows by key, the place of the line. See `resolve_pin`."""
 
     parts: dict[str, Any]
+    loc: Any
+
+    @property
+    def is_of_product(self) -> bool:
+        """True if it says how warps share a product, and leaves the rest to the instruction."""
+        return "warps" in self.parts and self.parts.keys() <= {"warps", "contiguous"}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An `instruction` line of a schedule: shape and modifier, the place of the line."""
+
+    name: tuple[str, str]
     loc: Any
 
 
@@ -66,17 +82,9 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
         return layout
     rows: dict[str, tuple[int, ...]] = {}
     for key, default in (("vector", 1), ("lanes", None), ("warps", None)):
-        row = parts.get(key)
-        if row is None:
-            if default is None:
-                raise fail(f"a layout needs '{key}'", "layout v: vector [1, 8], lanes [1, 32], warps [4, 1]")
-            row = [1] * len(shape)
-        if len(row) != len(shape):
-            raise fail(f"'{key}' has {len(row)} extents; the tile has rank {len(shape)}")
-        for extent in row:
-            if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1 or extent & (extent - 1):
-                raise fail(f"'{key}' has the extent {extent}: a power of two is needed")
-        rows[key] = tuple(row)
+        if key not in parts and default is None:
+            raise fail(f"a layout needs '{key}'", "layout v: vector [1, 8], lanes [1, 32], warps [4, 1]")
+        rows[key] = _extents(pin, key, len(shape))
     for key, wanted in (("lanes", 32), ("warps", warps)):
         product = 1
         for extent in rows[key]:
@@ -87,6 +95,33 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
         if extent > shape[axis]:
             raise fail(f"a vector of {extent} along an axis of {shape[axis]} elements")
     return Layout.blocked(shape, rows["vector"], rows["lanes"], rows["warps"])
+
+
+def _extents(pin: Pin, key: str, rank: int) -> tuple[int, ...]:
+    """A row of powers of two of a layout line, one an axis; ones where it is not given."""
+    row = pin.parts.get(key, [1] * rank)
+    if len(row) != rank:
+        raise TileError("layout", pin.loc, f"'{key}' has {len(row)} extents; the tile has rank {rank}")
+    for extent in row:
+        if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1 or extent & (extent - 1):
+            raise TileError("layout", pin.loc, f"'{key}' has the extent {extent}: a power of two is needed")
+    return tuple(row)
+
+
+def accumulator_layout(instruction: Mma, shape: tuple[int, ...], pin: Pin | None, warps: int, op: Op) -> Layout:
+    """The layout of a product's result: as the pin says, else with the split of warps that reads fewest operands."""
+    if pin is None:
+        split = split_of_warps(instruction, (shape[0], shape[1]), warps)
+        return replicated(accumulator(instruction, (shape[0], shape[1]), split), warps)
+    along, near = _extents(pin, "warps", 2), _extents(pin, "contiguous", 2)
+    if along[0] * along[1] != warps:
+        raise TileError(
+            "layout", pin.loc, f"'warps' multiply to {along[0] * along[1]}; there are {warps}", WANTED["warps"]
+        )
+    try:
+        return accumulator(instruction, (shape[0], shape[1]), (along[0], along[1]), (near[0], near[1]))
+    except LayoutError as error:
+        raise TileError("layout", pin.loc, str(error)) from None
 
 
 def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
@@ -129,8 +164,8 @@ def scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
 
 
 class _Assigner:
-    def __init__(self, function: Function):
-        self.function = function
+    def __init__(self, function: Function, target: Target):
+        self.function, self.target = function, target
         self.warps = function.warps
         self.analysis = Analysis(function)
         self.layouts: dict[Value, Layout] = {}
@@ -171,7 +206,7 @@ class _Assigner:
             known = (
                 op is not None
                 and op.spec.pure
-                and op.name not in ("convert_layout", "stack")  # a stack does not lie in every layout
+                and op.name not in ("convert_layout", "stack", "split", "dot")  # these do not lie in every layout
                 and not value.dtype.is_float
                 and all(not o.tile.shape or self.is_cheap(o) for o in op.operands)
             ) or (
@@ -188,13 +223,30 @@ class _Assigner:
         for name, pin in pins.items():
             if name not in names:
                 raise TileError("layout", pin.loc, f"the kernel has no value '{name}' to lay out", closest(name, names))
+        products = self.products()
+        for name, instruction in self.function.instructions.items():
+            if name not in names:
+                message = f"the kernel has no value '{name}' that is a product"
+                raise TileError("name", instruction.loc, message, closest(name, names))
         for value in values:
             if value.name in pins and value.tile.shape:
+                pin = pins[value.name]
                 self.pinned.add(value)
-                self.layouts[value] = resolve_pin(pins[value.name], value.tile.shape, self.warps)
+                if pin.is_of_product and value in products:
+                    self.layouts[value] = products[value]
+                else:
+                    self.layouts[value] = resolve_pin(pin, value.tile.shape, self.warps)
+        for op in walk(self.function.body):
+            if op.name == "dot" and op.result not in self.layouts:
+                self.give(op.result, products[op.result])
         for value in values:
             if value in self.pinned:
                 self.give(value, self.layouts.pop(value))
+        for op in walk(self.function.body):
+            if op.name == "dot":
+                spread = self.product_of(op)
+                self.give(op.operands[0], spread.a)
+                self.give(op.operands[1], spread.b)
         for op in walk(self.function.body):
             if op.name in ("load", "store", "atomic"):
                 moved = op.results[0] if op.results else operand(op, "value")
@@ -204,6 +256,71 @@ class _Assigner:
         for value in values:
             if value.tile.shape and value not in self.layouts and not self.is_cheap(value):
                 self.give(value, Layout.default(value.tile.shape, self.warps))
+
+    def products(self) -> dict[Value, Layout]:
+        """The layout of each product's result and of what has the same layout; each product gets its instruction."""
+        out: dict[Value, Layout] = {}
+        for op in walk(self.function.body):
+            if op.name != "dot":
+                continue
+            joined = self.joined(op.result)
+            names = {v.name for v in joined if v.name}
+            named = [(n, i) for n, i in self.function.instructions.items() if n in names]
+            shape, modifier, loc = op.attrs["shape"], op.attrs["modifier"], op.loc
+            if shape is None and named:
+                (shape, modifier), loc = named[0][1].name, named[0][1].loc
+            a, b, c = (o.tile for o in op.operands)
+            instruction = choose(self.target, a, b, c, shape, modifier, loc)
+            op.attrs["instruction"] = instruction
+            if op.result in out:
+                continue
+            pinned = [self.function.pins[n] for n in sorted(names & self.function.pins.keys())]
+            pin = next((p for p in pinned if p.is_of_product), None)
+            own = next((self.function.pins.get(v.name) for v in (op.result, op.operands[2]) if v.name), None)
+            if pin is None and own is not None:
+                layout = resolve_pin(own, c.shape, self.warps)
+            else:
+                layout = accumulator_layout(instruction, c.shape, pin, self.warps, op)
+            out |= dict.fromkeys(joined, layout)
+        return out
+
+    def joined(self, result: Value) -> set[Value]:
+        """The values that have the layout of a product's result: by elementwise operations, loops and branches."""
+        layout = Layout.default(result.tile.shape, self.warps)
+        joined, work = set(), [result]
+        while work:
+            value = work.pop()
+            if value in joined:
+                continue
+            joined.add(value)
+            if self.is_cheap(value):  # a constant belongs to all that use it
+                continue
+            work += [v for v, same in self.neighbours(value, layout) if same is layout and v.tile.shape == layout.shape]
+        return joined
+
+    def neighbours(self, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
+        """What the operations around a value make of it having `layout`."""
+        out = self.spread(value.op, value, layout) if value.op is not None else []
+        for user in self.users.get(value, ()):
+            out += self.spread(user, value, layout)
+        block = self.home[value]
+        if value.op is None and block in self.parents:
+            out += self.spread_argument(self.parents[block], block, value, layout)
+        return out
+
+    def product_of(self, op: Op) -> Product:
+        """How a product is spread in the layout that its result has."""
+        layout = self.layouts[op.result]
+        instruction = op.attrs["instruction"]
+        spread = product(instruction, layout, op.operands[0].tile.shape[1])
+        if spread is None:
+            raise TileError(
+                "layout",
+                op.loc,
+                f"the result of a product by {instruction.shape} cannot have this layout: {layout}",
+                "pin it as 'layout acc: warps [2, 4]'; the instruction says the rest",
+            )
+        return spread
 
     @staticmethod
     def _defined(op: Op) -> list[Value]:
@@ -223,13 +340,7 @@ class _Assigner:
             if self.is_cheap(value) and value not in self.pinned:
                 continue
             self.layouts[value] = layout
-            if value.op is not None:
-                work += self.spread(value.op, value, layout)
-            for user in self.users.get(value, ()):
-                work += self.spread(user, value, layout)
-            block = self.home[value]
-            if value.op is None and block in self.parents:
-                work += self.spread_argument(self.parents[block], block, value, layout)
+            work += self.neighbours(value, layout)
 
     def spread(self, op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
         """What `op` makes of one of its values having `layout`."""
@@ -248,6 +359,13 @@ class _Assigner:
                 return [(op.result, layout.transpose(axes))]
             inverse = tuple(axes.index(i) for i in range(len(axes)))
             return [(op.operands[0], layout.transpose(inverse))]
+        if name == "dot" and value in (op.result, op.operands[2]):
+            return [(op.result, layout), (op.operands[2], layout)]
+        if name == "split":
+            if value is op.operands[0]:
+                return [(op.result, split_layout(layout, op.result.tile.shape))]
+            whole = unsplit_layout(layout, op.operands[0].tile.shape)
+            return [(op.operands[0], whole)] if whole is not None else []
         if name == "broadcast" and value is op.result and op.operands[0].tile.shape:
             return [(op.operands[0], _narrowed(layout, op.operands[0].tile.shape))]
         if name == "reduce":
@@ -392,6 +510,18 @@ class _Assigner:
             layout = self.stackable(op)
             operands = [self.get(o, operand_layout(op, o, layout)) for o in op.operands]
             types = [op.result.tile.with_layout(layout)]
+        elif name == "dot":
+            spread = self.product_of(op)
+            dictated = (spread.a, spread.b, spread.c)
+            operands = [self.get(o, w) for o, w in zip(op.operands, dictated, strict=True)]
+            types = [op.result.tile.with_layout(spread.c)]
+        elif name == "split":
+            layout = self.layouts[op.result]
+            whole = unsplit_layout(layout, op.operands[0].tile.shape)
+            if whole is None:
+                whole = self.layouts.get(op.operands[0]) or Layout.default(op.operands[0].tile.shape, self.warps)
+            operands = [self.get(op.operands[0], whole)]
+            types = [op.result.tile.with_layout(split_layout(whole, op.result.tile.shape))]
         elif name == "copy":
             layout = self.copy_layout(op)
             operands = [self.get(o, layout) for o in op.operands]
@@ -593,6 +723,31 @@ def _stacked(layout: Layout, count: int) -> Layout:
     return layout.expand(len(layout.shape), count, bases)
 
 
+def split_layout(whole: Layout, shape: tuple[int, ...]) -> Layout:
+    """The layout of elements that bytes are split into: those of a byte are a thread's first registers."""
+    parts = shape[-1] // whole.shape[-1]
+    inner = tuple(1 << i for i in range(parts.bit_length() - 1))
+    return Layout.registers(
+        shape,
+        (*inner, *(b * parts for b in whole.register)),
+        (b * parts for b in whole.lane),
+        (b * parts for b in whole.warp),
+    )
+
+
+def unsplit_layout(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
+    """The layout of bytes that are split into elements of `layout`; None if a byte's elements are not together."""
+    parts = layout.shape[-1] // shape[-1]
+    bits = parts.bit_length() - 1
+    whole = Layout.registers(
+        shape,
+        (b // parts for b in layout.register[bits:]),
+        (b // parts for b in layout.lane),
+        (b // parts for b in layout.warp),
+    )
+    return whole if split_layout(whole, layout.shape) == layout else None
+
+
 def operand_layout(op: Op, value: Value, layout: Layout | None) -> Layout | None:
     """The layout that an operand needs when the operation is done in `layout`."""
     if layout is None or not isinstance(value.type, TileType) or not value.tile.shape:
@@ -611,8 +766,8 @@ def operand_layout(op: Op, value: Value, layout: Layout | None) -> Layout | None
     return layout
 
 
-def assign_layouts(function: Function) -> None:
+def assign_layouts(function: Function, target: Target) -> None:
     """Every tile value gets a layout; see the module's text."""
-    assigner = _Assigner(function)
+    assigner = _Assigner(function, target)
     assigner.choose()
     assigner.rebuild(function.body)

@@ -15,32 +15,19 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 
+from lowering.affine import Affine, AffineOffsets, Terms, apply_affine, free_of_carries
 from lowering.facts import linear
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, apply
 from lowering.location import TileError
 from lowering.ops import OPS, operand
-from lowering.types import SharedType, TileType
+from lowering.types import SharedType
 
 MAX_ENUMERATED = 1 << 15
 MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
 MAX_DROPS = 32  # barriers of one loop looked at again
 EXACT_ROUNDS = 2  # rounds after which an access that no barrier has ordered stands for all earlier rounds too
-
-Terms = tuple[tuple[int, int], ...]  # (identity of a scalar value, factor), sorted
-
-
-@dataclass(frozen=True, slots=True)
-class Affine:
-    """Element offsets of a tile: Σ coefficient · coordinate + Σ terms + constant.
-
-    `terms` are scalars that nothing resolves further.
-    """
-
-    coefficients: tuple[int, ...]
-    terms: Terms
-    constant: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +38,7 @@ class Touch:
     affine: offsets, in the slot if there is one; None for any element.
     layout: of the tile; None for a scalar. one_thread: a scalar that only thread 0 touches.
     combines: the action of an atomic whose result nothing reads; such ones need no order among themselves.
+    joint: the lanes of a warp do it together, each for others too.
     warp_ordered: a warp barrier came after, so only other warps can still meet it.
     age: rounds of the loop around it since.
     before: it stands for earlier rounds too, each this much (slot, offset) further back.
@@ -64,6 +52,7 @@ class Touch:
     one_thread: bool
     in_slot: bool = False
     combines: str | None = None
+    joint: bool = False
     warp_ordered: bool = False
     age: int = 0
     before: tuple[int, int] | None = None
@@ -166,7 +155,7 @@ class _Inserter:
         # More groups than any `wait` leaves in flight need not be told apart.
         waits = [op.attrs["groups"] for op in walk(function.body) if op.name == "wait"]
         self.groups_kept = max(waits, default=0) + 1
-        self.affines: dict[Value, Affine | None] = {}
+        self.affines = AffineOffsets()
         self.touched: dict[Op, list[Touch]] = {}
         self.stepped: dict[Block, list[Op]] = {}
         self.defined: dict[Op, set[int]] = {}
@@ -486,77 +475,23 @@ class _Inserter:
             combines = None
             if op.name == "atomic" and op.attrs["action"] not in ("exchange", "cas") and not self.users.get(op.result):
                 combines = op.attrs["action"]
-            where = self.affine(offset)
+            where = self.affines.of(offset)
             layout = offset.tile.layout
-            out.append(Touch(memory, effect.kind == "write", form, where, layout, one, slot is not None, combines))
+            joint = op.name in ("ldmatrix", "stmatrix")
+            write = effect.kind == "write"
+            out.append(Touch(memory, write, form, where, layout, one, slot is not None, combines, joint))
         return out
-
-    def affine(self, value: Value) -> Affine | None:
-        if value not in self.affines:
-            self.affines[value] = self._affine(value)
-        return self.affines[value]
-
-    def _affine(self, value: Value) -> Affine | None:
-        """The offsets as an affine function of the coordinates, as far as the definition shows."""
-        if not isinstance(value.type, TileType):
-            return None
-        shape = value.tile.shape
-        if not shape:
-            terms, constant = linear(value)
-            return Affine((), tuple(sorted((id(v), k) for v, k in terms.items())), constant)
-        op = value.op
-        if op is None:
-            return None
-        if op.name == "arange":
-            return Affine((1,), (), 0)
-        if op.name == "constant":
-            return Affine((0,) * len(shape), (), int(op.attrs["value"]))
-        if op.name in ("broadcast", "reshape"):
-            inner = self.affine(op.operands[0])
-            if inner is None:
-                return None
-            source = op.operands[0].tile.shape
-            if not source:
-                return replace(inner, coefficients=(0,) * len(shape))
-            if op.name == "broadcast":
-                kept = tuple(c if a == b else 0 for c, a, b in zip(inner.coefficients, source, shape, strict=True))
-                return replace(inner, coefficients=kept)
-            return _reshaped(inner, source, shape)
-        if op.name in ("add", "sub"):
-            a, b = self.affine(op.operands[0]), self.affine(op.operands[1])
-            if a is None or b is None:
-                return None
-            sign = 1 if op.name == "add" else -1
-            merged = dict(a.terms)
-            for key, factor in b.terms:
-                merged[key] = merged.get(key, 0) + sign * factor
-            return Affine(
-                tuple(x + sign * y for x, y in zip(a.coefficients, b.coefficients, strict=True)),
-                tuple(sorted((k, f) for k, f in merged.items() if f)),
-                a.constant + sign * b.constant,
-            )
-        if op.name == "mul":
-            for i in (0, 1):
-                number = constant_of(op.operands[i])
-                if number is not None:
-                    inner = self.affine(op.operands[1 - i])
-                    if inner is None:
-                        return None
-                    k = int(number)
-                    return Affine(
-                        tuple(c * k for c in inner.coefficients),
-                        tuple((v, f * k) for v, f in inner.terms),
-                        inner.constant * k,
-                    )
-        if op.name == "convert_layout":
-            return self.affine(op.operands[0])
-        return None
 
     # ---- do two accesses of different threads meet? ----
 
     def conflict(self, a: Touch, b: Touch) -> str | None:
+        """The scope in which two accesses meet; None if whatever both touch is touched by one thread alone."""
         if _disjoint(a, b):
             return None
+        met = self._meet(a, b)
+        return "warp" if met is None and (a.joint or b.joint) else met
+
+    def _meet(self, a: Touch, b: Touch) -> str | None:
         if a.affine is None or b.affine is None or not _comparable(a, b):
             return "block"
         if a.layout is None or b.layout is None:
@@ -695,10 +630,6 @@ def _coordinates(shape: tuple[int, ...]):
     return product(*(range(e) for e in shape))
 
 
-def apply_affine(affine: Affine, coordinates: tuple[int, ...]) -> int:
-    return affine.constant + sum(c * x for c, x in zip(affine.coefficients, coordinates, strict=True))
-
-
 def _one_to_one(affine: Affine, shape: tuple[int, ...]) -> bool:
     """True if different elements have different offsets: each coefficient is beyond the reach of the smaller ones."""
     reach = 0
@@ -730,7 +661,7 @@ def _images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
         return _image(a, None), _image(b, None)
     if a.affine.constant != b.affine.constant:
         return None
-    if not (_free_of_carries(a.affine, a.layout.shape) and _free_of_carries(b.affine, b.layout.shape)):
+    if not (free_of_carries(a.affine, a.layout.shape) and free_of_carries(b.affine, b.layout.shape)):
         return None
     return _image(a, a.affine), _image(b, b.affine)
 
@@ -753,19 +684,6 @@ def _idle(touch: Touch) -> int:
     assert touch.layout is not None
     free = touch.layout.replicated
     return free["lane"] | free["warp"] << 5 if touch.write else 0
-
-
-def _free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
-    """True if the sum of the coordinates' parts is their XOR: no two coefficients reach the same bit."""
-    taken = 0
-    for coefficient, extent in zip(affine.coefficients, shape, strict=True):
-        if coefficient < 0 or coefficient & (coefficient - 1):
-            return False
-        reached = coefficient * (extent - 1)
-        if reached & taken:
-            return False
-        taken |= reached
-    return True
 
 
 def _scope_by_algebra(images: tuple[Image, Image]) -> str | None:
@@ -803,28 +721,3 @@ def _owners(touch: Touch, warps: int) -> dict[int, list[int]]:
             for register in registers:
                 out.setdefault(offsets[part ^ register], []).append(thread)
     return out
-
-
-def _reshaped(affine: Affine, old: tuple[int, ...], new: tuple[int, ...]) -> Affine | None:
-    """Coefficients under another shape: axes of extent 1 come and go; a row-major tile splits and joins freely."""
-    if tuple(e for e in old if e > 1) == tuple(e for e in new if e > 1):
-        kept = iter([c for c, e in zip(affine.coefficients, old, strict=True) if e > 1])
-        return replace(affine, coefficients=tuple(next(kept) if e > 1 else 0 for e in new))
-    step = 1
-    expected: list[int] = []
-    for extent in reversed(old):
-        expected.insert(0, step)
-        step *= extent
-    unit = [c for c, e in zip(affine.coefficients, old, strict=True) if e > 1]
-    want = [c for c, e in zip(expected, old, strict=True) if e > 1]
-    if not unit:
-        return replace(affine, coefficients=(0,) * len(new))
-    scale = unit[-1]
-    if unit != [w * scale // want[-1] for w in want] or scale % want[-1]:
-        return None
-    out: list[int] = []
-    step = scale // want[-1]
-    for extent in reversed(new):
-        out.insert(0, step)
-        step *= extent
-    return replace(affine, coefficients=tuple(out))

@@ -11,8 +11,27 @@ from dsl.variant import Request, Variant, build_variant
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
+
+def square(extent: int) -> dict[str, int]:
+    """The dims of a product of square matrices, whichever way its operands lie."""
+    return dict.fromkeys(("m", "n", "a0", "a1", "b0", "b1"), extent)
+
+
 # (kernel, schedule) → dims: the first for wide accesses without a tail, others for a masked edge, for narrow accesses.
 DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
+    ("matmul_global", "element"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
+    ("matmul_global", "registers"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
+    ("matmul_shared", "cooperative"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
+    ("matmul_tensor", "wide"): [square(4096), square(1000)],
+    ("matmul_tensor", "tall"): [square(4096), square(1000)],
+    ("matmul_tensor", "square"): [square(4096), square(1000)],
+    ("matmul_tensor", "small"): [square(512), square(77)],
+    ("matmul_bytes", "wide"): [square(4096), square(4112)],
+    ("matmul_bytes", "tall"): [square(4096), square(4112)],
+    ("matmul_bytes", "square"): [square(4096), square(4112)],
+    ("matmul_bytes", "small"): [square(512), square(77)],
+    ("matmul_parts", "skinny"): [square(16), square(77)],
+    ("matmul_sum", "rows"): [{"m": 16, "n": 4096}, {"m": 5, "n": 77}],
     ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     ("tiled", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     **{(f"v{i}", "ladder"): [{"blocks": 64, "n": 1 << 14}, {"blocks": 4, "n": 1003}] for i in range(6)},

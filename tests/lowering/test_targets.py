@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from sample_variants import SAMPLES, Case, cases
 
-from lowering.codegen import to_ptx
+from lowering.codegen import level_for, to_ptx
 from lowering.emit import emit
 from lowering.location import TileError
 from lowering.passes import run_passes
@@ -25,7 +25,7 @@ def compiled(case: Case, arch: str) -> tuple[str, tuple[int, int]]:
     variant = case.build(arch)
     run_passes(variant.function, variant.target)
     text, needs = emit(variant.function, variant.target)
-    return to_ptx(text, variant.target, needs), needs
+    return to_ptx(text, variant.target, needs, level_for(variant.function)), needs
 
 
 @pytest.fixture(scope="module")

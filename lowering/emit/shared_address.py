@@ -1,0 +1,145 @@
+"""Addresses in shared memory: the thread's part at the head of the kernel, registers' parts as immediates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lowering.access_width import slot_bytes
+from lowering.layout import apply
+from lowering.ops import operand
+from lowering.shared_map import SharedMap, Swizzle, access_layout_of, matrix_lanes, period, swizzled
+from lowering.types import SharedType
+
+if TYPE_CHECKING:
+    from lowering.emit.writer import Writer
+    from lowering.ir import Op, Value
+
+SHARED = "@dsl_shared"
+
+
+class SharedAddress:
+    """The addresses of one access of a shared tile, i32.
+
+    Where the access is a linear map, a thread's part t, a register's part r and the swizzle S give S(t) ^ S(r): the
+    bits of S(r) that no S(t) has are added, the others are XORed once. Scalars are added where they are multiples of
+    the swizzle's period; else the whole offset is swizzled by instructions.
+    """
+
+    def __init__(self, w: Writer, op: Op, slot: Value | None):
+        self.w = w
+        self.memory = op.operands[0]
+        assert isinstance(self.memory.type, SharedType)
+        self.type = self.memory.type
+        self.swizzle: Swizzle = self.type.swizzle
+        offset = operand(op, "offset")
+        assert offset is not None
+        self.map = linear_map(w, op)
+        self.base = shared_base(w, self.memory)
+        if self.map is None:
+            if slot is not None:
+                inside = self.slot_offset(slot)
+                self.base = w.let(f"add i32 {self.base}, {inside}") if self.type.ring or not self.swizzle else self.base
+            self.slot = slot
+            return
+        bases = matrix_lanes(op, self.map) + self.map.warp if op.name in MATRIX else self.map.thread
+        self.thread = tuple(swizzled(b, self.swizzle) for b in bases)
+        self.moved = 0
+        for basis in self.thread:
+            self.moved |= basis
+        self.bases: dict[int, str] = {}
+        self.added: list[str] = []
+        if slot is not None and self.type.ring:
+            self.added.append(self.slot_offset(slot))
+        for value, factor in self.map.terms:
+            self.added.append(w.let(f"mul i32 {self.scalar(value)}, {factor}"))
+
+    def scalar(self, value: Value) -> str:
+        register = self.w.registers[value][0]
+        return self.w.let(f"trunc i64 {register} to i32") if self.w.bits(value.dtype) == 64 else register
+
+    def slot_offset(self, slot: Value) -> str:
+        """Bytes to a slot, the same in one stretch of straight code computed once."""
+        w, type = self.w, self.type
+        key = (slot, type, w.label)
+        if key in w.slots:
+            return w.slots[key]
+        number = w.registers[slot][0]
+        if w.index == "i64":
+            number = w.let(f"trunc i64 {number} to i32")
+        if type.ring:
+            slots = type.shape[0]
+            if slots & (slots - 1) == 0:
+                number = w.let(f"and i32 {number}, {slots - 1}")
+            elif (low := w.facts.of(slot).low) is not None and low >= 0:
+                number = w.let(f"urem i32 {number}, {slots}")
+            else:  # slot -1 is the last one
+                rest = w.let(f"srem i32 {number}, {slots}")
+                up = w.let(f"select i1 {w.let(f'icmp slt i32 {rest}, 0')}, i32 {slots}, i32 0")
+                number = w.let(f"add i32 {rest}, {up}")
+        w.slots[key] = w.let(f"mul i32 {number}, {slot_bytes(type)}")
+        return w.slots[key]
+
+    def of(self, register: int, offset: str) -> str:
+        """The address of an element: of a register, whose offset in elements is `offset` unless the map is linear."""
+        w = self.w
+        if self.map is not None:
+            return self.at(apply(self.map.register, register))
+        if w.index == "i64" and offset.startswith("%"):
+            offset = w.let(f"trunc i64 {offset} to i32")
+        size = self.memory.dtype.bytes
+        scaled = offset
+        if size > 1:
+            known = not offset.startswith("%")
+            scaled = str(int(offset) * size) if known else w.let(f"mul i32 {offset}, {size}")
+        if self.swizzle:
+            if self.slot is not None and not self.type.ring:
+                scaled = w.let(f"add i32 {scaled}, {self.slot_offset(self.slot)}")
+            scaled = swizzle_at_run_time(w, scaled, self.swizzle)
+        return self.base if scaled == "0" else w.let(f"add i32 {self.base}, {scaled}")
+
+    def at(self, register_part: int) -> str:
+        """The address of what lies `register_part` bytes (by XOR) from a thread's first element, by the linear map."""
+        w = self.w
+        assert self.map is not None
+        part = swizzled(self.map.constant ^ register_part, self.swizzle)
+        met = part & self.moved
+        base = self.bases.get(met)
+        if base is None:
+            base = w.linear(self.thread)
+            if met:
+                base = w.once(f"xor i32 {base}, {met}")
+            base = self.base if base == "0" else w.once(f"add i32 {self.base}, {base}")
+            for more in self.added:
+                base = w.let(f"add i32 {base}, {more}")
+            self.bases[met] = base
+        return w.let(f"add i32 {base}, {part ^ met}") if part ^ met else base
+
+
+MATRIX = ("ldmatrix", "stmatrix")
+
+
+def linear_map(w: Writer, op: Op) -> SharedMap | None:
+    """The map of an access that `SharedAddress` adds up without the offsets' registers; None where it needs them."""
+    type = op.operands[0].type
+    assert isinstance(type, SharedType)
+    map = w.maps.of(op, access_layout_of(op))
+    if map is None or (type.swizzle and map.aligned % period(type.swizzle)):
+        return None
+    return map
+
+
+def shared_base(w: Writer, memory: Value) -> str:
+    """The shared address of a shared tile, i32."""
+    assert memory.op is not None
+    offset = memory.op.attrs["offset"]
+    base = w.once(f"ptrtoint ptr addrspace(3) {SHARED} to i32")
+    return base if not offset else w.once(f"add i32 {base}, {offset}")
+
+
+def swizzle_at_run_time(w: Writer, offset: str, swizzle: Swizzle) -> str:
+    """`swizzled` of an offset that only the run knows."""
+    out = offset
+    for bit, mask in swizzle:
+        flag = w.let(f"and i32 {w.let(f'lshr i32 {offset}, {bit}')}, 1")
+        out = w.let(f"xor i32 {out}, {w.let(f'mul i32 {flag}, {mask}')}")
+    return out

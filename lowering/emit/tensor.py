@@ -1,0 +1,116 @@
+"""Products on tensor cores, and the matrix loads and stores of their operands."""
+
+from __future__ import annotations
+
+from lowering.emit.access import pack, unpack
+from lowering.emit.rules import count_of, rule
+from lowering.emit.shared_address import SharedAddress
+from lowering.emit.writer import Writer
+from lowering.ir import Op, Value
+from lowering.layout import Layout, apply
+from lowering.ops import operand
+from lowering.shared_map import word_bits
+from lowering.tensor_cores import accumulator_registers, product
+from lowering.types import DType
+from ptx_templates import Operand
+
+MOST = 4  # matrices of one ldmatrix
+
+
+def words(w: Writer, value: Value) -> list[str]:
+    """The registers of a value as 32-bit words, its first elements in the lowest bits."""
+    known = w.words.get(value)
+    return known if known is not None else pack(w, w.registers[value], value.dtype)
+
+
+def unpacked(w: Writer, value: Value) -> list[str]:
+    """The elements of a value that is held in words."""
+    return unpack(w, w.words[value], value.dtype, count_of(value))
+
+
+def _registers(w: Writer, value: Value, operand: Operand) -> list[str]:
+    """What an operand of an instruction is given: floats as they are, all else in words."""
+    return w.registers[value] if operand.type in ("f32", "f64") else words(w, value)
+
+
+def _per_register(operand: Operand, dtype: DType) -> int:
+    return 1 if operand.type in ("f32", "f64") else 32 // dtype.bits
+
+
+@rule("dot")
+def _dot(w: Writer, op: Op) -> None:
+    """One instruction for each repeat along M, N and K; sums go along K in order."""
+    instruction = op.attrs["instruction"]
+    a, b, c = op.operands
+    layout = op.result.tile.layout
+    assert layout is not None and a.tile.layout is not None and b.tile.layout is not None
+    spread = product(instruction, layout, a.tile.shape[1])
+    assert spread is not None and (spread.a, spread.b) == (a.tile.layout, b.tile.layout)
+    row = instruction.row
+    left, right = _registers(w, a, row["a"]), _registers(w, b, row["b"])
+    per = _per_register(row["c"], c.dtype)
+    sums = list(_registers(w, c, row["c"]))
+    places = [
+        [sorted({r // per for r in registers}, key=[r // per for r in registers].index) for registers in along]
+        for along in accumulator_registers(spread)
+    ]
+    height, width, depth = len(places), len(places[0]), a.tile.shape[1] // instruction.k
+    size_a, size_b = row["a"].registers, row["b"].registers
+    for k in range(depth):
+        for i in range(height):
+            first = (k * height + i) * size_a
+            for j in range(width):
+                second = (k * width + j) * size_b
+                at = places[i][j]
+                given = [
+                    *left[first : first + size_a],
+                    *right[second : second + size_b],
+                    *(sums[r] for r in at),
+                ]
+                for r, made in zip(at, w.asm(row, given), strict=True):
+                    sums[r] = made
+    if row["c"].type in ("f32", "f64") or per == 1:
+        w.registers[op.result] = sums
+    else:
+        w.words[op.result] = sums
+
+
+@rule("split")
+def _split(w: Writer, op: Op) -> None:
+    w.words[op.result] = words(w, op.operands[0])
+
+
+def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
+    """For each instruction, its first register and how many matrices it moves; what follows the count in its name."""
+    bits = word_bits(op)
+    total = layout.count >> bits
+    step = min(total, MOST)
+    return [(first << bits, step) for first in range(0, total, step)], ".trans" if op.attrs["trans"] else ""
+
+
+@rule("ldmatrix")
+def _ldmatrix(w: Writer, op: Op) -> None:
+    layout = op.result.tile.layout
+    assert layout is not None
+    address = SharedAddress(w, op, operand(op, "slot"))
+    assert address.map is not None
+    out: list[str] = []
+    groups, trans = _matrices(op, layout)
+    for first, count in groups:
+        place = address.at(apply(address.map.register, first))
+        out += w.template(f"ldmatrix.sync.m8n8.x{count}{trans}.shared.b16", [place], op)
+    w.words[op.result] = out
+
+
+@rule("stmatrix")
+def _stmatrix(w: Writer, op: Op) -> None:
+    value = operand(op, "value")
+    assert value is not None and value.tile.layout is not None
+    address = SharedAddress(w, op, operand(op, "slot"))
+    assert address.map is not None
+    data, bits = words(w, value), word_bits(op)
+    groups, trans = _matrices(op, value.tile.layout)
+    for first, count in groups:
+        place = address.at(apply(address.map.register, first))
+        moved = data[first >> bits : (first >> bits) + count]
+        w.template(f"stmatrix.sync.m8n8.x{count}{trans}.shared.b16", [place, *moved], op)

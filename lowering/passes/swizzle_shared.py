@@ -1,0 +1,150 @@
+"""Gives shared tiles the swizzle that leaves their accesses without bank conflicts.
+
+A swizzle XORs bits of a byte offset from 7 up (rows of banks) into bank bits below, above those of the widest access.
+An access has no conflict if the lanes of a phase have linearly independent bank bits; the search goes through the
+upper bits in turn, and takes for each the first mask with which every lane that is settled by then is free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from lowering.access_width import slot_bytes
+from lowering.facts import Analysis
+from lowering.ir import Function, Op, walk
+from lowering.location import Loc, TileError, closest
+from lowering.shared_map import (
+    BANKS,
+    WORD,
+    Phase,
+    SharedMaps,
+    Swizzle,
+    access_layout_of,
+    conflicts,
+    phase_of,
+    shared_accesses,
+)
+from lowering.types import SharedType
+
+FIRST_BIT = BANKS.bit_length() - 1
+MAX_BITS = 8  # upper bits that may move others: beyond, masks are no longer searched
+
+
+@dataclass(frozen=True, slots=True)
+class SwizzlePin:
+    """A `swizzle` line of a schedule: how many bits of a byte offset move, the lowest of them, and how far above it
+    lies the lowest of those that move them. None: no swizzle."""
+
+    bits: tuple[int, int, int] | None
+    loc: Loc
+
+
+def swizzle_shared(function: Function) -> None:
+    """Sets the swizzle of each tile: as the schedule pins it, else computed if that removes conflicts."""
+    allocs = [op for op in function.body.ops if op.name == "shared_alloc"]
+    names = {op.attrs["name"] for op in allocs}
+    for name, pin in function.swizzles.items():
+        if name not in names:
+            raise TileError("layout", pin.loc, f"the kernel has no shared tile '{name}'", closest(name, names))
+    maps = _maps(function)
+    accesses: dict[int, list[Op]] = {}
+    for op in shared_accesses(walk(function.body)):
+        accesses.setdefault(id(op.operands[0]), []).append(op)
+    for op in allocs:
+        type = op.attrs["type"]
+        wanted = function.swizzles.get(op.attrs["name"])
+        if wanted is not None:
+            swizzle = _pinned(wanted, type)
+        else:
+            swizzle = _computed(maps, accesses.get(id(op.result), []), type)
+        if swizzle:
+            op.attrs["type"] = op.result.type = replace(type, swizzle=swizzle)
+
+
+def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
+    """Each access to shared memory with the passes over the banks that one of its phases takes beyond the one needed.
+
+    None where offsets are data, or where a mask says which lanes take part.
+    """
+    maps = _maps(function)
+    return [(op, conflicts(maps, op)) for op in shared_accesses(walk(function.body))]
+
+
+def _maps(function: Function) -> SharedMaps:
+    analysis = Analysis(function)
+    for op in walk(function.body):
+        if op.name == "for":
+            analysis.enter_loop(op)
+    return SharedMaps(analysis)
+
+
+def _extent(type: SharedType) -> int:
+    """Bytes within which offsets are swizzled."""
+    return slot_bytes(type) if type.ring else type.bytes
+
+
+def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
+    """`swizzle s: BITS, BASE, SHIFT`: bits [BASE, BASE + BITS) are XORed with those SHIFT above."""
+    if pin.bits is None:
+        return ()
+    count, base, shift = pin.bits
+    if not (count >= 1 and base >= 0 and shift >= count and base + shift + count <= _bits(type)):
+        raise TileError(
+            "layout",
+            pin.loc,
+            f"swizzle {count}, {base}, {shift} does not fit: bits from {base + shift} move bits from {base} of a byte "
+            f"offset below {_extent(type)}",
+            "BITS, the lowest bit that moves, and how far above it lie the bits that move it (at least BITS)",
+        )
+    return tuple((base + shift + i, 1 << base + i) for i in range(count))
+
+
+def _bits(type: SharedType) -> int:
+    """How many low bits of an offset are free: the tile is whole multiples of 2 to this power."""
+    extent = _extent(type)
+    return (extent & -extent).bit_length() - 1
+
+
+def _computed(maps: SharedMaps, accesses: list[Op], type: SharedType) -> Swizzle:
+    """The swizzle without conflicts; none if there is no such one, or if where an access goes is not known."""
+    phases: list[Phase] = []
+    for op in accesses:
+        layout = access_layout_of(op)
+        if layout is None:
+            continue
+        map = maps.of(op, layout)
+        if map is None:
+            return ()
+        phases.append(phase_of(maps.analysis, op, map))
+    if all(p.passes(()) == 1 for p in phases):
+        return ()
+    keep = max(p.bytes for p in phases).bit_length() - 1
+    low = [1 << bit for bit in range(max(keep, WORD.bit_length() - 1), FIRST_BIT)]
+    used = 0
+    for p in phases:
+        for lane in p.lanes:
+            used |= lane
+    upper = [bit for bit in range(FIRST_BIT, _bits(type)) if used >> bit & 1][:MAX_BITS]
+    masks = [sum(c) for count in range(len(low) + 1) for c in combinations(low, count)]
+    found = _search(phases, upper, masks, ())
+    return found or ()
+
+
+def _search(phases: list[Phase], upper: list[int], masks: list[int], swizzle: Swizzle) -> Swizzle | None:
+    """Masks for the bits of `upper`, one after the other, under which no phase has conflicts.
+
+    Lanes that later bits do not move are settled: if they conflict among themselves, no later mask helps.
+    """
+    if not upper:
+        return swizzle
+    bit, *rest = upper
+    later = sum(1 << b for b in rest)
+    settled = {Phase(tuple(lane for lane in p.lanes if not lane & later), p.bytes) for p in phases}
+    for mask in masks:
+        following = (*swizzle, (bit, mask)) if mask else swizzle
+        if all(p.passes(following) == 1 for p in settled):
+            found = _search(phases, rest, masks, following)
+            if found is not None:
+                return found
+    return None

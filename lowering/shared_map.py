@@ -1,0 +1,197 @@
+"""Where the accesses of a shared tile go: byte offsets as linear maps over F2, swizzles, banks.
+
+A byte offset counts from the slot of a ring, else from the tile's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lowering.access_width import access_width, slot_bytes
+from lowering.affine import AffineOffsets, free_of_carries
+from lowering.facts import ANY, Analysis, linear, power_of_two_divisor
+from lowering.fold import constant_of
+from lowering.ir import Op, Value
+from lowering.layout import Layout, Span
+from lowering.ops import operand, space_of
+from lowering.types import SharedType
+
+Swizzle = tuple[tuple[int, int], ...]
+
+BANKS = 128  # bytes that one pass over the banks serves
+WORD = 4
+
+
+def swizzled(offset: int, swizzle: Swizzle) -> int:
+    """The byte offset at which the byte `offset` of a slot lies."""
+    for bit, mask in swizzle:
+        if offset >> bit & 1:
+            offset ^= mask
+    return offset
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMap:
+    """Byte offsets of the elements of one access, before the swizzle: the XOR of `constant` and of the bases of the set
+    bits of register, lane and warp; plus the sum of the terms, scalars with their factors.
+
+    aligned: a power of two that divides the sum of the terms.
+    """
+
+    register: tuple[int, ...]
+    lane: tuple[int, ...]
+    warp: tuple[int, ...]
+    constant: int
+    terms: tuple[tuple[Value, int], ...]
+    aligned: int
+
+    @property
+    def thread(self) -> tuple[int, ...]:
+        return self.lane + self.warp
+
+    def all_multiples(self, size: int, *bases: int) -> bool:
+        """True if the bases, the constant and the terms are multiples of `size`."""
+        return not any(b % size for b in (*bases, self.constant, self.aligned))
+
+
+class SharedMaps:
+    """The maps of one function's accesses."""
+
+    def __init__(self, analysis: Analysis):
+        self.analysis = analysis
+        self.affines = AffineOffsets()
+
+    def of(self, op: Op, layout: Layout | None) -> SharedMap | None:
+        """The map of an access to a shared tile by threads that hold it in `layout`; None where it is not linear."""
+        memory, offset, slot = op.operands[0], operand(op, "offset"), operand(op, "slot")
+        assert offset is not None and isinstance(memory.type, SharedType)
+        affine = self.affines.of(offset)
+        if affine is None or layout is None or not free_of_carries(affine, layout.shape):
+            return None
+        size = memory.dtype.bytes
+        terms = {self.affines.scalars[name]: factor * size for name, factor in affine.terms}
+        constant = affine.constant * size
+        if slot is not None and not memory.type.ring:
+            scalars, number = linear(slot)
+            constant += number * slot_bytes(memory.type)
+            for value, factor in scalars.items():
+                terms[value] = terms.get(value, 0) + factor * slot_bytes(memory.type)
+        reached = sum(c * (e - 1) for c, e in zip(affine.coefficients, layout.shape, strict=True)) * size
+        if constant < 0 or constant & reached:
+            return None
+        aligned = min((self.divisor(v) * power_of_two_divisor(f) for v, f in terms.items()), default=ANY)
+
+        def bytes_of(bases: Iterable[int]) -> tuple[int, ...]:
+            return tuple(
+                sum(c * x for c, x in zip(affine.coefficients, layout.coordinates(b), strict=True)) * size
+                for b in bases
+            )
+
+        return SharedMap(
+            bytes_of(layout.register),
+            bytes_of(layout.lane),
+            bytes_of(layout.warp),
+            constant,
+            tuple(terms.items()),
+            min(aligned, ANY),
+        )
+
+    def divisor(self, value: Value) -> int:
+        return self.analysis.of(value).every
+
+
+def matrix_lanes(op: Op, map: SharedMap) -> tuple[int, ...]:
+    """The bases of the lanes that give the addresses of an `ldmatrix` or `stmatrix`: row, then matrix."""
+    first = word_bits(op)
+    rest = map.register[first:]
+    rows = (map.register[0], *map.lane[:2]) if op.attrs["trans"] else map.lane[2:]
+    return (*rows, *(*rest[:2], 0, 0)[:2])
+
+
+def word_bits(op: Op) -> int:
+    """How many register bits count the elements of one 32-bit word."""
+    return (WORD // op.operands[0].dtype.bytes).bit_length() - 1
+
+
+# ---- banks --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Lanes whose accesses shared memory serves together: the offsets that their bits add, and the bytes of each."""
+
+    lanes: tuple[int, ...]
+    bytes: int
+
+    def passes(self, swizzle: Swizzle) -> int:
+        """Passes over the banks: the most words that lie in one bank."""
+        inside = [WORD << i for i in range((self.bytes // WORD).bit_length() - 1)]
+        moved = [swizzled(b, swizzle) & -WORD for b in self.lanes]
+        words, banks = Span(inside), Span(inside)
+        for vector in moved:
+            words.add(vector)
+            banks.add(vector % BANKS)
+        return 1 << words.rank - banks.rank
+
+
+def lanes_together(size: int) -> int:
+    """Bits of the lanes that one phase of an access of `size` bytes a lane has."""
+    return {16: 3, 8: 4}.get(size, 5)
+
+
+def access_layout_of(op: Op) -> Layout | None:
+    """The layout of what an access moves."""
+    moved = op.results[0] if op.results else operand(op, "source") if op.name == "copy" else operand(op, "value")
+    assert moved is not None
+    return moved.tile.layout
+
+
+def access_bytes(analysis: Analysis, op: Op) -> int:
+    """Bytes that one lane moves by one instruction of an access."""
+    memory = op.operands[0]
+    if op.name in ("ldmatrix", "stmatrix"):
+        return 16
+    width = 1 if op.name == "atomic" else access_width(analysis, op)
+    return width * memory.dtype.bytes
+
+
+def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
+    """One phase of an access; the others are the same, moved."""
+    size = access_bytes(analysis, op)
+    lanes = matrix_lanes(op, map) if op.name in ("ldmatrix", "stmatrix") else map.lane
+    lanes = lanes[: lanes_together(size)]
+    layout = access_layout_of(op)
+    if op.name in ("store", "atomic", "copy") and layout is not None:  # one lane acts for all that hold an element
+        free = layout.replicated["lane"]
+        lanes = tuple(b for i, b in enumerate(lanes) if not free >> i & 1)
+    return Phase(lanes, size)
+
+
+def shared_accesses(ops: Iterable[Op]) -> Iterator[Op]:
+    """The accesses to shared tiles."""
+    for op in ops:
+        if op.spec.effects is not None and space_of(op.operands[0]) == "shared":
+            yield op
+
+
+def conflicts(maps: SharedMaps, op: Op) -> int | None:
+    """Passes over the banks that each phase of an access takes beyond one; None where that depends on data or masks."""
+    memory, offset = op.operands[0], operand(op, "offset")
+    assert offset is not None and isinstance(memory.type, SharedType)
+    layout = access_layout_of(op)
+    if not offset.tile.shape:
+        return 0
+    mask = operand(op, "mask")
+    if op.name != "copy" and mask is not None and constant_of(mask) is not True:  # a copy fills with zeros
+        return None
+    map = maps.of(op, layout)
+    swizzle = memory.type.swizzle
+    if map is not None and (not swizzle or map.aligned >= period(swizzle)):
+        return phase_of(maps.analysis, op, map).passes(swizzle) - 1
+    return None
+
+
+def period(swizzle: Swizzle) -> int:
+    """Bytes after which a swizzle repeats."""
+    return max((2 << bit for bit, _ in swizzle), default=1)

@@ -1,0 +1,109 @@
+"""Products of every schedule, type and order of operands at extents around the tiles', on the emulator and on a GPU."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.host_arrays import narrow, widen
+from lowering.types import DTYPES
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "matmul.tile"
+BOUND = {"f16": 2e-3, "bf16": 1.6e-2, "f32": 2e-3}
+"""Of the result's rounding, or of tf32's: relative to sqrt(k), the size of a sum of k products of normal numbers."""
+SHAPES = [(1, 1, 1), (16, 64, 64), (63, 65, 31), (64, 64, 128), (65, 72, 200), (128, 192, 64)]
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, dsl.Module]:
+    return {}
+
+
+def operands(m: int, n: int, k: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(m * 10007 + n * 101 + k)
+    if dtype == "s8":
+        return tuple(random.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
+    return tuple(narrow(random.standard_normal(s), DTYPES[dtype]) for s in ((m, k), (k, n)))
+
+
+def check(c: np.ndarray, a: np.ndarray, b: np.ndarray, dtype: str) -> None:
+    wanted = widen(a) @ widen(b)
+    if dtype == "s8":
+        assert np.array_equal(c, wanted)
+    else:
+        assert np.abs(widen(c) - wanted).max() <= BOUND[dtype] * max(a.shape[1], 4) ** 0.5
+
+
+def run(module: dsl.Module, shape: tuple[int, int, int], dtype: str, schedule: str, a_t: bool, b_t: bool):
+    m, n, k = shape
+    a, b = operands(m, n, k, dtype)
+    left, right = (np.ascontiguousarray(x.T) if t else x for x, t in ((a, a_t), (b, b_t)))
+    c = narrow(np.full((m, n), -7.0), DTYPES["s32" if dtype == "s8" else dtype])
+    dims = {"m": m, "n": n, "a0": left.shape[0], "a1": left.shape[1], "b0": right.shape[0], "b1": right.shape[1]}
+    if dtype == "s8":
+        kernel = module.compile("matmul_bytes", schedule=schedule, **dims, O="s32")
+        result = kernel.run(c, left, right, 1.0)
+    else:
+        kernel = module.compile("matmul_tensor", schedule=schedule, **dims, T=dtype, A_T=a_t, B_T=b_t)
+        result = kernel.run(c, left, right)
+    check(c, a, b, dtype)
+    return kernel, result
+
+
+CASES = [("s8", False, True), *((d, *t) for d in ("f16", "f32") for t in product((False, True), repeat=2))]
+
+
+@pytest.mark.parametrize(("dtype", "a_t", "b_t"), CASES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_small_schedule(modules, device, shape, dtype, a_t, b_t):
+    run(modules.setdefault(device, dsl.load(SAMPLE, device=device)), shape, dtype, "small", a_t, b_t)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "s8"])
+@pytest.mark.parametrize("schedule", ["wide", "tall", "square"])
+def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, schedule, dtype):
+    """Two tiles along an axis, three steps. s8 lies with K contiguous; else both operands are row-major."""
+    module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
+    k = 3 * 128 // DTYPES[dtype].bytes
+    shape = {"wide": (256, 256, k), "tall": (256, 256, k), "square": (128, 256, k)}[schedule]
+    kernel, result = run(module, shape, dtype, schedule, False, dtype == "s8")
+    counters, constants = result.counters.totals, kernel.compiled.header.constants
+    assert constants["EVEN"] is True
+    assert counters.bank_conflicts == 0
+    blocks = 2
+    warps = kernel.compiled.header.threads // 32
+    assert counters.barriers == blocks * warps * (3 + 1)  # and one behind the first wait
+    assert counters.mma == blocks * warps * 3 * 128
+    assert "ldmatrix.sync.aligned.m8n8.x4" in kernel.ptx and "cp.async.cg.shared.global" in kernel.ptx
+
+
+@pytest.mark.parametrize("schedule", ["element", "registers"])
+def test_the_first_rungs(modules, device, schedule):
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    for kernel, name in (("matmul_global", schedule), ("matmul_shared", "cooperative")):
+        a, b = operands(65, 70, 33, "f32")
+        c = np.zeros((65, 70), np.float32)
+        module.compile(kernel, schedule=name, m=65, n=70, k=33, T="f32").run(c, a, b)
+        assert np.abs(c - a.astype(np.float64) @ b).max() <= 1e-5
+
+
+@pytest.mark.parametrize("few", [1, 15, 16])
+@pytest.mark.parametrize("split", [True, False])
+def test_few_rows_are_split_along_k(modules, device, few, split):
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    a, b = operands(few, 136, 700, "f16")
+    c = np.zeros((few, 136), np.float16)
+    module.matmul(c, a, b, SPLIT=split)
+    check(c, a, b, "f16")
+
+
+@pytest.mark.parametrize("scale", [1 / 4096, 1.0])
+def test_sums_of_bytes_are_rounded_to_bytes(modules, device, scale):
+    """Ties to even, saturated; every sum is exact in f32."""
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    a, b = operands(65, 70, 100, "s8")
+    c = np.zeros((65, 70), np.int8)
+    module.matmul_s8(c, a, np.ascontiguousarray(b.T), scale)
+    assert np.array_equal(c, np.rint(widen(a) @ widen(b) * scale).clip(-128, 127))

@@ -173,15 +173,12 @@ class KernelBuilder(Expressions):
         left, right = condition.operands
         if not (isinstance(left, ast.Binary) and left.op == "%" and isinstance(left.left, ast.Name)):
             return
-        name, divisor, zero = left.left.id, self.expr(left.right), self.expr(right)
-        dim = self.function.dims.get(name)
-        if (
-            dim is None
-            or self.scope.find(name) is not dim
-            or not isinstance(divisor, int)
-            or zero != 0
-            or divisor < 1
-        ):
+        name: str = left.left.id
+        divisor, zero = self.expr(left.right), self.expr(right)
+        dim = self.scope.find(name)
+        if self.function.dims.get(name) is not dim or zero != 0:
+            return
+        if not isinstance(dim, Value) or not isinstance(divisor, int) or divisor < 1:
             return
         known = self.function.divisors.get(name, 1)
         self.function.divisors[name] = max(known, power_of_two_divisor(divisor))

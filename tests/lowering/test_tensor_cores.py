@@ -113,7 +113,7 @@ def test_every_element_of_a_product_is_made_from_its_row_and_column(
 ) -> None:
     """What the instruction adds up in a lane's register is the element that the layout has there."""
     mma = next(i for i in instructions() if i.name == "mma.sync.m16n8k16.f32.f16.f16.f32")
-    layout = accumulator(mma, (256, 128), warps, contiguous)
+    layout = accumulator(mma, (512, 128), warps, contiguous)
     spread = product(mma, layout, 32)
     assert spread is not None
     for one in (spread.c, spread.a, spread.b):
@@ -363,3 +363,26 @@ kernel k(d: f16[m, n]):
 """
     with pytest.raises(TileError, match="sm_80 has no stmatrix: it needs sm_90"):
         compile_kernel(store, arch="sm_80")
+
+
+def test_an_assertion_of_divisors_makes_masks_uniform() -> None:
+    """What every launch promises of a dim, wide accesses may rely on: k % 64 == 0 leaves 16-byte copies of f16."""
+    text = """
+kernel k(d: f16[m, n], a: f16[m, n]):
+    grid 1
+    assert n % 64 == 0 and m % 2 == 0
+    shared s: f16[16, 64]
+    copy(s, a[0 : 16, 0 : 64])
+    commit()
+    wait(0)
+    store(d[0 : 16, 0 : 64], s[:, :])
+"""
+    kernel = compile_kernel(text, dims={})
+    assert kernel.variant.function.divisors == {"n": 64, "m": 2}
+    assert kernel.count("copy", bytes=16) == 1
+    without = compile_kernel(text.replace("assert n % 64 == 0 and m % 2 == 0", "assert n > 0"), dims={})
+    assert without.count("copy", bytes=16) == 0
+    a = np.arange(16 * 64).reshape(16, 64).astype(np.float16)
+    args = {"a": a, "d": np.zeros_like(a)}
+    launch(kernel, args)
+    assert np.array_equal(args["d"], a)

@@ -29,7 +29,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("matmul_bytes", "wide"): [square(4096), square(4112)],
     ("matmul_bytes", "tall"): [square(4096), square(4112)],
     ("matmul_bytes", "square"): [square(4096), square(4112)],
-    ("matmul_bytes", "small"): [square(512), square(77)],
+    ("matmul_bytes", "small"): [square(512), square(84)],
     ("matmul_parts", "skinny"): [square(16), square(77)],
     ("matmul_sum", "rows"): [{"m": 16, "n": 4096}, {"m": 5, "n": 77}],
     ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from dsl.program import Program, load
+from dsl.program import Program, dim_names, load
+from dsl.tree import Kernel
 from dsl.variant import Request, Variant, build_variant
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -61,6 +62,15 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 }
 
 
+# The dims of kernels that have no row there, by their names.
+USUAL = {"rows": 8, "cols": 1024, "n": 1 << 14, "outer": 2, "inner": 64, "parts": 32, "groups": 4, "blocks": 64}
+
+
+def by_name(kernel: Kernel) -> dict[str, int]:
+    """A KeyError says that a dim's name has no usual extent."""
+    return {name: USUAL[name] for name in dim_names(kernel)}
+
+
 @dataclass(frozen=True)
 class Case:
     """One variant of a sample's kernel."""
@@ -86,17 +96,15 @@ def program(file: str) -> Program:
 
 
 def cases() -> list[Case]:
-    """Every schedule of every kernel: all dims at the first types, and the first dims at the other types.
-
-    A KeyError says that DIMS has no row for a new kernel or schedule.
-    """
+    """Every schedule of every kernel: all dims at the first types, and the first dims at the other types."""
     out = []
     for path in sorted(SAMPLES.glob("*.tile")):
         for name, kernel in program(path.name).kernels.items():
             parameters = {c.name: c.types for c in kernel.constants if c.types is not None}
             for schedule in program(path.name).schedules_of(name) or [None]:
-                for i, dims in enumerate(DIMS[name, schedule]):
-                    choices = max((len(t) for t in parameters.values()), default=1) if i == 0 else 1
+                for i, dims in enumerate(DIMS.get((name, schedule)) or [by_name(kernel)]):
+                    several = i == 0 and len(parameters) == 1  # combinations of two types may have no meaning
+                    choices = max((len(t) for t in parameters.values()), default=1) if several else 1
                     for choice in range(choices):
                         types = tuple((p, t[min(choice, len(t) - 1)]) for p, t in parameters.items())
                         out.append(Case(path.name, name, schedule, tuple(dims.items()), types))

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import softmax_fused
-from harness import Benchmark, Interval, Shape, interleaved, parser, run
+from harness import Benchmark, Call, Interval, Shape, interleaved, parser, run
 from softmax_arrays import BOUNDS, fewer_rows, numpy_type, sampled_error, torch_type
 
 from runtime import device_facts
@@ -37,6 +37,10 @@ class Operation:
     name: str
     log: bool
     backward: bool
+
+    @property
+    def call(self) -> Call:
+        return Call(self.name)
 
     def problem(self, shape: Shape, dtype: str) -> Problem:
         return Problem(self, shape, dtype)
@@ -66,7 +70,7 @@ class Problem:
         import torch
 
         self.operation, self.shape, self.dtype = operation, shape, dtype
-        self.name, self.bound = operation.name, BOUNDS[dtype]
+        self.name, self.call, self.bound = operation.name, operation.call, BOUNDS[dtype]
         x = torch.randn(shape["rows"], shape["cols"], device="cuda", dtype=torch_type(dtype))
         self.out, self.inputs = torch.empty_like(x), (x,)
         if operation.backward:

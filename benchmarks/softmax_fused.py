@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Shape
+from harness import Call, Shape
 from softmax_arrays import BOUNDS, checked_parts, numpy_type, sampled_error, torch_type
 
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "softmax_fused.tile"
@@ -28,6 +28,10 @@ class Operation:
 
     name: str
     dropout: bool
+
+    @property
+    def call(self) -> Call:
+        return Call(self.name)
 
     @property
     def scalars(self) -> tuple[float | int, ...]:
@@ -56,7 +60,7 @@ class Problem:
         import torch
 
         self.operation, self.shape, self.dtype = operation, shape, dtype
-        self.name, self.bound = operation.name, BOUNDS[dtype]
+        self.name, self.call, self.bound = operation.name, operation.call, BOUNDS[dtype]
         self.x = torch.randn(shape["rows"], shape["cols"], device="cuda", dtype=torch_type(dtype))
         self.keep = torch.empty(self.x.shape, device="cuda", dtype=torch.uint8).bernoulli_(KEPT)
         self.out = torch.empty_like(self.x)

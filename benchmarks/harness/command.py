@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import dsl
 from runtime import device_facts, gpu_reason
 
-from .contest import Contest, Peer, Problem
-from .launches import counted, facts_of
+from .contest import A_COPY, Contest, Peer, Problem, Yardstick
+from .launches import Call, counted, facts_of
 from .plot import Panel, plot
 from .record import save
-from .rows import COPY, OURS, Row
+from .rows import OURS, Row
 from .table import console, show, summary
 from .timing import ROUNDS, LeftOut
 
@@ -25,9 +25,12 @@ Shape = dict[str, int]
 
 
 class Operation(Protocol):
-    """`name` is the dispatch's. `host_arguments` are numpy arrays for the emulator, which counts."""
+    """`name` stands in the tables. `host_arguments` are numpy arrays for the emulator, which counts."""
 
     name: str
+
+    @property
+    def call(self) -> Call: ...
 
     def problem(self, shape: Shape, dtype: str) -> Problem: ...
 
@@ -38,8 +41,8 @@ class Operation(Protocol):
 class Benchmark:
     """What is measured. A shape is `fixed` with one of `extents` as `key`; all are options of the command.
 
-    `counted` makes a shape small enough for the emulator; from `least` of `key` on the share of the copy is summed up;
-    `prepare` is called once with all that will be measured, and the peers.
+    `counted` makes a shape small enough for the emulator; from `least` of `key` on the share of the yardstick is summed
+    up; `prepare` is called once with all that will be measured, and the peers.
     """
 
     sample: Path
@@ -52,6 +55,7 @@ class Benchmark:
     least: int
     counted: Callable[[Shape], Shape]
     prepare: Callable[[list[tuple[Any, Shape, str]], Sequence[str]], None] = lambda measured, peers: None
+    yardstick: Yardstick = A_COPY
 
 
 def parser(description: str, benchmark: Benchmark) -> argparse.ArgumentParser:
@@ -97,14 +101,15 @@ def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
     if reason is None:
         benchmark.prepare(measured, peers)
         out.print(f"prepared after {time.perf_counter() - begun:.0f} s")
-    contest = Contest(dsl.load(benchmark.sample), {name: benchmark.peers[name] for name in peers}, options.rounds)
+    rivals = {name: benchmark.peers[name] for name in peers}
+    contest = Contest(dsl.load(benchmark.sample), rivals, options.rounds, benchmark.yardstick)
     where = ", ".join(f"{extent} {name}" for name, extent in fixed.items())
     rows: list[Row] = []
     for dtype in types:
         for name in names:
             made = list(rows_of(benchmark, contest, benchmark.operations[name], shapes, dtype, options.counters))
             rows += made
-            out.print(show(made, f"{name}, {dtype}, {where}, microseconds", benchmark.key))
+            out.print(show(made, ", ".join(filter(None, (name, dtype, where, "microseconds"))), benchmark.key))
             for line in summary(made, benchmark.least, benchmark.key):
                 out.print(line)
             if options.json:
@@ -113,7 +118,8 @@ def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
     for left_out, places in contest.left_out.items():
         out.print(f"left out: {left_out} ({', '.join(places)})")
     if options.plot and reason is None:
-        title = f"{device}, {where}, L2 cold, medians of {options.rounds} interleaved launches"
+        parts = (device, where, "L2 cold", f"medians of {options.rounds} interleaved launches")
+        title = ", ".join(filter(None, parts))
         plot(options.plot, panels(rows, benchmark.key, peers), title, benchmark.key, "GB/s")
     out.print(f"{time.perf_counter() - begun:.0f} s")
     if any(row.is_wrong(OURS) for row in rows):
@@ -136,31 +142,31 @@ def rows_of(
     has_gpu = gpu_reason() is None
     emulated = dsl.load(benchmark.sample, device="emulator")
     for shape in shapes:
-        row = Row(operation.name, dtype, shape, 0)
+        row = Row(operation.name, dtype, shape, 0, yardstick=benchmark.yardstick.name)
         if has_gpu:
             import torch
 
             row = contest.measure(operation.problem(shape, dtype))
             torch.cuda.empty_cache()
-        if (counters or not has_gpu) and contest.offers(operation.name):
+        if (counters or not has_gpu) and contest.offers(operation.call.dispatch):
             row.counted_shape = benchmark.counted(shape)
             try:
                 arguments = operation.host_arguments(row.counted_shape, dtype)
-                row.counters = counted(emulated, operation.name, arguments)
-                row.launches = row.launches or facts_of(emulated, operation.name, arguments)
+                row.counters = counted(emulated, operation.call, arguments)
+                row.launches = row.launches or facts_of(emulated, operation.call, arguments)
             except LeftOut as reason:
                 contest.leave_out(str(reason), f"counters of {dtype}")
         yield row
 
 
 def panels(rows: Iterable[Row], key: str, peers: Iterable[str]) -> list[Panel]:
-    """GB/s over `key`, a panel an operation and type; ours first and the copy second, as the plot draws them."""
+    """GB/s over `key`, a panel an operation and type; ours first and the yardstick second, as the plot draws them."""
     by_title: dict[str, list[Row]] = {}
     for row in rows:
         by_title.setdefault(f"{row.operation}, {row.dtype}", []).append(row)
     made = []
     for title, group in by_title.items():
-        names = [name for name in (OURS, COPY, *peers) if any(name in row.times for row in group)]
+        names = [name for name in (OURS, group[0].yardstick, *peers) if any(name in row.times for row in group)]
         lines = {
             name: [(float(row.shape[key]), rate) for row in group if (rate := row.gbps(name)) is not None]
             for name in names

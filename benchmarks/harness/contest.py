@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import dsl
 
 from .intervals import Interval
-from .launches import facts_of
+from .launches import Call, facts_of
 from .rows import COPY, OURS, Row
 from .timing import ROUNDS, LeftOut, copy_of, interleaved
 
@@ -17,12 +17,13 @@ Launch = Callable[[], object]
 
 
 class Problem(Protocol):
-    """An operation at one shape, with its arrays on the GPU. `name` is the dispatch's; `moves` counts bytes.
+    """An operation at one shape, with its arrays on the GPU. `name` stands in the tables; `moves` counts bytes.
 
     `error` launches on a poisoned output and gives its greatest error, which `bound` bounds.
     """
 
     name: str
+    call: Call
     dtype: str
     shape: dict[str, int]
     bound: float
@@ -40,6 +41,17 @@ Peer = Callable[[Any], tuple[Launch, str]]
 """A peer's launch for a problem, and in words what it was tuned to. Raises LeftOut or ImportError."""
 
 
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """What a problem's bytes take if nothing is done with them."""
+
+    name: str
+    launch: Callable[[Any], Launch]
+
+
+A_COPY = Yardstick(COPY, lambda problem: copy_of(problem.moves))
+
+
 @dataclass(slots=True)
 class Contest:
     """Ours against peers by name. `left_out` tells what was not measured, and why."""
@@ -47,6 +59,7 @@ class Contest:
     module: dsl.Module
     peers: Mapping[str, Peer]
     rounds: int = ROUNDS
+    yardstick: Yardstick = A_COPY
     left_out: dict[str, list[str]] = field(default_factory=dict)
 
     def offers(self, name: str) -> bool:
@@ -63,12 +76,13 @@ class Contest:
 
     def measure(self, problem: Problem) -> Row:
         """Every variant is checked, then all are timed in one interleaved run."""
-        row = Row(problem.name, problem.dtype, problem.shape, problem.moves, bound=problem.bound)
+        row = Row(problem.name, problem.dtype, problem.shape, problem.moves)
+        row.bound, row.yardstick = problem.bound, self.yardstick.name
         launches: dict[str, Launch] = {}
-        if self.offers(problem.name):
-            function = getattr(self.module, problem.name)
-            launches[OURS] = lambda: function(*problem.arguments)
-            row.launches = facts_of(self.module, problem.name, problem.arguments)
+        if self.offers(problem.call.dispatch):
+            function = getattr(self.module, problem.call.dispatch)
+            launches[OURS] = lambda: function(*problem.arguments, **problem.call.constants)
+            row.launches = facts_of(self.module, problem.call, problem.arguments)
         where = " ".join([problem.name, problem.dtype, *(f"{name}={extent}" for name, extent in problem.shape.items())])
         for name, peer in self.peers.items():
             try:
@@ -76,6 +90,6 @@ class Contest:
             except (LeftOut, ImportError) as reason:
                 self.leave_out(f"{name}: {reason}", where)
         row.errors = {name: problem.error(launch) for name, launch in launches.items()}
-        launches[COPY] = copy_of(problem.moves)
+        launches[self.yardstick.name] = self.yardstick.launch(problem)
         row.times = {name: Interval.of(times) for name, times in interleaved(launches, self.rounds).items()}
         return row

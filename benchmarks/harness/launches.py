@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import dsl
@@ -24,16 +25,24 @@ class Facts:
     occupancy: float | None
 
 
-def bound_plan(module: dsl.Module, name: str, arguments: tuple[Any, ...]) -> tuple[BoundPlan, dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A dispatch, and the constants that it is called with."""
+
+    dispatch: str
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+
+def bound_plan(module: dsl.Module, call: Call, arguments: tuple[Any, ...]) -> tuple[BoundPlan, dict[str, Any]]:
     """The launches of a call, compiled, and its arguments by name."""
-    function = getattr(module, name)
-    given, rest = function.order(arguments, {})
+    function = getattr(module, call.dispatch)
+    given, rest = function.order(arguments, dict(call.constants))
     return function.plan_for(given, rest), given
 
 
-def facts_of(module: dsl.Module, name: str, arguments: tuple[Any, ...]) -> list[Facts]:
+def facts_of(module: dsl.Module, call: Call, arguments: tuple[Any, ...]) -> list[Facts]:
     """Of each launch of a call, on GPU 0 or, where `module` is on the emulator, for its target."""
-    plan, _ = bound_plan(module, name, arguments)
+    plan, _ = bound_plan(module, call, arguments)
     return [(assembled if module.device == "emulator" else loaded)(kernel) for kernel in plan.kernels]
 
 
@@ -51,9 +60,9 @@ def assembled(kernel: CompiledKernel) -> Facts:
     return Facts(header.label, dict(header.constants), header.threads, found.registers, spills, shared, None)
 
 
-def counted(module: dsl.Module, name: str, arguments: tuple[Any, ...]) -> dict[str, float]:
+def counted(module: dsl.Module, call: Call, arguments: tuple[Any, ...]) -> dict[str, float]:
     """The emulator's counters of a call with host arrays, all launches together; `module` is on the emulator."""
-    plan, given = bound_plan(module, name, arguments)
+    plan, given = bound_plan(module, call, arguments)
     totals = None
     for step, kernel in zip(plan.plan.steps, plan.kernels, strict=True):
         counters = kernel.run(*plan.arguments(step, given), counters=True).counters.totals

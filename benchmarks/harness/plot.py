@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-COLOURS = ("#D55E00", "#000000", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's palette, told apart by colour-blind readers too: ours first, the copy black."""
-MARKERS = "os^Dvx+"
+COLOURS = ("#D55E00", "#000000", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#B8A700", "#6A3D9A")
+"""Okabe and Ito's palette, told apart by colour-blind readers too, and three more: ours first, the yardstick black."""
+MARKERS = "os^Dvx+*<>"
 GAP = 0.045
 """Least distance of two names, as a share of the panel's height."""
 

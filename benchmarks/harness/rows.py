@@ -13,7 +13,8 @@ OURS, COPY = "dsl", "copy"
 @dataclass(slots=True)
 class Row:
     """`moves`: bytes that the operation must read and write; `times` and `errors` by variant, `bound` of the errors;
-    `launches`: ours; `notes`: what a peer was tuned to; `counters`: the emulator's of ours at `counted_shape`.
+    `launches`: ours; `notes`: what a peer was tuned to; `counters`: the emulator's of ours at `counted_shape`;
+    `yardstick`: the variant that does nothing with the bytes.
     """
 
     operation: str
@@ -27,14 +28,15 @@ class Row:
     notes: dict[str, str] = field(default_factory=dict)
     counters: dict[str, float] | None = None
     counted_shape: dict[str, int] | None = None
+    yardstick: str = COPY
 
     def is_wrong(self, name: str) -> bool:
         return not self.errors.get(name, 0.0) <= self.bound
 
     @property
     def best_peer(self) -> str | None:
-        """The fastest right variant but ours and the copy."""
-        peers = [name for name in self.times if name not in (OURS, COPY) and not self.is_wrong(name)]
+        """The fastest right variant but ours and the yardstick."""
+        peers = [name for name in self.times if name not in (OURS, self.yardstick) and not self.is_wrong(name)]
         return min(peers, key=lambda name: self.times[name].median, default=None)
 
     @property
@@ -51,11 +53,11 @@ class Row:
         best = self.best_peer
         return best is None or OURS not in self.times or self.times[OURS].keeps_up_with(self.times[best])
 
-    def share_of_copy(self, name: str = OURS) -> float | None:
-        """The copy's median over a variant's."""
-        if name not in self.times or COPY not in self.times:
+    def share_of_yardstick(self, name: str = OURS) -> float | None:
+        """The yardstick's median over a variant's."""
+        if name not in self.times or self.yardstick not in self.times:
             return None
-        return self.times[COPY].median / self.times[name].median
+        return self.times[self.yardstick].median / self.times[name].median
 
     def gbps(self, name: str = OURS) -> float | None:
         """Gigabytes a second, by `moves`."""

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .intervals import TIE, geometric_mean
-from .rows import COPY, OURS, Row
+from .rows import OURS, Row
 
 WIDE = 240
 
@@ -23,7 +23,8 @@ def show(rows: Sequence[Row], title: str, key: str) -> Table:
     """A table of one operation and type. `key`: the dim that stands in front. Times in microseconds."""
     names = [name for name in dict.fromkeys(n for row in rows for n in row.times) if name != OURS]
     table = Table(title=title, title_justify="left")
-    for heading in (key, OURS, "20–80%", *names, "of copy", "of best peer", "GB/s", "regs", "spills", "shared"):
+    yardstick = rows[0].yardstick
+    for heading in (key, OURS, "20–80%", *names, f"of {yardstick}", "of best peer", "GB/s", "regs", "spills", "shared"):
         table.add_column(heading, justify="right", no_wrap=True)
     has_counters = any(row.counters for row in rows)
     if has_counters:
@@ -43,7 +44,7 @@ def cells(row: Row, key: str, names: Sequence[str], has_counters: bool) -> list[
         time_of(row, OURS),
         f"{ours.low:.1f}–{ours.high:.1f}" if ours else "–",
         *(time_of(row, name) for name in names),
-        ratio(row.share_of_copy()),
+        ratio(row.share_of_yardstick()),
         ratio(row.against_best) + ("" if row.keeps_up else " [red]slower[/red]"),
         "–" if ours is None else f"{row.gbps():.0f}",
         most(row, "registers"),
@@ -85,14 +86,14 @@ def counter_cells(row: Row) -> list[str]:
 
 
 def summary(rows: Sequence[Row], least: int, key: str) -> list[str]:
-    """What the rows come to: the share of the copy from `least` of `key` up, wrong results, and lost races."""
-    long = [row for row in rows if row.shape[key] >= least and row.share_of_copy() is not None]
+    """What the rows come to: the share of the yardstick from `least` of `key` up, wrong results, and lost races."""
+    long = [row for row in rows if row.shape[key] >= least and row.share_of_yardstick() is not None]
     lines = []
     if long:
-        worst = min(long, key=lambda row: row.share_of_copy() or 0.0)
-        mean = geometric_mean(row.share_of_copy() or 0.0 for row in long)
-        lowest = f"least {worst.share_of_copy():.3f} at {worst.shape[key]}"
-        lines.append(f"of the {COPY}, {key} >= {least}: geometric mean {mean:.3f}, {lowest}")
+        worst = min(long, key=lambda row: row.share_of_yardstick() or 0.0)
+        mean = geometric_mean(row.share_of_yardstick() or 0.0 for row in long)
+        lowest = f"least {worst.share_of_yardstick():.3f} at {worst.shape[key]}"
+        lines.append(f"of the {worst.yardstick}, {key} >= {least}: geometric mean {mean:.3f}, {lowest}")
     raced = [row for row in rows if row.against_best is not None]
     slower = [
         f"{row.shape[key]} ({row.best_peer} {1 / (row.against_best or 1.0):.2f} times faster)"

@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))  # as f
 
 from harness.command import chosen, panels
 from harness.intervals import Interval, geometric_mean
-from harness.launches import Facts, counted, facts_of
+from harness.launches import Call, Facts, counted, facts_of
 from harness.plot import plot, spread
 from harness.record import save
 from harness.rows import Row
@@ -81,7 +81,7 @@ def test_a_wrong_peer_and_the_copy_are_no_best_peer() -> None:
     )
     assert measured.best_peer == "triton"
     assert measured.against_best == pytest.approx(1.2)
-    assert measured.share_of_copy() == pytest.approx(0.5)
+    assert measured.share_of_yardstick() == pytest.approx(0.5)
     assert measured.gbps() == pytest.approx(6.4)
     assert measured.gbps("nobody") is None
 
@@ -144,9 +144,9 @@ def test_counters_and_facts_of_a_call_on_the_emulator() -> None:
     module = dsl.load(SAMPLE, device="emulator")
     x = np.random.default_rng(0).standard_normal((8, 1024)).astype(np.float16)
     arguments = (np.empty_like(x), x)
-    counters = counted(module, "softmax", arguments)
+    counters = counted(module, Call("softmax"), arguments)
     assert counters["global_load_sectors"] == counters["global_store_sectors"] == x.nbytes // 32
     assert counters["bank_conflicts"] == 0
-    (facts,) = facts_of(module, "softmax", arguments)
+    (facts,) = facts_of(module, Call("softmax"), arguments)
     assert facts.kernel.startswith("softmax") and facts.registers > 0 and facts.spills == 0
     assert facts.occupancy is None

@@ -82,7 +82,7 @@ def test_everything(
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
 def test_rows(modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str) -> None:
     constants, reference = OPERATIONS[name]
-    for shape in ((3, 31), (17, 64), (2, 1500)):
+    for shape in ((3, 31), (17, 64), (2, 1500), (1, 5003)):
         x, y = numbers(dtype, *shape), np.full(shape[0], 99, RESULTS[result])
         module(modules, device).rows(y, x, **constants)
         wide = exact(x, dtype)
@@ -100,12 +100,15 @@ def test_a_few_long_rows(modules: dict[str, dsl.Module], device: str, name: str)
         close(y, reference(wide, 1), wide, 1, name)
 
 
+@pytest.mark.parametrize("atomics", [True, False])
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
-def test_an_axis(modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str) -> None:
+def test_an_axis(
+    modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str, atomics: bool
+) -> None:
     constants, reference = OPERATIONS[name]
-    for shape in ((1, 1, 1), (2, 5, 33), (1, 1100, 9)):
+    for shape in ((1, 1, 1), (2, 5, 33), (1, 1100, 70)):
         x, y = numbers(dtype, *shape), np.full((shape[0], shape[2]), 99, RESULTS[result])
-        module(modules, device).axis(y, x, **constants)
+        module(modules, device).axis(y, x, ATOMICS=atomics, **constants)
         wide = exact(x, dtype)
         close(y, reference(wide, 1), wide, 1, name)
 
@@ -155,13 +158,27 @@ def test_integer_sums_are_exact(modules: dict[str, dsl.Module], device: str) -> 
 @pytest.mark.parametrize("atomics", [True, False])
 def test_the_same_bits_each_time(modules: dict[str, dsl.Module], device: str, atomics: bool) -> None:
     """The last block joins the partial results in their order, whichever block it is."""
-    x = np.random.default_rng(0).standard_normal(60000).astype(np.float32)
-    found = set()
-    for _ in range(5 if device == "emulator" else 1000):
-        out = np.empty(1, np.float32)
-        module(modules, device).everything(out, x, ATOMICS=atomics)
+    runs, m = 5 if device == "emulator" else 1000, module(modules, device)
+    x = np.random.default_rng(0).standard_normal(60000 if device == "emulator" else 1 << 20).astype(np.float32)
+    found, columns = set(), set()
+    for _ in range(runs):
+        out, y = np.empty(1, np.float32), np.empty((1, 32), np.float32)
+        m.everything(out, x, ATOMICS=atomics)
+        m.axis(y, x.reshape(1, -1, 32), ATOMICS=atomics)
         found.add(out.tobytes())
-    assert len(found) == 1
+        columns.add(y.tobytes())
+    assert len(found) == len(columns) == 1
+
+
+@pytest.mark.parametrize("schedule", ["lanes", "block"])
+def test_each_schedule_of_rows(modules: dict[str, dsl.Module], device: str, schedule: str) -> None:
+    for rows, cols in ((1, 1), (7, 640), (5, 2100)):
+        x, y = numbers("f16", rows, cols), np.full(rows, 99, np.float32)
+        module(modules, device).along_rows(y, x, schedule=schedule)
+        close(y, exact(x, "f16").sum(1), exact(x, "f16"), 1, "sum")
+        at = np.full(rows, -5, np.int64)
+        module(modules, device).arg_along_rows(at, x, schedule=f"arg_{schedule}")
+        assert np.array_equal(at, exact(x, "f16").argmax(1))
 
 
 ARG = {"largest": ({}, np.argmax), "smallest": ({"FIRST": "first_smallest", "EMPTY": "highest"}, np.argmin)}
@@ -180,7 +197,7 @@ def test_where_the_extreme_is(modules: dict[str, dsl.Module], device: str, name:
         x, y = numbers(dtype, rows, cols), np.full(rows, -5, np.int64)
         m.arg_rows(y, x, **constants)
         assert np.array_equal(y, reference(exact(x, dtype), 1))
-    for shape in ((2, 5, 33), (1, 1100, 9)):
+    for shape in ((2, 5, 33), (1, 1100, 70)):
         x, z = numbers(dtype, *shape), np.full((shape[0], shape[2]), -5, np.int64)
         m.arg_axis(z, x, **constants)
         assert np.array_equal(z, reference(exact(x, dtype), 1))

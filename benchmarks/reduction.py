@@ -1,0 +1,304 @@
+"""Sums of all elements, the ladder of six kernels, and reductions along an axis, against CUB, torch and reading alone.
+
+    python3 benchmarks/reduction.py everything --types f32,f16 --json everything.json --plot everything.png
+    python3 benchmarks/reduction.py ladder --n 33554432
+    python3 benchmarks/reduction.py axes
+
+Results are first checked against float64, or for extremes to be equal, on outputs that were poisoned; then all variants
+are timed in one interleaved run with the L2 overwritten in between. "read" is peers/read.tile: it loads every element
+and writes nothing. "ladder" has the kernels of samples/reduction.tile, which leave a sum a block, beside one that ends
+with the sum of all; "axes" has sums, maxima and their indices along the rows and columns of a matrix. CUB is compiled
+by nvcc. Peers that are not installed are left out and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import Benchmark, Call, LeftOut, Shape, Yardstick, parser, run
+
+import dsl
+
+ROOT = Path(__file__).resolve().parent
+SAMPLE, LADDER_SAMPLE = (ROOT.parent / "samples" / name for name in ("reduce.tile", "reduction.tile"))
+SIZES = tuple(1 << e for e in (20, 22, 25, 28, 30))
+TYPES = {"f32": "float32", "f16": "float16"}
+EPSILON = 2.0**-24
+PART = 1 << 27
+"""Elements that are widened to float64 at a time."""
+RUNGS = {"v0": 256, "v1": 256, "v2": 256, "v3": 512, "v4": 512, "v5": 512}
+"""Elements of a block of each kernel of the ladder."""
+
+
+def pairwise_bound(n: int) -> float:
+    """Of the error of a sum of n numbers in f32, added as pairs, relative to the sum of their absolute values."""
+    return (math.log2(n) + 2) * EPSILON
+
+
+def relative_error(found: Any, wanted: Any, sizes: Any) -> float:
+    """Greatest difference as a share of `sizes`; infinite for NaN."""
+    error = float(((found.double() - wanted).abs() / sizes).max())
+    return error if error == error else float("inf")
+
+
+def numbers(dtype: str, *extents: int) -> Any:
+    import torch
+
+    return torch.randn(*extents, device="cuda", dtype=getattr(torch, TYPES[dtype]))
+
+
+# ---- all elements ----
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """The sum of n elements, in f32."""
+
+    name: str = "everything"
+
+    @property
+    def call(self) -> Call:
+        return Call("everything")
+
+    def problem(self, shape: Shape, dtype: str) -> Sum:
+        return Sum(shape, dtype)
+
+    def host_arguments(self, shape: Shape, dtype: str) -> tuple[Any, ...]:
+        x = np.random.default_rng(0).standard_normal(shape["n"]).astype(TYPES[dtype])
+        return np.empty(1, np.float32), x
+
+
+class Sum:
+    """One size. See harness.contest.Problem."""
+
+    name, call = "everything", Call("everything")
+
+    def __init__(self, shape: Shape, dtype: str):
+        import torch
+
+        self.shape, self.dtype, self.bound = shape, dtype, pairwise_bound(shape["n"])
+        self.x, self.out = numbers(dtype, shape["n"]), torch.empty(1, device="cuda")
+        self.arguments = (self.out, self.x)
+
+    @property
+    def moves(self) -> int:
+        return self.x.numel() * self.x.element_size()
+
+    def error(self, launch: Callable[[], object]) -> float:
+        if isinstance(launch, Rung):
+            return launch.error()
+        self.out.fill_(float("nan"))
+        launch()
+        parts = [part.double() for part in self.x.split(PART)]
+        return relative_error(self.out, sum(p.sum() for p in parts), sum(p.abs().sum() for p in parts))
+
+
+@dataclass(slots=True)
+class Rung:
+    """A kernel of the ladder: the sums of blocks of `size` elements."""
+
+    name: str
+    size: int
+    x: Any
+    sums: Any = field(init=False)
+    kernel: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        import torch
+
+        self.sums = torch.empty(-(-self.x.numel() // self.size), device="cuda")
+        self.kernel = getattr(dsl.load(LADDER_SAMPLE), self.name)
+
+    def __call__(self) -> None:
+        self.kernel(self.sums, self.x)
+
+    def error(self) -> float:
+        self.sums.fill_(float("nan"))
+        self()
+        worst = 0.0
+        for sums, part in zip(self.sums.split(PART // self.size), self.x.split(PART), strict=True):
+            blocks = part.double().view(-1, self.size)
+            worst = max(worst, relative_error(sums, blocks.sum(1), blocks.abs().sum(1)))
+        return worst
+
+
+def rung(name: str) -> Callable[[Sum], tuple[Callable[[], object], str]]:
+    def launch(problem: Sum) -> tuple[Callable[[], object], str]:
+        if problem.dtype != "f32" or problem.shape["n"] % RUNGS[name]:
+            raise LeftOut("the ladder is of f32, and measured on whole blocks")
+        return Rung(name, RUNGS[name], problem.x), f"sums of {RUNGS[name]}"
+
+    return launch
+
+
+def cub_sum(problem: Sum) -> tuple[Callable[[], object], str]:
+    from peers import cub
+
+    return cub.summing(problem.dtype, problem.out.data_ptr(), problem.x.data_ptr(), problem.x.numel()), ""
+
+
+def torch_sum(problem: Sum) -> tuple[Callable[[], object], str]:
+    import torch
+
+    out = problem.out.view(())
+    return lambda: torch.sum(problem.x, 0, dtype=torch.float32, out=out), ""
+
+
+def read(problem: Any) -> Callable[[], object]:
+    """All whole words of the problem's array."""
+    import torch
+
+    flat = problem.x.view(-1)
+    words = flat[: flat.numel() // 2 * 2].view(torch.int32)
+    kernel, found = dsl.load(ROOT / "peers" / "read.tile").read, torch.zeros(1, dtype=torch.int32, device="cuda")
+    return lambda: kernel(found, words)
+
+
+# ---- along an axis ----
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """Rows (axis 1) or columns (axis 0) of a matrix, reduced by torch's function `what`."""
+
+    what: str
+    axis: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.what} of {('columns', 'rows')[self.axis]}"
+
+    @property
+    def call(self) -> Call:
+        dispatch = ("axis", "rows")[self.axis]
+        if self.what == "argmax":
+            return Call(f"arg_{dispatch}")
+        return Call(dispatch, {"JOIN": "larger", "EMPTY": "lowest"} if self.what == "amax" else {})
+
+    def problem(self, shape: Shape, dtype: str) -> AlongProblem:
+        return AlongProblem(self, shape, dtype)
+
+    def host_arguments(self, shape: Shape, dtype: str) -> tuple[Any, ...]:
+        x = np.random.default_rng(0).standard_normal((shape["rows"], shape["cols"])).astype(TYPES[dtype])
+        out = np.empty(x.shape[1 - self.axis], np.int64 if self.what == "argmax" else np.float32)
+        return (out, x) if self.axis else (out[None], x[None])
+
+
+class AlongProblem:
+    """One shape. See harness.contest.Problem."""
+
+    def __init__(self, operation: Along, shape: Shape, dtype: str):
+        import torch
+
+        self.operation, self.shape, self.dtype = operation, shape, dtype
+        self.name, self.call = operation.name, operation.call
+        self.x = numbers(dtype, shape["rows"], shape["cols"])
+        kind = torch.int64 if operation.what == "argmax" else torch.float32
+        self.out = torch.empty(self.x.shape[1 - operation.axis], device="cuda", dtype=kind)
+        self.arguments = (self.out, self.x) if operation.axis else (self.out[None], self.x[None])
+        self.bound = pairwise_bound(self.x.shape[operation.axis]) if operation.what == "sum" else 0.0
+
+    @property
+    def moves(self) -> int:
+        return sum(array.numel() * array.element_size() for array in (self.x, self.out))
+
+    def error(self, launch: Callable[[], object]) -> float:
+        """Of a sum relative to that of the absolute values; else the share of wrong elements."""
+        axis, what = self.operation.axis, self.operation.what
+        out = launch.out if isinstance(launch, Own) else self.out
+        out.fill_(-1 if what == "argmax" else float("nan"))
+        launch()
+        if what != "sum":
+            wanted = self.x.argmax(axis) if what == "argmax" else self.x.amax(axis)
+            return float((out != wanted).double().mean())
+        wide = self.x.double()
+        return relative_error(out, wide.sum(axis), wide.abs().sum(axis))
+
+
+@dataclass(slots=True)
+class Own:
+    """A launch that writes an array of its own."""
+
+    out: Any
+    launch: Callable[[], object]
+
+    def __call__(self) -> None:
+        self.launch()
+
+
+def torch_along(problem: AlongProblem) -> tuple[Callable[[], object], str]:
+    """Into the same type, but maxima into the elements' type: torch has no other."""
+    import torch
+
+    x, axis, what = problem.x, problem.operation.axis, problem.operation.what
+    if what == "sum":
+        return lambda: torch.sum(x, axis, dtype=torch.float32, out=problem.out), ""
+    if what == "argmax":
+        return lambda: torch.argmax(x, axis, out=problem.out), ""
+    narrow = torch.empty_like(problem.out, dtype=x.dtype)
+    return Own(narrow, lambda: torch.amax(x, axis, out=narrow)), ""
+
+
+# ---- the benchmarks ----
+
+
+def compile_cub(measured: list[tuple[Any, Shape, str]], peers: Sequence[str]) -> None:
+    """Before anything is timed; where it fails, measuring says so."""
+    if "cub" in peers:
+        from peers import cub
+
+        with suppress(LeftOut):
+            cub.library()
+
+
+def fewer(shape: Shape) -> Shape:
+    """A size that the emulator counts in about a second."""
+    return {name: min(extent, COUNTED[name]) for name, extent in shape.items()}
+
+
+COUNTED = {"n": 1 << 18, "rows": 64, "cols": 4096}
+EVERYTHING = Benchmark(
+    SAMPLE,
+    {"everything": Everything()},
+    {"cub": cub_sum, "torch": torch_sum},
+    types=tuple(TYPES),
+    key="n",
+    extents=SIZES,
+    fixed={},
+    least=1 << 25,
+    counted=fewer,
+    prepare=compile_cub,
+    yardstick=Yardstick("read", read),
+)
+LADDER = replace(EVERYTHING, peers={name: rung(name) for name in RUNGS} | dict(EVERYTHING.peers), types=("f32",))
+AXES = replace(
+    EVERYTHING,
+    operations={
+        made.name: made for made in (Along(what, axis) for what in ("sum", "amax", "argmax") for axis in (1, 0))
+    },
+    peers={"torch": torch_along},
+    types=("f16", "f32"),
+    key="cols",
+    extents=(4096,),
+    fixed={"rows": 49152},
+    least=4096,
+)
+BENCHMARKS = {"everything": EVERYTHING, "ladder": LADDER, "axes": AXES}
+
+
+def main() -> None:
+    first = argparse.ArgumentParser(add_help=False, usage="reduction.py {everything,ladder,axes} [--help] [options]")
+    first.add_argument("what", choices=BENCHMARKS)
+    chosen, rest = first.parse_known_args()
+    run(BENCHMARKS[chosen.what], parser(__doc__, BENCHMARKS[chosen.what]).parse_args(rest))
+
+
+if __name__ == "__main__":
+    main()

@@ -156,7 +156,8 @@ def read(problem: Any) -> Callable[[], object]:
     import torch
 
     flat = problem.x.view(-1)
-    words = flat[: flat.numel() // 2 * 2].view(torch.int32)
+    each = 4 // flat.element_size()
+    words = flat[: flat.numel() // each * each].view(torch.int32)
     kernel, found = dsl.load(ROOT / "peers" / "read.tile").read, torch.zeros(1, dtype=torch.int32, device="cuda")
     return lambda: kernel(found, words)
 

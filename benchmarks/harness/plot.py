@@ -69,7 +69,7 @@ def draw(axis, panel: Panel, names: Sequence[str], x_label: str, y_label: str) -
     axis.set_xlim(first / 1.3, last * 2.6)
     axis.set_ylim(0, top)
     ticks = [2**e for e in range(math.ceil(math.log2(first)), math.floor(math.log2(last)) + 1)]
-    axis.set_xticks(ticks, [str(tick) for tick in ticks], fontsize=7)
+    axis.set_xticks(ticks, [str(t) if last < 1 << 20 else f"$2^{{{int(math.log2(t))}}}$" for t in ticks], fontsize=7)
     axis.minorticks_off()
     axis.set_title(panel.title, loc="left", fontsize=10)
     axis.set_xlabel(x_label)

@@ -100,6 +100,8 @@ def cases() -> list[Case]:
     out = []
     for path in sorted(SAMPLES.glob("*.tile")):
         for name, kernel in program(path.name).kernels.items():
+            if kernel.loc.source is not program(path.name).source:
+                continue  # imported
             parameters = {c.name: c.types for c in kernel.constants if c.types is not None}
             for schedule in program(path.name).schedules_of(name) or [None]:
                 for i, dims in enumerate(DIMS.get((name, schedule)) or [by_name(kernel)]):

@@ -153,4 +153,6 @@ def describe(binding: Binding) -> str:
         return f"the shared tile '{binding.value.name}'"
     if isinstance(binding, Table):
         return f"the table '{binding.value.name}'"
+    if isinstance(binding, Access):
+        return f"a part of {describe(binding.memory)}"
     return "this"

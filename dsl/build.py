@@ -343,6 +343,8 @@ class KernelBuilder(Expressions):
                 raise Suppressed("name", loc, name)
             if isinstance(before, bool | int | float):
                 before = self.natural(before, loc)
+            if isinstance(before, tuple):
+                self.error("type", loc, f"'{name}' is a tuple, which a run-time loop cannot change", "use 'for static'")
             if not isinstance(before, Value):
                 self.error("type", loc, f"'{name}' is {describe(before)}: a loop can only change values")
             out.append((name, before))

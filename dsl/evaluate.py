@@ -8,6 +8,7 @@ from typing import Any
 from dsl import tree as ast
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
 from lowering.location import TileError, closest
+from lowering.targets import RESERVED_SHARED
 from lowering.types import DTYPES, DType
 
 WORDS: dict[str, Any] = {
@@ -18,10 +19,6 @@ WORDS: dict[str, Any] = {
     "inf": float("inf"),
     "nan": float("nan"),
 }
-
-
-RESERVED = 1024
-"""Bytes of shared memory that the system takes of each block (CUDA C++ Programming Guide, compute capability 8, 9)."""
 
 
 def _occupancy(node: ast.Call) -> ast.Expr:
@@ -41,7 +38,7 @@ def _occupancy(node: ast.Call) -> ast.Expr:
     limits = [
         ast.Name(at, "blocks_per_sm"),
         infix("//", ast.Name(at, "threads_per_sm"), infix("*", warps, number(32))),
-        infix("//", ast.Name(at, "shared_per_sm"), infix("+", shared, number(RESERVED))),
+        infix("//", ast.Name(at, "shared_per_sm"), infix("+", shared, number(RESERVED_SHARED))),
     ]
     if registers:
         eights = ast.Call(at, ast.Name(at, "cdiv"), [registers[0], number(8)], {})

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from lowering.location import TileError
 
+MOST_REGISTERS = 255
+"""32-bit registers of a thread, at most (CUDA C++ Programming Guide, table of compute capabilities)."""
+RESERVED_SHARED = 1024
+"""Bytes of shared memory that the system takes of each block (the same, compute capability 8 and 9)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

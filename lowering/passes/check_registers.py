@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from lowering.ir import Function, walk
 from lowering.location import TileError
-
-REGISTERS = 255
-"""32-bit registers of a thread, at most (CUDA C++ Programming Guide, table of compute capabilities)."""
+from lowering.targets import MOST_REGISTERS
 
 
 def check_registers(function: Function) -> None:
@@ -18,10 +16,10 @@ def check_registers(function: Function) -> None:
             if layout is None or not result.dtype.is_float:
                 continue
             needed = layout.count * result.dtype.bits // 32
-            if needed > REGISTERS:
+            if needed > MOST_REGISTERS:
                 raise TileError(
                     "registers",
                     op.loc,
-                    f"this tile takes {needed} registers of a thread; there are {REGISTERS}",
+                    f"this tile takes {needed} registers of a thread; there are {MOST_REGISTERS}",
                     "more warps, or a smaller tile",
                 )

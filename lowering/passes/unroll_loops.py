@@ -83,8 +83,7 @@ class _Unroller(Rewriter):
             return values
 
         if turns is not None and len(turns) < 2 * factor:
-            for old, new in zip(op.results, straight(turns, carried), strict=True):
-                self.map[old] = new
+            self.map.update(zip(op.results, straight(turns, carried), strict=True))
             return True
         round_ = number(step * factor)
         rounds = join("floordiv", join("sub", stop, start), round_)
@@ -105,8 +104,7 @@ class _Unroller(Rewriter):
         first = self.emit(Op(op.spec, [start, middle, round_, *carried], types, dict(attrs), [main], op.loc))
         if turns is not None:
             left = turns[len(turns) // factor * factor :]
-            for old, new in zip(op.results, straight(left, list(first.results)), strict=True):
-                self.map[old] = new
+            self.map.update(zip(op.results, straight(left, first.results), strict=True))
             return True
         rest = self.emit(
             Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, dict(attrs), [body], op.loc)

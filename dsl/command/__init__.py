@@ -20,6 +20,7 @@ COMMANDS = {
     "tune": "Find the fastest point of the schedules' tune sets.",
     "check": "Report all errors of files, without generating code.",
     "compile": "Show any stage of a kernel as text.",
+    "layout": "Draw which lane, register or bank holds which element.",
     "new": "Write a first kernel to start from.",
     "explain": "Tell about an error code.",
 }

@@ -47,7 +47,7 @@ def swizzle_shared(function: Function) -> None:
     for name, pin in function.swizzles.items():
         if name not in names:
             raise TileError("layout", pin.loc, f"the kernel has no shared tile '{name}'", closest(name, names))
-    maps = _maps(function)
+    maps = shared_maps(function)
     accesses: dict[int, list[Op]] = {}
     for op in shared_accesses(walk(function.body)):
         accesses.setdefault(id(op.operands[0]), []).append(op)
@@ -67,11 +67,12 @@ def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
 
     None where offsets are data, or where a mask says which lanes take part.
     """
-    maps = _maps(function)
+    maps = shared_maps(function)
     return [(op, conflicts(maps, op)) for op in shared_accesses(walk(function.body))]
 
 
-def _maps(function: Function) -> SharedMaps:
+def shared_maps(function: Function) -> SharedMaps:
+    """The maps of a function's accesses to shared tiles, with what its loops' counters are known to be."""
     analysis = Analysis(function)
     for op in walk(function.body):
         if op.name == "for":

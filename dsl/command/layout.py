@@ -1,0 +1,136 @@
+"""`dsl layout`: where the elements of a kernel's tiles are, as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dsl.command.compile import requests_for
+from dsl.command.failures import show
+from dsl.compile import lower
+from dsl.pictures.names import Named, describe, fragments, named_tiles, swizzle_words
+from dsl.program import load
+from lowering.ir import Function
+from lowering.location import TileError, closest, printable
+from lowering.targets import target
+from lowering.types import SharedType
+
+
+@click.command(
+    short_help="Draw which lane, register or bank holds which element.",
+    epilog="For example: dsl layout samples/matmul.tile --kernel matmul_tensor --schedule small --value acc",
+)
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--kernel", metavar="NAME", help="This kernel; without it, those that the example launches.")
+@click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
+@click.option("--value", metavar="NAME", help="Draw this value; without it, list all of them.")
+@click.option("--svg", type=click.Path(dir_okay=False), help="Draw into this file instead (SVG).")
+@click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
+@click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
+def command(file: str, values: tuple[str, ...], **options: Any) -> int:
+    """List the tiles of FILE's kernels with their layouts, or draw one: for a tile in registers, the lane and registers
+    of each element; for one in shared memory, the banks that each access touches, and the conflicts."""
+    try:
+        if options["svg"] and not options["value"]:
+            raise TileError("argument", None, "--svg draws one value", "name it: --value NAME")
+        program = load(file)
+        target(options["arch"])
+        requests = requests_for(
+            program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
+        )
+        found: list[tuple[Function, Named]] = []
+        for request in requests:
+            function = lower(program, request).variant.function
+            tiles = named_tiles(function)
+            if options["value"] is None:
+                title = f"{request.kernel} with {request.schedule or 'no schedule'}, {function.warps} warps"
+                show_list(title, function, tiles)
+            found += [(function, tile) for tile in tiles]
+        if options["value"] is not None:
+            chosen = [(function, tile) for function, tile in found if tile.name == options["value"]]
+            if not chosen:
+                names = list(dict.fromkeys(tile.name for _, tile in found))
+                raise TileError(
+                    "name",
+                    None,
+                    f"no tile is called '{options['value']}'",
+                    closest(options["value"], names) or ", ".join(names),
+                )
+            draw(chosen, options["svg"])
+    except Exception as error:
+        return show(error, file)
+    return 0
+
+
+def show_list(title: str, function: Function, tiles: list[Named]) -> None:
+    """One line a tile."""
+    from dsl.pictures import text
+
+    write([text.Text(printable(title), text.TITLE)])
+    spread = fragments(function)
+    rows = [("line", "name", "type", "layout")]
+    rows += [(str(t.line), printable(t.name), t.kind, summary(function, t, spread)) for t in tiles]
+    write([*text.table(rows), text.Text()])
+
+
+def summary(function: Function, tile: Named, spread: dict) -> str:
+    """The layout of a tile in one line."""
+    type = tile.value.type
+    if not isinstance(type, SharedType):
+        layout = tile.value.tile.layout
+        assert layout is not None
+        return describe(layout, spread.get(layout))
+    from dsl.pictures.shared import accesses
+
+    beyond = [access.beyond for access in accesses(function, tile.value)]
+    known = [b for b in beyond if b is not None]
+    words = (
+        ["no bank conflicts" if not any(known) else f"up to {max(known) + 1} passes over the banks"] if known else []
+    )
+    words += ["conflicts of some accesses unknown"] if None in beyond else []
+    return "; ".join(filter(None, [swizzle_words(type), *words])) or "no accesses"
+
+
+def draw(chosen: list[tuple[Function, Named]], svg: str | None) -> None:
+    """The pictures of tiles, on the terminal or into a file."""
+    from dsl.pictures import registers, shared, text
+
+    width = console().width
+    pictures = []
+    for function, tile in chosen:
+        spread = fragments(function)
+        title = f"{tile.name}  {tile.kind}  {function.name}, line {tile.line}"
+        about = summary(function, tile, spread)
+        if isinstance(tile.value.type, SharedType):
+            made: Any = shared.picture(function, tile.value)
+        else:
+            layout = tile.value.tile.layout
+            assert layout is not None
+            fragment = spread.get(layout)
+            made = registers.picture(layout, 16 if width >= 170 else 8, fragment.box if fragment else None)
+        pictures.append((printable(title), about, made))
+    if svg is not None:
+        from dsl.pictures.svg import sheet
+
+        Path(svg).write_text(sheet(pictures))
+        click.echo(f"{svg}: {len(pictures)} picture{'s' * (len(pictures) > 1)}")
+        return
+    for title, about, made in pictures:
+        write([text.Text(title, text.TITLE), text.Text(text.INDENT + about), text.Text()])
+        write([*(text.shared if isinstance(made, shared.SharedPicture) else text.registers)(made, width), text.Text()])
+
+
+def console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True)
+
+
+def write(lines: list[Any]) -> None:
+    out = console()
+    for line in lines:
+        line.rstrip()
+        out.print(line)

@@ -1,0 +1,198 @@
+"""A layout in the words of a schedule: blocked, a fragment of a product, or raw bases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from lowering.ir import Function, Op, Value, walk
+from lowering.layout import Layout, LayoutError, bits_of
+from lowering.location import Loc
+from lowering.tensor_cores import Mma, accumulator, product
+from lowering.types import SharedType, TileType
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A tile's part in a product: which operand of which instruction ("A", "B", "C"), and whether it is transposed."""
+
+    instruction: Mma
+    operand: str
+    transposed: bool
+
+    @property
+    def box(self) -> tuple[int, int]:
+        """Rows and columns that one instruction takes of the tile."""
+        i = self.instruction
+        rows, columns = {"A": (i.m, i.k), "B": (i.k, i.n), "C": (i.m, i.n)}[self.operand]
+        return (columns, rows) if self.transposed else (rows, columns)
+
+    def __str__(self) -> str:
+        name = ".".join(filter(None, ("mma.sync", self.instruction.shape, self.instruction.modifier)))
+        return f"{self.operand}{' transposed' if self.transposed else ''} of {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A tile that a kernel names: its line, and the value with its layout (a tile in registers or in shared memory)."""
+
+    line: int
+    value: Value
+
+    @property
+    def name(self) -> str:
+        return self.value.name or ""
+
+    @property
+    def kind(self) -> str:
+        """As a user reads the type."""
+        return str(self.value.type)
+
+
+def named_tiles(function: Function) -> list[Named]:
+    """The tiles that the kernel and its functions name, each name with each of its layouts once, in program order."""
+    found: dict[tuple[str, object], Named] = {}
+
+    def add(value: Value, op: Op) -> None:
+        type = value.type
+        if value.name is not None and isinstance(type, TileType | SharedType) and type.shape:
+            # Shared tiles of one type are several: scratch memory has one name.
+            key = value if isinstance(type, SharedType) else type
+            found.setdefault((value.name, key), Named(line_of(op.loc, function), value))
+
+    for op in walk(function.body):
+        for region in op.regions:
+            for argument in region.args:
+                add(argument, op)
+        for result in op.results:
+            add(result, op)
+    return list(found.values())
+
+
+def line_of(loc: Loc | None, function: Function) -> int:
+    """The innermost line in the kernel's own file, through the calls that were inlined; 0 without one."""
+    home = function.loc.source if function.loc else None
+    while loc is not None and loc.source is not home and loc.caller is not None:
+        loc = loc.caller
+    return loc.line if loc else 0
+
+
+def fragments(function: Function) -> dict[Layout, Fragment]:
+    """The layouts that the products of a function dictate."""
+    found: dict[Layout, Fragment] = {}
+    for op in walk(function.body):
+        if op.name != "dot":
+            continue
+        instruction, c = op.attrs["instruction"], op.result.tile.layout
+        spread = product(instruction, c, op.operands[0].shape[1])
+        assert spread is not None
+        for name, layout in (("C", spread.c), ("A", spread.a), ("B", spread.b)):
+            found.setdefault(layout, Fragment(instruction, name, False))
+        for name, layout in (("A", spread.a), ("B", spread.b)):
+            found.setdefault(layout.transpose((1, 0)), Fragment(instruction, name, True))
+    return found
+
+
+def describe(layout: Layout, fragment: Fragment | None) -> str:
+    """One line: what a schedule would say to have this layout, and how often an element is held.
+
+    >>> describe(Layout.blocked((4, 256), (1, 8), (1, 32), (4, 1)), None)
+    'vector [1, 8], lanes [1, 32], warps [4, 1]'
+    """
+    if fragment is not None:
+        text = f"{fragment}, warps {list(warps_of(layout))}" + contiguous_of(layout, fragment)
+    elif (blocked := blocked_form(layout)) is not None:
+        text = blocked_words(*blocked)
+    elif len(layout.shape) == 1 and (blocked := blocked_form(layout.reshape((*layout.shape, 1)))) is not None:
+        text = f"as [{layout.shape[0]}, 1]: {blocked_words(*blocked)}"
+    else:
+        text = str(layout)
+    copies = copies_of(layout)
+    return text + (f"; {copies} threads hold each element" if copies > 1 else "")
+
+
+def blocked_words(vector: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[int, ...]) -> str:
+    """A blocked layout as a schedule writes it."""
+    head = f"vector {list(vector)}, " if prod(vector) > 1 else ""
+    return f"{head}lanes {list(lanes)}, warps {list(warps)}"
+
+
+def copies_of(layout: Layout) -> int:
+    """How many threads hold each element."""
+    return 1 << len(layout.flat) - bits_of(prod(layout.shape))
+
+
+def warps_of(layout: Layout) -> tuple[int, ...]:
+    """How many warps lie along each axis; those that hold the same are not counted."""
+    counts = [1] * len(layout.shape)
+    for basis in layout.warp:
+        for axis in range(len(layout.shape)):
+            counts[axis] <<= bool(basis & layout.axis_mask(axis))
+    return tuple(counts)
+
+
+def contiguous_of(layout: Layout, fragment: Fragment) -> str:
+    """The `contiguous` of an accumulator's layout, if it has one."""
+    if fragment.operand != "C" or copies_of(layout) > 1:
+        return ""
+    (rows, columns), (along_m, along_n) = layout.shape, warps_of(layout)
+    for near_m, near_n in _factors(2, (rows, columns)):
+        near = (near_m, near_n)
+        try:
+            made = accumulator(fragment.instruction, (rows, columns), (along_m, along_n), near)
+        except LayoutError:
+            continue
+        if made == layout:
+            return f", contiguous {list(near)}" if prod(near) > 1 else ""
+    return ""
+
+
+def blocked_form(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
+    """(vector, lanes, warps) with which `Layout.blocked` gives this layout, or None."""
+    shape, rank = layout.shape, len(layout.shape)
+    warps = 1 << len(layout.warp)
+    for lanes in _splits(32, rank):
+        for of_warps in _splits(warps, rank):
+            for vector in _factors(rank, shape, layout.count):
+                if Layout.blocked(shape, vector, lanes, of_warps) == layout:
+                    return vector, lanes, of_warps
+    return None
+
+
+def _splits(count: int, rank: int) -> Iterator[tuple[int, ...]]:
+    """All rows of `rank` powers of two whose product is `count`, the last axis largest first."""
+    if rank == 1:
+        yield (count,)
+        return
+    first = 1
+    while first <= count:
+        for rest in _splits(count // first, rank - 1):
+            yield (first, *rest)
+        first *= 2
+
+
+def _factors(rank: int, most: tuple[int, ...], product: int | None = None) -> Iterator[tuple[int, ...]]:
+    """All rows of powers of two up to `most` along each axis, up to `product` in all; smallest products first."""
+    limit = prod(most) if product is None else product
+    size = 1
+    while size <= limit:
+        for row in _splits(size, rank):
+            if all(r <= m for r, m in zip(row, most, strict=True)):
+                yield row
+        size *= 2
+
+
+def swizzle_words(type: SharedType) -> str:
+    """The swizzle of a shared tile as a schedule pins it, else bit by bit; empty without one."""
+    if not type.swizzle:
+        return ""
+    first, mask = type.swizzle[0]
+    base = mask.bit_length() - 1
+    if type.swizzle == tuple((first + i, 1 << base + i) for i in range(len(type.swizzle))):
+        return f"swizzle {len(type.swizzle)}, {base}, {first - base}"
+    bits = (
+        f"{bit} moves {' '.join(str(b) for b in range(mask.bit_length()) if mask >> b & 1)}"
+        for bit, mask in type.swizzle
+    )
+    return f"swizzle: byte bit {', '.join(bits)}"

@@ -1,0 +1,201 @@
+"""What a picture of a tile in registers shows: its bits, a corner cell by cell, and how the corner repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from lowering.layout import Layout, bits_of
+
+MOST_LINES = 32
+"""Lines of cells in a corner, at most."""
+AXES = {1: ("element",), 2: ("row", "column")}
+"""What the axes are called, by rank; those of a higher rank have numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """`count` neighbours along the last axis from `column` on: one thread has them in registers from `register` on."""
+
+    column: int
+    count: int
+    warp: int
+    lane: int
+    register: int
+
+    @property
+    def registers(self) -> str:
+        last = self.register + self.count - 1
+        return f"r{self.register}" if last == self.register else f"r{self.register}-{last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Cells side by side, of which the first begins at `start`, a coordinate of the tile."""
+
+    start: tuple[int, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What lies `distance` further along `axis` than an element of the corner: the change of its place.
+
+    exact: the change adds to every place in the corner; else it is an exclusive or.
+    """
+
+    axis: int
+    distance: int
+    places: tuple[tuple[str, int], ...]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterPicture:
+    """bits: for each axis the places, by name, whose XOR is each bit of the coordinate, the highest first; idle: the
+    bits of lanes and warps that move along no axis.
+
+    corner: extents of the part that `lines` show, from the tile's origin on; `steps` lead to all other parts.
+    """
+
+    layout: Layout
+    bits: tuple[tuple[str, ...], ...]
+    idle: tuple[str, ...]
+    corner: tuple[int, ...]
+    lines: tuple[Line, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        rank = len(self.layout.shape)
+        return AXES.get(rank, tuple(f"axis {i}" for i in range(rank)))
+
+    @property
+    def has_warps(self) -> bool:
+        """True if the corner has elements of several warps."""
+        return len({cell.warp for line in self.lines for cell in line.cells}) > 1
+
+    @property
+    def wraps(self) -> bool:
+        """True if a row of the corner takes several lines."""
+        return len(self.lines) > prod(self.corner[:-1])
+
+    @property
+    def is_whole(self) -> bool:
+        return self.corner == self.layout.shape
+
+
+def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> RegisterPicture:
+    """The picture of a layout, with lines of at most `cells` cells (a power of two).
+
+    The corner is what the lanes of a warp reach with the fewest registers, at least `box`; at most MOST_LINES lines of it.
+    """
+    inverse = layout.invert()
+    run = run_of(layout, inverse)
+    corner = [max(extents) for extents in zip(reach(layout, run), box or (1,) * len(layout.shape), strict=True)]
+    while prod(corner[:-1]) * -(-corner[-1] // (run * cells)) > MOST_LINES:
+        axis = next((i for i, extent in enumerate(corner[:-1]) if extent > 1), len(corner) - 1)
+        corner[axis] //= 2
+    return RegisterPicture(
+        layout,
+        tuple(tuple(bits(layout, axis)) for axis in range(len(layout.shape))),
+        tuple(f"{name[0]}{i}" for name, bases in layout.places for i, basis in enumerate(bases) if not basis),
+        tuple(corner),
+        tuple(lines(layout, inverse, tuple(corner), run, cells)),
+        tuple(steps(layout, inverse, tuple(corner))),
+    )
+
+
+MOST_BLOCKS = 16
+"""Repeats of the corner along an axis that a map of them shows, at most."""
+
+
+def blocks(picture: RegisterPicture) -> list[list[tuple[str, int]]]:
+    """Where the corner repeats, row by row: words for the place of its first element, and the warp. Ranks 1 and 2."""
+    layout, inverse = picture.layout, picture.layout.invert()
+    counts = [min(e // c, MOST_BLOCKS) for e, c in zip(layout.shape, picture.corner, strict=True)]
+    rows, columns = (1, *counts)[-2:]
+    out = []
+    for i in range(rows):
+        row = []
+        for j in range(columns):
+            at = j * picture.corner[-1] + (i * picture.corner[0] * layout.shape[-1] if len(counts) > 1 else 0)
+            place = split(layout, inverse.apply(at))
+            lane = f" l{place['lane']}" if place["lane"] else ""
+            row.append((f"w{place['warp']}{lane} r{place['register']}", place["warp"]))
+        out.append(row)
+    return out
+
+
+def bits(layout: Layout, axis: int) -> Iterator[str]:
+    """The places whose XOR is each bit of a coordinate, the highest first: `w1`, `l0^r2`."""
+    lowest = stride(layout, axis)
+    for bit in reversed(range(bits_of(layout.shape[axis]))):
+        parts = (
+            f"{name[0]}{i}" for name, bases in layout.places for i, basis in enumerate(bases) if basis & lowest << bit
+        )
+        yield "^".join(parts)
+
+
+def stride(layout: Layout, axis: int) -> int:
+    return prod(layout.shape[axis + 1 :])
+
+
+def run_of(layout: Layout, inverse: Layout) -> int:
+    """How many neighbours along the last axis lie in successive registers of one thread, from a multiple on."""
+    n, most = 0, min(len(layout.register), bits_of(layout.shape[-1]))
+    while n < most and inverse.flat[n] == 1 << n:
+        n += 1
+    while n and any(place & (1 << n) - 1 for place in inverse.flat[n:]):
+        n -= 1
+    return 1 << n
+
+
+def reach(layout: Layout, run: int) -> tuple[int, ...]:
+    """The smallest box of powers of two that a warp's lanes reach with their first `run` registers."""
+    out = []
+    for axis in range(len(layout.shape)):
+        mask, lowest = layout.axis_mask(axis), stride(layout, axis)
+        highest = max((basis & mask for basis in layout.lane), default=0) // lowest
+        out.append(1 << highest.bit_length())
+    out[-1] = max(out[-1], run)
+    return tuple(out)
+
+
+def split(layout: Layout, place: int) -> dict[str, int]:
+    """The bits of a place, by name."""
+    out = {}
+    for name, bases in layout.places:
+        out[name] = place & (1 << len(bases)) - 1
+        place >>= len(bases)
+    return out
+
+
+def lines(layout: Layout, inverse: Layout, corner: tuple[int, ...], run: int, cells: int) -> Iterator[Line]:
+    width = min(corner[-1], run * cells)
+    for index in range(prod(corner) // width):
+        at = index * width
+        start: list[int] = []
+        for extent in reversed(corner):
+            at, coordinate = divmod(at, extent)
+            start.insert(0, coordinate)
+        first = sum(c * stride(layout, axis) for axis, c in enumerate(start))
+        row = []
+        for offset in range(0, width, run):
+            place = split(layout, inverse.apply(first + offset))
+            row.append(Cell(start[-1] + offset, run, place["warp"], place["lane"], place["register"]))
+        yield Line(tuple(start), tuple(row))
+
+
+def steps(layout: Layout, inverse: Layout, corner: tuple[int, ...]) -> Iterator[Step]:
+    """One for each bit of a coordinate that the corner does not have."""
+    every = inverse.flat
+    for axis in reversed(range(len(layout.shape))):
+        lowest = stride(layout, axis)
+        for bit in range(bits_of(corner[axis]), bits_of(layout.shape[axis])):
+            number = bits_of(lowest) + bit
+            change = every[number]
+            places = tuple((name, value) for name, value in reversed(split(layout, change).items()) if value)
+            exact = not any(change & other for i, other in enumerate(every) if i != number)
+            yield Step(axis, 1 << bit, places, exact)

@@ -1,0 +1,166 @@
+"""What a picture of a shared tile shows: where its elements lie in the banks, and what each access does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dsl.pictures.names import line_of
+from lowering.access_width import slot_bytes
+from lowering.ir import Function, Op, Value, walk
+from lowering.layout import apply
+from lowering.passes.swizzle_shared import shared_maps
+from lowering.shared_map import (
+    BANKS,
+    WORD,
+    SharedMaps,
+    access_bytes,
+    access_layout_of,
+    conflicts,
+    lanes_together,
+    phase_of,
+    shared_accesses,
+    swizzled,
+)
+from lowering.types import SharedType
+
+MOST_LINES = 8
+"""Lines of 128 bytes that a picture shows, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One lane of a phase: its number, the byte offset in a slot that it touches first."""
+
+    lane: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One kind of access: its operation, the line of the kernel, bytes a lane, and how many operations are like it.
+
+    beyond: passes over the banks of a phase beyond the one needed, None where that is not known; touches: the lanes of
+    one phase, the one that begins at offset 0 (all others are the same, moved by an exclusive or); none where offsets
+    are data.
+    """
+
+    name: str
+    line: int
+    bytes: int
+    beyond: int | None
+    touches: tuple[Touch, ...]
+    count: int = 1
+
+    @property
+    def passes(self) -> tuple[tuple[tuple[int, str], ...], ...]:
+        """For each pass over the banks, the banks (in order) with the lanes whose word each serves."""
+        words: dict[int, list[int]] = {}
+        for touch in self.touches:
+            for byte in range(touch.offset // WORD * WORD, touch.offset + self.bytes, WORD):
+                words.setdefault(byte, []).append(touch.lane)
+        queue: dict[int, list[str]] = {}
+        for byte, lanes in sorted(words.items(), key=lambda item: (item[1], item[0])):
+            queue.setdefault(byte % BANKS // WORD, []).append(ranges(lanes))
+        deepest = max(map(len, queue.values()), default=0)
+        return tuple(
+            tuple((bank, waiting[i]) for bank, waiting in sorted(queue.items()) if i < len(waiting))
+            for i in range(deepest)
+        )
+
+    @property
+    def verdict(self) -> str:
+        if self.beyond is None:
+            return "unknown: a mask or data says which lanes go where"
+        return "no conflict" if self.beyond == 0 else f"{self.beyond + 1} passes, {self.beyond} by conflicts"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPicture:
+    """type: of the tile; unit: bytes of a place in `lines`; lines: for each 128 bytes, the coordinates (in a slot) of
+    the first element of each place."""
+
+    type: SharedType
+    unit: int
+    lines: tuple[tuple[tuple[int, ...], ...], ...]
+    accesses: tuple[Access, ...]
+
+    @property
+    def slot(self) -> tuple[int, ...]:
+        """Extents of a slot, or of the whole tile without a ring."""
+        return self.type.shape[1:] if self.type.ring else self.type.shape
+
+    @property
+    def slot_bytes(self) -> int:
+        return slot_bytes(self.type) if self.type.ring else self.type.bytes
+
+
+def ranges(numbers: list[int]) -> str:
+    """Numbers in words: 0-3,8."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ",".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts)
+
+
+def accesses(function: Function, memory: Value) -> list[Access]:
+    """The accesses of a shared tile, each kind once."""
+    maps = shared_maps(function)
+    found: dict[Access, int] = {}
+    for op in shared_accesses(walk(function.body)):
+        if op.operands[0] is memory:
+            access = access_of(function, maps, op)
+            found[access] = found.get(access, 0) + 1
+    return [Access(a.name, a.line, a.bytes, a.beyond, a.touches, count) for a, count in found.items()]
+
+
+def access_of(function: Function, maps: SharedMaps, op: Op) -> Access:
+    memory = op.operands[0].type
+    assert isinstance(memory, SharedType)
+    layout = access_layout_of(op)
+    size = access_bytes(maps.analysis, op)
+    touches: tuple[Touch, ...] = ()
+    map = maps.of(op, layout) if layout is not None and layout.shape else None
+    if map is not None and layout is not None:
+        phase = phase_of(maps.analysis, op, map)
+        silent = layout.replicated["lane"] if op.name in ("store", "atomic", "copy") else 0
+        acting = [lane for lane in range(1 << lanes_together(size)) if not lane & silent]
+        touches = tuple(Touch(lane, swizzled(apply(phase.lanes, i), memory.swizzle)) for i, lane in enumerate(acting))
+    return Access(op.name, line_of(op.loc, function), size, conflicts(maps, op), touches)
+
+
+def picture(function: Function, memory: Value) -> SharedPicture:
+    """The picture of a shared tile of a function with all passes run."""
+    type = memory.type
+    assert isinstance(type, SharedType)
+    every = tuple(accesses(function, memory))
+    unit = min([16, *(mask & -mask for _, mask in type.swizzle)])
+    unit = max(unit, type.dtype.bytes)
+    made = SharedPicture(type, unit, (), every)
+    return SharedPicture(type, unit, tuple(bank_lines(made)), every)
+
+
+def bank_lines(picture: SharedPicture) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """The coordinates of what lies in the banks, 128 bytes a line, to the swizzle's period."""
+    type = picture.type
+    period = max((2 << bit for bit, _ in type.swizzle), default=2 * BANKS)
+    end = min(period, MOST_LINES * BANKS, picture.slot_bytes)
+    for line in range(0, end, BANKS):
+        places = range(line, min(line + BANKS, end), picture.unit)
+        yield tuple(coordinates(picture, swizzled(place, type.swizzle)) for place in places)
+
+
+def coordinates(picture: SharedPicture, offset: int) -> tuple[int, ...]:
+    """The coordinates, in a slot, of the element whose byte offset before the swizzle is `offset`.
+
+    A swizzle is its own inverse: the bits that it reads are none of those that it moves.
+    """
+    out: list[int] = []
+    rest = offset // picture.type.dtype.bytes
+    for extent in reversed(picture.slot):
+        rest, coordinate = divmod(rest, extent)
+        out.insert(0, coordinate)
+    return tuple(out)

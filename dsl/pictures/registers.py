@@ -89,7 +89,7 @@ class RegisterPicture:
 def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> RegisterPicture:
     """The picture of a layout, with lines of at most `cells` cells (a power of two).
 
-    The corner is what the lanes of a warp reach with the fewest registers, at least `box`; at most MOST_LINES lines of it.
+    The corner is what the lanes of a warp reach with the fewest registers, at least `box`, at most MOST_LINES lines.
     """
     inverse = layout.invert()
     run = run_of(layout, inverse)

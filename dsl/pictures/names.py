@@ -15,22 +15,18 @@ from lowering.types import SharedType, TileType
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A tile's part in a product: which operand of which instruction ("A", "B", "C"), and whether it is transposed."""
+    """A tile's part in a product: which operand of which instruction ("A", "B", "C", "A transposed", "rows of C" …).
+
+    box: the extents that one instruction takes of the tile.
+    """
 
     instruction: Mma
     operand: str
-    transposed: bool
-
-    @property
-    def box(self) -> tuple[int, int]:
-        """Rows and columns that one instruction takes of the tile."""
-        i = self.instruction
-        rows, columns = {"A": (i.m, i.k), "B": (i.k, i.n), "C": (i.m, i.n)}[self.operand]
-        return (columns, rows) if self.transposed else (rows, columns)
+    box: tuple[int, ...]
 
     def __str__(self) -> str:
         name = ".".join(filter(None, ("mma.sync", self.instruction.shape, self.instruction.modifier)))
-        return f"{self.operand}{' transposed' if self.transposed else ''} of {name}"
+        return f"{self.operand} of {name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +83,15 @@ def fragments(function: Function) -> dict[Layout, Fragment]:
         instruction, c = op.attrs["instruction"], op.result.tile.layout
         spread = product(instruction, c, op.operands[0].shape[1])
         assert spread is not None
-        for name, layout in (("C", spread.c), ("A", spread.a), ("B", spread.b)):
-            found.setdefault(layout, Fragment(instruction, name, False))
-        for name, layout in (("A", spread.a), ("B", spread.b)):
-            found.setdefault(layout.transpose((1, 0)), Fragment(instruction, name, True))
+        m, n, k = instruction.m, instruction.n, instruction.k
+        for name, layout, box in (("C", spread.c, (m, n)), ("A", spread.a, (m, k)), ("B", spread.b, (k, n))):
+            found.setdefault(layout, Fragment(instruction, name, box))
+        for name, layout, box in (("A", spread.a, (k, m)), ("B", spread.b, (n, k))):
+            found.setdefault(layout.transpose((1, 0)), Fragment(instruction, f"{name} transposed", box))
+        for keep in (False, True):
+            for name, axis, box in (("rows", 1, (m, 1)), ("columns", 0, (1, n))):
+                part = box if keep else (max(box),)
+                found.setdefault(spread.c.drop(axis, keep), Fragment(instruction, f"{name} of C", part))
     return found
 
 

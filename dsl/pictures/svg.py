@@ -52,7 +52,7 @@ class Canvas:
         rows = list(rows)
         label = max((len(name) for name, _ in rows), default=0) * LETTER + 8
         letters = max((len(text) for _, row in rows for text, _, _ in row), default=1)
-        width = max(letters, *map(len, heads)) * LETTER + 10
+        width = max([letters, *map(len, heads)]) * LETTER + 10
         self.y += ROW
         for i, head in enumerate(heads):
             self.text(x + label + width * (i + 0.5), self.y - 5, head, 10, GREY, "middle")

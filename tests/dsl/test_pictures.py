@@ -161,7 +161,7 @@ def test_the_corner_of_a_product_is_one_instruction() -> None:
 def test_the_corner_of_a_product_with_permuted_columns_has_all_lanes() -> None:
     instruction = next(i for i in instructions() if i.shape == "m16n8k16")
     layout = accumulator(instruction, (64, 64), (2, 2), (1, 8))
-    fragment = Fragment(instruction, "C", False)
+    fragment = Fragment(instruction, "C", (16, 8))
     assert describe(layout, fragment) == "C of mma.sync.m16n8k16, warps [2, 2], contiguous [1, 8]"
     picture = registers.picture(layout, 8, fragment.box)
     assert picture.corner == (16, 32)
@@ -203,6 +203,9 @@ def test_products_are_said_with_their_instruction() -> None:
         if t.name in "fafbacc"
     }
     assert said["acc"] == "C of mma.sync.m16n8k16, warps [2, 2]"
+    layout = next(t.value.tile.layout for t in named_tiles(f) if t.name == "acc")
+    assert describe(layout.drop(1), spread[layout.drop(1)]).startswith("rows of C of mma.sync.m16n8k16, warps [2]; ")
+    assert spread[layout.drop(0, keep=True)].box == (1, 8)
     assert said["fb"] == "B of mma.sync.m16n8k16, warps [1, 2]; 2 threads hold each element"
 
 

@@ -138,6 +138,7 @@ def insert_barriers(function: Function) -> None:
         return
     inserter = _Inserter(function)
     inserter.block(function.body, State())
+    inserter.check_waits()
     inserter.drop_superfluous()
 
 
@@ -152,9 +153,10 @@ class _Inserter:
             e.memory for op in walk(function.body) if op.spec.effects for e in op.spec.effects(op) if e.kind == "write"
         }
         self.users = uses(function.body)
-        # More groups than any `wait` leaves in flight need not be told apart.
+        # More groups than any `wait` leaves in flight need not be told apart, but for one that an error may name.
         waits = [op.attrs["groups"] for op in walk(function.body) if op.name == "wait"]
-        self.groups_kept = max(waits, default=0) + 1
+        self.groups_kept = max(waits, default=0) + 2
+        self.in_flight: dict[Op, int] = {}  # at each `wait`: the most groups that may be in flight
         self.affines = AffineOffsets()
         self.touched: dict[Op, list[Touch]] = {}
         self.stepped: dict[Block, list[Op]] = {}
@@ -204,6 +206,7 @@ class _Inserter:
                 if len(state.groups) > self.groups_kept:
                     state.groups[:2] = [tuple(dict.fromkeys(state.groups[0] + state.groups[1]))]
             elif op.name == "wait":
+                self.in_flight[op] = max(self.in_flight.get(op, 0), len(state.groups))
                 done = state.groups[: max(0, len(state.groups) - op.attrs["groups"])]
                 state.groups = state.groups[len(done) :]
                 state.pending += [t for group in done for t in group]
@@ -211,6 +214,27 @@ class _Inserter:
                 position += self.access(block, position, op, state)
             position += 1
         return state
+
+    def check_waits(self) -> None:
+        """A `wait` that leaves as many groups in flight as there can be never waits: what is read behind it may not be
+        there. Of a statement that became several operations, one that waits is enough."""
+        waits: dict[tuple[int, int], list[Op]] = {}
+        for op in self.in_flight:
+            if op.loc is not None:
+                waits.setdefault((id(op.loc.source), op.loc.start), []).append(op)
+        for ops in waits.values():
+            if any(self.in_flight[op] > op.attrs["groups"] for op in ops):
+                continue
+            op = max(ops, key=lambda o: self.in_flight[o])
+            groups, most = op.attrs["groups"], self.in_flight[op]
+            if not most:
+                message = f"wait({groups}) never waits: no copies were committed on any way here"
+                hint = "copy(s, x[…]), then commit(), then wait(n)"
+            else:
+                number = "1 group of copies is" if most == 1 else f"{most} groups of copies are"
+                message = f"wait({groups}) never waits: at most {number} in flight here"
+                hint = f"wait({most - 1}) or less"
+            raise TileError("hazard", op.loc, message, hint)
 
     def loop(self, op: Op, state: State) -> State:
         """The body is walked until a round brings nothing new to its head, and again after each barrier put into it."""
@@ -360,17 +384,25 @@ class _Inserter:
         return added
 
     def check_in_flight(self, touch: Touch, state: State, op: Op) -> None:
-        for flying in [t for g in state.groups for t in g] + state.open:
+        newest_first = [(0, t) for t in state.open]
+        newest_first += [(newer, t) for newer, group in enumerate(reversed(state.groups)) for t in group]
+        for newer, flying in newest_first:
             if flying.memory is not touch.memory or not (flying.write or touch.write):
                 continue
             if all(_disjoint(earlier, touch) for earlier in _rounds(flying, touch)):
                 continue
+            if flying in state.open:
+                first = "commit() the copy and wait(0)"
+            elif newer + 1 == self.groups_kept:
+                first = "wait(n) for it"
+            else:
+                first = f"wait({newer})"
             does, way = ("writes" if touch.write else "reads"), ("into" if flying.write else "from")
             raise TileError(
                 "hazard",
                 op.loc,
                 f"this {does} '{touch.memory.name}' while a copy {way} it may be in flight",
-                "commit() the copy and wait(n) for it first, or use another slot",
+                f"{first} first, or use another slot",
             )
 
     def hazard(self, touch: Touch, others: list[Touch]) -> str | None:

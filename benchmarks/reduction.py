@@ -63,8 +63,7 @@ class Everything:
 
     name: str = "everything"
 
-    @property
-    def call(self) -> Call:
+    def call(self, dtype: str) -> Call:
         return Call("everything")
 
     def problem(self, shape: Shape, dtype: str) -> Sum:
@@ -86,6 +85,8 @@ class Sum:
         self.shape, self.dtype, self.bound = shape, dtype, pairwise_bound(shape["n"])
         self.x, self.out = numbers(dtype, shape["n"]), torch.empty(1, device="cuda")
         self.arguments = (self.out, self.x)
+
+    computes = 0
 
     @property
     def moves(self) -> int:
@@ -176,8 +177,7 @@ class Along:
     def name(self) -> str:
         return f"{self.what} of {('columns', 'rows')[self.axis]}"
 
-    @property
-    def call(self) -> Call:
+    def call(self, dtype: str) -> Call:
         dispatch = ("axis", "rows")[self.axis]
         if self.what == "argmax":
             return Call(f"arg_{dispatch}")
@@ -199,12 +199,14 @@ class AlongProblem:
         import torch
 
         self.operation, self.shape, self.dtype = operation, shape, dtype
-        self.name, self.call = operation.name, operation.call
+        self.name, self.call = operation.name, operation.call(dtype)
         self.x = numbers(dtype, shape["rows"], shape["cols"])
         kind = torch.int64 if operation.what == "argmax" else torch.float32
         self.out = torch.empty(self.x.shape[1 - operation.axis], device="cuda", dtype=kind)
         self.arguments = (self.out, self.x) if operation.axis else (self.out[None], self.x[None])
         self.bound = pairwise_bound(self.x.shape[operation.axis]) if operation.what == "sum" else 0.0
+
+    computes = 0
 
     @property
     def moves(self) -> int:

@@ -38,8 +38,7 @@ class Operation:
     log: bool
     backward: bool
 
-    @property
-    def call(self) -> Call:
+    def call(self, dtype: str) -> Call:
         return Call(self.name)
 
     def problem(self, shape: Shape, dtype: str) -> Problem:
@@ -70,7 +69,7 @@ class Problem:
         import torch
 
         self.operation, self.shape, self.dtype = operation, shape, dtype
-        self.name, self.call, self.bound = operation.name, operation.call, BOUNDS[dtype]
+        self.name, self.call, self.bound = operation.name, operation.call(dtype), BOUNDS[dtype]
         x = torch.randn(shape["rows"], shape["cols"], device="cuda", dtype=torch_type(dtype))
         self.out, self.inputs = torch.empty_like(x), (x,)
         if operation.backward:
@@ -78,6 +77,8 @@ class Problem:
             self.inputs = (self.out, x.normal_())
             self.out = torch.empty_like(x)
         self.arguments = (self.out, *self.inputs)
+
+    computes = 0
 
     @property
     def moves(self) -> int:

@@ -29,8 +29,7 @@ class Operation:
     name: str
     dropout: bool
 
-    @property
-    def call(self) -> Call:
+    def call(self, dtype: str) -> Call:
         return Call(self.name)
 
     @property
@@ -60,11 +59,13 @@ class Problem:
         import torch
 
         self.operation, self.shape, self.dtype = operation, shape, dtype
-        self.name, self.call, self.bound = operation.name, operation.call, BOUNDS[dtype]
+        self.name, self.call, self.bound = operation.name, operation.call(dtype), BOUNDS[dtype]
         self.x = torch.randn(shape["rows"], shape["cols"], device="cuda", dtype=torch_type(dtype))
         self.keep = torch.empty(self.x.shape, device="cuda", dtype=torch.uint8).bernoulli_(KEPT)
         self.out = torch.empty_like(self.x)
         self.arguments = (self.out, self.x, self.keep, *operation.scalars)
+
+    computes = 0
 
     @property
     def moves(self) -> int:

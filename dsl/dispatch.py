@@ -433,7 +433,7 @@ class Planner:
         constants: dict[str, Any] = {}
         for item in launch.items:
             if item.value is not None:
-                value = _Names(names, self)(item.value) if not self.is_function(item.value) else item.value.id  # type: ignore[union-attr]
+                value = self.function_name(item.value, names) or _Names(names, self)(item.value)
                 constants[item.name] = value.item() if hasattr(value, "item") else value
             elif schedule is not None:
                 raise TileError("call", item.loc, "a launch takes one schedule")
@@ -449,8 +449,11 @@ class Planner:
             schedule = next(iter(known))
         return schedule, constants
 
-    def is_function(self, node: ast.Expr) -> bool:
-        return isinstance(node, ast.Name) and node.id in self.program.functions
+    def function_name(self, node: ast.Expr, names: Mapping[str, Any]) -> str | None:
+        """Of an expression that names a function; None for any other."""
+        if isinstance(node, ast.Name) and node.id not in names and self.program.function(node.id) is not None:
+            return node.id
+        return None
 
     def request(
         self, kernel: ast.Kernel, schedule: str | None, constants: dict[str, Any], bound: Mapping[str, Any]

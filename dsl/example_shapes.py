@@ -175,7 +175,11 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     for item in line.items:
         if item.value is None:
             schedule = item.name
-        elif isinstance(item.value, ast.Name) and item.value.id in program.functions:
+        elif (
+            isinstance(item.value, ast.Name)
+            and item.value.id not in shapes.names
+            and program.function(item.value.id) is not None
+        ):
             rest.setdefault(item.name, item.value.id)
         else:
             rest.setdefault(item.name, shapes(item.value))

@@ -112,7 +112,7 @@ class ExampleRun:
 
     def constant(self, node: ast.Expr) -> Any:
         """A number, or the name of a def."""
-        if isinstance(node, ast.Name) and node.id in self.program.functions and node.id not in self.names:
+        if isinstance(node, ast.Name) and node.id not in self.names and self.program.function(node.id) is not None:
             return node.id
         return self.host(node)
 

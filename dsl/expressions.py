@@ -149,6 +149,12 @@ class Expressions:
         known = self.scope.all_names() | self.builtins.keys() | DTYPES.keys()
         self.error("name", node.loc, f"unknown name '{node.id}'", FOREIGN.get(node.id) or closest(node.id, known))
 
+    def function_named(self, name: str) -> Closure:
+        """A top-level function of the file, else one of the library."""
+        found = self.top.names.get(name) or self.library_function(name)
+        assert isinstance(found, Closure)
+        return found
+
     def library_function(self, name: str) -> Closure | None:
         """A function of the language that is written in the language. It sees its own file, no names of the user's."""
         definitions = self.library(name)

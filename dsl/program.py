@@ -29,6 +29,30 @@ class Program:
         """Schedules of a kernel by name, in the order of the file."""
         return {name: s for (of, name), s in self.schedules.items() if of == kernel}
 
+    def function(self, name: str) -> ast.Def | None:
+        """A function of the file, else of the language's own library: what a constant may be."""
+        return self.functions.get(name) or library_functions(name).get(name)
+
+    def like(self, line: ast.Property, kernel: str) -> ast.Schedule | None:
+        """What `like SCHEDULE` or `like KERNEL.SCHEDULE` means in a schedule of `kernel`; None if there is none."""
+        match line.values:
+            case [ast.Name(id=name)]:
+                return self.schedules.get((kernel, name))
+            case [ast.Attribute(value=ast.Name(id=other), name=name)]:
+                return self.schedules.get((other, name))
+        return None
+
+    def family_of(self, kernel: str) -> list[ast.Schedule]:
+        """The schedules of a kernel, and those that they are like."""
+        found = list(self.schedules_of(kernel).values())
+        for schedule in found:  # which grows
+            for line in schedule.lines:
+                if isinstance(line, ast.Property) and line.name == "like":
+                    other = self.like(line, kernel)
+                    if other is not None and not any(other is known for known in found):
+                        found.append(other)
+        return found
+
     def sources(self) -> list[Source]:
         """The files that its blocks stand in, its own first."""
         groups = (self.kernels, self.functions, self.schedules, self.dispatches)
@@ -43,7 +67,7 @@ class Program:
     def settable(self, kernel: str) -> set[str]:
         """Names that a caller may set for a kernel: its constants, what its schedules set or tune, and `warps`."""
         names = {c.name for c in self.kernels[kernel].constants if c.types is None} | {"warps"}
-        for schedule in self.schedules_of(kernel).values():
+        for schedule in self.family_of(kernel):
             for line in schedule.lines:
                 if isinstance(line, ast.Tune):
                     names.add(line.name)
@@ -211,7 +235,7 @@ def _unread(program: Program) -> list[TileError]:
         if len(kernels) < len(schedule.kernels):
             continue
         constants = {c.name for kernel in kernels for c in kernel.constants} | {"warps"}
-        family = [s for kernel in kernels for s in program.schedules_of(kernel.name).values()]
+        family = [s for kernel in kernels for s in program.family_of(kernel.name)]
         read = set().union(*(names_in(node) for s in family for line in s.lines for node in _expressions(line)))
         for line in schedule.lines:
             for target in _set_by(line):

@@ -72,7 +72,7 @@ def resolve_schedule(
         names: dict[str, Any] = {**facts, **dims, **types, **scalars}
         for function in program.functions:
             names.setdefault(function, program.functions[function])
-        _lines(program, kernel, known[name], out, names, overrides, {name})
+        _lines(program, kernel, known[name], out, names, overrides, (known[name],))
     out.constants.update({k: v for k, v in overrides.items() if k not in out.constants})
     out.definitions = {k: v for k, v in out.definitions.items() if k not in overrides}
     warps = out.constants.pop("warps", DEFAULT_WARPS)
@@ -109,7 +109,7 @@ def _lines(
     out: ResolvedSchedule,
     names: dict[str, Any],
     overrides: Mapping[str, Any],
-    seen: set[str],
+    seen: tuple[ast.Schedule, ...],
 ) -> None:
     evaluate = _Lines(names, dim_names(kernel))
 
@@ -213,18 +213,19 @@ def _property(
     out: ResolvedSchedule,
     names: dict[str, Any],
     overrides: Mapping[str, Any],
-    seen: set[str],
+    seen: tuple[ast.Schedule, ...],
     evaluate: Evaluator,
 ) -> None:
     kind = line.name
     if kind == "like":
-        other = _one(line)
-        known = program.schedules_of(kernel.name)
-        if not isinstance(other, ast.Name) or other.id not in known:
+        _one(line)
+        other = program.like(line, kernel.name)
+        if other is None:
+            known = [name if of == kernel.name else f"{of}.{name}" for of, name in program.schedules]
             raise TileError("name", line.loc, f"kernel '{kernel.name}' has no such schedule", _list(known))
-        if other.id in seen:
-            raise TileError("schedule", line.loc, f"schedule '{other.id}' is like itself")
-        _lines(program, kernel, known[other.id], out, names, overrides, seen | {other.id})
+        if any(other is schedule for schedule in seen):
+            raise TileError("schedule", line.loc, f"schedule '{other.name}' is like itself")
+        _lines(program, kernel, other, out, names, overrides, (*seen, other))
     elif kind == "specialize":
         if line.subject and (len(line.values) != 1 or not isinstance(evaluate(line.values[0]), bool)):
             raise TileError("schedule", line.loc, "specialize NAMES, or specialize NAMES: CONDITION")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl import tree as ast
-from dsl.bindings import Absent, Closure, Table, Tensor
+from dsl.bindings import Absent, Table, Tensor
 from dsl.build import KernelBuilder
 from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
@@ -136,7 +136,7 @@ class _Variant:
         builder.facts = builder.ir.facts = Analysis(function)
         scope = builder.scope.names
         for name, value in constants.items():
-            scope[name] = Closure(value, builder.top) if isinstance(value, ast.Def) else value
+            scope[name] = builder.function_named(value.name) if isinstance(value, ast.Def) else value
         scope.update(self.types)
         scope.update(special)
         builder.host_names = {
@@ -185,13 +185,18 @@ class _Variant:
             if constant.name in schedule.constants:
                 out[constant.name] = schedule.constants[constant.name]
             elif constant.default is not None:
-                out[constant.name] = Evaluator({**self.program.functions, **names, **out})(constant.default)
+                known = {**self.program.functions, **names, **out}
+                default = constant.default
+                if isinstance(default, ast.Name) and default.id not in known and self.program.function(default.id):
+                    out[constant.name] = default.id
+                else:
+                    out[constant.name] = Evaluator(known)(default)
             else:
                 hint = f"set it in a schedule of '{self.kernel.name}', or give {constant.name}=VALUE"
                 unset.append(TileError("constant", constant.loc, f"constant '{constant.name}' is not set", hint))
                 continue
-            if isinstance(out[constant.name], str) and out[constant.name] in self.program.functions:
-                out[constant.name] = self.program.functions[out[constant.name]]
+            if isinstance(out[constant.name], str):
+                out[constant.name] = self.program.function(out[constant.name])
             if not isinstance(out[constant.name], bool | int | float | ast.Def):
                 raise TileError("constant", constant.loc, f"constant '{constant.name}' is a number or a function")
         if unset:

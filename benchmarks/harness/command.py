@@ -29,8 +29,7 @@ class Operation(Protocol):
 
     name: str
 
-    @property
-    def call(self) -> Call: ...
+    def call(self, dtype: str) -> Call: ...
 
     def problem(self, shape: Shape, dtype: str) -> Problem: ...
 
@@ -42,7 +41,7 @@ class Benchmark:
     """What is measured. A shape is `fixed` with one of `extents` as `key`; all are options of the command.
 
     `counted` makes a shape small enough for the emulator; from `least` of `key` on the share of the yardstick is summed
-    up; `prepare` is called once with all that will be measured, and the peers.
+    up; `prepare` is called once with all that will be measured, and the peers; `rest` as in timing.interleaved.
     """
 
     sample: Path
@@ -56,6 +55,7 @@ class Benchmark:
     counted: Callable[[Shape], Shape]
     prepare: Callable[[list[tuple[Any, Shape, str]], Sequence[str]], None] = lambda measured, peers: None
     yardstick: Yardstick = A_COPY
+    rest: float = 0.0
 
 
 def parser(description: str, benchmark: Benchmark) -> argparse.ArgumentParser:
@@ -102,7 +102,7 @@ def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
         benchmark.prepare(measured, peers)
         out.print(f"prepared after {time.perf_counter() - begun:.0f} s")
     rivals = {name: benchmark.peers[name] for name in peers}
-    contest = Contest(dsl.load(benchmark.sample), rivals, options.rounds, benchmark.yardstick)
+    contest = Contest(dsl.load(benchmark.sample), rivals, options.rounds, benchmark.yardstick, benchmark.rest)
     where = ", ".join(f"{extent} {name}" for name, extent in fixed.items())
     rows: list[Row] = []
     for dtype in types:
@@ -120,7 +120,8 @@ def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
     if options.plot and reason is None:
         parts = (device, where, "L2 cold", f"medians of {options.rounds} interleaved launches")
         title = ", ".join(filter(None, parts))
-        plot(options.plot, panels(rows, benchmark.key, peers), title, benchmark.key, "GB/s")
+        units = " or ".join(dict.fromkeys(row.unit for row in rows))
+        plot(options.plot, panels(rows, benchmark.key, peers), title, benchmark.key, units)
     out.print(f"{time.perf_counter() - begun:.0f} s")
     if any(row.is_wrong(OURS) for row in rows):
         raise SystemExit(1)
@@ -148,19 +149,19 @@ def rows_of(
 
             row = contest.measure(operation.problem(shape, dtype))
             torch.cuda.empty_cache()
-        if (counters or not has_gpu) and contest.offers(operation.call.dispatch):
+        if (counters or not has_gpu) and contest.offers(operation.call(dtype).dispatch):
             row.counted_shape = benchmark.counted(shape)
             try:
                 arguments = operation.host_arguments(row.counted_shape, dtype)
-                row.counters = counted(emulated, operation.call, arguments)
-                row.launches = row.launches or facts_of(emulated, operation.call, arguments)
+                row.counters = counted(emulated, operation.call(dtype), arguments)
+                row.launches = row.launches or facts_of(emulated, operation.call(dtype), arguments)
             except LeftOut as reason:
                 contest.leave_out(str(reason), f"counters of {dtype}")
         yield row
 
 
 def panels(rows: Iterable[Row], key: str, peers: Iterable[str]) -> list[Panel]:
-    """GB/s over `key`, a panel an operation and type; ours first and the yardstick second, as the plot draws them."""
+    """Rates over `key`, a panel an operation and type; ours first and the yardstick second, as the plot draws them."""
     by_title: dict[str, list[Row]] = {}
     for row in rows:
         by_title.setdefault(f"{row.operation}, {row.dtype}", []).append(row)
@@ -168,7 +169,7 @@ def panels(rows: Iterable[Row], key: str, peers: Iterable[str]) -> list[Panel]:
     for title, group in by_title.items():
         names = [name for name in (OURS, group[0].yardstick, *peers) if any(name in row.times for row in group)]
         lines = {
-            name: [(float(row.shape[key]), rate) for row in group if (rate := row.gbps(name)) is not None]
+            name: [(float(row.shape[key]), rate) for row in group if (rate := row.rate(name)) is not None]
             for name in names
         }
         made.append(Panel(title, lines))

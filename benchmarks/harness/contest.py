@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import dsl
 
+from .clocks import Clocks
 from .intervals import Interval
 from .launches import Call, facts_of
 from .rows import COPY, OURS, Row
@@ -17,7 +18,8 @@ Launch = Callable[[], object]
 
 
 class Problem(Protocol):
-    """An operation at one shape, with its arrays on the GPU. `name` stands in the tables; `moves` counts bytes.
+    """An operation at one shape, with its arrays on the GPU. `name` stands in the tables; `moves` counts bytes, and
+    `computes` operations: 0 where bytes are what matters.
 
     `error` launches on a poisoned output and gives its greatest error, which `bound` bounds.
     """
@@ -32,6 +34,9 @@ class Problem(Protocol):
     def moves(self) -> int: ...
 
     @property
+    def computes(self) -> int: ...
+
+    @property
     def arguments(self) -> tuple[Any, ...]: ...
 
     def error(self, launch: Launch) -> float: ...
@@ -43,7 +48,7 @@ Peer = Callable[[Any], tuple[Launch, str]]
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """What a problem's bytes take if nothing is done with them."""
+    """What a problem takes at least: its bytes if nothing is done with them, its products of operands at hand."""
 
     name: str
     launch: Callable[[Any], Launch]
@@ -54,12 +59,13 @@ A_COPY = Yardstick(COPY, lambda problem: copy_of(problem.moves))
 
 @dataclass(slots=True)
 class Contest:
-    """Ours against peers by name. `left_out` tells what was not measured, and why."""
+    """Ours against peers by name; `rest` as in timing.interleaved. `left_out` tells what was not measured, and why."""
 
     module: dsl.Module
     peers: Mapping[str, Peer]
     rounds: int = ROUNDS
     yardstick: Yardstick = A_COPY
+    rest: float = 0.0
     left_out: dict[str, list[str]] = field(default_factory=dict)
 
     def offers(self, name: str) -> bool:
@@ -77,7 +83,7 @@ class Contest:
     def measure(self, problem: Problem) -> Row:
         """Every variant is checked, then all are timed in one interleaved run."""
         row = Row(problem.name, problem.dtype, problem.shape, problem.moves)
-        row.bound, row.yardstick = problem.bound, self.yardstick.name
+        row.bound, row.yardstick, row.computes = problem.bound, self.yardstick.name, problem.computes
         launches: dict[str, Launch] = {}
         if self.offers(problem.call.dispatch):
             function = getattr(self.module, problem.call.dispatch)
@@ -91,5 +97,8 @@ class Contest:
                 self.leave_out(f"{name}: {reason}", where)
         row.errors = {name: problem.error(launch) for name, launch in launches.items()}
         launches[self.yardstick.name] = self.yardstick.launch(problem)
-        row.times = {name: Interval.of(times) for name, times in interleaved(launches, self.rounds).items()}
+        clocks = Clocks()
+        measured = interleaved(launches, self.rounds, rest=self.rest, watch=clocks.read)
+        row.times = {name: Interval.of(times) for name, times in measured.items()}
+        row.clocks = clocks.interval
         return row

@@ -8,13 +8,15 @@ from .intervals import Interval
 from .launches import Facts
 
 OURS, COPY = "dsl", "copy"
+INTEGERS = ("s8", "u8", "s4", "u4")
 
 
 @dataclass(slots=True)
 class Row:
     """`moves`: bytes that the operation must read and write; `times` and `errors` by variant, `bound` of the errors;
     `launches`: ours; `notes`: what a peer was tuned to; `counters`: the emulator's of ours at `counted_shape`;
-    `yardstick`: the variant that does nothing with the bytes.
+    `yardstick`: the variant that does only what none can leave out; `computes`: operations, where rates count them and
+    not bytes; `clocks`: of the multiprocessors while all this was timed, in MHz.
     """
 
     operation: str
@@ -29,14 +31,20 @@ class Row:
     counters: dict[str, float] | None = None
     counted_shape: dict[str, int] | None = None
     yardstick: str = COPY
+    computes: int = 0
+    clocks: Interval | None = None
 
     def is_wrong(self, name: str) -> bool:
         return not self.errors.get(name, 0.0) <= self.bound
 
     @property
     def best_peer(self) -> str | None:
-        """The fastest right variant but ours and the yardstick."""
-        peers = [name for name in self.times if name not in (OURS, self.yardstick) and not self.is_wrong(name)]
+        """The fastest right variant but ours (all whose names begin with OURS) and the yardstick."""
+        peers = [
+            name
+            for name in self.times
+            if name.split()[0] != OURS and name != self.yardstick and not self.is_wrong(name)
+        ]
         return min(peers, key=lambda name: self.times[name].median, default=None)
 
     @property
@@ -59,6 +67,13 @@ class Row:
             return None
         return self.times[self.yardstick].median / self.times[name].median
 
-    def gbps(self, name: str = OURS) -> float | None:
-        """Gigabytes a second, by `moves`."""
-        return self.moves / self.times[name].median / 1e3 if name in self.times else None
+    @property
+    def unit(self) -> str:
+        """Of rates."""
+        return "GB/s" if not self.computes else "TOPS" if self.dtype in INTEGERS else "TFLOPS"
+
+    def rate(self, name: str = OURS) -> float | None:
+        """Gigabytes a second by `moves`, or 10^12 operations a second by `computes`."""
+        if name not in self.times:
+            return None
+        return (self.computes / 1e6 or self.moves / 1e3) / self.times[name].median

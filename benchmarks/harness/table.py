@@ -24,19 +24,33 @@ def show(rows: Sequence[Row], title: str, key: str) -> Table:
     names = [name for name in dict.fromkeys(n for row in rows for n in row.times) if name != OURS]
     table = Table(title=title, title_justify="left")
     yardstick = rows[0].yardstick
-    for heading in (key, OURS, "20–80%", *names, f"of {yardstick}", "of best peer", "GB/s", "regs", "spills", "shared"):
+    for heading in (
+        key,
+        OURS,
+        "20–80%",
+        *names,
+        f"of {yardstick}",
+        "of best peer",
+        rows[0].unit,
+        "regs",
+        "spills",
+        "shared",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     has_counters = any(row.counters for row in rows)
     if has_counters:
         table.add_column("conflicts", justify="right")
         table.add_column("sectors / ideal", justify="right")
+    has_clocks = any(row.clocks for row in rows)
+    if has_clocks:
+        table.add_column("MHz", justify="right")
     table.add_column("kernel")
     for row in rows:
-        table.add_row(*cells(row, key, names, has_counters))
+        table.add_row(*cells(row, key, names, has_counters, has_clocks))
     return table
 
 
-def cells(row: Row, key: str, names: Sequence[str], has_counters: bool) -> list[str]:
+def cells(row: Row, key: str, names: Sequence[str], has_counters: bool, has_clocks: bool) -> list[str]:
     """One row's cells; a dash where nothing was measured."""
     ours = row.times.get(OURS)
     out = [
@@ -46,13 +60,15 @@ def cells(row: Row, key: str, names: Sequence[str], has_counters: bool) -> list[
         *(time_of(row, name) for name in names),
         ratio(row.share_of_yardstick()),
         ratio(row.against_best) + ("" if row.keeps_up else " [red]slower[/red]"),
-        "–" if ours is None else f"{row.gbps():.0f}",
+        "–" if ours is None else f"{row.rate():.0f}",
         most(row, "registers"),
         most(row, "spills"),
         most(row, "shared_bytes"),
     ]
     if has_counters:
         out += counter_cells(row)
+    if has_clocks:
+        out.append(f"{row.clocks.low:.0f}–{row.clocks.high:.0f}" if row.clocks else "–")
     out.append("; ".join(f"{f.kernel}: {constants(f.constants)}" for f in row.launches) or "–")
     return out
 

@@ -1,12 +1,14 @@
 """Device times of several variants of one computation, so that their ratios mean something.
 
 Absolute times drift with clocks and temperature. So every round runs all variants once, in an order shuffled anew, each
-with the L2 overwritten before it and between two events.
+with the L2 overwritten before it and between two events. Long launches heat the device until its power limit lowers
+the clocks: rounds may be followed by a rest.
 """
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
@@ -31,11 +33,16 @@ def interleaved(
     rounds: int = ROUNDS,
     *,
     warmups: int = WARMUPS,
+    rest: float = 0.0,
+    watch: Callable[[], object] = lambda: None,
     device: int = 0,
     stream: int = 0,
     seed: int = 0,
 ) -> dict[Any, list[float]]:
-    """Microseconds of each variant, one a round; every variant must launch on the raw handle `stream`."""
+    """Microseconds of each variant, one a round; every variant must launch on the raw handle `stream`.
+
+    After a round the device rests for `rest` times as long as the round took. `watch` is called while it works.
+    """
     cuda, owner = driver.bindings(), context(device)
     trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes)
     handle, order, shuffler = cuda.CUstream(stream), list(launches), random.Random(seed)
@@ -53,6 +60,7 @@ def interleaved(
                 for _ in range(warmups):
                     launch()
             for turn in range(rounds):
+                begun = time.perf_counter()
                 shuffler.shuffle(order)
                 for _ in range(AHEAD):
                     flush()
@@ -62,6 +70,10 @@ def interleaved(
                     owner.call(cuda.cuEventRecord, start, handle)
                     launches[name]()
                     owner.call(cuda.cuEventRecord, end, handle)
+                watch()
+                if rest:
+                    owner.synchronize()
+                    time.sleep(rest * (time.perf_counter() - begun))
             owner.synchronize()
             elapsed = cuda.cuEventElapsedTime
             return {name: [1e3 * owner.call(elapsed, *pair) for pair in events[name]] for name in launches}

@@ -82,8 +82,8 @@ def test_a_wrong_peer_and_the_copy_are_no_best_peer() -> None:
     assert measured.best_peer == "triton"
     assert measured.against_best == pytest.approx(1.2)
     assert measured.share_of_yardstick() == pytest.approx(0.5)
-    assert measured.gbps() == pytest.approx(6.4)
-    assert measured.gbps("nobody") is None
+    assert measured.rate() == pytest.approx(6.4)
+    assert measured.rate("nobody") is None
 
 
 def test_the_table_shows_what_was_measured_and_a_dash_elsewhere() -> None:

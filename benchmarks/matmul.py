@@ -1,0 +1,214 @@
+"""Products of matrices against cuBLAS and Triton, and against what mma.sync can do at most.
+
+    python3 benchmarks/matmul.py all --json matmul.json --plot matmul.png
+    python3 benchmarks/matmul.py square --types s8 --schedules wide,tall --n 4096,8192
+    python3 benchmarks/matmul.py all --quick
+
+"square" multiplies n×n matrices, "skinny" m rows by a large matrix, "fused" has bias, activation and residual in the
+same launch (samples/matmul_fused.tile); "all" has them all, each with its own JSON and plot. a is row-major; b is
+row-major in "a@b", and lies as [n, k] in "a@b.T", the only order that cuBLAS likes for bytes. f32 is multiplied as
+tf32. Every result is first checked against float64, for bytes to be equal, on an output that was poisoned; then all
+variants are timed in one interleaved run in shuffled order, with the L2 overwritten in between, and rests after each
+round that keep the device below its power limit: the clocks stand in the table.
+
+"mma.sync" is peers/products.tile: as many products of operands that stay in registers. For skinny products, whose time
+goes into reading b, "read" is peers/read.tile on b. "triton.mma" is Triton confined to mma.sync and cp.async, our
+instructions; cuBLAS and "triton" multiply by wgmma. Peers that are not installed, or refuse, are left out and said so.
+`--schedules` adds schedules of ours as variants of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import matmul_fused
+from harness import Benchmark, Call, LeftOut, Shape, Yardstick, parser, run
+from matmul_arrays import TYPES, Arrays, extents_of, host_operands, read_b, registers
+
+import dsl
+
+SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "matmul.tile"
+SQUARES = (512, 1024, 2048, 4096, 8192)
+ROWS = (1, 16, 64, 128)
+DEEP = 4096
+"""Extents of the matrix that few rows are multiplied by; --n and --k change them."""
+REST = 2.0
+QUICK = {"square": ["--n", "1024,4096", "--rounds", "11"], "skinny": ["--m", "16,128", "--rounds", "11"]}
+QUICK["fused"] = QUICK["square"]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """a @ b, or a @ b.T where `b_t`."""
+
+    name: str
+    b_t: bool
+
+    def call(self, dtype: str) -> Call:
+        if dtype == "s8":
+            return Call("matmul_s8", {} if self.b_t else {"B_T": False})
+        return Call("matmul", {"B_T": True} if self.b_t else {})
+
+    def problem(self, shape: Shape, dtype: str) -> Problem:
+        return Problem(self, shape, dtype)
+
+    def host_arguments(self, shape: Shape, dtype: str) -> tuple[Any, ...]:
+        c, a, b = host_operands(shape, dtype, self.b_t)
+        return (c, a, b, 1.0) if dtype == "s8" else (c, a, b)
+
+
+PRODUCTS = {made.name: made for made in (Product("a@b.T", True), Product("a@b", False))}
+
+
+class Problem(Arrays):
+    """One product at one shape. See harness.contest.Problem."""
+
+    def __init__(self, operation: Product, shape: Shape, dtype: str):
+        super().__init__(shape, dtype, operation.b_t)
+        self.name, self.call, self.bound = operation.name, operation.call(dtype), TYPES[dtype].bound
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return (*self.operands, 1.0) if self.dtype == "s8" else self.operands
+
+    @property
+    def operands(self) -> tuple[Any, Any, Any]:
+        return self.c, self.a, self.b
+
+    def error(self, launch: Callable[[], object]) -> float:
+        return self.poisoned_error(launch, self.reference)
+
+
+def cublas(problem: Problem) -> tuple[Callable[[], object], str]:
+    """By torch, into the given output."""
+    import torch
+
+    c, a, b = problem.c, problem.a, problem.b.T if problem.b_t else problem.b
+    if problem.dtype != "s8":
+        torch.backends.cuda.matmul.allow_tf32 = True
+        return lambda: torch.matmul(a, b, out=c), ""
+    try:
+        torch._int_mm(a, b, out=c)
+    except RuntimeError as error:
+        raise LeftOut(str(error).splitlines()[0]) from None
+    return lambda: torch._int_mm(a, b, out=c), ""
+
+
+def triton(instructions: str) -> Callable[[Problem], tuple[Callable[[], object], str]]:
+    def launch(problem: Problem) -> tuple[Callable[[], object], str]:
+        from peers.triton_matmul import tuned
+
+        variant = variant_of(instructions, problem.b_t, problem.shape, problem.dtype)
+        return tuned(variant, problem.operands, lambda made: problem.error(made) <= problem.bound, REST)
+
+    return launch
+
+
+TRITON = {"triton": "wgmma", "triton.mma": "mma"}
+
+
+def variant_of(instructions: str, b_t: bool, shape: Shape, dtype: str) -> Any:
+    import torch
+    from peers.triton_matmul import Variant
+
+    names = TYPES[dtype].numpy, TYPES[dtype].result
+    return Variant(instructions, b_t, *extents_of(shape), *(getattr(torch, name) for name in names))
+
+
+def compile_triton(measured: list[tuple[Any, Shape, str]], peers: Sequence[str]) -> None:
+    """Compiles Triton's kernels before anything is timed."""
+    try:
+        from peers.triton_matmul import precompile
+    except ImportError:
+        return
+    wanted = [instructions for name, instructions in TRITON.items() if name in peers]
+    variants = [variant_of(i, operation.b_t, shape, dtype) for operation, shape, dtype in measured for i in wanted]
+    if variants:
+        precompile(variants, max(1, (os.cpu_count() or 1) // 2))
+
+
+def schedule(name: str) -> Callable[[Problem], tuple[Callable[[], object], str]]:
+    """Ours with the schedule of that name, whatever the dispatch would choose."""
+
+    def launch(problem: Problem) -> tuple[Callable[[], object], str]:
+        kernel = "matmul_bytes" if problem.dtype == "s8" else "matmul_tensor"
+        module, constants = dsl.load(SAMPLE), problem.call.constants
+        if name not in module.program.schedules_of(kernel):
+            raise LeftOut(f"no schedule {name} of {kernel}")
+        function = getattr(module, kernel)
+        arguments = problem.arguments
+        return lambda: function(*arguments, schedule=name, **constants), ""
+
+    return launch
+
+
+def fewer(shape: Shape) -> Shape:
+    """Few products a sum, so that the emulator takes seconds; of a result that the dispatch serves alike."""
+    m, n, k = extents_of(shape)
+    return {"m": min(m, 4096), "n": min(n, 4096), "k": min(k, 256)}
+
+
+SQUARE = Benchmark(
+    SAMPLE,
+    PRODUCTS,
+    {"cublas": cublas} | {name: triton(instructions) for name, instructions in TRITON.items()},
+    types=tuple(TYPES),
+    key="n",
+    extents=SQUARES,
+    fixed={},
+    least=2048,
+    counted=fewer,
+    prepare=compile_triton,
+    yardstick=Yardstick("mma.sync", registers),
+    rest=REST,
+)
+SKINNY = replace(
+    SQUARE, key="m", extents=ROWS, fixed={"n": DEEP, "k": DEEP}, least=1, yardstick=Yardstick("read", read_b)
+)
+FUSED = replace(
+    SQUARE,
+    sample=matmul_fused.SAMPLE,
+    operations=matmul_fused.OPERATIONS,
+    peers=matmul_fused.PEERS,
+    types=matmul_fused.TYPES,
+    extents=SQUARES[1:],
+    prepare=lambda measured, peers: None,
+)
+BENCHMARKS = {"square": SQUARE, "skinny": SKINNY, "fused": FUSED}
+
+
+def measure(what: str, arguments: Sequence[str], *, quick: bool, numbered: bool) -> None:
+    """One of BENCHMARKS; where `numbered`, its name goes into those of the files."""
+    benchmark = BENCHMARKS[what]
+    options = parser(__doc__, benchmark)
+    options.set_defaults(types=list(benchmark.types))
+    if what != "fused":
+        options.add_argument("--schedules", type=lambda text: text.split(","), default=[], metavar="NAME,NAME,…")
+    chosen = options.parse_args([*(QUICK[what] if quick else []), *arguments])
+    if numbered:
+        for name in ("json", "plot"):
+            path = getattr(chosen, name)
+            setattr(chosen, name, path and path.with_stem(f"{path.stem}-{what}"))
+    if what != "fused" and chosen.schedules:
+        ours = {f"dsl {name}": schedule(name) for name in chosen.schedules}
+        peers = {name: benchmark.peers[name] for name in chosen.peers or benchmark.peers if name in benchmark.peers}
+        benchmark, chosen.peers = replace(benchmark, peers=ours | peers), None
+    run(benchmark, chosen)
+
+
+def main() -> None:
+    first = argparse.ArgumentParser(add_help=False, usage="matmul.py {all,square,skinny,fused} [--help] [options]")
+    first.add_argument("what", choices=["all", *BENCHMARKS])
+    first.add_argument("--quick", action="store_true", help="two sizes and fewer launches")
+    chosen, rest = first.parse_known_args()
+    for what in BENCHMARKS if chosen.what == "all" else [chosen.what]:
+        measure(what, rest, quick=chosen.quick, numbered=chosen.what == "all")
+
+
+if __name__ == "__main__":
+    main()

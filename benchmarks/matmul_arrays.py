@@ -1,0 +1,123 @@
+"""The arrays of products, their errors, and what a product takes at least. Parts of benchmarks/matmul.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import Shape
+
+import dsl
+
+PEERS = Path(__file__).resolve().parent / "peers"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """numpy's and torch's names of the operands' and the result's type; `bound` of errors, as a share of the largest
+    exact element: a unit in the last place of a 16-bit result, and what the rounding of tf32 operands may come to."""
+
+    numpy: str
+    result: str
+    bound: float
+
+
+TYPES = {
+    "f16": Type("float16", "float16", 2**-11),
+    "bf16": Type("bfloat16", "bfloat16", 2**-8),
+    "tf32": Type("float32", "float32", 2**-10),
+    "s8": Type("int8", "int32", 0.0),
+}
+
+
+def extents_of(shape: Shape) -> tuple[int, int, int]:
+    """m, n, k of a shape: all n where that is all it has."""
+    n = shape["n"]
+    return shape.get("m", n), n, shape.get("k", n)
+
+
+def host_operands(shape: Shape, dtype: str, b_t: bool) -> tuple[Any, Any, Any]:
+    """c, a, b as numpy arrays, for the emulator."""
+    (m, n, k), random = extents_of(shape), np.random.default_rng(0)
+    if dtype == "bf16":
+        from ml_dtypes import bfloat16 as kind
+    else:
+        kind = np.dtype(TYPES[dtype].numpy)
+    result = np.int32 if dtype == "s8" else kind
+
+    def operand(*extents: int) -> Any:
+        if dtype == "s8":
+            return random.integers(-128, 128, extents, np.int8)
+        return random.standard_normal(extents, np.float32).astype(kind)
+
+    return np.empty((m, n), result), operand(m, k), operand(n, k) if b_t else operand(k, n)
+
+
+class Arrays:
+    """c, a and b on the GPU. b is [n, k] where `b_t`."""
+
+    def __init__(self, shape: Shape, dtype: str, b_t: bool):
+        import torch
+
+        self.shape, self.dtype, self.b_t = shape, dtype, b_t
+        self.m, self.n, self.k = extents_of(shape)
+        kind, result = (getattr(torch, name) for name in (TYPES[dtype].numpy, TYPES[dtype].result))
+
+        def operand(*extents: int) -> Any:
+            if dtype == "s8":
+                return torch.randint(-128, 128, extents, device="cuda", dtype=kind)
+            return torch.randn(*extents, device="cuda").to(kind)
+
+        self.a, self.b = operand(self.m, self.k), operand(*(self.n, self.k) if b_t else (self.k, self.n))
+        self.c = torch.empty(self.m, self.n, device="cuda", dtype=result)
+        self._reference: Any = None
+
+    @property
+    def moves(self) -> int:
+        return sum(array.numel() * array.element_size() for array in (self.c, self.a, self.b))
+
+    @property
+    def computes(self) -> int:
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def reference(self) -> Any:
+        """a @ b in float64, in which products of bytes are exact."""
+        if self._reference is None:
+            b = self.b.double()
+            self._reference = self.a.double() @ (b.T if self.b_t else b)
+        return self._reference
+
+    def poisoned_error(self, launch: Callable[[], object], wanted: Any) -> float:
+        """Of the result, as a share of the largest exact element; of integers the share of wrong elements."""
+        self.c.fill_(float("nan") if self.c.is_floating_point() else -77)
+        launch()
+        if not self.c.is_floating_point():
+            return float((self.c.double() != wanted).double().mean())
+        error = float((self.c.double() - wanted).abs().max() / wanted.abs().max())
+        return error if error == error else float("inf")
+
+
+def registers(problem: Any) -> Callable[[], object]:
+    """As many products of operands that stay in registers as the problem has, at least, on all multiprocessors."""
+    import torch
+
+    from runtime import device_facts
+
+    rows, cols = 256, 32 // problem.a.element_size()
+    steps = -(-problem.computes // (2 * 128 * 256 * cols * device_facts("cuda").sms))
+    x, y = problem.a[:rows, :cols].contiguous(), torch.zeros(1, dtype=torch.int32, device="cuda")
+    kernel = dsl.load(PEERS / "products.tile").products
+    return lambda: kernel(y, x, steps)
+
+
+def read_b(problem: Any) -> Callable[[], object]:
+    """All words of b."""
+    import torch
+
+    words, found = problem.b.view(-1).view(torch.int32), torch.zeros(1, dtype=torch.int32, device="cuda")
+    kernel = dsl.load(PEERS / "read.tile").read
+    return lambda: kernel(found, words)

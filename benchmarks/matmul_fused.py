@@ -1,0 +1,187 @@
+"""Products with bias, activation and residual in the same launch: `python3 benchmarks/matmul.py fused`.
+
+f16 and bf16 are a @ b.T with a bias, as a linear layer has them; cuBLASLt fuses bias and activation (torch.addmm,
+torch._addmm_activation), torch does one operation after another. Bytes go through scale, bias, activation and residual
+back to bytes. "dsl plain" is our product alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import Call, LeftOut, Shape
+from matmul_arrays import TYPES as ALL_TYPES
+from matmul_arrays import Arrays, host_operands
+
+import dsl
+
+SAMPLES = Path(__file__).resolve().parent.parent / "samples"
+SAMPLE = SAMPLES / "matmul_fused.tile"
+TYPES = ("f16", "bf16", "s8")
+GAIN = 0.25
+FACTOR = 1.5
+"""Of the bounds of plain products: activations multiply a value's error by at most 1.13, and are approximate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`act`: relu, fast_gelu or nothing."""
+
+    name: str
+    act: str = ""
+    residual: bool = False
+
+    def call(self, dtype: str) -> Call:
+        constants: dict[str, Any] = {"ACT": self.act} if self.act else {}
+        return Call("linear_s8", constants) if dtype == "s8" else Call("linear", constants | {"B_T": True})
+
+    def problem(self, shape: Shape, dtype: str) -> Problem:
+        return Problem(self, shape, dtype)
+
+    def host_arguments(self, shape: Shape, dtype: str) -> tuple[Any, ...]:
+        (c, a, b), random = host_operands(shape, dtype, True), np.random.default_rng(1)
+        of_c = np.int8 if dtype == "s8" else c.dtype
+        c, n = np.empty(c.shape, of_c), c.shape[1]
+        residual = random.integers(-8, 8, c.shape, np.int8).astype(of_c) if self.residual else None
+        bias = random.standard_normal(n, np.float32).astype(np.float32 if dtype == "s8" else of_c)
+        if dtype == "s8":
+            return c, a, b, np.full(n, 1 / 4096, np.float32), bias, residual, GAIN
+        return c, a, b, bias, residual
+
+
+OPERATIONS = {
+    made.name: made
+    for made in (
+        Operation("bias"),
+        Operation("bias relu", "relu"),
+        Operation("bias gelu", "fast_gelu"),
+        Operation("bias relu residual", "relu", True),
+    )
+}
+
+
+class Problem(Arrays):
+    """One operation at one shape. See harness.contest.Problem."""
+
+    def __init__(self, operation: Operation, shape: Shape, dtype: str):
+        import torch
+
+        super().__init__(shape, dtype, True)
+        self.operation, self.name, self.call = operation, operation.name, operation.call(dtype)
+        self.bound = FACTOR * ALL_TYPES[dtype].bound
+        self.plain = self.c
+        like = torch.int8 if dtype == "s8" else self.c.dtype
+        self.c = torch.empty(self.c.shape, device="cuda", dtype=like)
+        self.bias = torch.randn(self.n, device="cuda", dtype=torch.float32 if dtype == "s8" else like)
+        self.residual = torch.randn(self.c.shape, device="cuda").mul_(8).to(like) if operation.residual else None
+        self.scale = (0.5 + torch.rand(self.n, device="cuda")) / 4096
+
+    @property
+    def moves(self) -> int:
+        arrays = [self.c, self.a, self.b, self.bias, self.residual]
+        return sum(array.numel() * array.element_size() for array in arrays if array is not None)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        if self.dtype == "s8":
+            return self.c, self.a, self.b, self.scale, self.bias, self.residual, GAIN
+        return self.c, self.a, self.b, self.bias, self.residual
+
+    def after(self, sums: Any) -> Any:
+        """What the sums go through, in their type."""
+        import torch
+
+        if self.dtype == "s8":
+            sums = sums * self.scale
+        sums = sums + self.bias
+        if self.operation.act:
+            gelu = torch.nn.functional.gelu
+            sums = gelu(sums, approximate="tanh") if "gelu" in self.operation.act else sums.relu()
+        if self.residual is not None:
+            sums = sums + (self.residual * GAIN if self.dtype == "s8" else self.residual)
+        return sums.round().clamp(-128, 127) if self.dtype == "s8" else sums
+
+    def error(self, launch: Callable[[], object]) -> float:
+        """For bytes against the same steps in f32, each rounded alike, of exact sums."""
+        if isinstance(launch, Plain):
+            return launch.error()
+        sums = self.reference
+        wanted = self.after(sums.float() if self.dtype == "s8" else sums)
+        if self.dtype == "s8" and "gelu" in self.operation.act:  # which is approximate: a step of rounding either way
+            self.c.fill_(-77)
+            launch()
+            return float(((self.c.float() - wanted).abs() > 1).double().mean())
+        return self.poisoned_error(launch, wanted)
+
+
+@dataclass(slots=True)
+class Plain:
+    """Our product without what follows it; bytes as sums."""
+
+    problem: Problem
+
+    def __call__(self) -> None:
+        p, module = self.problem, dsl.load(SAMPLES / "matmul.tile")
+        if p.dtype == "s8":
+            module.matmul_s8(p.plain, p.a, p.b, 1.0)
+        else:
+            module.matmul(p.plain, p.a, p.b, B_T=True)
+
+    def error(self) -> float:
+        p = self.problem
+        p.c, kept = p.plain, p.c
+        found = p.poisoned_error(self, p.reference)
+        p.c = kept
+        return found
+
+
+def plain(problem: Problem) -> tuple[Callable[[], object], str]:
+    return Plain(problem), ""
+
+
+def unfused(problem: Problem) -> tuple[Callable[[], object], str]:
+    """torch's operations one by one, in place where they can be."""
+    import torch
+
+    p, act = problem, problem.operation.act
+
+    def activation(sums: Any) -> Any:
+        if "gelu" in act:
+            return torch.nn.functional.gelu(sums, approximate="tanh")
+        return sums.relu_() if act else sums
+
+    def floats() -> object:
+        sums = activation(torch.matmul(p.a, p.b.T, out=p.c).add_(p.bias))
+        if p.residual is not None:
+            sums.add_(p.residual)
+        return sums if sums is p.c else p.c.copy_(sums)
+
+    def bytes_() -> object:
+        sums = activation(torch._int_mm(p.a, p.b.T).float().mul_(p.scale).add_(p.bias))
+        if p.residual is not None:
+            sums.add_(p.residual * GAIN)
+        return p.c.copy_(sums.round_().clamp_(-128, 127))
+
+    if p.dtype == "s8":
+        return bytes_, "one by one"
+    return floats, "one by one"
+
+
+def cublaslt(problem: Problem) -> tuple[Callable[[], object], str]:
+    """Bias and activation in the product's launch."""
+    import torch
+
+    p, act = problem, problem.operation.act
+    if p.dtype == "s8" or p.residual is not None:
+        raise LeftOut("torch has cuBLASLt fuse bias, relu and gelu of floats alone")
+    if not act:
+        return lambda: torch.addmm(p.bias, p.a, p.b.T, out=p.c), "addmm"
+    gelu = "gelu" in act
+    return lambda: torch._addmm_activation(p.bias, p.a, p.b.T, use_gelu=gelu, out=p.c), "_addmm_activation"
+
+
+PEERS = {"dsl plain": plain, "torch": unfused, "cublaslt": cublaslt}

@@ -140,8 +140,7 @@ def schedule(name: str) -> Callable[[Problem], tuple[Callable[[], object], str]]
         module, constants = dsl.load(SAMPLE), problem.call.constants
         if name not in module.program.schedules_of(kernel):
             raise LeftOut(f"no schedule {name} of {kernel}")
-        function = getattr(module, kernel)
-        arguments = problem.arguments
+        function, arguments = getattr(module, kernel), problem.arguments
         return lambda: function(*arguments, schedule=name, **constants), ""
 
     return launch

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl import tree as ast
-from dsl.evaluate import WORDS, Evaluator
+from dsl.evaluate import WORDS, Evaluator, names_in
 from dsl.program import Program, dim_names
 from lowering.location import TileError, closest
 from lowering.passes.assign_layouts import Named, Pin
@@ -72,6 +72,11 @@ def resolve_schedule(
         names: dict[str, Any] = {**facts, **dims, **types, **scalars}
         for function in program.functions:
             names.setdefault(function, program.functions[function])
+        for constant in kernel.constants:
+            if constant.name in overrides:
+                names[constant.name] = overrides[constant.name]
+            elif constant.default is not None and names_in(constant.default) <= names.keys() | WORDS.keys():
+                names[constant.name] = default_of(program, constant, names)
         _lines(program, kernel, known[name], out, names, overrides, (known[name],))
     out.constants.update({k: v for k, v in overrides.items() if k not in out.constants})
     out.definitions = {k: v for k, v in out.definitions.items() if k not in overrides}
@@ -100,6 +105,15 @@ class _Lines(Evaluator):
             message = f"the schedule needs the dim '{node.id}', which is not given"
             raise TileError("name", node.loc, message, f"give it: {node.id}=NUMBER")
         return super().name(node)
+
+
+def default_of(program: Program, constant: ast.ConstantParameter, names: Mapping[str, Any]) -> Any:
+    """The default of a kernel's constant: a number, or the name of a function."""
+    default = constant.default
+    if isinstance(default, ast.Name) and program.function(default.id) is not None:
+        return default.id
+    assert default is not None
+    return Evaluator(names)(default)
 
 
 def _lines(
@@ -222,7 +236,7 @@ def _property(
         other = program.like(line, kernel.name)
         if other is None:
             known = [name if of == kernel.name else f"{of}.{name}" for of, name in program.schedules]
-            raise TileError("name", line.loc, f"kernel '{kernel.name}' has no such schedule", _list(known))
+            raise TileError("name", line.loc, "there is no such schedule", _list(known))
         if any(other is schedule for schedule in seen):
             raise TileError("schedule", line.loc, f"schedule '{other.name}' is like itself")
         _lines(program, kernel, other, out, names, overrides, (*seen, other))

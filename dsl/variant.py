@@ -14,7 +14,7 @@ from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
 from dsl.expressions import deep_recursion
 from dsl.program import Program, dim_names, library_functions
-from dsl.schedules import ResolvedSchedule, resolve_schedule, target_facts
+from dsl.schedules import ResolvedSchedule, default_of, resolve_schedule, target_facts
 from lowering.facts import Analysis
 from lowering.ir import Function, Parameter, Value, walk
 from lowering.location import Errors, Loc, TileError, closest
@@ -185,12 +185,7 @@ class _Variant:
             if constant.name in schedule.constants:
                 out[constant.name] = schedule.constants[constant.name]
             elif constant.default is not None:
-                known = {**self.program.functions, **names, **out}
-                default = constant.default
-                if isinstance(default, ast.Name) and default.id not in known and self.program.function(default.id):
-                    out[constant.name] = default.id
-                else:
-                    out[constant.name] = Evaluator(known)(default)
+                out[constant.name] = default_of(self.program, constant, {**names, **out})
             else:
                 hint = f"set it in a schedule of '{self.kernel.name}', or give {constant.name}=VALUE"
                 unset.append(TileError("constant", constant.loc, f"constant '{constant.name}' is not set", hint))

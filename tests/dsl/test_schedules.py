@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import dsl
 from dsl.program import parse_program
 from dsl.variant import Request, build_variant
+from lowering.location import TileError
 
 TEXT = """
 kernel k(y: f32[n], x: f32[n]; A, B = 0):
@@ -47,6 +50,51 @@ def test_a_launch_evaluates_occupancy_too() -> None:
     program = parse_program(TEXT.format(arguments="4, 8 * n"))
     variant = build_variant(program, Request("k", "counted", {"n": 4096}, {}))
     assert any(r.text == "A == occupancy(4, 8 * n)" for r in variant.requires)
+
+
+SEVERAL = """
+def twice(v):
+    return v + v
+
+kernel k(y: f32[n], x: f32[n]; SIZE, ACT = relu):
+    grid cdiv(n, SIZE)
+    i = block(0) * SIZE
+    y[i : i + SIZE] = ACT(x[i : i + SIZE])
+
+kernel l(y: f32[n], x: f32[n]; SIZE, FLAG = false):
+    grid cdiv(n, SIZE)
+    y[0 : 8] = x[0 : 8]
+
+schedule wide of k:
+    tune SCALE in 1, 2
+    SIZE = 64 * SCALE
+
+schedule chosen of l:
+    like k.wide
+    warps = where(FLAG, 2, 8)
+"""
+
+
+def test_a_schedule_may_be_like_another_kernels_and_reads_the_constants_of_its_own() -> None:
+    program = parse_program(SEVERAL)
+    default = build_variant(program, Request("l", "chosen", {"n": 4096}, {}))
+    assert (default.constants["SIZE"], default.constants["warps"]) == (64, 8)
+    chosen = build_variant(program, Request("l", "chosen", {"n": 4096}, {}, {"FLAG": True, "SCALE": 2}))
+    assert (chosen.constants["SIZE"], chosen.constants["warps"]) == (128, 2)
+
+
+@pytest.mark.parametrize(("name", "factor"), [(None, (0, 1)), ("relu", (0, 1)), ("twice", (2, 2)), ("abs_", None)])
+def test_a_constant_may_be_a_function_of_the_file_or_of_the_language(
+    name: str | None, factor: tuple[int, int] | None
+) -> None:
+    module, x = dsl.parse(SEVERAL, device="emulator"), np.array([-1, 1, 3, -5], np.float32)
+    y, given = np.zeros_like(x), {} if name is None else {"ACT": name}
+    if factor is None:
+        with pytest.raises(TileError, match="is a number or a function"):
+            module.k(y, x, **given)
+        return
+    module.k(y, x, **given)
+    assert np.array_equal(y, np.where(x < 0, x * factor[0], x * factor[1]))
 
 
 @pytest.mark.parametrize(("fma", "contract"), [(False, "off"), (True, "fast")])

@@ -1,15 +1,16 @@
-"""Element offsets as affine functions of a tile's coordinates."""
+"""Element offsets as functions of a tile's coordinates: sums of products of scalars with linear functions of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lowering.facts import linear
-from lowering.fold import constant_of
-from lowering.ir import Value
+from lowering.ir import Op, Value
 from lowering.types import TileType
 
 Terms = tuple[tuple[int, int], ...]  # (identity of a scalar value, factor), sorted
+Product = tuple[int, ...]  # identities of scalar values, sorted; () is 1
+MOST_PRODUCTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,77 +25,136 @@ class Affine:
     constant: int
 
 
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Σ coefficient · coordinate + constant."""
+
+    coefficients: tuple[int, ...]
+    constant: int
+
+    def __bool__(self) -> bool:
+        return bool(self.constant or any(self.coefficients))
+
+    def plus(self, other: Linear, sign: int = 1) -> Linear:
+        pairs = zip(self.coefficients, other.coefficients, strict=True)
+        return Linear(tuple(x + sign * y for x, y in pairs), self.constant + sign * other.constant)
+
+    def times(self, number: int) -> Linear:
+        return Linear(tuple(c * number for c in self.coefficients), self.constant * number)
+
+
+Offsets = dict[Product, Linear]
+"""Σ product · linear function. A row-major matrix at rows r … and columns c …, with n columns:
+{(n,): row, (n, r): 1, (): column, (c,): 1}."""
+
+
 class AffineOffsets:
-    """The offsets of one function's values, computed on demand. `scalars` are the values behind the terms."""
+    """The offsets of one function's values, computed on demand. `scalars` are the values behind products and terms."""
 
     def __init__(self) -> None:
         self.known: dict[Value, Affine | None] = {}
+        self.sums: dict[Value, Offsets | None] = {}
         self.scalars: dict[int, Value] = {}
 
     def of(self, value: Value) -> Affine | None:
+        """The offsets, if the coordinates' coefficients are numbers."""
         if value not in self.known:
-            self.known[value] = self._compute(value)
+            self.known[value] = self._affine(self.offsets(value), value)
         return self.known[value]
 
-    def _compute(self, value: Value) -> Affine | None:
-        """The offsets as an affine function of the coordinates, as far as the definition shows."""
-        if not isinstance(value.type, TileType):
+    def offsets(self, value: Value) -> Offsets | None:
+        """The offsets as far as the definition shows them; None where it does not."""
+        if value not in self.sums:
+            self.sums[value] = self._compute(value) if isinstance(value.type, TileType) else None
+        return self.sums[value]
+
+    def _affine(self, offsets: Offsets | None, value: Value) -> Affine | None:
+        if offsets is None:
             return None
+        terms: list[tuple[int, int]] = []
+        numbers = Linear((0,) * len(value.tile.shape), 0)
+        for product, part in offsets.items():
+            if not product:
+                numbers = part
+            elif len(product) > 1 or any(part.coefficients):
+                return None
+            else:
+                terms.append((product[0], part.constant))
+        return Affine(numbers.coefficients, tuple(sorted(terms)), numbers.constant)
+
+    def _compute(self, value: Value) -> Offsets | None:
         shape = value.tile.shape
         if not shape:
-            terms, constant = linear(value)
-            self.scalars.update((id(v), v) for v in terms)
-            return Affine((), tuple(sorted((id(v), k) for v, k in terms.items())), constant)
+            return self._scalar(value)
         op = value.op
         if op is None:
             return None
         if op.name == "arange":
-            return Affine((1,), (), 0)
+            return {(): Linear((1,), 0)} if shape[0] > 1 else {}
         if op.name == "constant":
-            return Affine((0,) * len(shape), (), int(op.attrs["value"]))
-        if op.name in ("broadcast", "reshape"):
-            inner = self.of(op.operands[0])
-            if inner is None:
-                return None
+            number = int(op.attrs["value"])
+            return {(): Linear((0,) * len(shape), number)} if number else {}
+        if op.name == "broadcast":
+            return self._broadcast(op, shape)
+        if op.name == "reshape":
+            inner = self.offsets(op.operands[0])
             source = op.operands[0].tile.shape
-            if not source:
-                return replace(inner, coefficients=(0,) * len(shape))
-            if op.name == "broadcast":
-                kept = tuple(c if a == b else 0 for c, a, b in zip(inner.coefficients, source, shape, strict=True))
-                return replace(inner, coefficients=kept)
-            return reshaped(inner, source, shape)
-        if op.name in ("add", "sub"):
-            a, b = self.of(op.operands[0]), self.of(op.operands[1])
+            parts = None if inner is None else {p: _reshaped(part, source, shape) for p, part in inner.items()}
+            return None if parts is None or None in parts.values() else parts  # type: ignore[return-value]
+        if op.name in ("add", "sub", "mul"):
+            a, b = self.offsets(op.operands[0]), self.offsets(op.operands[1])
             if a is None or b is None:
                 return None
-            sign = 1 if op.name == "add" else -1
-            merged = dict(a.terms)
-            for key, factor in b.terms:
-                merged[key] = merged.get(key, 0) + sign * factor
-            return Affine(
-                tuple(x + sign * y for x, y in zip(a.coefficients, b.coefficients, strict=True)),
-                tuple(sorted((k, f) for k, f in merged.items() if f)),
-                a.constant + sign * b.constant,
-            )
-        if op.name == "mul":
-            for i in (0, 1):
-                number = constant_of(op.operands[i])
-                if number is not None:
-                    inner = self.of(op.operands[1 - i])
-                    if inner is None:
-                        return None
-                    k = int(number)
-                    return Affine(
-                        tuple(c * k for c in inner.coefficients),
-                        tuple((v, f * k) for v, f in inner.terms),
-                        inner.constant * k,
-                    )
+            return _times(a, b) if op.name == "mul" else _plus(a, b, 1 if op.name == "add" else -1)
         if op.name == "convert_layout":
-            return self.of(op.operands[0])
+            return self.offsets(op.operands[0])
         return None
 
+    def _scalar(self, value: Value) -> Offsets:
+        terms, constant = linear(value)
+        self.scalars.update((id(v), v) for v in terms)
+        out: Offsets = {(id(v),): Linear((), k) for v, k in terms.items()}
+        if constant:
+            out[()] = Linear((), constant)
+        return out
 
-def apply_affine(affine: Affine, coordinates: tuple[int, ...]) -> int:
+    def _broadcast(self, op: Op, shape: tuple[int, ...]) -> Offsets | None:
+        inner = self.offsets(op.operands[0])
+        if inner is None:
+            return None
+        source = op.operands[0].tile.shape
+
+        def kept(part: Linear) -> Linear:
+            if not source:
+                return Linear((0,) * len(shape), part.constant)
+            axes = zip(part.coefficients, source, shape, strict=True)
+            return Linear(tuple(c if a == b else 0 for c, a, b in axes), part.constant)
+
+        return {p: kept(part) for p, part in inner.items()}
+
+
+def _plus(a: Offsets, b: Offsets, sign: int) -> Offsets | None:
+    out = dict(a)
+    for product, part in b.items():
+        out[product] = out[product].plus(part, sign) if product in out else part.times(sign)
+    return {p: part for p, part in out.items() if part} if len(out) <= MOST_PRODUCTS else None
+
+
+def _times(a: Offsets, b: Offsets) -> Offsets | None:
+    """The product, where one factor is the same throughout the tile."""
+    if any(any(part.coefficients) for part in a.values()):
+        a, b = b, a
+    if any(any(part.coefficients) for part in a.values()) or len(a) * len(b) > MOST_PRODUCTS:
+        return None
+    out: Offsets = {}
+    for left, number in a.items():
+        for right, part in b.items():
+            product, scaled = tuple(sorted(left + right)), part.times(number.constant)
+            out[product] = out[product].plus(scaled) if product in out else scaled
+    return {p: part for p, part in out.items() if part}
+
+
+def apply_affine(affine: Affine | Linear, coordinates: tuple[int, ...]) -> int:
     return affine.constant + sum(c * x for c, x in zip(affine.coefficients, coordinates, strict=True))
 
 
@@ -111,20 +171,20 @@ def free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
     return True
 
 
-def reshaped(affine: Affine, old: tuple[int, ...], new: tuple[int, ...]) -> Affine | None:
+def _reshaped(part: Linear, old: tuple[int, ...], new: tuple[int, ...]) -> Linear | None:
     """Coefficients under another shape: axes of extent 1 come and go; a row-major tile splits and joins freely."""
     if tuple(e for e in old if e > 1) == tuple(e for e in new if e > 1):
-        kept = iter([c for c, e in zip(affine.coefficients, old, strict=True) if e > 1])
-        return replace(affine, coefficients=tuple(next(kept) if e > 1 else 0 for e in new))
+        kept = iter([c for c, e in zip(part.coefficients, old, strict=True) if e > 1])
+        return Linear(tuple(next(kept) if e > 1 else 0 for e in new), part.constant)
     step = 1
     expected: list[int] = []
     for extent in reversed(old):
         expected.insert(0, step)
         step *= extent
-    unit = [c for c, e in zip(affine.coefficients, old, strict=True) if e > 1]
+    unit = [c for c, e in zip(part.coefficients, old, strict=True) if e > 1]
     want = [c for c, e in zip(expected, old, strict=True) if e > 1]
-    if not unit:
-        return replace(affine, coefficients=(0,) * len(new))
+    if not unit or not any(unit):
+        return Linear((0,) * len(new), part.constant)
     scale = unit[-1]
     if unit != [w * scale // want[-1] for w in want] or scale % want[-1]:
         return None
@@ -133,4 +193,4 @@ def reshaped(affine: Affine, old: tuple[int, ...], new: tuple[int, ...]) -> Affi
     for extent in reversed(new):
         out.insert(0, step)
         step *= extent
-    return replace(affine, coefficients=tuple(out))
+    return Linear(tuple(out), part.constant)

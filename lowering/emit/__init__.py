@@ -16,7 +16,6 @@ __all__ = ["RULES", "control", "elementwise", "emit", "memory", "shapes", "tenso
 def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     """The LLVM module, and the PTX version that it needs."""
     w = Writer(function, target)
-    mark_needed(w, function)
     arguments = []  # their names hold a dot, so that they are never those of values and labels
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
@@ -41,6 +40,8 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
         w.registers[value] = [f"%{name}.dim"]
     if function.attrs.get("record"):
         arguments.append("ptr addrspace(1) align 4 %record")
+    w.given = set(w.registers)
+    mark_needed(w, function)
     for op in function.body.ops:
         emit_op(w, op)
     w.dbg = f", !dbg !{w.debug.head}"

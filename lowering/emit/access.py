@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lowering.emit.elementwise import from_carrier, into_carrier
+from lowering.emit.global_address import GlobalAddress, global_map
 from lowering.emit.shared_address import SharedAddress
 from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
@@ -21,12 +22,12 @@ class Address:
     def __init__(self, w: Writer, op: Op, memory: Value, slot: Value | None, offset: Value, space: str):
         self.w, self.memory, self.space = w, memory, space
         self.size = memory.dtype.bytes
-        self.offsets = w.registers[offset]
-        self.shared: SharedAddress | None = None
+        self.offset = offset
+        self.parts: SharedAddress | GlobalAddress | None = None
         if space == "shared":
-            self.shared = SharedAddress(w, op, slot)
-        else:
-            self.base = w.registers[memory][0]
+            self.parts = SharedAddress(w, op, slot)
+        elif (map := global_map(w, offset)) is not None:
+            self.parts = GlobalAddress(w, memory, map)
 
     def behind(self, address: str, elements: int) -> str:
         """The address that many elements behind another, of the same wide access."""
@@ -35,12 +36,13 @@ class Address:
         return self.w.let(f"add i{32 if self.space == 'shared' else 64} {address}, {elements * self.size}")
 
     def of(self, register: int) -> str:
-        w, offset = self.w, self.offsets[register]
-        if self.shared is not None:
-            return self.shared.of(register, offset)
+        w = self.w
+        if self.parts is not None:
+            return self.parts.of(register)
+        offset = w.registers[self.offset][register]
         if w.index == "i32" and offset.startswith("%"):
             offset = w.let(f"sext i32 {offset} to i64")
-        element = w.let(f"getelementptr i{8 * self.size}, ptr addrspace(1) {self.base}, i64 {offset}")
+        element = w.let(f"getelementptr i{8 * self.size}, ptr addrspace(1) {w.registers[self.memory][0]}, i64 {offset}")
         return w.let(f"ptrtoint ptr addrspace(1) {element} to i64")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lowering.access_width import access_width, is_partial
+from lowering.emit.global_address import global_map
 from lowering.emit.masks import leaves
 from lowering.emit.partial import whole_flags
 from lowering.emit.rules import count_of
@@ -67,14 +68,17 @@ def _access(w: Writer, op: Op) -> None:
     assert offset is not None
     count, width = count_of(offset), access_width(w.facts, op)
     firsts, partial = range(0, count, width), is_partial(w.facts, op, width)
-    linear = space_of(op.operands[0]) == "shared" and linear_map(w, op) is not None
+    space = space_of(op.operands[0])
     for what, o in zip(op.attrs["has"], op.operands, strict=True):
         if what == "mask":
             _add(w, o, set() if partial else set(firsts))
+        elif what == "source" or (what == "offset" and space == "global"):
+            map = global_map(w, o)
+            _add(w, o, set(firsts) if map is None else set())
+            for scalar in map.scalars(w) if map else ():
+                _all(w, scalar)
         elif what == "offset":
-            _add(w, o, set() if linear else set(firsts))
-        elif what == "source":
-            _add(w, o, set(firsts))
+            _add(w, o, set(firsts) if linear_map(w, op) is None else set())
         else:
             _all(w, o)
     if mask is None or not partial:

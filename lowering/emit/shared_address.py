@@ -33,6 +33,7 @@ class SharedAddress:
         self.swizzle: Swizzle = self.type.swizzle
         offset = operand(op, "offset")
         assert offset is not None
+        self.offset = offset
         self.map = linear_map(w, op)
         self.base = shared_base(w, self.memory)
         if self.map is None:
@@ -58,11 +59,11 @@ class SharedAddress:
         return self.w.let(f"trunc i64 {register} to i32") if self.w.bits(value.dtype) == 64 else register
 
     def slot_offset(self, slot: Value) -> str:
-        """Bytes to a slot, the same in one stretch of straight code computed once."""
+        """Bytes to a slot."""
+        return self.w.here(("slot", slot, self.type), lambda: self._slot_offset(slot))
+
+    def _slot_offset(self, slot: Value) -> str:
         w, type = self.w, self.type
-        key = (slot, type, w.label)
-        if key in w.slots:
-            return w.slots[key]
         number = w.registers[slot][0]
         if w.index == "i64":
             number = w.let(f"trunc i64 {number} to i32")
@@ -76,14 +77,14 @@ class SharedAddress:
                 rest = w.let(f"srem i32 {number}, {slots}")
                 up = w.let(f"select i1 {w.let(f'icmp slt i32 {rest}, 0')}, i32 {slots}, i32 0")
                 number = w.let(f"add i32 {rest}, {up}")
-        w.slots[key] = w.let(f"mul i32 {number}, {slot_bytes(type)}")
-        return w.slots[key]
+        return w.let(f"mul i32 {number}, {slot_bytes(type)}")
 
-    def of(self, register: int, offset: str) -> str:
-        """The address of an element: of a register, whose offset in elements is `offset` unless the map is linear."""
+    def of(self, register: int) -> str:
+        """The address of a register's element."""
         w = self.w
         if self.map is not None:
             return self.at(apply(self.map.register, register))
+        offset = w.registers[self.offset][register]
         if w.index == "i64" and offset.startswith("%"):
             offset = w.let(f"trunc i64 {offset} to i32")
         size = self.memory.dtype.bytes

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from lowering.facts import Analysis
 from lowering.ir import Function, Op, Value, walk
@@ -19,7 +20,7 @@ from lowering.layout import Layout
 from lowering.location import Loc, Source, TileError
 from lowering.shared_map import SharedMaps
 from lowering.targets import Target
-from lowering.types import DType, SharedType
+from lowering.types import DType
 from ptx_templates import Instruction, UnknownInstruction, instruction
 
 
@@ -162,7 +163,8 @@ class Writer:
             if op.name == "for":
                 self.facts.enter_loop(op)
         self.maps = SharedMaps(self.facts)
-        self.slots: dict[tuple[Value, SharedType, str], str] = {}
+        self.given: set[Value] = set()  # parameters, strides and dims: known at the head
+        self.known_here: dict[tuple, Any] = {}
         self.needed: dict[Value, set[int]] = {}
         self.contract = " contract" if function.attrs.get("contract") == "fast" else ""
         self.ptx = target.ptx
@@ -195,6 +197,13 @@ class Writer:
             self.entry.append(f"  {known} = {text}, !dbg !{self.debug.head}")
             self.entry_known[text] = known
         return known
+
+    def here(self, key: tuple, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once in each stretch of straight code."""
+        place = (self.label, *key)
+        if place not in self.known_here:
+            self.known_here[place] = make()
+        return self.known_here[place]
 
     @contextmanager
     def nothing_ahead(self) -> Iterator[None]:

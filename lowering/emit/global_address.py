@@ -1,0 +1,172 @@
+"""Addresses in global memory: what a thread and the block decide as one pointer, registers' parts added to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from lowering.affine import Linear, Product, apply_affine
+
+if TYPE_CHECKING:
+    from lowering.emit.writer import Writer
+    from lowering.ir import Value
+    from lowering.layout import Layout
+
+
+Axes = tuple[tuple[int, ...], ...]  # axis by axis, the number of each bit of the thread's number
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalMap:
+    """Offsets of one access as uniform + Σ stride · linear function of coordinates, all in elements.
+
+    `strides` holds those whose coordinates move: products of scalars, () for 1; none is negative, nor is what it
+    multiplies, so that no part of a sum exceeds the sum. `uniform` are products with their factors.
+    """
+
+    layout: Layout
+    strides: tuple[tuple[Product, Linear], ...]
+    uniform: tuple[tuple[Product, int], ...]
+
+    def scalars(self, w: Writer) -> list[Value]:
+        """What the products are of."""
+        products = [p for p, _ in (*self.strides, *self.uniform)]
+        return [w.maps.affines.scalars[name] for product in products for name in product]
+
+
+def global_map(w: Writer, offset: Value) -> GlobalMap | None:
+    """The map of offsets that `GlobalAddress` adds up without their registers; None where it needs them."""
+    layout = offset.tile.layout
+    offsets = w.maps.affines.offsets(offset) if offset.tile.shape else None
+    if layout is None or offsets is None:
+        return None
+    bases = [b for b in (*layout.register, *layout.thread) if b]
+    if sum(bases) != reduce(or_, bases, 0):
+        return None
+    strides: list[tuple[Product, Linear]] = []
+    uniform: list[tuple[Product, int]] = []
+    for product, part in sorted(offsets.items()):
+        moves = any(part.coefficients)
+        ahead = part.constant if part.constant < 0 or not (moves or product == ()) else 0
+        if ahead:
+            uniform.append((product, ahead))
+        rest = Linear(part.coefficients, part.constant - ahead)
+        if not rest:
+            continue
+        if min(part.coefficients) < 0 or any(not _never_negative(w, name) for name in product):
+            return None
+        strides.append((product, rest))
+    return GlobalMap(layout, tuple(strides), tuple(uniform))
+
+
+def _never_negative(w: Writer, name: int) -> bool:
+    low = w.facts.of(w.maps.affines.scalars[name]).low
+    return low is not None and low >= 0
+
+
+def _threads(map: GlobalMap) -> tuple[tuple[Product, Axes], ...]:
+    """By stride, what each bit of the thread's number multiplies it with."""
+    places = [map.layout.coordinates(b) for b in map.layout.thread]
+    return tuple(
+        (p, tuple(tuple(c * at[axis] for at in places) for axis, c in enumerate(part.coefficients) if c))
+        for p, part in map.strides
+        if any(part.coefficients)
+    )
+
+
+class GlobalAddress:
+    """The addresses of one access of a tensor, i64.
+
+    A thread's part and the block's are one pointer, the same for all accesses of one stretch of straight code that
+    differ in constants alone. Of a register's part, numbers are added as immediates; strides step by step, so that
+    few multiples of them are held in registers.
+    """
+
+    def __init__(self, w: Writer, memory: Value, map: GlobalMap):
+        self.w, self.memory, self.map = w, memory, map
+        self.size = memory.dtype.bytes
+        self.threads = _threads(map)
+
+    def of(self, register: int) -> str:
+        coordinates = self.map.layout.coordinates(self.map.layout.place(register=register))
+        counts = tuple((p, apply_affine(part, coordinates)) for p, part in self.map.strides)
+        number = sum(n for p, n in counts if not p) * self.size
+        pointer = self._moved(tuple((p, n) for p, n in counts if p and n))
+        return self.w.let(f"add i64 {pointer}, {number}") if number else pointer
+
+    def _moved(self, counts: tuple[tuple[Product, int], ...]) -> str:
+        """The pointer behind that many strides of each: one step from the nearest before it in this stretch of code."""
+        w, first = self.w, ("pointer", self.memory, self.map.uniform, self.threads)
+        if not counts:
+            return w.here(first, self._pointer)
+        *rest, (product, n) = counts
+        chain: dict[int, str] = w.here((*first, *rest, product), lambda: {0: self._moved(tuple(rest))})
+        if n not in chain:
+            near = max(k for k in chain if k < n)
+            chain[n] = w.let(f"add i64 {chain[near]}, {self._step(product, (n - near) * self.size)}")
+        return chain[n]
+
+    def _pointer(self) -> str:
+        """The pointer to the thread's first element, without constants."""
+        w = self.w
+        offset = self._wide(w.here(("offset", self.map.uniform, self.threads), self._offset))
+        element = w.let(f"getelementptr i{8 * self.size}, ptr addrspace(1) {w.registers[self.memory][0]}, i64 {offset}")
+        return w.let(f"ptrtoint ptr addrspace(1) {element} to i64")
+
+    def _step(self, product: Product, bytes: int) -> str:
+        make = lambda: self.w.let(f"mul i64 {self._wide(self._product(product))}, {bytes}")  # noqa: E731
+        return self.w.here(("step", product, bytes), make)
+
+    def _offset(self) -> str:
+        """The offset of that element, as index."""
+        w = self.w
+        parts = [self._thread_part(product, axes) for product, axes in self.threads]
+        for product, factor in self.map.uniform:
+            parts.append(self._times(self._product(product), factor) if product else str(factor))
+        parts = [p for p in parts if p != "0"]
+        return reduce(lambda a, b: w.let(f"add {w.index} {a}, {b}"), parts) if parts else "0"
+
+    def _thread_part(self, product: Product, axes: Axes) -> str:
+        """What the thread's number adds along the axes, times a product of scalars."""
+        w = self.w
+        bases = tuple(sum(column) for column in zip(*axes, strict=True))
+        if sum(bases) == reduce(or_, bases, 0):
+            total = self._index(w.linear(bases))
+        else:
+            along = [self._index(w.linear(axis)) for axis in axes]
+            total = reduce(lambda a, b: w.once(f"add {w.index} {a}, {b}"), along)
+        if total == "0":
+            return total
+        return self._multiplied([total, *(self._scalar(name) for name in product)], product)
+
+    def _product(self, product: Product) -> str:
+        """A product of scalars, as index."""
+        return self.w.here(
+            ("product", product), lambda: self._multiplied([self._scalar(name) for name in product], product)
+        )
+
+    def _multiplied(self, names: list[str], product: Product) -> str:
+        """The product of these, at the head where the scalars are known there."""
+        w = self.w
+        make = w.once if all(w.maps.affines.scalars[name] in w.given for name in product) else w.let
+        return reduce(lambda a, b: make(f"mul {w.index} {a}, {b}"), names)
+
+    def _scalar(self, name: int) -> str:
+        w, value = self.w, self.w.maps.affines.scalars[name]
+        register, bits = w.registers[value][0], w.bits(value.dtype)
+        if not register.startswith("%") or w.index == f"i{bits}":
+            return register
+        return w.let(f"sext i{bits} {register} to {w.index}")
+
+    def _times(self, name: str, factor: int) -> str:
+        return name if factor == 1 else self.w.let(f"mul {self.w.index} {name}, {factor}")
+
+    def _index(self, name: str) -> str:
+        w = self.w
+        return name if w.index == "i32" or not name.startswith("%") else w.once(f"zext i32 {name} to i64")
+
+    def _wide(self, name: str) -> str:
+        w = self.w
+        return name if w.index == "i64" or not name.startswith("%") else w.let(f"sext i32 {name} to i64")

@@ -103,10 +103,17 @@ class SharedMaps:
 
 def matrix_lanes(op: Op, map: SharedMap) -> tuple[int, ...]:
     """The bases of the lanes that give the addresses of an `ldmatrix` or `stmatrix`: row, then matrix."""
-    first = word_bits(op)
-    rest = map.register[first:]
     rows = (map.register[0], *map.lane[:2]) if op.attrs["trans"] else map.lane[2:]
-    return (*rows, *(*rest[:2], 0, 0)[:2])
+    return (*rows, *(*matrix_registers(op, map), 0, 0)[:2])
+
+
+def matrix_registers(op: Op, map: SharedMap) -> tuple[int, ...]:
+    """The bases of the register bits that count matrices. Of bytes that are transposed, a matrix has pairs across its
+    rows: it gives half of two words, and the bit that moves by one byte tells the two apart."""
+    bits = word_bits(op)
+    if op.attrs["trans"] and bits == 2:
+        return tuple(b for b in map.register[1:] if b != 1)
+    return map.register[bits:]
 
 
 def word_bits(op: Op) -> int:

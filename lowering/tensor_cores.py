@@ -12,10 +12,11 @@ from functools import cache, lru_cache
 from lowering.layout import Layout, LayoutError, apply, bits_of
 from lowering.location import Loc, TileError
 from lowering.targets import Target
-from lowering.types import DType, TileType
+from lowering.types import DTYPES, OPERAND_TYPES, DType, TileType
 from ptx_templates import Instruction, family
 
 MODIFIERS = ("satfinite", "xor.popc", "and.popc")
+OPERANDS = DTYPES | OPERAND_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +218,17 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
     free = ([b // width for b in c.register if not b % width], [b for b in c.register if b < width])
     if len(free[0]) + len(free[1]) != len(c.register):
         return None
-    for base in of_c.register:  # any repeat could be it; the nearest keeps neighbours in one instruction
+    # Any repeat could be it. The nearest keeps neighbours in one word; where operands are bytes, the one below the
+    # lanes lets ldmatrix transpose them by pairs.
+    pairs = (OPERANDS[instruction.a].bits, OPERANDS[instruction.c].bits) == (8, 32)
+    for base in of_c.register:
         axis = 0 if base[0] else 1
         if not free[axis]:
             return None
         nearest = min(free[axis])
+        below = min(moved[axis].values(), default=0) >> 1
+        if pairs and below in free[axis]:
+            nearest = below
         free[axis].remove(nearest)
         moved[axis][max(base)] = nearest
     steps = [instruction.k << i for i in range(bits_of(k // instruction.k))]

@@ -9,7 +9,7 @@ from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
 from lowering.layout import Layout, apply
 from lowering.ops import operand
-from lowering.shared_map import word_bits
+from lowering.shared_map import matrix_registers, word_bits
 from lowering.tensor_cores import accumulator_registers, product
 from lowering.types import DType
 from ptx_templates import Operand
@@ -96,10 +96,41 @@ def _ldmatrix(w: Writer, op: Op) -> None:
     assert address.map is not None
     out: list[str] = []
     groups, trans = _matrices(op, layout)
+    if trans and word_bits(op) == 2:
+        w.words[op.result] = _transposed_bytes(w, op, address)
+        return
     for first, count in groups:
         place = address.at(apply(address.map.register, first))
         out += w.template(f"ldmatrix.sync.m8n8.x{count}{trans}.shared.b16", [place], op)
     w.words[op.result] = out
+
+
+EVEN_BYTES, ODD_BYTES = "25632", "30001"  # selectors of prmt: 0x6420, 0x7531
+
+
+def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
+    """The words of a load of bytes that lie across the rows that `ldmatrix.trans` reads.
+
+    It moves pairs: a register has bytes x, x + 1 of the rows of elements 0 and 1 of a word, the next matrix those of
+    the rows of elements 2 and 3. Their even bytes are the word at x, their odd bytes the word at x + 1.
+    """
+    map = address.map
+    assert map is not None
+    bases = matrix_registers(op, map)
+    pair = map.register.index(1)
+    total = 1 << len(bases)
+    step = min(total, MOST)
+    out = [""] * total
+    for first in range(0, total, step):
+        place = address.at(apply(bases, first))
+        halves = w.template(f"ldmatrix.sync.m8n8.x{step}.trans.shared.b16", [place], op)
+        for i in range(0, step, 2):
+            counted = first + i >> 1  # register bits from 2 up, but for the pair's
+            low = counted & (1 << pair - 2) - 1
+            at = (counted ^ low) << 1 | low
+            for number, selector in ((at, EVEN_BYTES), (at | 1 << pair - 2, ODD_BYTES)):
+                out[number] = w.template("prmt.b32", [halves[i], halves[i + 1], selector], op)[0]
+    return out
 
 
 @rule("stmatrix")

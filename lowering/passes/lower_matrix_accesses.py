@@ -2,7 +2,8 @@
 
 Both move 8x8 matrices of 16-bit elements: a row is 16 bytes in shared memory, and a lane holds two neighbours of a row
 or (trans) of a column. In bits: a word's elements are neighbours and lane bits 0 and 1 move by 4 and 8 bytes; or,
-trans, lane bits 2, 3 and 4 move by 2, 4 and 8 bytes. All other bits move by rows.
+trans, lane bits 2, 3 and 4 move by 2, 4 and 8 bytes. All other bits move by rows. Bytes are transposed in pairs: a
+register bit moves by the other byte of a pair.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class _Lowering:
                     op.loc,
                     f"{value.tile} is not laid out as {name} moves it: {value.tile.layout}",
                     "it takes operands of products of 8 and 16 bits, and of 32 bits where neighbours along K are "
-                    "neighbours in shared memory",
+                    "neighbours in shared memory; of bytes that lie across K where the product's layout is contiguous "
+                    "[2, …] (those of a) or […, 4] (those of b)",
                 )
             return op
         attrs = {"has": op.attrs["has"], "trans": trans}
@@ -97,8 +99,13 @@ class _Lowering:
         bits = (4 // size).bit_length() - 1
         if map.register[:bits] == tuple(size << i for i in range(bits)) and map.lane[:2] == (4, 8):
             return False if map.all_multiples(ROW, *map.register[bits:], *map.lane[2:], *map.warp) else None
-        if size == 2 and map.register and map.lane[2:] == (2, 4, 8):
-            return True if map.all_multiples(ROW, *map.register, *map.lane[:2], *map.warp) else None
+        registers = map.register
+        if size == 1 and op.name == "load" and 1 in registers[2:]:  # pairs across the rows, see emit/tensor.py
+            registers = tuple(b for b in registers if b != 1)
+        elif size != 2:
+            return None
+        if registers and map.lane[2:] == (2, 4, 8):
+            return True if map.all_multiples(ROW, *registers, *map.lane[:2], *map.warp) else None
         return None
 
 

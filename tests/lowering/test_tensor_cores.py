@@ -213,6 +213,77 @@ def test_a_thread_may_hold_neighbours_of_the_result() -> None:
     assert "st.global.v4.b32" in kernel.ptx and "ldmatrix.sync.aligned.m8n8.x4.shared" in kernel.ptx
 
 
+ACROSS = """
+kernel k(d: C[m, n], a: T[ra, ca], b: T[rb, cb]; C in {c}, T in {t}, M, N, K, A_T, B_T):
+    grid 1
+    assert ra == where(A_T, K, M) and rb == where(B_T, N, K)
+    if A_T:
+        shared sa: T[K, M]
+        sa = load(a[0 : K, 0 : M])
+        left = ldmatrix(sa[:, :]).T
+    else:
+        shared sa: T[M, K]
+        sa = load(a[0 : M, 0 : K])
+        left = ldmatrix(sa[:, :])
+    if B_T:
+        shared sb: T[N, K]
+        sb = load(b[0 : N, 0 : K])
+        right = ldmatrix(sb[:, :]).T
+    else:
+        shared sb: T[K, N]
+        sb = load(b[0 : K, 0 : N])
+        right = ldmatrix(sb[:, :])
+    acc = dot({left}, {right}, zeros(C[M, N]))
+    store(d[0 : M, 0 : N], acc)
+
+schedule s of k:
+    M, N, K = {m}, {n}, {k}
+    warps = {warps}
+    {more}
+    layout acc: warps [{warps}, 1], contiguous [{near}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "m", "n", "k", "warps", "more"),
+    [
+        ("s8", 32, 32, 64, 1, ""),
+        ("u8", 64, 64, 32, 4, ""),
+        ("s8", 64, 16, 32, 2, "instruction acc: mma.sync.m16n8k16"),
+        ("e4m3", 32, 32, 64, 2, ""),
+        ("e5m2", 32, 64, 32, 1, ""),
+    ],
+)
+@pytest.mark.parametrize(("a_t", "b_t"), [(False, False), (True, True), (True, False)])
+def test_bytes_across_k_are_transposed_by_pairs(
+    kind: str, m: int, n: int, k: int, warps: int, more: str, a_t: bool, b_t: bool
+) -> None:
+    random, near = np.random.default_rng(m + n + k), f"{2 if a_t else 1}, {1 if b_t else 4}"
+    sums, stored = "f32" if kind in FP8 else "s32", STORED.get(kind, kind)
+    operands = {x: f"bitcast({x}, {kind})" if kind in STORED else x for x in ("left", "right")}
+    (a, left), (b, right) = numbers(random, kind, (m, k)), numbers(random, kind, (k, n))
+    args = {
+        "d": np.zeros((m, n), NUMPY[sums]),
+        "a": np.ascontiguousarray(a.T) if a_t else a,
+        "b": np.ascontiguousarray(b.T) if b_t else b,
+    }
+    text = ACROSS.format(c=sums, t=stored, m=m, n=n, k=k, warps=warps, more=more, near=near, **operands)
+    kernel = compile_kernel(text, args, constants={"A_T": a_t, "B_T": b_t})
+    result = launch(kernel, args)
+    assert np.array_equal(args["d"], left @ right)
+    assert result.counters.totals.bank_conflicts == 0
+    assert kernel.count("ldmatrix", trans=True) == a_t + (not b_t) and "prmt.b32" in kernel.ptx
+
+
+@pytest.mark.parametrize("near", ["1, 1", "1, 2", "1, 8"])
+def test_bytes_across_k_elsewhere_are_refused_by_name(near: str) -> None:
+    args = {"d": np.zeros((32, 32), np.int32), "a": np.zeros((32, 64), np.int8), "b": np.zeros((64, 32), np.int8)}
+    text = ACROSS.format(c="s32", t="s8", m=32, n=32, k=64, warps=1, more="", near=near, left="left", right="right")
+    with pytest.raises(TileError, match="contiguous") as caught:
+        compile_kernel(text, args, constants={"A_T": False, "B_T": False})
+    assert caught.value.code == "layout"
+
+
 # ---- swizzles ------------------------------------------------------------------------------------------------------
 
 

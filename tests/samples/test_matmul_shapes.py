@@ -43,7 +43,7 @@ def run(module: dsl.Module, shape: tuple[int, int, int], dtype: str, schedule: s
     c = narrow(np.full((m, n), -7.0), DTYPES["s32" if dtype == "s8" else dtype])
     dims = {"m": m, "n": n, "a0": left.shape[0], "a1": left.shape[1], "b0": right.shape[0], "b1": right.shape[1]}
     if dtype == "s8":
-        kernel = module.compile("matmul_bytes", schedule=schedule, **dims, O="s32")
+        kernel = module.compile("matmul_bytes", schedule=schedule, **dims, O="s32", A_T=a_t, B_T=b_t)
         result = kernel.run(c, left, right, 1.0)
     else:
         kernel = module.compile("matmul_tensor", schedule=schedule, **dims, T=dtype, A_T=a_t, B_T=b_t)
@@ -52,7 +52,7 @@ def run(module: dsl.Module, shape: tuple[int, int, int], dtype: str, schedule: s
     return kernel, result
 
 
-CASES = [("s8", False, True), *((d, *t) for d in ("f16", "f32") for t in product((False, True), repeat=2))]
+CASES = [(d, *t) for d in ("s8", "f16", "f32") for t in product((False, True), repeat=2)]
 
 
 @pytest.mark.parametrize(("dtype", "a_t", "b_t"), CASES)
@@ -61,14 +61,16 @@ def test_the_small_schedule(modules, device, shape, dtype, a_t, b_t):
     run(modules.setdefault(device, dsl.load(SAMPLE, device=device)), shape, dtype, "small", a_t, b_t)
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "s8"])
+@pytest.mark.parametrize(
+    ("dtype", "a_t", "b_t"), [*((d, False, False) for d in ("f16", "bf16", "f32")), *(c for c in CASES if c[0] == "s8")]
+)
 @pytest.mark.parametrize("schedule", ["wide", "tall", "square"])
-def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, schedule, dtype):
-    """Two tiles along an axis, three steps. s8 lies with K contiguous; else both operands are row-major."""
+def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, schedule, dtype, a_t, b_t):
+    """Two tiles along an axis, three steps. Bytes in every order: those across K are transposed in registers."""
     module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
     k = 3 * 128 // DTYPES[dtype].bytes
     shape = {"wide": (256, 256, k), "tall": (256, 256, k), "square": (128, 256, k)}[schedule]
-    kernel, result = run(module, shape, dtype, schedule, False, dtype == "s8")
+    kernel, result = run(module, shape, dtype, schedule, a_t, b_t)
     counters, constants = result.counters.totals, kernel.compiled.header.constants
     assert constants["EVEN"] is True
     assert counters.bank_conflicts == 0
@@ -77,6 +79,9 @@ def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, s
     assert counters.barriers == blocks * warps * (3 + 1)  # and one behind the first wait
     assert counters.mma == blocks * warps * 3 * 128
     assert "ldmatrix.sync.aligned.m8n8.x4" in kernel.ptx and "cp.async.cg.shared.global" in kernel.ptx
+    if dtype == "s8":
+        assert "ld.shared" not in kernel.ptx
+        assert counters.global_load_sectors + counters.global_store_sectors == counters.global_ideal_sectors
 
 
 @pytest.mark.parametrize("schedule", ["element", "registers"])

@@ -54,8 +54,8 @@ def test_floats(modules, device, act, shape, with_bias, with_residual, b_t, dtyp
     assert np.abs(widen(c) - wanted).max() <= BOUND[dtype] * max(sqrt(k), 2)
 
 
-@pytest.mark.parametrize(("act", "shape", "with_bias", "with_residual"), [c[:4] for c in CASES[:3]])
-def test_bytes_are_rounded_as_the_same_steps_in_f32(modules, device, act, shape, with_bias, with_residual):
+@pytest.mark.parametrize(("act", "shape", "with_bias", "with_residual", "b_t"), CASES[:3])
+def test_bytes_are_rounded_as_the_same_steps_in_f32(modules, device, act, shape, with_bias, with_residual, b_t):
     """Sums of bytes are exact in f32 here; each step after them is rounded to f32, the last to even and saturated."""
     module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
     (m, n, k), random = shape, np.random.default_rng(sum(shape))
@@ -63,7 +63,7 @@ def test_bytes_are_rounded_as_the_same_steps_in_f32(modules, device, act, shape,
     scale, bias = (np.float32(s) * random.standard_normal(n).astype(np.float32) for s in (2**-12, 4.0))
     c, act = np.full((m, n), -77, np.int8), act.replace("fast_gelu", "relu")
     given = (bias if with_bias else None, residual if with_residual else None)
-    module.linear_s8(c, a, b, scale, *given, 0.37, ACT=act)
+    module.linear_s8(c, a, b if b_t else np.ascontiguousarray(b.T), scale, *given, 0.37, ACT=act, B_T=b_t)
     wanted = (widen(a) @ widen(b).T).astype(np.float32) * scale
     if with_bias:
         wanted = wanted + bias

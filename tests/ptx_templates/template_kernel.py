@@ -1,8 +1,9 @@
 """A kernel, written by hand, that executes rows on given registers: what tests of the rows' meanings run.
 
-One warp. The registers of all operands stand in slots of 32 lanes times 8 bytes: `inputs` in the order of the rows and
-their operands, `outputs` likewise. A register of an address holds an offset into one of two images of memory, of global
-memory, which stands in an argument, and of shared memory, which the kernel fills first and stores back in the end.
+A block of one warp, any number of them side by side. The registers of all operands stand in slots of 32 lanes times
+8 bytes: `inputs` in the order of the rows and their operands, `outputs` likewise. A register of an address holds an
+offset into one of two images of memory, of global memory, which stands in an argument, and of shared memory, which the
+kernel fills first and stores back in the end.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,9 +43,9 @@ def slots(rows: Sequence[Instruction], wanted: Callable[[Operand], bool]) -> int
     return sum(operand.registers for row in rows for operand in row.operands if wanted(operand))
 
 
-def header(rows: Sequence[Instruction], target: str, image: int) -> Header:
+def header(rows: Sequence[Instruction], target: str, image: int, warps: int) -> Header:
     """The header of `kernel`: four arrays of bytes, none of them empty."""
-    sizes = slots(rows, given) * SLOT, slots(rows, written) * SLOT, image, image
+    sizes = [warps * size for size in (slots(rows, given) * SLOT, slots(rows, written) * SLOT, image, image)]
     return Header(
         entry="rows",
         kernel="rows",
@@ -62,14 +63,17 @@ def header(rows: Sequence[Instruction], target: str, image: int) -> Header:
             for name, size in zip(ARGUMENTS, sizes, strict=True)
         ),
         arguments=tuple(Argument("pointer", name) for name in ARGUMENTS),
-        grid=(1, 1, 1),
+        grid=(warps, 1, 1),
         index_bits=32,
         requires=(),
     )
 
 
-def kernel(rows: Sequence[Instruction], target: str, ptx: tuple[int, int], image: int) -> str:
-    """PTX text with the entry `rows(inputs, outputs, global_image, shared_image)`; images are of `image` bytes."""
+def kernel(rows: Sequence[Instruction], target: str, ptx: tuple[int, int], image: int, warps: int = 1) -> str:
+    """PTX text with the entry `rows(inputs, outputs, global_image, shared_image)`; images are of `image` bytes.
+
+    Each of the warps, a block each, has its own part of the four arrays, one behind the other.
+    """
     body: list[str] = []
     numbers = {prefix: count(16) for prefix in _PREFIX.values()}
     input_slot, output_slot = count(), count()
@@ -120,6 +124,9 @@ def kernel(rows: Sequence[Instruction], target: str, ptx: tuple[int, int], image
         *declarations,
         "ld.param.b64 %l10, [inputs]; ld.param.b64 %l11, [outputs];",
         "ld.param.b64 %l12, [global_image]; ld.param.b64 %l13, [shared_image];",
+        f"mov.u32 %r6, %ctaid.x; mad.wide.u32 %l10, %r6, {slots(rows, given) * SLOT}, %l10;",
+        f"mad.wide.u32 %l11, %r6, {slots(rows, written) * SLOT}, %l11;",
+        f"mad.wide.u32 %l12, %r6, {image}, %l12; mad.wide.u32 %l13, %r6, {image}, %l13;",
         "mov.u32 %r7, %tid.x; mul.wide.u32 %l9, %r7, 8;",
         "add.s64 %l10, %l10, %l9; add.s64 %l11, %l11, %l9;",
         "mov.u32 %r9, tile; mul.wide.u32 %l9, %r7, 4;",
@@ -133,7 +140,7 @@ def kernel(rows: Sequence[Instruction], target: str, ptx: tuple[int, int], image
     ]
     parameters = ", ".join(f".param .u64 {name}" for name in ARGUMENTS)
     text = "\n".join(lines)
-    return write(header(rows, target, image)) + (
+    return write(header(rows, target, image, warps)) + (
         f".version {ptx[0]}.{ptx[1]}\n.target {target}\n.address_size 64\n"
         f".extern .shared .align 16 .b8 tile[];\n.visible .entry rows({parameters})\n{{\n{text}\n}}\n"
     )

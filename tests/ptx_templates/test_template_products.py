@@ -17,7 +17,9 @@ from runtime import Kernel
 
 MOVES = [row for name in ("ldmatrix", "stmatrix") for row in family(name).values()]
 BOUND = {"f32": 2.0**-20, "f16": 2.0**-7, "f64": 2.0**-48}
-"""By the type of the sum, for one product of a warp; docs/tensor_cores.md has what was measured."""
+BOUND_FP8 = {"f32": 2.0**-19, "f16": 2.0**-6}
+"""By the type of the sum, for one product of a warp; docs/tensor_cores.md has what was measured. Products of fp8 are
+two of f16 and a sum on sm_90 (docs/machine_code.md)."""
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -28,13 +30,14 @@ def test_products(row: Instruction, device: str) -> None:
         assert np.array_equal(outcome.found, outcome.exact)
         return
     assert outcome.same_specials
-    assert outcome.error() <= BOUND[element_of(row["d"])]
+    bound = (BOUND_FP8 if element_of(row["a"]) in ("e4m3", "e5m2") else BOUND)[element_of(row["d"])]
+    assert outcome.error() <= bound
     small = slice(KINDS.index("small integers"), None, len(KINDS))
     assert np.array_equal(outcome.found[small], outcome.exact[small])
     assert not outcome.finite.all() and outcome.finite.mean() > 0.9
     if device == "cuda":
         emulated = run(row, "emulator").found
-        assert outcome.error(emulated) <= BOUND[element_of(row["d"])]
+        assert outcome.error(emulated) <= bound
         if element_of(row["d"]) == "f64":
             assert np.array_equal(outcome.found, emulated, equal_nan=True)
 

@@ -1,5 +1,7 @@
 """Softmax and its gradient at the boundary row lengths, rows and types, on the emulator and on a GPU."""
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from dsl.host_arrays import narrow, widen
 from lowering.location import TileError
 from lowering.types import DTYPES
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "softmax.tile"
+SAMPLES = Path(__file__).parents[2] / "samples"
 ROWS = (1, 3, 64)
 COLUMNS = (1, 2, 31, 32, 33, 1000, 1023, 1024, 1025, 4097, 20000, 70000)
 BOUND = {"f16": 1e-3, "bf16": 4e-3, "f32": 1e-6}
@@ -35,14 +37,23 @@ def log_softmax_backward(y: np.ndarray, dy: np.ndarray) -> np.ndarray:
     return dy - np.exp(y) * dy.sum(axis=1, keepdims=True)
 
 
+Modules = Callable[[str, str], dsl.Module]
+
+
 @pytest.fixture(scope="module")
-def modules() -> dict[str, dsl.Module]:
-    return {}
+def modules() -> Modules:
+    """The sample with the dispatch of that name, on that device."""
+
+    @cache
+    def loaded(file: str, device: str) -> dsl.Module:
+        return dsl.load(SAMPLES / file, device=device)
+
+    return lambda name, device: loaded("softmax_backward.tile" if "backward" in name else "softmax.tile", device)
 
 
-def run(modules: dict[str, dsl.Module], device: str, rows: int, columns: int, dtype: str) -> float:
+def run(modules: Modules, device: str, rows: int, columns: int, dtype: str) -> float:
     """Greatest absolute error of one call."""
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules("softmax", device)
     random = np.random.default_rng(rows * 100_003 + columns)
     x = narrow(random.standard_normal((rows, columns)), DTYPES[dtype])
     y = module.softmax(x)
@@ -94,15 +105,15 @@ def check(module: dsl.Module, name: str, rows: int, columns: int, dtype: str, **
 def test_the_other_operations(modules, device, name, columns, dtype):
     if device == "emulator" and dtype != "f16" and columns > 5003:
         pytest.skip("the largest shapes run once on the emulator, in f16")
-    check(modules.setdefault(device, dsl.load(SAMPLE, device=device)), name, 3, columns, dtype)
+    check(modules(name, device), name, 3, columns, dtype)
 
 
 # Every strategy by hand: the columns that it takes, and those that it refuses with the code of the error.
 STRATEGIES = {
-    "lanes": ((1, 7, 129, 1024, 1025, 4000), {7000: "require"}),
-    "block": ((1, 129, 1025, 5003, 16384), {300_000: "require"}),
-    "whole": ((1, 129, 1023, 5003, 20001), {120_001: "shared"}),
-    "stream": ((1, 129, 1023, 5003, 20001), {}),
+    "lanes": ((1, 7, 15, 129, 1024, 1025, 4000), {7000: "require"}),
+    "block": ((1, 7, 129, 1025, 5003, 16384), {300_000: "require"}),
+    "whole": ((1, 7, 129, 1023, 5003, 20001), {120_001: "shared"}),
+    "stream": ((1, 7, 129, 1023, 5003, 20001), {}),
 }
 
 
@@ -110,7 +121,7 @@ STRATEGIES = {
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_persistent_blocks_with_rows_on_their_way(modules, device, name, columns):
     """More rows than blocks, so that slots of the ring are used again."""
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules(name, device)
     check(module, name, 37, columns, "f16", PERSISTENT=True, BLOCKS=5)
 
 
@@ -118,7 +129,7 @@ def test_persistent_blocks_with_rows_on_their_way(modules, device, name, columns
 @pytest.mark.parametrize("schedule", STRATEGIES)
 def test_every_strategy_by_hand(modules, device, schedule, name):
     taken, refused = STRATEGIES[schedule]
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules(name, device)
     for columns in taken:
         check(module, name, 3, columns, "f16", schedule=schedule)
     for columns, code in refused.items():
@@ -129,7 +140,7 @@ def test_every_strategy_by_hand(modules, device, schedule, name):
 
 @pytest.mark.parametrize("columns", [1000, 1025])
 def test_rows_of_infinities_and_nan_are_numpys(modules, device, columns):
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules("softmax", device)
     x = np.random.default_rng(0).standard_normal((6, columns)).astype(np.float32)
     x[1] = -np.inf
     x[2, 5:] = -np.inf
@@ -149,7 +160,7 @@ def test_rows_of_infinities_and_nan_are_numpys(modules, device, columns):
 def test_the_sizes_of_the_seed(modules, columns, dtype):
     """49152 rows; its emulator twin is `test_every_shape_is_right`."""
     torch = pytest.importorskip("torch")
-    module = modules.setdefault("cuda", dsl.load(SAMPLE, device="cuda"))
+    module = modules("softmax", "cuda")
     x = torch.randn(SEED_ROWS, columns, device="cuda").to({"f16": torch.float16, "bf16": torch.bfloat16}.get(dtype))
     y = torch.full_like(x, float("nan"))
     module.softmax(y, x)

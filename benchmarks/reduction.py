@@ -268,7 +268,7 @@ def fewer(shape: Shape) -> Shape:
 
 COUNTED = {"n": 1 << 18, "rows": 64, "cols": 4096}
 EVERYTHING = Benchmark(
-    SAMPLE,
+    (SAMPLE,),
     {"everything": Everything()},
     {"cub": cub_sum, "torch": torch_sum},
     types=tuple(TYPES),

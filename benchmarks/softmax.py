@@ -27,12 +27,13 @@ from runtime import device_facts
 COLUMNS = (32, 64, 128, 256, 512, 1000, 1023, 1024, 2048, 4096, 5003, 8192, 16384, 32768, 50257)
 LONG = 128
 """Columns from which on the share of the copy is summed up."""
-SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "softmax.tile"
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = (ROOT / "samples" / "softmax.tile", ROOT / "samples" / "softmax_backward.tile")
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`name` is the dispatch's in the sample: forward (y, x), backward (dx, y, dy)."""
+    """`name` is the dispatch's in a sample: forward (y, x), backward (dx, y, dy)."""
 
     name: str
     log: bool
@@ -162,7 +163,7 @@ def compile_triton(measured: list[tuple[Any, Shape, str]], peers: Sequence[str])
 
 
 SOFTMAX = Benchmark(
-    SAMPLE,
+    SAMPLES,
     OPERATIONS,
     PEERS,
     types=tuple(BOUNDS),
@@ -175,7 +176,7 @@ SOFTMAX = Benchmark(
 )
 FUSED = replace(
     SOFTMAX,
-    sample=softmax_fused.SAMPLE,
+    samples=(softmax_fused.SAMPLE,),
     operations=softmax_fused.OPERATIONS,
     peers=softmax_fused.PEERS,
     prepare=lambda measured, peers: None,

@@ -38,13 +38,14 @@ class Operation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What is measured. A shape is `fixed` with one of `extents` as `key`; all are options of the command.
+    """What is measured, of the dispatches in `samples`. A shape is `fixed` with one of `extents` as `key`; all are
+    options of the command.
 
     `counted` makes a shape small enough for the emulator; from `least` of `key` on the share of the yardstick is summed
     up; `prepare` is called once with all that will be measured, and the peers; `rest` as in timing.interleaved.
     """
 
-    sample: Path
+    samples: Sequence[Path]
     operations: Mapping[str, Any]
     peers: Mapping[str, Peer]
     types: Sequence[str]
@@ -86,8 +87,9 @@ def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
 
     Ends the program with status 1 when a result of ours was wrong.
     """
-    if not benchmark.sample.is_file():
-        raise SystemExit(f"{benchmark.sample} is not there")
+    for sample in benchmark.samples:
+        if not sample.is_file():
+            raise SystemExit(f"{sample} is not there")
     if options.plot and find_spec("matplotlib") is None:
         raise SystemExit("--plot needs matplotlib")
     types = chosen("types", options.types, benchmark.types)
@@ -102,7 +104,8 @@ def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
         benchmark.prepare(measured, peers)
         out.print(f"prepared after {time.perf_counter() - begun:.0f} s")
     rivals = {name: benchmark.peers[name] for name in peers}
-    contest = Contest(dsl.load(benchmark.sample), rivals, options.rounds, benchmark.yardstick, benchmark.rest)
+    files = {file: dsl.load(file) for file in benchmark.samples}
+    contest = Contest(files, rivals, options.rounds, benchmark.yardstick, benchmark.rest)
     where = ", ".join(f"{extent} {name}" for name, extent in fixed.items())
     rows: list[Row] = []
     for dtype in types:
@@ -113,8 +116,7 @@ def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
             for line in summary(made, benchmark.least, benchmark.key):
                 out.print(line)
             if options.json:
-                sources = [benchmark.sample]
-                save(options.json, rows, device, sources, rounds=options.rounds, left_out=contest.left_out)
+                save(options.json, rows, device, benchmark.samples, rounds=options.rounds, left_out=contest.left_out)
     for left_out, places in contest.left_out.items():
         out.print(f"left out: {left_out} ({', '.join(places)})")
     if options.plot and reason is None:
@@ -141,7 +143,6 @@ def rows_of(
 ) -> Iterator[Row]:
     """One row a shape: measured where there is a GPU, counted where that is asked for or all there is."""
     has_gpu = gpu_reason() is None
-    emulated = dsl.load(benchmark.sample, device="emulator")
     for shape in shapes:
         row = Row(operation.name, dtype, shape, 0, yardstick=benchmark.yardstick.name)
         if has_gpu:
@@ -149,7 +150,9 @@ def rows_of(
 
             row = contest.measure(operation.problem(shape, dtype))
             torch.cuda.empty_cache()
-        if (counters or not has_gpu) and contest.offers(operation.call(dtype).dispatch):
+        file = contest.file_of(operation.call(dtype).dispatch) if counters or not has_gpu else None
+        if file is not None:
+            emulated = dsl.load(file, device="emulator")
             row.counted_shape = benchmark.counted(shape)
             try:
                 arguments = operation.host_arguments(row.counted_shape, dtype)

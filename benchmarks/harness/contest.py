@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import dsl
@@ -59,21 +60,24 @@ A_COPY = Yardstick(COPY, lambda problem: copy_of(problem.moves))
 
 @dataclass(slots=True)
 class Contest:
-    """Ours against peers by name; `rest` as in timing.interleaved. `left_out` tells what was not measured, and why."""
+    """Ours, from the first of `files` that has the dispatch, against peers by name; `rest` as in timing.interleaved.
+    `left_out` tells what was not measured, and why."""
 
-    module: dsl.Module
+
+    files: Mapping[Path, dsl.Module]
     peers: Mapping[str, Peer]
     rounds: int = ROUNDS
     yardstick: Yardstick = A_COPY
     rest: float = 0.0
     left_out: dict[str, list[str]] = field(default_factory=dict)
 
-    def offers(self, name: str) -> bool:
-        """Whether the file has the dispatch; if not, that is noted."""
-        found = name in self.module.program.dispatches
-        if not found:
-            self.leave_out(f"no dispatch {name} in {self.module.program.source.name}", OURS)
-        return found
+    def file_of(self, name: str) -> Path | None:
+        """The file that has the dispatch; if there is none, that is noted."""
+        for file, module in self.files.items():
+            if name in module.program.dispatches:
+                return file
+        self.leave_out(f"no dispatch {name} in {', '.join(map(str, self.files))}", OURS)
+        return None
 
     def leave_out(self, reason: str, where: str) -> None:
         places = self.left_out.setdefault(reason, [])
@@ -85,10 +89,11 @@ class Contest:
         row = Row(problem.name, problem.dtype, problem.shape, problem.moves)
         row.bound, row.yardstick, row.computes = problem.bound, self.yardstick.name, problem.computes
         launches: dict[str, Launch] = {}
-        if self.offers(problem.call.dispatch):
-            function = getattr(self.module, problem.call.dispatch)
+        if (file := self.file_of(problem.call.dispatch)) is not None:
+            module = self.files[file]
+            function = getattr(module, problem.call.dispatch)
             launches[OURS] = lambda: function(*problem.arguments, **problem.call.constants)
-            row.launches = facts_of(self.module, problem.call, problem.arguments)
+            row.launches = facts_of(module, problem.call, problem.arguments)
         where = " ".join([problem.name, problem.dtype, *(f"{name}={extent}" for name, extent in problem.shape.items())])
         for name, peer in self.peers.items():
             try:

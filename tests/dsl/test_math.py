@@ -18,6 +18,7 @@ from lowering.emit import emit
 from lowering.location import TileError
 from lowering.passes import run_passes
 from runtime.emulator import emulate
+from tests.philox import philox
 
 LONG = np.longdouble
 TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.uint16, "u32": np.uint32, "s32": np.int32}
@@ -324,16 +325,6 @@ def test_hardware_approximations() -> None:
         want = reference(positive.astype(np.float64))
         got = run(f"{name}.approx(xv)", "f32", positive)
         assert np.all(np.abs(got - want) <= 2.0**-21 * np.maximum(1, np.abs(want)))
-
-
-def philox(seed: int, offset: int) -> list[int]:
-    """The definition, in Python's integers."""
-    c, k = [offset & 0xFFFFFFFF, offset >> 32, 0, 0], [seed & 0xFFFFFFFF, seed >> 32]
-    for _ in range(10):
-        a, b = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
-        c = [b >> 32 ^ c[1] ^ k[0], b & 0xFFFFFFFF, a >> 32 ^ c[3] ^ k[1], a & 0xFFFFFFFF]
-        k = [k[0] + 0x9E3779B9 & 0xFFFFFFFF, k[1] + 0xBB67AE85 & 0xFFFFFFFF]
-    return c
 
 
 def test_philox() -> None:

@@ -56,15 +56,19 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("backward_registers", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
     ("backward_shared", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
     ("backward_streamed", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
-    ("scale_mask_registers", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
-    ("scale_mask_registers", "block"): [{"rows": 8, "cols": 8192}],
+    ("scale_mask", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
+    ("scale_mask", "block"): [{"rows": 8, "cols": 8192}],
+    ("scale_mask", "stream"): [{"rows": 8, "cols": 70000}],
     ("scale_mask_shared", "whole"): [{"rows": 8, "cols": 16000}],
     ("scale_mask_dropout", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
     ("scale_mask_dropout", "block"): [{"rows": 8, "cols": 4096}],
+    ("scale_mask_dropout", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
     ("scale_mask_backward", "lanes"): [{"rows": 8, "cols": 1024}],
     ("scale_mask_backward", "block"): [{"rows": 8, "cols": 4096}],
+    ("scale_mask_backward", "stream"): [{"rows": 8, "cols": 70000}],
     ("scale_mask_dropout_backward", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
     ("scale_mask_dropout_backward", "block"): [{"rows": 8, "cols": 4096}],
+    ("scale_mask_dropout_backward", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
 }
 
 

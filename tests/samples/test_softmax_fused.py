@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dsl
-from tests.dsl.test_math import philox
+from tests.philox import philox
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "softmax_fused.tile"
 SEED, P, SCALE, ROWS = 0xFEDCBA9876543210, 0.25, 0.5, 5

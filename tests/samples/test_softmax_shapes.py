@@ -48,7 +48,11 @@ def modules() -> Modules:
     def loaded(file: str, device: str) -> dsl.Module:
         return dsl.load(SAMPLES / file, device=device)
 
-    return lambda name, device: loaded("softmax_backward.tile" if "backward" in name else "softmax.tile", device)
+    def of(name: str, device: str) -> dsl.Module:
+        kind = next((k for k in ("_backward", "_persistent") if k[1:] in name), "")
+        return loaded(f"softmax{kind}.tile", device)
+
+    return of
 
 
 def run(modules: Modules, device: str, rows: int, columns: int, dtype: str) -> float:
@@ -72,9 +76,11 @@ def test_every_shape_is_right(modules, device, rows, columns, dtype):
 # The references of the other dispatches. UNIT: the error that rounding allows, absolute and relative.
 OTHERS = {
     "log_softmax": log_softmax,
+    "persistent_log_softmax": log_softmax,
     "softmax_backward": softmax_backward,
     "log_softmax_backward": log_softmax_backward,
 }
+OPERATIONS = ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
 UNIT = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-19}
 
 
@@ -101,7 +107,7 @@ def check(module: dsl.Module, name: str, rows: int, columns: int, dtype: str, **
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 @pytest.mark.parametrize("columns", [1, 33, 1000, 1023, 5003, 20000, 130001])
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", OPERATIONS[1:])
 def test_the_other_operations(modules, device, name, columns, dtype):
     if device == "emulator" and dtype != "f16" and columns > 5003:
         pytest.skip("the largest shapes run once on the emulator, in f16")
@@ -118,14 +124,13 @@ STRATEGIES = {
 
 
 @pytest.mark.parametrize("columns", [1, 129, 1000, 1023, 5003])
-@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("name", ["persistent_softmax", "persistent_log_softmax"])
 def test_persistent_blocks_with_rows_on_their_way(modules, device, name, columns):
     """More rows than blocks, so that slots of the ring are used again."""
-    module = modules(name, device)
-    check(module, name, 37, columns, "f16", PERSISTENT=True, BLOCKS=5)
+    check(modules(name, device), name, 37, columns, "f16", BLOCKS=5)
 
 
-@pytest.mark.parametrize("name", ["softmax", *OTHERS])
+@pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("schedule", STRATEGIES)
 def test_every_strategy_by_hand(modules, device, schedule, name):
     taken, refused = STRATEGIES[schedule]

@@ -1,120 +1,138 @@
 #layout0 = {register = [], lane = [0, 0, 0, 0, 0], warp = [1, 2]}
 #layout1 = {register = [1, 2, 4], lane = [8, 16, 32, 64, 128], warp = [256, 512]}
 #layout2 = {register = [1, 2, 4], lane = [8, 16, 32, 64, 128], warp = [0, 0]}
+#layout3 = {register = [], lane = [1, 2, 4, 8, 16], warp = [32, 64]}
 "builtin.module"() ({
   "tile.kernel"() ({
   ^bb0(%y: memref<?x?xf16, 1>, %x: memref<?x?xf16, 1>, %rows: index, %cols: index):
-    %0 = "tile.block_id"() {axis = 0 : i64} : () -> index  // samples/softmax.tile:35
-    %1 = "tile.constant"() {dtype = index, value = 4 : i64} : () -> index  // samples/softmax.tile:35
-    %2 = "tile.mul"(%0, %1) : (index, index) -> index  // samples/softmax.tile:35
-    %3 = "tile.constant"() {dtype = f32, value = 0xFFF0000000000000 : f64} : () -> f32  // samples/softmax.tile:37
-    %4 = "tile.broadcast"(%2) {shape = [4 : i64]} : (index) -> tensor<4xindex, #layout0>  // samples/softmax.tile:35
-    %5 = "tile.arange"() {extent = 4 : i64} : () -> tensor<4xindex, #layout0>  // samples/softmax.tile:35
-    %r = "tile.add"(%4, %5) : (tensor<4xindex, #layout0>, tensor<4xindex, #layout0>) -> tensor<4xindex, #layout0>  // samples/softmax.tile:35
-    %6 = "tile.broadcast"(%cols) {shape = [4 : i64]} : (index) -> tensor<4xindex, #layout0>  // samples/softmax.tile:10
-    %start = "tile.mul"(%r, %6) : (tensor<4xindex, #layout0>, tensor<4xindex, #layout0>) -> tensor<4xindex, #layout0>  // samples/softmax.tile:10
-    %7 = "tile.reshape"(%start) {shape = [4 : i64, 1 : i64]} : (tensor<4xindex, #layout0>) -> tensor<4x1xindex, #layout0>  // samples/softmax.tile:13
-    %8 = "tile.broadcast"(%7) {shape = [4 : i64, 256 : i64]} : (tensor<4x1xindex, #layout0>) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:13
-    %9 = "tile.arange"() {extent = 256 : i64} : () -> tensor<256xindex, #layout2>  // samples/softmax.tile:11
-    %at = "tile.reshape"(%9) {shape = [1 : i64, 256 : i64]} : (tensor<256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // samples/softmax.tile:11
-    %column = "tile.broadcast"(%at) {shape = [4 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:12
-    %i = "tile.add"(%8, %column) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:13
-    %10 = "tile.mul"(%rows, %cols) : (index, index) -> index  // samples/softmax.tile:114
-    %11 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:19
-    %12 = "tile.broadcast"(%cols) {shape = [4 : i64, 256 : i64]} : (index) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:13
-    %own = "tile.lt"(%column, %12) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:13
-    %13 = "tile.broadcast"(%10) {shape = [4 : i64, 256 : i64]} : (index) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:19
-    %14 = "tile.lt"(%i, %13) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:19
-    %15 = "tile.and"(%own, %14) : (tensor<4x256xi1, #layout1>, tensor<4x256xi1, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:19
-    %16 = "tile.broadcast"(%11) {shape = [4 : i64, 256 : i64]} : (f16) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:19
-    %17 = "tile.load"(%x, %i, %15, %16) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:19
-    %18 = "tile.cast"(%17) {rounding = unit, saturate = false, to = f32} : (tensor<4x256xf16, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:19
-    %m = "tile.broadcast"(%3) {shape = [4 : i64, 256 : i64]} : (f32) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:37
-    %m_19 = "tile.maximum"(%m, %18) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:41
-    %20 = "tile.constant"() {dtype = index, value = 256 : i64} : () -> index  // samples/softmax.tile:11
-    %21 = "tile.broadcast"(%20) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // samples/softmax.tile:11
-    %at_22 = "tile.add"(%21, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // samples/softmax.tile:11
-    %column_23 = "tile.broadcast"(%at_22) {shape = [4 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:12
-    %i_24 = "tile.add"(%8, %column_23) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:13
-    %own_25 = "tile.lt"(%column_23, %12) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:13
-    %26 = "tile.lt"(%i_24, %13) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:19
-    %27 = "tile.and"(%own_25, %26) : (tensor<4x256xi1, #layout1>, tensor<4x256xi1, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:19
-    %28 = "tile.load"(%x, %i_24, %27, %16) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:19
-    %29 = "tile.cast"(%28) {rounding = unit, saturate = false, to = f32} : (tensor<4x256xf16, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:19
-    %m_30 = "tile.maximum"(%m_19, %29) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:41
-    %31 = "tile.constant"() {dtype = index, value = 512 : i64} : () -> index  // samples/softmax.tile:11
-    %32 = "tile.broadcast"(%31) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // samples/softmax.tile:11
-    %at_33 = "tile.add"(%32, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // samples/softmax.tile:11
-    %column_34 = "tile.broadcast"(%at_33) {shape = [4 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:12
-    %i_35 = "tile.add"(%8, %column_34) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:13
-    %own_36 = "tile.lt"(%column_34, %12) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:13
-    %37 = "tile.lt"(%i_35, %13) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:19
-    %38 = "tile.and"(%own_36, %37) : (tensor<4x256xi1, #layout1>, tensor<4x256xi1, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:19
-    %39 = "tile.load"(%x, %i_35, %38, %16) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:19
-    %40 = "tile.cast"(%39) {rounding = unit, saturate = false, to = f32} : (tensor<4x256xf16, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:19
-    %m_41 = "tile.maximum"(%m_30, %40) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:41
-    %42 = "tile.constant"() {dtype = index, value = 768 : i64} : () -> index  // samples/softmax.tile:11
-    %43 = "tile.broadcast"(%42) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // samples/softmax.tile:11
-    %at_44 = "tile.add"(%43, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // samples/softmax.tile:11
-    %column_45 = "tile.broadcast"(%at_44) {shape = [4 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:12
-    %i_46 = "tile.add"(%8, %column_45) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xindex, #layout1>  // samples/softmax.tile:13
-    %own_47 = "tile.lt"(%column_45, %12) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:13
-    %48 = "tile.lt"(%i_46, %13) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:19
-    %49 = "tile.and"(%own_47, %48) : (tensor<4x256xi1, #layout1>, tensor<4x256xi1, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:19
-    %50 = "tile.load"(%x, %i_46, %49, %16) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:19
-    %51 = "tile.cast"(%50) {rounding = unit, saturate = false, to = f32} : (tensor<4x256xf16, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:19
-    %m_52 = "tile.maximum"(%m_41, %51) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:41
-    %53 = "tile.reduce"(%m_52) ({
-    ^bb0(%54: f32, %55: f32):
-      %56 = "tile.maximum"(%54, %55) : (f32, f32) -> f32  // samples/softmax.tile:42
-      "tile.yield"(%56) : (f32) -> ()  // samples/softmax.tile:42
-    }) {axis = 1 : i64} : (tensor<4x256xf32, #layout1>) -> tensor<4xf32, #layout0>  // samples/softmax.tile:42
-    %top = "tile.reshape"(%53) {shape = [4 : i64, 1 : i64]} : (tensor<4xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:42
-    %57 = "tile.constant"() {dtype = f32, value = 0x0000000000000000 : f64} : () -> f32  // samples/softmax.tile:44
-    %58 = "tile.broadcast"(%top) {shape = [4 : i64, 256 : i64]} : (tensor<4x1xf32, #layout0>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:46
-    %59 = "tile.sub"(%18, %58) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:46
-    %60 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:26
-    %61 = "tile.broadcast"(%60) {shape = [4 : i64, 256 : i64]} : (f32) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:26
-    %62 = "tile.mul"(%59, %61) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:26
-    %63 = "tile.ex2.approx.ftz"(%62) : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:26
-    %z = "tile.broadcast"(%57) {shape = [4 : i64, 256 : i64]} : (f32) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:44
-    %z_64 = "tile.add"(%z, %63) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:47
-    %65 = "tile.sub"(%29, %58) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:46
-    %66 = "tile.mul"(%65, %61) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:26
-    %67 = "tile.ex2.approx.ftz"(%66) : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:26
-    %z_68 = "tile.add"(%z_64, %67) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:47
-    %69 = "tile.sub"(%40, %58) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:46
-    %70 = "tile.mul"(%69, %61) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:26
-    %71 = "tile.ex2.approx.ftz"(%70) : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:26
-    %z_72 = "tile.add"(%z_68, %71) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:47
-    %73 = "tile.sub"(%51, %58) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:46
-    %74 = "tile.mul"(%73, %61) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:26
-    %75 = "tile.ex2.approx.ftz"(%74) : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:26
-    %z_76 = "tile.add"(%z_72, %75) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:47
-    %77 = "tile.reduce"(%z_76) ({
-    ^bb0(%78: f32, %79: f32):
-      %80 = "tile.add"(%78, %79) : (f32, f32) -> f32  // samples/softmax.tile:48
-      "tile.yield"(%80) : (f32) -> ()  // samples/softmax.tile:48
-    }) {axis = 1 : i64} : (tensor<4x256xf32, #layout1>) -> tensor<4xf32, #layout0>  // samples/softmax.tile:48
-    %total = "tile.reshape"(%77) {shape = [4 : i64, 1 : i64]} : (tensor<4xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:48
-    %81 = "tile.constant"() {dtype = f32, value = 0x3FF0000000000000 : f64} : () -> f32  // samples/softmax.tile:54
-    %82 = "tile.broadcast"(%81) {shape = [4 : i64, 1 : i64]} : (f32) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:54
-    %83 = "tile.div"(%82, %total) : (tensor<4x1xf32, #layout0>, tensor<4x1xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:54
-    %84 = "tile.broadcast"(%83) {shape = [4 : i64, 256 : i64]} : (tensor<4x1xf32, #layout0>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:54
-    %85 = "tile.mul"(%63, %84) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:54
-    %86 = "tile.cast"(%85) {rounding = unit, saturate = false, to = f16} : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:116
-    "tile.store"(%y, %i, %15, %86) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> ()  // samples/softmax.tile:116
-    %87 = "tile.mul"(%67, %84) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:54
-    %88 = "tile.cast"(%87) {rounding = unit, saturate = false, to = f16} : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:116
-    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:116
-    "tile.store"(%y, %i_24, %27, %88) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> ()  // samples/softmax.tile:116
-    %89 = "tile.mul"(%71, %84) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:54
-    %90 = "tile.cast"(%89) {rounding = unit, saturate = false, to = f16} : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:116
-    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:116
-    "tile.store"(%y, %i_35, %38, %90) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> ()  // samples/softmax.tile:116
-    %91 = "tile.mul"(%75, %84) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:54
-    %92 = "tile.cast"(%91) {rounding = unit, saturate = false, to = f16} : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:116
-    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:116
-    "tile.store"(%y, %i_46, %49, %92) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> ()  // samples/softmax.tile:116
+    %0 = "tile.block_id"() {axis = 0 : i64} : () -> index  // samples/softmax.tile:26
+    %1 = "tile.constant"() {dtype = index, value = 4 : i64} : () -> index  // samples/softmax.tile:26
+    %2 = "tile.mul"(%0, %1) : (index, index) -> index  // samples/softmax.tile:26
+    %3 = "tile.constant"() {dtype = f32, value = 0xFFF0000000000000 : f64} : () -> f32  // samples/softmax.tile:32
+    %4 = "tile.constant"() {dtype = index, value = 8 : i64} : () -> index  // /work/wt/softmax/samples/softmax/rows.tile:7
+    %5 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %6 = "tile.broadcast"(%2) {shape = [4 : i64]} : (index) -> tensor<4xindex, #layout0>  // samples/softmax.tile:26
+    %7 = "tile.arange"() {extent = 4 : i64} : () -> tensor<4xindex, #layout0>  // samples/softmax.tile:26
+    %r = "tile.add"(%6, %7) : (tensor<4xindex, #layout0>, tensor<4xindex, #layout0>) -> tensor<4xindex, #layout0>  // samples/softmax.tile:26
+    %8 = "tile.broadcast"(%cols) {shape = [4 : i64]} : (index) -> tensor<4xindex, #layout0>  // /work/wt/softmax/samples/softmax/rows.tile:6
+    %start = "tile.mul"(%r, %8) : (tensor<4xindex, #layout0>, tensor<4xindex, #layout0>) -> tensor<4xindex, #layout0>  // /work/wt/softmax/samples/softmax/rows.tile:6
+    %9 = "tile.broadcast"(%5) {shape = [4 : i64]} : (index) -> tensor<4xindex, #layout0>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %10 = "tile.add"(%start, %9) : (tensor<4xindex, #layout0>, tensor<4xindex, #layout0>) -> tensor<4xindex, #layout0>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %11 = "tile.broadcast"(%4) {shape = [4 : i64]} : (index) -> tensor<4xindex, #layout0>  // /work/wt/softmax/samples/softmax/rows.tile:7
+    %12 = "tile.floordiv"(%10, %11) : (tensor<4xindex, #layout0>, tensor<4xindex, #layout0>) -> tensor<4xindex, #layout0>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %13 = "tile.mul"(%12, %11) : (tensor<4xindex, #layout0>, tensor<4xindex, #layout0>) -> tensor<4xindex, #layout0>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %14 = "tile.reshape"(%13) {shape = [4 : i64, 1 : i64]} : (tensor<4xindex, #layout0>) -> tensor<4x1xindex, #layout0>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %15 = "tile.broadcast"(%14) {shape = [4 : i64, 256 : i64]} : (tensor<4x1xindex, #layout0>) -> tensor<4x256xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %16 = "tile.arange"() {extent = 256 : i64} : () -> tensor<256xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %at = "tile.reshape"(%16) {shape = [1 : i64, 256 : i64]} : (tensor<256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %17 = "tile.broadcast"(%at) {shape = [4 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<4x256xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %i = "tile.add"(%15, %17) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %18 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:128
+    %19 = "tile.broadcast"(%cols) {shape = [4 : i64, 256 : i64]} : (index) -> tensor<4x256xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %own = "tile.lt"(%17, %19) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %20 = "tile.broadcast"(%rows) {shape = [4 : i64]} : (index) -> tensor<4xindex, #layout0>  // samples/softmax.tile:29
+    %21 = "tile.lt"(%r, %20) : (tensor<4xindex, #layout0>, tensor<4xindex, #layout0>) -> tensor<4xi1, #layout0>  // samples/softmax.tile:29
+    %22 = "tile.reshape"(%21) {shape = [4 : i64, 1 : i64]} : (tensor<4xi1, #layout0>) -> tensor<4x1xi1, #layout0>  // samples/softmax.tile:29
+    %23 = "tile.broadcast"(%22) {shape = [4 : i64, 256 : i64]} : (tensor<4x1xi1, #layout0>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:29
+    %24 = "tile.and"(%own, %23) : (tensor<4x256xi1, #layout1>, tensor<4x256xi1, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:29
+    %25 = "tile.broadcast"(%18) {shape = [4 : i64, 256 : i64]} : (f16) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:128
+    %26 = "tile.load"(%x, %i, %24, %25) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:128
+    %27 = "tile.cast"(%26) {rounding = unit, saturate = false, to = f32} : (tensor<4x256xf16, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:128
+    %m = "tile.broadcast"(%3) {shape = [4 : i64, 256 : i64]} : (f32) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:32
+    %m_28 = "tile.maximum"(%m, %27) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:36
+    %29 = "tile.constant"() {dtype = index, value = 256 : i64} : () -> index  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %30 = "tile.broadcast"(%29) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %at_31 = "tile.add"(%30, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %32 = "tile.broadcast"(%at_31) {shape = [4 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<4x256xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %i_33 = "tile.add"(%15, %32) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %own_34 = "tile.lt"(%32, %19) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %35 = "tile.and"(%own_34, %23) : (tensor<4x256xi1, #layout1>, tensor<4x256xi1, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:29
+    %36 = "tile.load"(%x, %i_33, %35, %25) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:128
+    %37 = "tile.cast"(%36) {rounding = unit, saturate = false, to = f32} : (tensor<4x256xf16, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:128
+    %m_38 = "tile.maximum"(%m_28, %37) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:36
+    %39 = "tile.constant"() {dtype = index, value = 512 : i64} : () -> index  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %40 = "tile.broadcast"(%39) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %at_41 = "tile.add"(%40, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %42 = "tile.broadcast"(%at_41) {shape = [4 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<4x256xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %i_43 = "tile.add"(%15, %42) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %own_44 = "tile.lt"(%42, %19) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %45 = "tile.and"(%own_44, %23) : (tensor<4x256xi1, #layout1>, tensor<4x256xi1, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:29
+    %46 = "tile.load"(%x, %i_43, %45, %25) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:128
+    %47 = "tile.cast"(%46) {rounding = unit, saturate = false, to = f32} : (tensor<4x256xf16, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:128
+    %m_48 = "tile.maximum"(%m_38, %47) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:36
+    %49 = "tile.constant"() {dtype = index, value = 768 : i64} : () -> index  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %50 = "tile.broadcast"(%49) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %at_51 = "tile.add"(%50, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+    %52 = "tile.broadcast"(%at_51) {shape = [4 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<4x256xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %i_53 = "tile.add"(%15, %52) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %own_54 = "tile.lt"(%52, %19) : (tensor<4x256xindex, #layout1>, tensor<4x256xindex, #layout1>) -> tensor<4x256xi1, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+    %55 = "tile.and"(%own_54, %23) : (tensor<4x256xi1, #layout1>, tensor<4x256xi1, #layout1>) -> tensor<4x256xi1, #layout1>  // samples/softmax.tile:29
+    %56 = "tile.load"(%x, %i_53, %55, %25) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:128
+    %57 = "tile.cast"(%56) {rounding = unit, saturate = false, to = f32} : (tensor<4x256xf16, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:128
+    %m_58 = "tile.maximum"(%m_48, %57) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:36
+    %59 = "tile.reshape"(%m_58) {shape = [4 : i64, 32 : i64, 8 : i64]} : (tensor<4x256xf32, #layout1>) -> tensor<4x32x8xf32, #layout1>  // samples/softmax.tile:37
+    %top = "tile.reduce"(%59) ({
+    ^bb0(%60: f32, %61: f32):
+      %62 = "tile.maximum"(%60, %61) : (f32, f32) -> f32  // samples/softmax.tile:37
+      "tile.yield"(%62) : (f32) -> ()  // samples/softmax.tile:37
+    }) {axis = 2 : i64} : (tensor<4x32x8xf32, #layout1>) -> tensor<4x32xf32, #layout3>  // samples/softmax.tile:37
+    %63 = "tile.reduce"(%top) ({
+    ^bb0(%64: f32, %65: f32):
+      %66 = "tile.maximum"(%64, %65) : (f32, f32) -> f32  // samples/softmax.tile:42
+      "tile.yield"(%66) : (f32) -> ()  // samples/softmax.tile:42
+    }) {axis = 1 : i64} : (tensor<4x32xf32, #layout3>) -> tensor<4xf32, #layout0>  // samples/softmax.tile:42
+    %top_67 = "tile.reshape"(%63) {shape = [4 : i64, 1 : i64]} : (tensor<4xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:42
+    %68 = "tile.constant"() {dtype = f32, value = 0x0000000000000000 : f64} : () -> f32  // samples/softmax.tile:43
+    %69 = "tile.broadcast"(%top_67) {shape = [4 : i64, 256 : i64]} : (tensor<4x1xf32, #layout0>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:45
+    %70 = "tile.sub"(%27, %69) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:45
+    %71 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:9
+    %72 = "tile.broadcast"(%71) {shape = [4 : i64, 256 : i64]} : (f32) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:9
+    %73 = "tile.mul"(%70, %72) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:9
+    %74 = "tile.ex2.approx.ftz"(%73) : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:9
+    %z = "tile.broadcast"(%68) {shape = [4 : i64, 256 : i64]} : (f32) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:43
+    %z_75 = "tile.add"(%z, %74) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:45
+    %76 = "tile.sub"(%37, %69) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:45
+    %77 = "tile.mul"(%76, %72) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:9
+    %78 = "tile.ex2.approx.ftz"(%77) : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:9
+    %z_79 = "tile.add"(%z_75, %78) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:45
+    %80 = "tile.sub"(%47, %69) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:45
+    %81 = "tile.mul"(%80, %72) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:9
+    %82 = "tile.ex2.approx.ftz"(%81) : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:9
+    %z_83 = "tile.add"(%z_79, %82) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:45
+    %84 = "tile.sub"(%57, %69) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:45
+    %85 = "tile.mul"(%84, %72) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:9
+    %86 = "tile.ex2.approx.ftz"(%85) : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:9
+    %z_87 = "tile.add"(%z_83, %86) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:45
+    %88 = "tile.reshape"(%z_87) {shape = [4 : i64, 32 : i64, 8 : i64]} : (tensor<4x256xf32, #layout1>) -> tensor<4x32x8xf32, #layout1>  // samples/softmax.tile:46
+    %total = "tile.reduce"(%88) ({
+    ^bb0(%89: f32, %90: f32):
+      %91 = "tile.add"(%89, %90) : (f32, f32) -> f32  // samples/softmax.tile:46
+      "tile.yield"(%91) : (f32) -> ()  // samples/softmax.tile:46
+    }) {axis = 2 : i64} : (tensor<4x32x8xf32, #layout1>) -> tensor<4x32xf32, #layout3>  // samples/softmax.tile:46
+    %92 = "tile.reduce"(%total) ({
+    ^bb0(%93: f32, %94: f32):
+      %95 = "tile.add"(%93, %94) : (f32, f32) -> f32  // samples/softmax.tile:49
+      "tile.yield"(%95) : (f32) -> ()  // samples/softmax.tile:49
+    }) {axis = 1 : i64} : (tensor<4x32xf32, #layout3>) -> tensor<4xf32, #layout0>  // samples/softmax.tile:49
+    %96 = "tile.reshape"(%92) {shape = [4 : i64, 1 : i64]} : (tensor<4xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:49
+    %97 = "tile.constant"() {dtype = f32, value = 0x3FF0000000000000 : f64} : () -> f32  // samples/softmax.tile:15
+    %98 = "tile.broadcast"(%97) {shape = [4 : i64, 1 : i64]} : (f32) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:15
+    %total_99 = "tile.div"(%98, %96) : (tensor<4x1xf32, #layout0>, tensor<4x1xf32, #layout0>) -> tensor<4x1xf32, #layout0>  // samples/softmax.tile:15
+    %100 = "tile.broadcast"(%total_99) {shape = [4 : i64, 256 : i64]} : (tensor<4x1xf32, #layout0>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:21
+    %101 = "tile.mul"(%74, %100) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:21
+    %102 = "tile.cast"(%101) {rounding = unit, saturate = false, to = f16} : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:130
+    "tile.store"(%y, %i, %24, %102) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> ()  // samples/softmax.tile:130
+    %103 = "tile.mul"(%78, %100) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:21
+    %104 = "tile.cast"(%103) {rounding = unit, saturate = false, to = f16} : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:130
+    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:130
+    "tile.store"(%y, %i_33, %35, %104) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> ()  // samples/softmax.tile:130
+    %105 = "tile.mul"(%82, %100) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:21
+    %106 = "tile.cast"(%105) {rounding = unit, saturate = false, to = f16} : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:130
+    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:130
+    "tile.store"(%y, %i_43, %45, %106) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> ()  // samples/softmax.tile:130
+    %107 = "tile.mul"(%86, %100) : (tensor<4x256xf32, #layout1>, tensor<4x256xf32, #layout1>) -> tensor<4x256xf32, #layout1>  // samples/softmax.tile:21
+    %108 = "tile.cast"(%107) {rounding = unit, saturate = false, to = f16} : (tensor<4x256xf32, #layout1>) -> tensor<4x256xf16, #layout1>  // samples/softmax.tile:130
+    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:130
+    "tile.store"(%y, %i_53, %55, %108) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<4x256xindex, #layout1>, tensor<4x256xi1, #layout1>, tensor<4x256xf16, #layout1>) -> ()  // samples/softmax.tile:130
   }) {index_bits = 32 : i64, name = "softmax_registers", shared_bytes = 0 : i64, warps = 4 : i64} : () -> ()
 }) : () -> ()

@@ -6,163 +6,173 @@
 "builtin.module"() ({
   "tile.kernel"() ({
   ^bb0(%y: memref<?x?xf16, 1>, %x: memref<?x?xf16, 1>, %rows: index, %cols: index):
-    %scratch = "tile.shared_alloc"() {name = "scratch", offset = 0 : i64, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:104
-    %scratch_0 = "tile.shared_alloc"() {name = "scratch", offset = 64 : i64, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:104
-    %1 = "tile.constant"() {dtype = index, value = 1 : i64} : () -> index  // samples/softmax.tile:133
-    %2 = "tile.block_id"() {axis = 0 : i64} : () -> index  // samples/softmax.tile:94
-    %3 = "tile.constant"() {dtype = index, value = 0 : i64} : () -> index  // samples/softmax.tile:95
-    %4 = "tile.constant"() {dtype = index, value = 4096 : i64} : () -> index  // samples/softmax.tile:95
-    %5 = "tile.constant"() {dtype = index, value = 4095 : i64} : () -> index  // samples/softmax.tile:95
-    %6 = "tile.add"(%cols, %5) : (index, index) -> index  // samples/softmax.tile:95
-    %parts = "tile.floordiv"(%6, %4) : (index, index) -> index  // samples/softmax.tile:95
-    %7 = "tile.constant"() {dtype = f32, value = 0xFFF0000000000000 : f64} : () -> f32  // samples/softmax.tile:96
-    %8 = "tile.constant"() {dtype = f32, value = 0x0000000000000000 : f64} : () -> f32  // samples/softmax.tile:97
-    %m = "tile.broadcast"(%7) {shape = [512 : i64]} : (f32) -> tensor<512xf32, #layout0>  // samples/softmax.tile:96
-    %z = "tile.broadcast"(%8) {shape = [512 : i64]} : (f32) -> tensor<512xf32, #layout0>  // samples/softmax.tile:97
-    %9 = "tile.broadcast"(%2) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax.tile:94
-    %10 = "tile.arange"() {extent = 1 : i64} : () -> tensor<1xindex, #layout1>  // samples/softmax.tile:94
-    %r = "tile.add"(%9, %10) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax.tile:94
-    %m_11, %z_12 = "tile.for"(%3, %parts, %1, %m, %z) ({
-    ^bb0(%k: index, %m_13: tensor<512xf32, #layout0>, %z_14: tensor<512xf32, #layout0>):
-      %15 = "tile.mul"(%k, %4) : (index, index) -> index  // samples/softmax.tile:11
-      %16 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax.tile:10
-      %start = "tile.mul"(%r, %16) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax.tile:10
-      %17 = "tile.reshape"(%start) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout1>) -> tensor<1x1xindex, #layout1>  // samples/softmax.tile:13
-      %18 = "tile.broadcast"(%17) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout1>) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:13
-      %19 = "tile.broadcast"(%15) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:11
-      %20 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout2>  // samples/softmax.tile:11
-      %21 = "tile.reshape"(%20) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:11
-      %at = "tile.add"(%19, %21) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:11
-      %i = "tile.add"(%18, %at) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:13
-      %22 = "tile.mul"(%rows, %cols) : (index, index) -> index  // samples/softmax.tile:136
-      %23 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:19
-      %24 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:13
-      %own = "tile.lt"(%at, %24) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xi1, #layout2>  // samples/softmax.tile:13
-      %25 = "tile.broadcast"(%22) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:19
-      %26 = "tile.lt"(%i, %25) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xi1, #layout2>  // samples/softmax.tile:19
-      %27 = "tile.and"(%own, %26) : (tensor<1x4096xi1, #layout2>, tensor<1x4096xi1, #layout2>) -> tensor<1x4096xi1, #layout2>  // samples/softmax.tile:19
-      %28 = "tile.broadcast"(%23) {shape = [1 : i64, 4096 : i64]} : (f16) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:19
-      %29 = "tile.load"(%x, %i, %27, %28) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:19
-      %30 = "tile.cast"(%29) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:19
-      %v = "tile.reshape"(%30) {shape = [512 : i64, 8 : i64]} : (tensor<1x4096xf32, #layout2>) -> tensor<512x8xf32, #layout2>  // samples/softmax.tile:100
-      %top = "tile.reduce"(%v) ({
-      ^bb0(%31: f32, %32: f32):
-        %33 = "tile.maximum"(%31, %32) : (f32, f32) -> f32  // samples/softmax.tile:101
-        "tile.yield"(%33) : (f32) -> ()  // samples/softmax.tile:101
-      }) {axis = 1 : i64} : (tensor<512x8xf32, #layout2>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:101
-      %34 = "tile.eq"(%top, %m) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xi1, #layout0>  // samples/softmax.tile:102
-      %35 = "tile.select"(%34, %z, %top) : (tensor<512xi1, #layout0>, tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:102
-      %36 = "tile.reshape"(%35) {shape = [512 : i64, 1 : i64]} : (tensor<512xf32, #layout0>) -> tensor<512x1xf32, #layout0>  // samples/softmax.tile:102
-      %37 = "tile.broadcast"(%36) {shape = [512 : i64, 8 : i64]} : (tensor<512x1xf32, #layout0>) -> tensor<512x8xf32, #layout2>  // samples/softmax.tile:102
-      %38 = "tile.sub"(%v, %37) : (tensor<512x8xf32, #layout2>, tensor<512x8xf32, #layout2>) -> tensor<512x8xf32, #layout2>  // samples/softmax.tile:102
-      %39 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:26
-      %40 = "tile.broadcast"(%39) {shape = [512 : i64, 8 : i64]} : (f32) -> tensor<512x8xf32, #layout2>  // samples/softmax.tile:26
-      %41 = "tile.mul"(%38, %40) : (tensor<512x8xf32, #layout2>, tensor<512x8xf32, #layout2>) -> tensor<512x8xf32, #layout2>  // samples/softmax.tile:26
-      %e = "tile.ex2.approx.ftz"(%41) : (tensor<512x8xf32, #layout2>) -> tensor<512x8xf32, #layout2>  // samples/softmax.tile:26
-      %42 = "tile.reduce"(%e) ({
-      ^bb0(%43: f32, %44: f32):
-        %45 = "tile.add"(%43, %44) : (f32, f32) -> f32  // samples/softmax.tile:103
-        "tile.yield"(%45) : (f32) -> ()  // samples/softmax.tile:103
-      }) {axis = 1 : i64} : (tensor<512x8xf32, #layout2>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:103
-      %top_46 = "tile.maximum"(%m_13, %top) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:89
-      %47 = "tile.eq"(%m_13, %top_46) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xi1, #layout0>  // samples/softmax.tile:90
-      %48 = "tile.sub"(%m_13, %top_46) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:90
-      %49 = "tile.broadcast"(%39) {shape = [512 : i64]} : (f32) -> tensor<512xf32, #layout0>  // samples/softmax.tile:26
-      %50 = "tile.mul"(%48, %49) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:26
-      %51 = "tile.ex2.approx.ftz"(%50) : (tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:26
-      %52 = "tile.mul"(%z_14, %51) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:90
-      %53 = "tile.select"(%47, %z_14, %52) : (tensor<512xi1, #layout0>, tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:90
-      %54 = "tile.eq"(%top, %top_46) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xi1, #layout0>  // samples/softmax.tile:90
-      %55 = "tile.sub"(%top, %top_46) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:90
-      %56 = "tile.mul"(%55, %49) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:26
-      %57 = "tile.ex2.approx.ftz"(%56) : (tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:26
-      %58 = "tile.mul"(%42, %57) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:90
-      %59 = "tile.select"(%54, %42, %58) : (tensor<512xi1, #layout0>, tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:90
-      %z_60 = "tile.add"(%53, %59) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> tensor<512xf32, #layout0>  // samples/softmax.tile:90
-      "tile.yield"(%top_46, %z_60) : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> ()  // samples/softmax.tile:90
-    }) {unroll = 1 : i64} : (index, index, index, tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>)  // samples/softmax.tile:98
-    %61, %62 = "tile.partial_reduce"(%m_11, %z_12) ({
-    ^bb0(%63: f32, %64: f32, %65: f32, %66: f32):
-      %top_67 = "tile.maximum"(%63, %65) : (f32, f32) -> f32  // samples/softmax.tile:89
-      %68 = "tile.eq"(%63, %top_67) : (f32, f32) -> i1  // samples/softmax.tile:90
-      %69 = "tile.sub"(%63, %top_67) : (f32, f32) -> f32  // samples/softmax.tile:90
-      %70 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:26
-      %71 = "tile.mul"(%69, %70) : (f32, f32) -> f32  // samples/softmax.tile:26
-      %72 = "tile.ex2.approx.ftz"(%71) : (f32) -> f32  // samples/softmax.tile:26
-      %73 = "tile.mul"(%64, %72) : (f32, f32) -> f32  // samples/softmax.tile:90
-      %74 = "tile.select"(%68, %64, %73) : (i1, f32, f32) -> f32  // samples/softmax.tile:90
-      %75 = "tile.eq"(%65, %top_67) : (f32, f32) -> i1  // samples/softmax.tile:90
-      %76 = "tile.sub"(%65, %top_67) : (f32, f32) -> f32  // samples/softmax.tile:90
-      %77 = "tile.mul"(%76, %70) : (f32, f32) -> f32  // samples/softmax.tile:26
-      %78 = "tile.ex2.approx.ftz"(%77) : (f32) -> f32  // samples/softmax.tile:26
-      %79 = "tile.mul"(%66, %78) : (f32, f32) -> f32  // samples/softmax.tile:90
-      %80 = "tile.select"(%75, %66, %79) : (i1, f32, f32) -> f32  // samples/softmax.tile:90
-      %81 = "tile.add"(%74, %80) : (f32, f32) -> f32  // samples/softmax.tile:90
-      "tile.yield"(%top_67, %81) : (f32, f32) -> ()  // samples/softmax.tile:90
-    }) {axis = 0 : i64, parts = 16 : i64} : (tensor<512xf32, #layout0>, tensor<512xf32, #layout0>) -> (tensor<16xf32, #layout3>, tensor<16xf32, #layout3>)  // samples/softmax.tile:104
-    %82 = "tile.arange"() {extent = 16 : i64} : () -> tensor<16xindex, #layout3>  // samples/softmax.tile:104
-    "tile.store"(%scratch, %82, %61) {cache = unit, evict = unit, has = ["memory", "offset", "value"]} : (memref<16xf32, 3>, tensor<16xindex, #layout3>, tensor<16xf32, #layout3>) -> ()  // samples/softmax.tile:104
-    %83 = "tile.arange"() {extent = 16 : i64} : () -> tensor<16xindex, #layout4>  // samples/softmax.tile:104
-    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:104
-    %84 = "tile.load"(%scratch, %83) {cache = unit, evict = unit, has = ["memory", "offset"]} : (memref<16xf32, 3>, tensor<16xindex, #layout4>) -> tensor<16xf32, #layout4>  // samples/softmax.tile:104
-    "tile.store"(%scratch_0, %82, %62) {cache = unit, evict = unit, has = ["memory", "offset", "value"]} : (memref<16xf32, 3>, tensor<16xindex, #layout3>, tensor<16xf32, #layout3>) -> ()  // samples/softmax.tile:104
-    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:104
-    %85 = "tile.load"(%scratch_0, %83) {cache = unit, evict = unit, has = ["memory", "offset"]} : (memref<16xf32, 3>, tensor<16xindex, #layout4>) -> tensor<16xf32, #layout4>  // samples/softmax.tile:104
-    %top_86, %total = "tile.reduce"(%84, %85) ({
-    ^bb0(%87: f32, %88: f32, %89: f32, %90: f32):
-      %91 = "tile.maximum"(%87, %89) : (f32, f32) -> f32  // samples/softmax.tile:89
-      %92 = "tile.eq"(%87, %91) : (f32, f32) -> i1  // samples/softmax.tile:90
-      %93 = "tile.sub"(%87, %91) : (f32, f32) -> f32  // samples/softmax.tile:90
-      %94 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:26
-      %95 = "tile.mul"(%93, %94) : (f32, f32) -> f32  // samples/softmax.tile:26
-      %96 = "tile.ex2.approx.ftz"(%95) : (f32) -> f32  // samples/softmax.tile:26
-      %97 = "tile.mul"(%88, %96) : (f32, f32) -> f32  // samples/softmax.tile:90
-      %98 = "tile.select"(%92, %88, %97) : (i1, f32, f32) -> f32  // samples/softmax.tile:90
-      %99 = "tile.eq"(%89, %91) : (f32, f32) -> i1  // samples/softmax.tile:90
-      %100 = "tile.sub"(%89, %91) : (f32, f32) -> f32  // samples/softmax.tile:90
-      %101 = "tile.mul"(%100, %94) : (f32, f32) -> f32  // samples/softmax.tile:26
-      %102 = "tile.ex2.approx.ftz"(%101) : (f32) -> f32  // samples/softmax.tile:26
-      %103 = "tile.mul"(%90, %102) : (f32, f32) -> f32  // samples/softmax.tile:90
-      %104 = "tile.select"(%99, %90, %103) : (i1, f32, f32) -> f32  // samples/softmax.tile:90
-      %105 = "tile.add"(%98, %104) : (f32, f32) -> f32  // samples/softmax.tile:90
-      "tile.yield"(%91, %105) : (f32, f32) -> ()  // samples/softmax.tile:90
-    }) {axis = 0 : i64} : (tensor<16xf32, #layout4>, tensor<16xf32, #layout4>) -> (f32, f32)  // samples/softmax.tile:104
-    "tile.for"(%3, %parts, %1) ({
-    ^bb0(%k_106: index):
-      %107 = "tile.mul"(%k_106, %4) : (index, index) -> index  // samples/softmax.tile:11
-      %108 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax.tile:10
-      %start_109 = "tile.mul"(%r, %108) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax.tile:10
-      %110 = "tile.reshape"(%start_109) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout1>) -> tensor<1x1xindex, #layout1>  // samples/softmax.tile:13
-      %111 = "tile.broadcast"(%110) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout1>) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:13
-      %112 = "tile.broadcast"(%107) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:11
-      %113 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout2>  // samples/softmax.tile:11
-      %114 = "tile.reshape"(%113) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:11
-      %at_115 = "tile.add"(%112, %114) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:11
-      %i_116 = "tile.add"(%111, %at_115) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:13
-      %117 = "tile.mul"(%rows, %cols) : (index, index) -> index  // samples/softmax.tile:136
-      %118 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:19
-      %119 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:13
-      %own_120 = "tile.lt"(%at_115, %119) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xi1, #layout2>  // samples/softmax.tile:13
-      %121 = "tile.broadcast"(%117) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // samples/softmax.tile:19
-      %122 = "tile.lt"(%i_116, %121) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xi1, #layout2>  // samples/softmax.tile:19
-      %123 = "tile.and"(%own_120, %122) : (tensor<1x4096xi1, #layout2>, tensor<1x4096xi1, #layout2>) -> tensor<1x4096xi1, #layout2>  // samples/softmax.tile:19
-      %124 = "tile.broadcast"(%118) {shape = [1 : i64, 4096 : i64]} : (f16) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:19
-      %125 = "tile.load"(%x, %i_116, %123, %124) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:19
-      %126 = "tile.cast"(%125) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:19
-      %127 = "tile.broadcast"(%top_86) {shape = [1 : i64, 4096 : i64]} : (f32) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:107
-      %128 = "tile.sub"(%126, %127) : (tensor<1x4096xf32, #layout2>, tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:107
-      %129 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:26
-      %130 = "tile.broadcast"(%129) {shape = [1 : i64, 4096 : i64]} : (f32) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:26
-      %131 = "tile.mul"(%128, %130) : (tensor<1x4096xf32, #layout2>, tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:26
-      %132 = "tile.ex2.approx.ftz"(%131) : (tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:26
-      %133 = "tile.constant"() {dtype = f32, value = 0x3FF0000000000000 : f64} : () -> f32  // samples/softmax.tile:32
-      %134 = "tile.div"(%133, %total) : (f32, f32) -> f32  // samples/softmax.tile:32
-      %135 = "tile.broadcast"(%134) {shape = [1 : i64, 4096 : i64]} : (f32) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:32
-      %136 = "tile.mul"(%132, %135) : (tensor<1x4096xf32, #layout2>, tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:32
-      %137 = "tile.cast"(%136) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:138
-      "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:138
-      "tile.store"(%y, %i_116, %own_120, %137) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> ()  // samples/softmax.tile:138
-      "tile.yield"() : () -> ()  // samples/softmax.tile:138
-    }) {unroll = 1 : i64} : (index, index, index) -> ()  // samples/softmax.tile:105
+    %scratch = "tile.shared_alloc"() {name = "scratch", offset = 0 : i64, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:113
+    %scratch_0 = "tile.shared_alloc"() {name = "scratch", offset = 64 : i64, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:113
+    %1 = "tile.constant"() {dtype = index, value = 1 : i64} : () -> index  // samples/softmax.tile:149
+    %2 = "tile.block_id"() {axis = 0 : i64} : () -> index  // samples/softmax.tile:102
+    %3 = "tile.constant"() {dtype = index, value = 8 : i64} : () -> index  // samples/softmax.tile:103
+    %4 = "tile.constant"() {dtype = index, value = 4096 : i64} : () -> index  // samples/softmax.tile:103
+    %5 = "tile.constant"() {dtype = index, value = 4095 : i64} : () -> index  // samples/softmax.tile:103
+    %6 = "tile.add"(%cols, %5) : (index, index) -> index  // samples/softmax.tile:103
+    %parts = "tile.floordiv"(%6, %4) : (index, index) -> index  // samples/softmax.tile:103
+    %7 = "tile.constant"() {dtype = f32, value = 0xFFF0000000000000 : f64} : () -> f32  // samples/softmax.tile:104
+    %8 = "tile.constant"() {dtype = f32, value = 0x0000000000000000 : f64} : () -> f32  // samples/softmax.tile:105
+    %9 = "tile.constant"() {dtype = index, value = 0 : i64} : () -> index  // samples/softmax.tile:105
+    %m = "tile.broadcast"(%7) {shape = [1 : i64, 512 : i64]} : (f32) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:104
+    %z = "tile.broadcast"(%8) {shape = [1 : i64, 512 : i64]} : (f32) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:105
+    %10 = "tile.broadcast"(%2) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax.tile:102
+    %11 = "tile.arange"() {extent = 1 : i64} : () -> tensor<1xindex, #layout1>  // samples/softmax.tile:102
+    %r = "tile.add"(%10, %11) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax.tile:102
+    %m_12, %z_13 = "tile.for"(%9, %parts, %1, %m, %z) ({
+    ^bb0(%k: index, %m_14: tensor<1x512xf32, #layout0>, %z_15: tensor<1x512xf32, #layout0>):
+      %16 = "tile.mul"(%k, %4) : (index, index) -> index  // /work/wt/softmax/samples/softmax/rows.tile:8
+      %17 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %18 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:6
+      %start = "tile.mul"(%r, %18) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:6
+      %19 = "tile.broadcast"(%17) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %20 = "tile.add"(%start, %19) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %21 = "tile.broadcast"(%3) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:7
+      %22 = "tile.floordiv"(%20, %21) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %23 = "tile.mul"(%22, %21) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %24 = "tile.reshape"(%23) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout1>) -> tensor<1x1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %25 = "tile.broadcast"(%24) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout1>) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %26 = "tile.broadcast"(%16) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+      %27 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+      %28 = "tile.reshape"(%27) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+      %at = "tile.add"(%26, %28) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+      %i = "tile.add"(%25, %at) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %29 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:152
+      %30 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %own = "tile.lt"(%at, %30) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xi1, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %31 = "tile.broadcast"(%29) {shape = [1 : i64, 4096 : i64]} : (f16) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:152
+      %32 = "tile.load"(%x, %i, %own, %31) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:152
+      %33 = "tile.cast"(%32) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:152
+      %34 = "tile.reshape"(%33) {shape = [1 : i64, 512 : i64, 8 : i64]} : (tensor<1x4096xf32, #layout2>) -> tensor<1x512x8xf32, #layout2>  // samples/softmax.tile:108
+      %top = "tile.reduce"(%34) ({
+      ^bb0(%35: f32, %36: f32):
+        %37 = "tile.maximum"(%35, %36) : (f32, f32) -> f32  // samples/softmax.tile:97
+        "tile.yield"(%37) : (f32) -> ()  // samples/softmax.tile:97
+      }) {axis = 2 : i64} : (tensor<1x512x8xf32, #layout2>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:97
+      %38 = "tile.eq"(%top, %m) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xi1, #layout0>  // samples/softmax.tile:98
+      %39 = "tile.select"(%38, %z, %top) : (tensor<1x512xi1, #layout0>, tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:98
+      %40 = "tile.reshape"(%39) {shape = [1 : i64, 512 : i64, 1 : i64]} : (tensor<1x512xf32, #layout0>) -> tensor<1x512x1xf32, #layout0>  // samples/softmax.tile:98
+      %41 = "tile.broadcast"(%40) {shape = [1 : i64, 512 : i64, 8 : i64]} : (tensor<1x512x1xf32, #layout0>) -> tensor<1x512x8xf32, #layout2>  // samples/softmax.tile:98
+      %42 = "tile.sub"(%34, %41) : (tensor<1x512x8xf32, #layout2>, tensor<1x512x8xf32, #layout2>) -> tensor<1x512x8xf32, #layout2>  // samples/softmax.tile:98
+      %43 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:9
+      %44 = "tile.broadcast"(%43) {shape = [1 : i64, 512 : i64, 8 : i64]} : (f32) -> tensor<1x512x8xf32, #layout2>  // samples/softmax.tile:9
+      %45 = "tile.mul"(%42, %44) : (tensor<1x512x8xf32, #layout2>, tensor<1x512x8xf32, #layout2>) -> tensor<1x512x8xf32, #layout2>  // samples/softmax.tile:9
+      %46 = "tile.ex2.approx.ftz"(%45) : (tensor<1x512x8xf32, #layout2>) -> tensor<1x512x8xf32, #layout2>  // samples/softmax.tile:9
+      %47 = "tile.reduce"(%46) ({
+      ^bb0(%48: f32, %49: f32):
+        %50 = "tile.add"(%48, %49) : (f32, f32) -> f32  // samples/softmax.tile:98
+        "tile.yield"(%50) : (f32) -> ()  // samples/softmax.tile:98
+      }) {axis = 2 : i64} : (tensor<1x512x8xf32, #layout2>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:98
+      %top_51 = "tile.maximum"(%m_14, %top) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:92
+      %52 = "tile.eq"(%m_14, %top_51) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xi1, #layout0>  // samples/softmax.tile:93
+      %53 = "tile.sub"(%m_14, %top_51) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:93
+      %54 = "tile.broadcast"(%43) {shape = [1 : i64, 512 : i64]} : (f32) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:9
+      %55 = "tile.mul"(%53, %54) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:9
+      %56 = "tile.ex2.approx.ftz"(%55) : (tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:9
+      %57 = "tile.mul"(%z_15, %56) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:93
+      %58 = "tile.select"(%52, %z_15, %57) : (tensor<1x512xi1, #layout0>, tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:93
+      %59 = "tile.eq"(%top, %top_51) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xi1, #layout0>  // samples/softmax.tile:93
+      %60 = "tile.sub"(%top, %top_51) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:93
+      %61 = "tile.mul"(%60, %54) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:9
+      %62 = "tile.ex2.approx.ftz"(%61) : (tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:9
+      %63 = "tile.mul"(%47, %62) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:93
+      %64 = "tile.select"(%59, %47, %63) : (tensor<1x512xi1, #layout0>, tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:93
+      %z_65 = "tile.add"(%58, %64) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:93
+      "tile.yield"(%top_51, %z_65) : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> ()  // samples/softmax.tile:93
+    }) {unroll = 1 : i64} : (index, index, index, tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>)  // samples/softmax.tile:106
+    %66, %67 = "tile.partial_reduce"(%m_12, %z_13) ({
+    ^bb0(%68: f32, %69: f32, %70: f32, %71: f32):
+      %top_72 = "tile.maximum"(%68, %70) : (f32, f32) -> f32  // samples/softmax.tile:92
+      %73 = "tile.eq"(%68, %top_72) : (f32, f32) -> i1  // samples/softmax.tile:93
+      %74 = "tile.sub"(%68, %top_72) : (f32, f32) -> f32  // samples/softmax.tile:93
+      %75 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:9
+      %76 = "tile.mul"(%74, %75) : (f32, f32) -> f32  // samples/softmax.tile:9
+      %77 = "tile.ex2.approx.ftz"(%76) : (f32) -> f32  // samples/softmax.tile:9
+      %78 = "tile.mul"(%69, %77) : (f32, f32) -> f32  // samples/softmax.tile:93
+      %79 = "tile.select"(%73, %69, %78) : (i1, f32, f32) -> f32  // samples/softmax.tile:93
+      %80 = "tile.eq"(%70, %top_72) : (f32, f32) -> i1  // samples/softmax.tile:93
+      %81 = "tile.sub"(%70, %top_72) : (f32, f32) -> f32  // samples/softmax.tile:93
+      %82 = "tile.mul"(%81, %75) : (f32, f32) -> f32  // samples/softmax.tile:9
+      %83 = "tile.ex2.approx.ftz"(%82) : (f32) -> f32  // samples/softmax.tile:9
+      %84 = "tile.mul"(%71, %83) : (f32, f32) -> f32  // samples/softmax.tile:93
+      %85 = "tile.select"(%80, %71, %84) : (i1, f32, f32) -> f32  // samples/softmax.tile:93
+      %86 = "tile.add"(%79, %85) : (f32, f32) -> f32  // samples/softmax.tile:93
+      "tile.yield"(%top_72, %86) : (f32, f32) -> ()  // samples/softmax.tile:93
+    }) {axis = 1 : i64, parts = 16 : i64} : (tensor<1x512xf32, #layout0>, tensor<1x512xf32, #layout0>) -> (tensor<1x16xf32, #layout3>, tensor<1x16xf32, #layout3>)  // samples/softmax.tile:113
+    %87 = "tile.arange"() {extent = 16 : i64} : () -> tensor<16xindex, #layout3>  // samples/softmax.tile:113
+    %88 = "tile.reshape"(%87) {shape = [1 : i64, 16 : i64]} : (tensor<16xindex, #layout3>) -> tensor<1x16xindex, #layout3>  // samples/softmax.tile:113
+    "tile.store"(%scratch, %88, %66) {cache = unit, evict = unit, has = ["memory", "offset", "value"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout3>, tensor<1x16xf32, #layout3>) -> ()  // samples/softmax.tile:113
+    %89 = "tile.arange"() {extent = 16 : i64} : () -> tensor<16xindex, #layout4>  // samples/softmax.tile:113
+    %90 = "tile.reshape"(%89) {shape = [1 : i64, 16 : i64]} : (tensor<16xindex, #layout4>) -> tensor<1x16xindex, #layout4>  // samples/softmax.tile:113
+    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:113
+    %91 = "tile.load"(%scratch, %90) {cache = unit, evict = unit, has = ["memory", "offset"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout4>) -> tensor<1x16xf32, #layout4>  // samples/softmax.tile:113
+    "tile.store"(%scratch_0, %88, %67) {cache = unit, evict = unit, has = ["memory", "offset", "value"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout3>, tensor<1x16xf32, #layout3>) -> ()  // samples/softmax.tile:113
+    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:113
+    %92 = "tile.load"(%scratch_0, %90) {cache = unit, evict = unit, has = ["memory", "offset"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout4>) -> tensor<1x16xf32, #layout4>  // samples/softmax.tile:113
+    %m_93, %z_94 = "tile.reduce"(%91, %92) ({
+    ^bb0(%95: f32, %96: f32, %97: f32, %98: f32):
+      %99 = "tile.maximum"(%95, %97) : (f32, f32) -> f32  // samples/softmax.tile:92
+      %100 = "tile.eq"(%95, %99) : (f32, f32) -> i1  // samples/softmax.tile:93
+      %101 = "tile.sub"(%95, %99) : (f32, f32) -> f32  // samples/softmax.tile:93
+      %102 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:9
+      %103 = "tile.mul"(%101, %102) : (f32, f32) -> f32  // samples/softmax.tile:9
+      %104 = "tile.ex2.approx.ftz"(%103) : (f32) -> f32  // samples/softmax.tile:9
+      %105 = "tile.mul"(%96, %104) : (f32, f32) -> f32  // samples/softmax.tile:93
+      %106 = "tile.select"(%100, %96, %105) : (i1, f32, f32) -> f32  // samples/softmax.tile:93
+      %107 = "tile.eq"(%97, %99) : (f32, f32) -> i1  // samples/softmax.tile:93
+      %108 = "tile.sub"(%97, %99) : (f32, f32) -> f32  // samples/softmax.tile:93
+      %109 = "tile.mul"(%108, %102) : (f32, f32) -> f32  // samples/softmax.tile:9
+      %110 = "tile.ex2.approx.ftz"(%109) : (f32) -> f32  // samples/softmax.tile:9
+      %111 = "tile.mul"(%98, %110) : (f32, f32) -> f32  // samples/softmax.tile:93
+      %112 = "tile.select"(%107, %98, %111) : (i1, f32, f32) -> f32  // samples/softmax.tile:93
+      %113 = "tile.add"(%106, %112) : (f32, f32) -> f32  // samples/softmax.tile:93
+      "tile.yield"(%99, %113) : (f32, f32) -> ()  // samples/softmax.tile:93
+    }) {axis = 1 : i64} : (tensor<1x16xf32, #layout4>, tensor<1x16xf32, #layout4>) -> (tensor<1xf32, #layout1>, tensor<1xf32, #layout1>)  // samples/softmax.tile:113
+    %top_114 = "tile.reshape"(%m_93) {shape = [1 : i64, 1 : i64]} : (tensor<1xf32, #layout1>) -> tensor<1x1xf32, #layout1>  // samples/softmax.tile:114
+    %115 = "tile.reshape"(%z_94) {shape = [1 : i64, 1 : i64]} : (tensor<1xf32, #layout1>) -> tensor<1x1xf32, #layout1>  // samples/softmax.tile:114
+    %116 = "tile.constant"() {dtype = f32, value = 0x3FF0000000000000 : f64} : () -> f32  // samples/softmax.tile:15
+    %117 = "tile.broadcast"(%116) {shape = [1 : i64, 1 : i64]} : (f32) -> tensor<1x1xf32, #layout1>  // samples/softmax.tile:15
+    %total = "tile.div"(%117, %115) : (tensor<1x1xf32, #layout1>, tensor<1x1xf32, #layout1>) -> tensor<1x1xf32, #layout1>  // samples/softmax.tile:15
+    "tile.for"(%9, %parts, %1) ({
+    ^bb0(%k_118: index):
+      %119 = "tile.mul"(%k_118, %4) : (index, index) -> index  // /work/wt/softmax/samples/softmax/rows.tile:8
+      %120 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %121 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:6
+      %start_122 = "tile.mul"(%r, %121) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:6
+      %123 = "tile.broadcast"(%120) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %124 = "tile.add"(%start_122, %123) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %125 = "tile.broadcast"(%3) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:7
+      %126 = "tile.floordiv"(%124, %125) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %127 = "tile.mul"(%126, %125) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %128 = "tile.reshape"(%127) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout1>) -> tensor<1x1xindex, #layout1>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %129 = "tile.broadcast"(%128) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout1>) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %130 = "tile.broadcast"(%119) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+      %131 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+      %132 = "tile.reshape"(%131) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+      %at_133 = "tile.add"(%130, %132) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:8
+      %i_134 = "tile.add"(%129, %at_133) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %135 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:152
+      %136 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %own_137 = "tile.lt"(%at_133, %136) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xi1, #layout2>  // /work/wt/softmax/samples/softmax/rows.tile:9
+      %138 = "tile.broadcast"(%135) {shape = [1 : i64, 4096 : i64]} : (f16) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:152
+      %139 = "tile.load"(%x, %i_134, %own_137, %138) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:152
+      %140 = "tile.cast"(%139) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:152
+      %141 = "tile.broadcast"(%top_114) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout1>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:117
+      %142 = "tile.sub"(%140, %141) : (tensor<1x4096xf32, #layout2>, tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:117
+      %143 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:9
+      %144 = "tile.broadcast"(%143) {shape = [1 : i64, 4096 : i64]} : (f32) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:9
+      %145 = "tile.mul"(%142, %144) : (tensor<1x4096xf32, #layout2>, tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:9
+      %146 = "tile.ex2.approx.ftz"(%145) : (tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:9
+      %147 = "tile.broadcast"(%total) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout1>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:21
+      %148 = "tile.mul"(%146, %147) : (tensor<1x4096xf32, #layout2>, tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:21
+      %149 = "tile.cast"(%148) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:154
+      "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:154
+      "tile.store"(%y, %i_134, %own_137, %149) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> ()  // samples/softmax.tile:154
+      "tile.yield"() : () -> ()  // samples/softmax.tile:154
+    }) {unroll = 1 : i64} : (index, index, index) -> ()  // samples/softmax.tile:115
   }) {index_bits = 32 : i64, name = "softmax_streamed", shared_bytes = 128 : i64, warps = 16 : i64} : () -> ()
 }) : () -> ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from random import Random
 from typing import Any
 
 from dsl import tree as ast
@@ -22,8 +23,8 @@ from dsl.report import LaunchReport, Report
 from lowering.location import TileError, closest
 from runtime.errors import DeviceError, RuntimeFault
 
-ROUNDS, TURN = 10, 5
-"""Measured launches of a row: so many turns of so many."""
+ROUNDS = 50
+"""Measured launches of a row."""
 COUNTED_BLOCKS = 64
 COUNTED_BYTES = 1 << 30
 """What the emulator counts of a launch on a GPU: its first blocks, unless the arrays have more bytes."""
@@ -221,7 +222,7 @@ def first_blocks(launch: Launch, arguments: Sequence[Any], grid: Sequence[int]) 
 def interleaved(rows: Sequence[Sequence[Callable[[], None]]], ordinal: int) -> list[list[float]]:
     """Microseconds of each row's prepared launches together: 20th percentile, median, 80th. The rows take turns, and
     each launch finds the L2 cold."""
-    from runtime.cuda.timing import measure, percentiles
+    from runtime.cuda.timing import measure_rounds, percentiles
 
     def together(row: Sequence[Callable[[], None]]) -> Callable[[], None]:
         def launch() -> None:
@@ -230,10 +231,7 @@ def interleaved(rows: Sequence[Sequence[Callable[[], None]]], ordinal: int) -> l
 
         return launch
 
-    times: list[list[float]] = [[] for _ in rows]
-    for _ in range(ROUNDS):
-        for row, found in zip(rows, times, strict=True):
-            found += measure(together(row), device=ordinal, repeats=TURN, warmups=1)
+    times = measure_rounds(list(map(together, rows)), ROUNDS, order=Random(0), device=ordinal)
     return [list(percentiles(found)) for found in times]
 
 

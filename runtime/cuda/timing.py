@@ -14,10 +14,12 @@ FLUSH_FACTOR = 3
 """Times the L2's size that is overwritten between launches, so that they find it cold."""
 QUEUED = 64
 """Launches that are queued before they are waited for."""
+AHEAD = 16
+"""Overwrites of the L2 queued before those, so that the device never waits for the host between two events."""
 
 
 def measure(
-    launch: Callable[[], None],
+    launch: Callable[[], object],
     *,
     device: int = 0,
     stream: int = 0,
@@ -34,7 +36,7 @@ def measure(
 
 
 def measure_rounds(
-    launches: Sequence[Callable[[], None]],
+    launches: Sequence[Callable[[], object]],
     rounds: int,
     *,
     order: Random | None = None,
@@ -45,6 +47,8 @@ def measure_rounds(
 ) -> list[list[float]]:
     """For each of `launches`, microseconds of each round; a round calls all of them, in an order that `order` shuffles
     anew. As `measure`, QUEUED launches being queued before they are waited for.
+
+    Absolute times drift with clocks and temperature; ratios of variants that take turns mean something.
     """
     cuda, owner = driver.bindings(), context(device)
     trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes if flush_l2 else 0)
@@ -54,6 +58,11 @@ def measure_rounds(
         keys = {place: order.random() for place in in_turn}
         in_turn.sort(key=lambda place: (place[0], keys[place]))
     times: list[list[float]] = [[] for _ in launches]
+
+    def flush(count: int) -> None:
+        for _ in range(count):
+            owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
+
     with owner.current():
         events = [owner.call(cuda.cuEventCreate, 0) for _ in range(2 * min(QUEUED, len(in_turn)))]
         try:
@@ -63,9 +72,11 @@ def measure_rounds(
             for first in range(0, len(in_turn), QUEUED):
                 batch = in_turn[first : first + QUEUED]
                 pairs = list(zip(events[::2], events[1::2], strict=True))[: len(batch)]
+                if flush_l2:
+                    flush(AHEAD)
                 for (start, end), (_, index) in zip(pairs, batch, strict=True):
                     if flush_l2:
-                        owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
+                        flush(1)
                     owner.call(cuda.cuEventRecord, start, handle)
                     launches[index]()
                     owner.call(cuda.cuEventRecord, end, handle)

@@ -40,7 +40,7 @@ SHAPES = {
     "softmax_persistent.tile": ["rows=0 cols=8", "rows=3 cols=31", "rows=5 cols=1000", "rows=700 cols=1025"],
     "softmax_fused.tile": [
         "rows=0 cols=8", "rows=3 cols=31", "rows=5 cols=1000", "rows=2 cols=1025", "rows=1 cols=8199",
-        "rows=2 cols=16389", "rows=1 cols=90001",
+        "rows=2 cols=16389", "rows=1 cols=100001",
     ],
 }  # fmt: skip
 """Boundary extents: nothing, one, a power of two, one beside it, a prime, and both sides of each dispatch's limits."""

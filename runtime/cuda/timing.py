@@ -14,7 +14,7 @@ FLUSH_FACTOR = 3
 """Times the L2's size that is overwritten between launches, so that they find it cold."""
 QUEUED = 64
 """Launches that are queued before they are waited for."""
-AHEAD = 16
+AHEAD = 64
 """Overwrites of the L2 queued before those, so that the device never waits for the host between two events."""
 
 

@@ -153,7 +153,7 @@ def fewer(shape: Shape) -> Shape:
 
 
 SQUARE = Benchmark(
-    SAMPLE,
+    (SAMPLE,),
     PRODUCTS,
     {"cublas": cublas} | {name: triton(instructions) for name, instructions in TRITON.items()},
     types=tuple(TYPES),
@@ -171,7 +171,7 @@ SKINNY = replace(
 )
 FUSED = replace(
     SQUARE,
-    sample=matmul_fused.SAMPLE,
+    samples=(matmul_fused.SAMPLE,),
     operations=matmul_fused.OPERATIONS,
     peers=matmul_fused.PEERS,
     types=matmul_fused.TYPES,

@@ -63,7 +63,6 @@ class Contest:
     """Ours, from the first of `files` that has the dispatch, against peers by name; `rest` as in timing.interleaved.
     `left_out` tells what was not measured, and why."""
 
-
     files: Mapping[Path, dsl.Module]
     peers: Mapping[str, Peer]
     rounds: int = ROUNDS

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dsl.command.compile import requests_for
 from dsl.command.failures import show
 from dsl.compile import lower
-from dsl.pictures.names import Named, describe, fragments, named_tiles, swizzle_words
+from dsl.pictures.names import Fragment, Named, describe, fragments, named_tiles, swizzle_words
 from dsl.program import load
 from lowering.ir import Function
+from lowering.layout import Layout
 from lowering.location import TileError, closest, printable
 from lowering.targets import target
 from lowering.types import SharedType
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from dsl.pictures.registers import RegisterPicture
+    from dsl.pictures.shared import SharedPicture
 
 
 @click.command(
@@ -76,7 +84,7 @@ def show_list(title: str, function: Function, tiles: list[Named]) -> None:
     write([*text.table(rows), text.Text()])
 
 
-def summary(function: Function, tile: Named, spread: dict) -> str:
+def summary(function: Function, tile: Named, spread: dict[Layout, Fragment]) -> str:
     """The layout of a tile in one line."""
     type = tile.value.type
     if not isinstance(type, SharedType):
@@ -99,19 +107,18 @@ def draw(chosen: list[tuple[Function, Named]], svg: str | None) -> None:
     from dsl.pictures import registers, shared, text
 
     width = console().width
-    pictures = []
+    pictures: list[tuple[str, str, RegisterPicture | SharedPicture]] = []
     for function, tile in chosen:
         spread = fragments(function)
-        title = f"{tile.name}  {tile.kind}  {function.name}, line {tile.line}"
+        title = printable(f"{tile.name}: {tile.kind} ({function.name}, line {tile.line})")
         about = summary(function, tile, spread)
         if isinstance(tile.value.type, SharedType):
-            made: Any = shared.picture(function, tile.value)
-        else:
-            layout = tile.value.tile.layout
-            assert layout is not None
-            fragment = spread.get(layout)
-            made = registers.picture(layout, 16 if width >= 170 else 8, fragment.box if fragment else None)
-        pictures.append((printable(title), about, made))
+            pictures.append((title, about, shared.picture(function, tile.value)))
+            continue
+        layout = tile.value.tile.layout
+        assert layout is not None
+        box = spread[layout].box if layout in spread else None
+        pictures.append((title, about, registers.picture(layout, WIDE_LINE if width >= WIDE else LINE, box)))
     if svg is not None:
         from dsl.pictures.svg import sheet
 
@@ -120,17 +127,23 @@ def draw(chosen: list[tuple[Function, Named]], svg: str | None) -> None:
         return
     for title, about, made in pictures:
         write([text.Text(title, text.TITLE), text.Text(text.INDENT + about), text.Text()])
-        write([*(text.shared if isinstance(made, shared.SharedPicture) else text.registers)(made, width), text.Text()])
+        lines = text.shared(made, width) if isinstance(made, shared.SharedPicture) else text.registers(made)
+        write([*lines, text.Text()])
 
 
-def console() -> Any:
+LINE, WIDE_LINE, WIDE = 8, 16, 170
+"""Cells of a line, and from how many columns of the terminal on there are more."""
+
+
+def console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True)
 
 
-def write(lines: list[Any]) -> None:
+def write(lines: list[Text]) -> None:
     out = console()
     for line in lines:
-        line.rstrip()
+        if not out.is_terminal:
+            line.rstrip()
         out.print(line)

@@ -12,6 +12,9 @@ from lowering.location import Loc
 from lowering.tensor_cores import Mma, accumulator, product
 from lowering.types import SharedType, TileType
 
+AXES = {1: ("element",), 2: ("row", "column")}
+"""What the axes are called, by rank; those of a higher rank have numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fragment:

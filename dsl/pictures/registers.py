@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from dsl.pictures.names import AXES
 from lowering.layout import Layout, bits_of
 
 MOST_LINES = 32
 """Lines of cells in a corner, at most."""
-AXES = {1: ("element",), 2: ("row", "column")}
-"""What the axes are called, by rank; those of a higher rank have numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsl.pictures.names import line_of
+from dsl.pictures.names import AXES, line_of
 from lowering.access_width import slot_bytes
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import apply
@@ -69,6 +69,21 @@ class Access:
         )
 
     @property
+    def group(self) -> int:
+        """How many banks one lane takes."""
+        return max(1, self.bytes // WORD)
+
+    @property
+    def rows(self) -> list[dict[int, str]]:
+        """For each pass the lanes that it serves, by the first bank of each."""
+        return [{bank: lanes for bank, lanes in row if bank % self.group == 0} for row in self.passes]
+
+    @property
+    def heads(self) -> dict[int, str]:
+        """What the banks of one lane are called, by the first of them."""
+        return {bank: bank_name(bank, self.group) for bank in range(0, BANKS // WORD, self.group)}
+
+    @property
     def verdict(self) -> str:
         if self.beyond is None:
             return "unknown: a mask or data says which lanes go where"
@@ -91,6 +106,24 @@ class SharedPicture:
         return self.type.shape[1:] if self.type.ring else self.type.shape
 
     @property
+    def heads(self) -> list[str]:
+        """The banks of each place of a line."""
+        banks = max(1, self.unit // WORD)
+        return [bank_name(i * banks, banks) for i in range(max(map(len, self.lines)))]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        rank = len(self.slot)
+        return AXES.get(rank, tuple(f"axis {i}" for i in range(rank)))
+
+    def shade(self, coordinates: tuple[int, ...]) -> int:
+        """A lane whose colour stands for a place: the same for all that lie one below the other without a swizzle."""
+        place = 0
+        for extent, coordinate in zip(self.slot, coordinates, strict=True):
+            place = place * extent + coordinate
+        return place * self.type.dtype.bytes % BANKS // WORD
+
+    @property
     def slot_bytes(self) -> int:
         return slot_bytes(self.type) if self.type.ring else self.type.bytes
 
@@ -104,6 +137,14 @@ def ranges(numbers: list[int]) -> str:
         else:
             parts.append([number])
     return ",".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts)
+
+
+def first_lane(lanes: str) -> int:
+    return int(lanes.split(",")[0].split("-")[0])
+
+
+def bank_name(first: int, count: int) -> str:
+    return f"{first}-{first + count - 1}" if count > 1 else str(first)
 
 
 def accesses(function: Function, memory: Value) -> list[Access]:

@@ -7,8 +7,9 @@ from html import escape
 
 from dsl.pictures.colours import colour
 from dsl.pictures.registers import RegisterPicture, blocks
-from dsl.pictures.shared import Access, SharedPicture
-from dsl.pictures.text import bank_name, cell_text, step_words
+from dsl.pictures.shared import Access, SharedPicture, first_lane
+from dsl.pictures.text import cell_text, step_words
+from lowering.shared_map import BANKS
 
 MARGIN, GAP = 24, 14
 ROW, LETTER = 20, 6.8
@@ -134,24 +135,13 @@ PLACES = {"l": "#cfe3ff", "r": "#ffe3c2", "w": "#d6f2d0"}
 
 def draw_shared(canvas: Canvas, picture: SharedPicture) -> None:
     """What lies in which bank, then each access: pass by pass the lanes that it serves; red beyond the first pass."""
-    group = max(1, picture.unit // 4)
-    heads = [bank_name(i * group, group) for i in range(max(map(len, picture.lines)))]
-    canvas.line(f"what lies in the banks, by byte offset: the coordinates of every {picture.unit} bytes")
-    canvas.grid(
-        heads,
-        (
-            (
-                str(128 * i),
-                [
-                    (", ".join(map(str, at)), colour(at[-1] * picture.type.dtype.bytes // picture.unit * 4), INK)
-                    for at in row
-                ],
-            )
-            for i, row in enumerate(picture.lines)
-        ),
-    )
-    if 128 * len(picture.lines) < picture.slot_bytes:
-        canvas.line(f"{128 * len(picture.lines)} of {picture.slot_bytes} bytes", 10, GREY)
+    canvas.line(f"what lies in the banks, by byte offset: {', '.join(picture.axes)} of every {picture.unit} bytes")
+    rows = []
+    for i, line in enumerate(picture.lines):
+        rows.append((str(BANKS * i), [(", ".join(map(str, at)), colour(picture.shade(at)), INK) for at in line]))
+    canvas.grid(picture.heads, rows)
+    if BANKS * len(picture.lines) < picture.slot_bytes:
+        canvas.line(f"{BANKS * len(picture.lines)} of {picture.slot_bytes} bytes", 10, GREY)
     for access in picture.accesses:
         canvas.y += GAP
         times = f", {access.count} times" if access.count > 1 else ""
@@ -162,19 +152,14 @@ def draw_shared(canvas: Canvas, picture: SharedPicture) -> None:
 
 
 def draw_access(canvas: Canvas, access: Access) -> None:
-    group = max(1, access.bytes // 4)
-    heads = range(0, 32, group)
     rows = []
-    for number, served in enumerate(access.passes):
-        there = dict(served)
+    for i, row in enumerate(access.rows):
         cells = []
-        for bank in heads:
-            lanes = there.get(bank, "")
-            if not lanes:
+        for bank in access.heads:
+            lanes = row.get(bank)
+            if lanes is None:
                 cells.append(("", EMPTY, INK))
-            elif number:
-                cells.append((lanes, RED, "#ffffff"))
             else:
-                cells.append((lanes, colour(int(lanes.split("-")[0].split(",")[0])), INK))
-        rows.append((f"pass {number + 1}", cells))
-    canvas.grid([bank_name(bank, group) for bank in heads], rows)
+                cells.append((lanes, RED, "#ffffff") if i else (lanes, colour(first_lane(lanes)), INK))
+        rows.append((f"pass {i + 1}", cells))
+    canvas.grid(list(access.heads.values()), rows)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
 from dsl.pictures.colours import background
 from dsl.pictures.registers import Cell, RegisterPicture, Step
-from dsl.pictures.shared import Access, SharedPicture
+from dsl.pictures.shared import Access, SharedPicture, first_lane
+from lowering.shared_map import BANKS
 
 INDENT = "  "
 DIM, TITLE, CONFLICT = "dim", "bold", "bold white on red"
 
 
-def registers(picture: RegisterPicture, width: int) -> list[Text]:
-    """The bits of each axis, the corner, and the steps to what lies outside of it. width: of the terminal."""
+def registers(picture: RegisterPicture) -> list[Text]:
+    """The bits of each axis, the corner, and the steps to what lies outside of it."""
     return [*bit_table(picture), Text(), *corner(picture), *step_lines(picture)]
 
 
@@ -41,16 +42,16 @@ def corner(picture: RegisterPicture) -> list[Text]:
     start = slice(None, None if picture.wraps or len(picture.corner) == 1 else -1)
     labels = [", ".join(map(str, line.start[start])) for line in picture.lines]
     rows = [[cell_text(picture, cell) for cell in line.cells] for line in picture.lines]
-    size = max(len(text) for row in rows for text in row) + 2
+    size = max(len(text) for row in rows for text in row)
     head = ", ".join(picture.axes[start])
     label = max(map(len, (*labels, head)))
     first = picture.lines[0]
     marks = [("+" if picture.wraps else "") + str(cell.column) for cell in first.cells]
-    out = [Text(f"{INDENT}{head:>{label}} " + "".join(f"{mark:>{size - 1}} " for mark in marks), DIM)]
+    out = [Text(f"{INDENT}{head:>{label}}  " + "".join(f" {mark:>{size}} " for mark in marks), DIM)]
     for name, line, row in zip(labels, picture.lines, rows, strict=True):
-        made = Text(f"{INDENT}{name:>{label}} ", DIM)
+        made = Text().append(f"{INDENT}{name:>{label}}  ", DIM)
         for cell, text in zip(line.cells, row, strict=True):
-            made.append(f"{text:>{size - 1}} ", background(cell.lane))
+            made.append(f" {text:>{size}} ", background(cell.lane))
         out.append(made)
     return out
 
@@ -84,7 +85,10 @@ def step_words(step: Step) -> str:
 
 
 def shared(picture: SharedPicture, width: int) -> list[Text]:
-    """Which element lies in which bank, then each access: which lanes of a phase each pass over the banks serves."""
+    """Which element lies in which bank, then each access: which lanes of a phase each pass over the banks serves.
+
+    width: columns of the terminal, into which lines of banks are broken.
+    """
     out = memory(picture, width)
     for access in picture.accesses:
         out += [Text(), *access_lines(access, width)]
@@ -92,71 +96,52 @@ def shared(picture: SharedPicture, width: int) -> list[Text]:
 
 
 def memory(picture: SharedPicture, width: int) -> list[Text]:
-    banks = picture.unit // 4
-    cells = [[", ".join(map(str, c)) for c in line] for line in picture.lines]
-    heads = [bank_name(i * max(banks, 1), banks) for i in range(max(map(len, cells)))]
-    size = max(len(text) for row in [heads, *cells] for text in row) + 2
-    label = max(len(str(128 * len(cells))), len("byte"))
-    fits = max(1, (width - label - len(INDENT)) // size)
-    per = 1 << fits.bit_length() - 1
-    out = [Text(f"{INDENT}what lies in the banks: {', '.join(axis_names(picture))} of every {picture.unit} bytes", DIM)]
-    for first in range(0, len(heads), per):
-        part = slice(first, first + per)
-        out.append(Text(f"{INDENT}{'byte':>{label}}" + "".join(f"{h:>{size}}" for h in heads[part]), DIM))
+    """The coordinates of what lies in the banks, a line for every 128 bytes."""
+    cells = [[", ".join(map(str, at)) for at in line] for line in picture.lines]
+    size = max(len(text) for row in [picture.heads, *cells] for text in row)
+    label = max(len(str(BANKS * len(cells))), len("byte"))
+    out = [Text(f"{INDENT}what lies in the banks: {', '.join(picture.axes)} of every {picture.unit} bytes", DIM)]
+    for part in parts(len(picture.heads), size, width - label):
+        heads = "".join(f" {head:>{size}} " for head in picture.heads[part])
+        out.append(Text(f"{INDENT}{'byte':>{label}} {heads}", DIM))
         for i, row in enumerate(cells):
-            made = Text(f"{INDENT}{128 * i:>{label}}", DIM)
+            made = Text().append(f"{INDENT}{BANKS * i:>{label}} ", DIM)
             for text, at in zip(row[part], picture.lines[i][part], strict=True):
-                made.append(f"{text:>{size}}", background(at[-1] * picture.type.dtype.bytes // picture.unit * 4 % 32))
+                made.append(f" {text:>{size}} ", background(picture.shade(at)))
             out.append(made)
-    shown = len(cells) * 128
+    shown = len(cells) * BANKS
     if shown < picture.slot_bytes:
         out.append(Text(f"{INDENT}shown: {shown} of {picture.slot_bytes} bytes", DIM))
     return out
 
 
-def axis_names(picture: SharedPicture) -> tuple[str, ...]:
-    rank = len(picture.slot)
-    return ("row", "column") if rank == 2 else ("element",) if rank == 1 else tuple(f"axis {i}" for i in range(rank))
-
-
-def bank_name(first: int, count: int) -> str:
-    return f"{first}-{first + count - 1}" if count > 1 else str(first)
+def parts(count: int, size: int, width: int) -> Iterator[slice]:
+    """`count` cells of `size` letters, broken into as many lines as the width takes: a power of two in each."""
+    per = 1 << max(1, (width - len(INDENT) - 1) // (size + 2)).bit_length() - 1
+    return (slice(first, first + per) for first in range(0, count, per))
 
 
 def access_lines(access: Access, width: int) -> list[Text]:
+    """What an access is, its verdict, and pass by pass the lanes that are served."""
     times = f", {access.count} times" if access.count > 1 else ""
     head = Text(f"{INDENT}line {access.line}: {access.name}, {access.bytes} bytes a lane{times}: ")
-    head.append(access.verdict, CONFLICT if access.beyond else TITLE)
+    out = [head.append(access.verdict, CONFLICT if access.beyond else TITLE)]
     if not access.touches:
-        return [head]
-    group = max(1, access.bytes // 4)
-    passes = [[(bank, lanes) for bank, lanes in row if bank % group == 0] for row in access.passes]
-    heads = [bank_name(bank, group) for bank in range(0, 32, group)]
-    used = {bank for row in passes for bank, _ in row}
-    size = max(len(text) for text in [*heads, *(lanes for row in passes for _, lanes in row)]) + 1
-    fits = max(1, (width - len(INDENT) - 9) // size)
-    per = 1 << fits.bit_length() - 1
-    out = [head]
-    for first in range(0, len(heads), per):
-        banks = range(first * group, (first + per) * group, group)
-        if not used & set(banks):
+        return out
+    banks, label = list(access.heads), len("pass 32")
+    size = max(len(text) for text in [*access.heads.values(), *(t for row in access.rows for t in row.values())])
+    for part in parts(len(banks), size, width - label):
+        rows = [(i, row) for i, row in enumerate(access.rows) if row.keys() & set(banks[part])]
+        if not rows:
             continue
-        out.append(Text(f"{INDENT}{'bank':<9}" + "".join(f"{h:>{size}}" for h in heads[first : first + per]), DIM))
-        for number, row in enumerate(passes):
-            there = dict(row)
-            if not any(bank in there for bank in banks):
-                continue
-            made = Text(f"{INDENT}{f'pass {number + 1}':<9}", DIM)
-            for bank in banks[: len(heads) - first]:
-                lanes = there.get(bank, "·")
-                style = (
-                    DIM
-                    if bank not in there
-                    else CONFLICT
-                    if number
-                    else background(int(lanes.split("-")[0].split(",")[0]))
-                )
-                made.append(f"{lanes:>{size}}", style)
+        heads = "".join(f" {access.heads[bank]:>{size}} " for bank in banks[part])
+        out.append(Text(f"{INDENT}{'bank':<{label}} {heads}", DIM))
+        for i, row in rows:
+            made = Text().append(f"{INDENT}{f'pass {i + 1}':<{label}} ", DIM)
+            for bank in banks[part]:
+                lanes = row.get(bank)
+                style = DIM if lanes is None else CONFLICT if i else background(first_lane(lanes))
+                made.append(f" {lanes or '·':>{size}} ", style)
             out.append(made)
     return out
 

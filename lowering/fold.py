@@ -57,6 +57,9 @@ _COMPARE: dict[str, Callable[..., bool]] = {
 }
 
 
+_WHOLE = {"round": "rn", "floor": "rm", "ceil": "rp", "trunc": "rz"}
+
+
 def fold(builder: Builder, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
     """The value that the operation needs not compute, or None."""
     if not operands or not isinstance(operands[0].type, TileType):
@@ -75,6 +78,10 @@ def fold(builder: Builder, name: str, operands: Sequence[Value], attrs: dict[str
             return builder.value("broadcast", source.operands[0], shape=attrs["shape"])
     if name == "cast" and operands[0].dtype is attrs["to"]:
         return operands[0]
+    if name == "cast" and attrs["to"].is_int and attrs["rounding"] in (None, "rz"):
+        whole = operands[0].op
+        if whole is not None and whole.name in _WHOLE:  # rounded by the conversion itself
+            return builder.value("cast", whole.operands[0], **attrs | {"rounding": _WHOLE[whole.name]})
 
     numbers = [constant_of(v) for v in operands]
     dtype, shape = operands[0].dtype, operands[0].tile.shape

@@ -69,7 +69,7 @@ def pack(w: Writer, elements: list[str], dtype: DType) -> list[str]:
         return [e if llvm == "i32" else w.let(f"bitcast {llvm} {e} to i32") for e in elements]
     per = 32 // bits
     chunks = [elements[i : i + per] for i in range(0, len(elements), per)]
-    return [w.let(f"bitcast <{per} x {llvm}> {_vector(w, c, llvm)} to i32") for c in chunks]
+    return [w.packed.get(tuple(c)) or w.let(f"bitcast <{per} x {llvm}> {_vector(w, c, llvm)} to i32") for c in chunks]
 
 
 def _vector(w: Writer, elements: list[str], llvm: str) -> str:

@@ -238,11 +238,47 @@ def _bitcast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return x[0] if to == llvm else w.let(f"bitcast {llvm} {x[0]} to {to}")
 
 
-@elementwise("cast")
-def _cast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+@rule("cast")
+def _cast(w: Writer, op: Op) -> None:
+    """Four saturated bytes at once, where four registers in order are wanted; else element by element."""
+    source, result = op.operands[0], op.result
+    x, out = w.registers[source], [""] * count_of(result)
+    left = wanted(w, result, len(out))
+    narrow = _saturates_bytes(w, source.dtype, op.attrs["to"], op.attrs["saturate"])
+    while left:
+        first = left[0]
+        if narrow and first % 4 == 0 and left[:4] == list(range(first, first + 4)):
+            out[first : first + 4] = _four_bytes(w, x[first : first + 4], op)
+            left = left[4:]
+        else:
+            out[first] = _cast_one(w, op, x[first])
+            left = left[1:]
+    w.registers[result] = out
+
+
+def _saturates_bytes(w: Writer, source: DType, to: DType, saturate: bool) -> bool:
+    """True if s32 lie between, which `cvt.pack` saturates to bytes."""
+    return to.is_int and to.bits == 8 and (source in (F16, BF16, F32) or (saturate and source is S32))
+
+
+def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
+    """`cvt.pack`, which ptxas joins with the conversions from f32 before it: one instruction for two bytes."""
+    source, to = op.operands[0].dtype, op.attrs["to"]
+    s32 = [x if source is S32 else _float_to_int(w, x, source, S32, op.attrs["rounding"], op) for x in x]
+    name = f"cvt.pack.sat.{to}.s32.b32"
+    upper = w.template(name, [s32[3], s32[2], "0"], op)[0]
+    word = w.template(name, [s32[1], s32[0], upper], op)[0]
+    vector = w.let(f"bitcast i32 {word} to <4 x i8>")
+    out = [w.let(f"extractelement <4 x i8> {vector}, i32 {k}") for k in range(4)]
+    w.packed[tuple(out)] = word
+    return out
+
+
+def _cast_one(w: Writer, op: Op, x: str) -> str:
+    dtype, llvm = op.operands[0].dtype, w.llvm(op.operands[0].dtype)
     if op.attrs.get("anew") and (dtype is F16 or w.target.number >= 90):
-        return w.let(f'call float asm sideeffect "cvt.f32.{dtype} $0, $1;", "=f,h"({llvm} {x[0]})')
-    return convert(w, x[0], dtype, op.attrs["to"], op.attrs["saturate"], op.attrs["rounding"], op)
+        return w.let(f'call float asm sideeffect "cvt.f32.{dtype} $0, $1;", "=f,h"({llvm} {x})')
+    return convert(w, x, dtype, op.attrs["to"], op.attrs["saturate"], op.attrs["rounding"], op)
 
 
 def convert(

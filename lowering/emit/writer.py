@@ -140,13 +140,14 @@ class Writer:
     """Collects the text of one function. `registers[value]` are the LLVM names of a value's elements in this thread.
 
     What matrix instructions give and take is in `words` instead, as 32-bit registers with several elements each, and
-    is taken apart where something asks for its elements.
+    is taken apart where something asks for its elements. `packed` knows four bytes that were made as one word.
     """
 
     def __init__(self, function: Function, target: Target):
         self.function, self.target = function, target
         self.index = f"i{function.index_bits}"
         self.words: dict[Value, list[str]] = {}
+        self.packed: dict[tuple[str, ...], str] = {}
         self.registers: dict[Value, list[str]] = _Registers(self)
         self.lines: list[str] = []
         self.entry: list[str] = []  # computed once, at the head of the function

@@ -13,7 +13,7 @@ import pytest
 from lowering.emit import RULES
 from lowering.ops import CLASSES, OPS
 from lowering.types import DTYPES, DType, int_range
-from tests.compile_and_run import NUMPY, run
+from tests.compile_and_run import NUMPY, compile_kernel, launch, run
 
 ARITHMETIC = [d for d in DTYPES.values() if d.kind != "index"]
 FLOATS = {"f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023)}
@@ -335,6 +335,29 @@ def test_conversion(source: str, how: str) -> None:
             check(outs[f"y_{d.name}"], want, [x])
         except AssertionError as error:
             raise AssertionError(f"to {d.name}: {error}") from None
+
+
+@pytest.mark.parametrize(("function", "mode"), [("round", "rni"), ("floor", "rmi"), ("ceil", "rpi"), ("trunc", "rzi")])
+@pytest.mark.parametrize("source", ["f16", "f32", "f64"])
+@pytest.mark.parametrize("to", ["s8", "u8", "s32"])
+def test_rounding_and_conversion_are_one_instruction(function: str, mode: str, source: str, to: str) -> None:
+    """Four bytes at once leave a word that is stored as it is."""
+    x, y = specials(DTYPES[source], 512), np.zeros(512, NUMPY[to])
+    text = f"""
+kernel k(x: {source}[512], y: {to}[512]):
+    grid 1
+    store(y[0 : 512], {function}(load(x[0 : 512])).to({to}))
+"""
+    args = {"x": x, "y": y}
+    kernel = compile_kernel(text, args)
+    launch(kernel, args)
+    with np.errstate(invalid="ignore"):
+        whole = np.nan_to_num(getattr(np, {"round": "rint"}.get(function, function))(x.astype(np.float64)))
+    assert (y == np.clip(whole, *int_range(DTYPES[to]))).all()
+    assert kernel.ptx.count(f"cvt.{mode}.") == 4 and f"cvt.{mode}.f" not in kernel.ptx
+    packed = to != "s32" and source != "f64"
+    assert kernel.ptx.count("cvt.pack.sat") == (2 if packed else 0)
+    assert not packed or "prmt" not in kernel.ptx
 
 
 @pytest.mark.parametrize("bits", [32, 64])

@@ -393,12 +393,12 @@ class Planner:
     ) -> list[Any]:
         params = [p.name for p in kernel.params]
         if launch.args is None:
-            missing = [p for p in params if p not in passed]
+            missing = [p.name for p in kernel.params if p.name not in passed and not is_optional(p)]
             if missing:
                 raise TileError(
                     "call", launch.loc, f"'{kernel.name}' needs '{missing[0]}', which the dispatch does not have"
                 )
-            return [passed[p] for p in params]
+            return [passed.get(p) for p in params]
         if len(launch.args) > len(params):
             raise TileError(
                 "call", launch.loc, f"'{kernel.name}' takes {len(params)} arguments; got {len(launch.args)}"
@@ -415,7 +415,7 @@ class Planner:
         for p in kernel.params:
             expression = given.get(p.name)
             if expression is None:
-                if isinstance(p.type, ast.TensorType) and p.type.optional:
+                if is_optional(p):
                     out.append(None)
                     continue
                 raise TileError("call", launch.loc, f"'{kernel.name}' needs '{p.name}'")
@@ -590,6 +590,10 @@ class Planner:
                 return False
             raise
         return True
+
+
+def is_optional(p: ast.Parameter) -> bool:
+    return isinstance(p.type, ast.TensorType) and p.type.optional
 
 
 def described(value: Any) -> str:

@@ -12,7 +12,7 @@ from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, check_a
 from dsl.program import Program, dim_names, parse_program
 from dsl.program import load as load_program
 from dsl.tuning.tuned import Tuned, read_tuned, stale_errors, tuned_path
-from dsl.variant import Request
+from dsl.variant import Request, variant_class
 from lowering.location import Errors, TileError, closest
 from lowering.targets import target
 from lowering.types import DTYPES
@@ -37,7 +37,8 @@ class Module:
     def __init__(self, program: Program, device: str = "auto"):
         self.program, self.device = program, device
         self._tuned: Tuned | None = None
-        self._kernels: dict[Any, CompiledKernel] = {}
+        self._kernels: dict[Any, CompiledKernel] = {}  # by request
+        self._variants: dict[Any, CompiledKernel] = {}  # by class
         self._functions: dict[str, ModuleFunction] = {}
 
     def __repr__(self) -> str:
@@ -110,11 +111,14 @@ class Module:
         return self.variant(request, **(options or {}))
 
     def variant(self, request: Request, **options: Any) -> CompiledKernel:
-        """The kernel of a request, compiled once."""
+        """The kernel of a request, compiled once for all requests of its class."""
         key = (request_key(request), tuple(sorted(options.items())))
         kernel = self._kernels.get(key)
         if kernel is None:
-            kernel = self._kernels[key] = CompiledKernel(compile_variant(self.program, request, **options), self.device)
+            kind = (variant_class(self.program, request), key[1])
+            if kind not in self._variants:
+                self._variants[kind] = CompiledKernel(compile_variant(self.program, request, **options), self.device)
+            kernel = self._kernels[key] = self._variants[kind]
         return kernel
 
 

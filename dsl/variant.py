@@ -83,6 +83,36 @@ def build_variant(program: Program, request: Request) -> Variant:
         return _Variant(program, request).build()
 
 
+def variant_class(program: Program, request: Request) -> tuple:
+    """What decides the code of a request's variant: requests of one class share it. TileError as for building it."""
+    return _Variant(program, request).resolve().decides(request)
+
+
+@dataclass(slots=True)
+class _Resolved:
+    """What a schedule comes to for the dims and scalars of a request. constants: numbers and functions; special: dims
+    and scalars with their values."""
+
+    schedule: ResolvedSchedule
+    constants: dict[str, Any]
+    special: dict[str, Any]
+    index_bits: int
+    divisors: dict[str, int]
+
+    def decides(self, request: Request) -> tuple:
+        """Equal for requests whose variants are the same; hashable."""
+        schedule = self.schedule
+        constants = {**schedule.constants, **self.constants}
+        named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
+        pins = {n: pin.parts for n, pin in schedule.pins.items()}
+        instructions = {n: named.name for n, named in schedule.instructions.items()}
+        swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
+        attrs = {n: sorted(v) if n == "recompute" else v for n, v in schedule.attrs.items()}
+        parts = (named, self.special, self.divisors, request.types, request.align, pins, instructions, swizzles, attrs)
+        plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
+        return (*map(repr, (*plain, self.index_bits, *(sorted(part.items()) for part in parts))),)
+
+
 class _Variant:
     def __init__(self, program: Program, request: Request):
         self.program, self.request = program, request
@@ -112,7 +142,7 @@ class _Variant:
             out[constant.name] = DTYPES[chosen]
         return out
 
-    def build(self) -> Variant:
+    def resolve(self) -> _Resolved:
         kernel, request = self.kernel, self.request
         dims = dict(request.dims)
         facts = target_facts(self.target, request.sms)
@@ -122,9 +152,16 @@ class _Variant:
         )
         constants = self._constants(schedule, {**facts, **dims, **self.types, **scalars})
         special = self._specialised(schedule, dims, scalars)
+        index_bits = request.index_bits or (64 if self._is_large(dims) else 32)
+        return _Resolved(schedule, constants, special, index_bits, self._divisors(dims, special))
+
+    def build(self) -> Variant:
+        kernel, request = self.kernel, self.request
+        resolved = self.resolve()
+        schedule, constants, special = resolved.schedule, resolved.constants, resolved.special
+        index_bits = resolved.index_bits
 
         builder = KernelBuilder(kernel, self.program.functions, library_functions)
-        index_bits = request.index_bits or (64 if self._is_large(dims) else 32)
         function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, index_bits, loc=kernel.loc)
         function.attrs.update(schedule.attrs)
         function.pins = schedule.pins
@@ -132,7 +169,7 @@ class _Variant:
         function.swizzles = schedule.swizzles
         builder.function = function
         self._parameters(builder, function, constants, special)
-        function.divisors = self._divisors(dims, special)
+        function.divisors = resolved.divisors
         builder.facts = builder.ir.facts = Analysis(function)
         scope = builder.scope.names
         for name, value in constants.items():

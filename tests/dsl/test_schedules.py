@@ -102,3 +102,45 @@ def test_contraction_is_a_choice(fma: bool, contract: str) -> None:
     program = parse_program(TEXT.format(arguments="4, 0"))
     variant = build_variant(program, Request("k", "fused", {"n": 4096}, {}, {"FMA": fma}))
     assert variant.function.attrs["contract"] == contract
+
+
+CLASSES = """
+kernel k(y: f32[rows, cols], x: f32[rows, cols], by: f32, of: f32; N):
+    grid rows, cdiv(cols, N)
+    v = x[block(0), block(1) * N : block(1) * N + N] * by + of
+    y[block(0), block(1) * N : block(1) * N + N] = v
+
+schedule a of k:
+    N = minimum(next_pow2(cols), 128)
+    warps = 1
+    specialize of
+
+schedule b of k:
+    N, warps = 128, 1
+    layout v: vector [minimum(4, pow2_divisor(cols))], lanes [32], warps [1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("schedule", "first", "other", "shared"),
+    [
+        ("a", (4, 100, 2.0, 1.0), (7, 100, 3.0, 1.0), True),  # rows and what is not specialised do not matter
+        ("a", (4, 100, 2.0, 1.0), (4, 68, 2.0, 1.0), True),  # nor cols with equal N and divisor
+        ("a", (4, 100, 2.0, 1.0), (4, 104, 2.0, 1.0), False),  # another divisor
+        ("a", (4, 100, 2.0, 1.0), (4, 60, 2.0, 1.0), False),  # another N
+        ("a", (4, 100, 2.0, 1.0), (4, 100, 2.0, 5.0), False),  # another specialised value
+        ("b", (4, 102, 2.0, 1.0), (4, 98, 2.0, 5.0), True),
+        ("b", (4, 99, 2.0, 1.0), (4, 98, 2.0, 5.0), False),  # another layout
+    ],
+)
+def test_shapes_of_a_class_share_a_variant(schedule, first, other, shared) -> None:
+    module = dsl.parse(CLASSES, device="emulator")
+    for rows, cols, by, of in (first, other):
+        x = np.random.default_rng(cols).standard_normal((rows, cols)).astype(np.float32)
+        y = np.zeros_like(x)
+        module.k(y, x, by, of, schedule=schedule)
+        assert (y == x * np.float32(by) + np.float32(of)).all()
+    kernels = [
+        module.compile("k", schedule, rows=rows, cols=cols, by=by, of=of) for rows, cols, by, of in (first, other)
+    ]
+    assert (kernels[0] is kernels[1]) == shared

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from math import gcd
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -135,11 +136,19 @@ class GlobalAddress:
         if sum(bases) == reduce(or_, bases, 0):
             total = self._index(w.linear(bases))
         else:
-            along = [self._index(w.linear(axis)) for axis in axes]
+            along = [self._along(axis) for axis in axes]
             total = reduce(lambda a, b: w.once(f"add {w.index} {a}, {b}"), along)
         if total == "0":
             return total
         return self._multiplied([total, *(self._scalar(name) for name in product)], product)
+
+    def _along(self, axis: tuple[int, ...]) -> str:
+        """What the thread's number adds along one axis: a coordinate, which does not carry, times its coefficient."""
+        scale = max(1, gcd(*axis))
+        coordinate = self._index(self.w.linear(tuple(base // scale for base in axis)))
+        if scale == 1 or coordinate == "0":
+            return coordinate
+        return self.w.once(f"mul {self.w.index} {coordinate}, {scale}")
 
     def _product(self, product: Product) -> str:
         """A product of scalars, as index."""

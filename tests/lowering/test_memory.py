@@ -81,6 +81,26 @@ kernel k(y: f32[256], x: f32[256], a: s32, b: s32):
         assert (y == np.where((i >= a) & (i - a < b), x, -1)).all()
 
 
+@pytest.mark.parametrize("cols", [48, 64, 96, 112, 144, 1000])
+def test_rows_whose_length_is_a_number_of_the_code(cols: int) -> None:
+    """Coordinates of a thread times a number carry; the coordinates themselves do not."""
+    text = """
+kernel k(y: f32[rows, cols], x: f32[rows, cols]):
+    grid cdiv(cols, 32)
+    c = block(0) * 32 + arange(32)
+    v = load(x[arange(64)[:, None], c[None, :]], mask=(c < cols)[None, :])
+    store(y[arange(64)[:, None], c[None, :]], v, mask=(c < cols)[None, :])
+
+schedule s of k:
+    specialize cols
+    layout v: vector [1, 4], lanes [4, 8], warps [4, 1]
+"""
+    x = np.arange(64 * cols, dtype=np.float32).reshape(64, cols)
+    y = np.zeros_like(x)
+    run(text, {"y": y, "x": x})
+    assert (y == x).all()
+
+
 def test_scalar_indices_are_masked_too() -> None:
     x = numbers(5, 40)
     text = """

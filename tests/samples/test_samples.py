@@ -17,6 +17,10 @@ SHAPES = {
     "add.tile": ["n=0", "n=1", "n=255", "n=256", "n=1031", "n=4096"],
     "conv1d.tile": ["n=0", "n=1", "n=2", "n=127", "n=128", "n=129", "n=1031"],
     "gelu.tile": ["n=1", "n=511", "n=1024", "n=1031"],
+    "int8_conv.tile": [
+        "images=1 c=32 h=1 k=32 r=1", "images=3 c=96 h=7 k=96 r=3", "images=1 c=32 h=9 k=64 r=5",
+        "images=2 c=64 h=8 k=32 r=7",
+    ],
     "matmul.tile": ["m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65", "m=64 n=64 k=64", "m=130 n=70 k=33"],
     "matmul_fused.tile": ["m=1 n=1 k=1", "m=17 n=63 k=65", "m=64 n=64 k=64", "m=130 n=70 k=33"],
     "reduce.tile": [

@@ -18,6 +18,19 @@ def square(extent: int) -> dict[str, int]:
     return dict.fromkeys(("m", "n", "a0", "a1", "b0", "b1"), extent)
 
 
+def images(c: int, extent: int, k: int, taps: int) -> dict[str, int]:
+    """Dims and scalars of a convolution in blocks of channels: two square images, padded to keep their size."""
+    same = {"h": extent, "w": extent, "p": extent, "q": extent, "r": taps, "s": taps, "ph": taps // 2, "pw": taps // 2}
+    return {"n": 2, "k": k, "kb": k // 32, "cb": c // 32, "cg": c // 32, **same} | dict.fromkeys(
+        ("sh", "sw", "dh", "dw"), 1
+    )
+
+
+def innermost(c: int, extent: int, k: int, taps: int) -> dict[str, int]:
+    """The same with channels innermost."""
+    return {name: v for name, v in images(c, extent, k, taps).items() if name not in ("kb", "cb")} | {"c": c, "cg": c}
+
+
 # (kernel, schedule) → dims: the first for wide accesses without a tail, others for a masked edge, for narrow accesses.
 DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("matmul_global", "element"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
@@ -45,6 +58,14 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("linear_bytes", "wide"): [square(4096), square(4112)],
     ("linear_bytes", "square"): [square(4096)],
     ("linear_bytes", "small"): [square(512), square(84)],
+    ("conv", "table"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],
+    ("conv", "folded"): [images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5)],
+    ("conv", "permuted"): [images(128, 28, 128, 3)],
+    ("conv", "exchanged"): [images(128, 28, 128, 3)],
+    ("conv_nhwc", "table"): [innermost(128, 28, 128, 3), innermost(96, 7, 100, 5)],
+    ("conv_nhwc", "folded"): [innermost(128, 28, 128, 3), innermost(64, 56, 256, 1), innermost(96, 7, 100, 5)],
+    ("conv_sum", "few"): [images(512, 7, 512, 3)],
+    ("conv_nhwc_sum", "few"): [innermost(512, 7, 512, 3), innermost(512, 7, 100, 3)],
     ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     ("tiled", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     **{(f"v{i}", "ladder"): [{"blocks": 64, "n": 1 << 14}, {"blocks": 4, "n": 1003}] for i in range(6)},
@@ -81,6 +102,9 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 }
 
 
+ABSENT = {"conv": {"parts"}, "conv_nhwc": {"parts"}}
+"""Optional tensors that are not given: with these the kernels do other work."""
+
 # The dims of kernels that have no row there, by their names.
 USUAL = {"rows": 8, "cols": 1024, "n": 1 << 14, "outer": 2, "inner": 64, "parts": 32, "groups": 4, "blocks": 64}
 
@@ -97,7 +121,7 @@ class Case:
     file: str
     kernel: str
     schedule: str | None
-    dims: tuple[tuple[str, int], ...]
+    dims: tuple[tuple[str, int], ...]  # and scalars
     types: tuple[tuple[str, str], ...] = field(default=())
 
     def __str__(self) -> str:
@@ -105,7 +129,11 @@ class Case:
         return "-".join([self.kernel, self.schedule or "", dims, *(t for _, t in self.types)])
 
     def build(self, arch: str = "sm_90") -> Variant:
-        request = Request(self.kernel, self.schedule, dict(self.dims), dict(self.types), arch=arch)
+        names, node = dict(self.dims), program(self.file).kernels[self.kernel]
+        dims = {name: names[name] for name in names.keys() & set(dim_names(node))}
+        absent = frozenset(ABSENT.get(self.kernel, ()))
+        types = dict(self.types)
+        request = Request(self.kernel, self.schedule, dims, types, scalars=names, absent=absent, arch=arch)
         return build_variant(program(self.file), request)
 
 

@@ -39,6 +39,7 @@ from lowering.location import Loc, TileError, closest
 from lowering.types import (
     DTYPES,
     F32,
+    FP8,
     I1,
     INDEX,
     OPERAND_TYPES,
@@ -177,6 +178,9 @@ class Expressions:
             self.error("type", loc, f"{str(value).lower()} is no {dtype}")
         if dtype.is_float:
             return self.ir.constant(float(value), dtype)
+        if dtype in FP8:
+            wide = self.ir.constant(float(value), F32)
+            return self.ir.value("cast", wide, to=dtype, saturate=False, rounding=None)
         if isinstance(value, float):
             if not value.is_integer():
                 self.error("type", loc, f"{value} is no {dtype}", "convert the other operand with .to(f32)")

@@ -1,11 +1,12 @@
 """Arrays of the language's element types in numpy: how they are made, widened for arithmetic and narrowed again.
 
-numpy has no bf16. Here it is a structured type of one field of 16 bits: it can be cut, copied and passed to a kernel,
-and numpy refuses to calculate with it, so that bits are never taken for numbers.
+numpy has no bf16, e4m3 and e5m2. Here they are structured types of one field of their bits: they can be cut, copied and
+passed to a kernel, and numpy refuses to calculate with them, so that bits are never taken for numbers.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from lowering.types import DTYPES, DType, int_range
 
 BF16 = np.dtype([("bf16", np.uint16)])
+FP8 = {name: np.dtype([(name, np.uint8)]) for name in ("e4m3", "e5m2")}
 POISON = 0xA5
 """Every byte of an integer array that `empty` makes; floats are NaN, i1 is true."""
 CHUNK = 1 << 22
@@ -23,9 +25,11 @@ _NUMPY: dict[str, np.dtype] = {
     "i1": np.dtype(np.bool_), "s8": np.dtype(np.int8), "s16": np.dtype(np.int16), "s32": np.dtype(np.int32),
     "s64": np.dtype(np.int64), "u8": np.dtype(np.uint8), "u16": np.dtype(np.uint16), "u32": np.dtype(np.uint32),
     "u64": np.dtype(np.uint64), "f16": np.dtype(np.float16), "bf16": BF16, "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64), "index": np.dtype(np.int64),
+    "f64": np.dtype(np.float64), "index": np.dtype(np.int64), **FP8,
 }  # fmt: skip
 _OURS = {dtype: name for name, dtype in _NUMPY.items() if name != "index"}
+_ELSEWHERE = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+"""ml_dtypes' names."""
 
 
 def numpy_type(dtype: DType) -> np.dtype:
@@ -35,7 +39,7 @@ def numpy_type(dtype: DType) -> np.dtype:
 
 def element_type(array: np.ndarray) -> DType | None:
     """The element type of a numpy array; None if the language has none."""
-    name = "bf16" if array.dtype.name == "bfloat16" else _OURS.get(array.dtype)
+    name = _ELSEWHERE.get(array.dtype.name) or _OURS.get(array.dtype)
     return None if name is None else DTYPES[name]
 
 
@@ -44,7 +48,10 @@ def widen(array: np.ndarray) -> np.ndarray:
     if array.dtype == BF16:
         with np.errstate(invalid="ignore"):  # signalling NaNs
             return (array["bf16"].astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
+    for name, structured in FP8.items():
+        if array.dtype == structured:
+            return fp8_values(name)[array[name]]
+    if array.dtype.kind == "f" or array.dtype.name in _ELSEWHERE:
         return array.astype(np.float64, copy=False)
     if array.dtype.kind == "b":
         return array
@@ -70,6 +77,31 @@ def bf16_bits(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), 0x7FC0, rounded).astype(np.uint16)
 
 
+@cache
+def fp8_values(name: str) -> np.ndarray:
+    """What each of the 256 bytes means. e4m3 has no infinity, and NaN where all other bits are set."""
+    fraction, bias = (3, 7) if name == "e4m3" else (2, 15)
+    magnitude = np.arange(128)
+    exponent, low = magnitude >> fraction, magnitude & (1 << fraction) - 1
+    values = np.ldexp(low + (exponent > 0) * float(1 << fraction), np.maximum(exponent, 1) - bias - fraction)
+    if name == "e4m3":
+        values[127] = np.nan
+    else:
+        values[124], values[125:] = np.inf, np.nan
+    return np.concatenate([values, -values])
+
+
+def fp8_bits(values: np.ndarray, name: str) -> np.ndarray:
+    """Bytes of the nearest e4m3 or e5m2, ties to even, of float64 values, rounded once; beyond the largest finite value
+    that value, as the hardware converts. NaN is 0x7F."""
+    finite = fp8_values(name)[: 127 if name == "e4m3" else 124]
+    size = np.minimum(np.abs(np.where(np.isnan(values), 0.0, values)), finite[-1])
+    above = np.clip(np.searchsorted(finite, size), 1, finite.size - 1)
+    middle = (finite[above - 1] + finite[above]) / 2
+    nearest = np.where((size > middle) | ((size == middle) & (above % 2 == 0)), above, above - 1)
+    return np.where(np.isnan(values), 0x7F, nearest + 128 * np.signbit(values)).astype(np.uint8)
+
+
 def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarray:
     """Widened values as elements of `dtype`: floats round to nearest even, float to integer drops the fraction and
     clamps (NaN is 0), integer to integer wraps, or clamps with `saturate`."""
@@ -79,6 +111,10 @@ def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarr
     if dtype.name == "bf16":
         out = np.empty(values.shape, BF16)
         out["bf16"] = bf16_bits(values.astype(np.float64, copy=False))
+        return out
+    if dtype.name in FP8:
+        out = np.empty(values.shape, to)
+        out[dtype.name] = fp8_bits(values.astype(np.float64, copy=False), dtype.name)
         return out
     if dtype.is_float:
         with np.errstate(over="ignore"):
@@ -113,6 +149,8 @@ def poisoned(shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         out[...] = True
     elif dtype.name == "bf16":
         out["bf16"] = 0x7FC0
+    elif dtype.name in FP8:
+        out[dtype.name] = 0x7F
     elif dtype.is_float:
         out[...] = np.nan
     else:

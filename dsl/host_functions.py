@@ -364,7 +364,7 @@ def _drawn(name: str, draw: Callable[[np.random.Generator, int], np.ndarray]) ->
             # Of the bits that philox gives, as in kernels: the upper 24 as a number in [0, 1).
             return infix_any(host, "*", infix_any(host, ">>", args[0], 8, node), 2.0**-24, node)
         dtype, shape = shaped(host, node, args[0], name)
-        if not dtype.is_float:
+        if not dtype.has_fractions:
             host.fail(
                 "type", node.args[0].loc, f"{name} makes floats; this is {dtype}", f"randint({dtype}[…], low, high)"
             )
@@ -828,7 +828,7 @@ def convert(host: Host, node: ast.Call, value: Any) -> Any:
         text = word.id if isinstance(word, ast.Name) else None
         if key != "rounding" or text not in WORDS_OF_TO:
             host.fail("call", word.loc, ".to takes rounding=nearest, zero, up or down")
-        if dtype.is_float:
+        if dtype.has_fractions:
             host.fail("call", word.loc, "rounding= to floats is known in kernels only")
         if x.dtype.kind == "f":
             x = WORDS_OF_TO[text](x)

@@ -101,7 +101,7 @@ def random_arguments(header: Any, dims: Mapping[str, int], values: Mapping[str, 
     random = np.random.default_rng(seed)
 
     def draw(dtype: str, shape: tuple[int, ...]) -> Any:
-        if DTYPES[dtype].is_float:
+        if DTYPES[dtype].has_fractions:
             return fill(shape, DTYPES[dtype], random.standard_normal)
         low, high = (0, 2) if dtype == "i1" else (0, 8) if dtype[0] == "u" else (-8, 8)
         return fill(shape, DTYPES[dtype], lambda count: random.integers(low, high, count))

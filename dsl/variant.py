@@ -19,7 +19,7 @@ from lowering.facts import Analysis
 from lowering.ir import Function, Parameter, Value, walk
 from lowering.location import Errors, Loc, TileError, closest
 from lowering.targets import Target, target
-from lowering.types import DTYPES, INDEX, DType, TableType, TensorType, TileType, type_hint
+from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, type_hint
 
 MAX_DIVISOR = 16
 INDEX32_LIMIT = 1 << 31
@@ -313,6 +313,7 @@ class _Variant:
             self._tensor(builder, function, p, p.type, constants, special)
         elif isinstance(p.type, ast.ScalarType):
             dtype = self._dtype(p.type.dtype, p.type.loc)
+            self._refuse_fp8(p, dtype)
             if p.name in special:
                 function.params.append(Parameter("scalar", p.name, dtype, None, loc=p.loc))
                 scope[p.name] = special[p.name]
@@ -322,12 +323,17 @@ class _Variant:
             scope[p.name] = value
         else:
             dtype = self._dtype(p.type.dtype, p.type.loc)
+            self._refuse_fp8(p, dtype)
             length = Evaluator({**constants, **special}).integer(p.type.length, "the length of a table")
             if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
                 raise TileError("limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes")
             value = Value(TableType(length, dtype), name=p.name)
             function.params.append(Parameter("table", p.name, dtype, value, length=length, loc=p.loc))
             scope[p.name] = Table(value, length)
+
+    def _refuse_fp8(self, p: ast.Parameter, dtype: DType) -> None:
+        if dtype in FP8:
+            raise TileError("type", p.loc, f"only tensors have elements of {dtype}", "pass f32, and convert it")
 
     def _dtype(self, name: str, loc: Loc) -> DType:
         if name in self.types:

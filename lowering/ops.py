@@ -11,7 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowering.ir import Op, Value
-from lowering.types import F32, I1, INDEX, TF32, DType, SharedType, TableType, TensorType, TileType, Type
+from lowering.types import (
+    BF16,
+    F16,
+    F32,
+    FP8,
+    I1,
+    INDEX,
+    TF32,
+    DType,
+    SharedType,
+    TableType,
+    TensorType,
+    TileType,
+    Type,
+)
 
 
 class Mismatch(Exception):
@@ -75,7 +89,7 @@ CLASSES: dict[str, Callable[[DType], bool]] = {
     "an integer or i1": lambda d: d.is_int or d is I1,
     "a float": lambda d: d.is_float,
     "f32": lambda d: d is F32,
-    "any type": lambda d: d.kind != "operand",
+    "a number or i1": lambda d: d.kind != "operand",
     "s32 or u32": lambda d: d.name in ("s32", "u32"),
 }
 
@@ -105,8 +119,8 @@ for _name, _arity, _class in (
     ("div", 2, "a float"),
     ("floordiv", 2, "an integer"),
     ("mod", 2, "an integer"),
-    ("minimum", 2, "any type"),
-    ("maximum", 2, "any type"),
+    ("minimum", 2, "a number or i1"),
+    ("maximum", 2, "a number or i1"),
     ("neg", 1, "a number"),
     ("abs", 1, "a number"),
     ("fma", 3, "a float"),
@@ -139,7 +153,7 @@ for _name, _arity, _class in (
     _row(_name, _arity, _elementwise(_class), elementwise=True)
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _row(_name, 2, _elementwise("any type", I1), elementwise=True)
+    _row(_name, 2, _elementwise("a number or i1", I1), elementwise=True)
 
 
 def _infer_select(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -153,6 +167,13 @@ def _infer_select(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type
 
 def _infer_cast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     source, to = operands[0].tile, attrs["to"]
+    small = source.dtype in FP8 or to in FP8
+    if small and {source.dtype, to} <= {F16, BF16, F32, *FP8}:
+        return [source.with_dtype(to)]
+    if small:
+        raise Mismatch(
+            f"no conversion from {source.dtype} to {to}; {FP8[0]} and {FP8[1]} are made of f16, bf16 and f32"
+        )
     if source.dtype.kind == "operand" or (to.kind == "operand" and (source.dtype, to) != (F32, TF32)):
         raise Mismatch(f"no conversion from {source.dtype} to {to}; bitcast(v, {to}) takes bits as they are")
     return [source.with_dtype(to)]

@@ -29,6 +29,11 @@ class DType:
         return self.kind == "float"
 
     @property
+    def has_fractions(self) -> bool:
+        """A float, or one of FP8."""
+        return self.is_float or self.name in ("e4m3", "e5m2")
+
+    @property
     def is_int(self) -> bool:
         """An integer on which arithmetic is done: signed, unsigned or index."""
         return self.kind in ("signed", "unsigned", "index")
@@ -65,7 +70,7 @@ I1, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "s32", "s64", "u32", "u64"))
 F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "index"))
 
 
-# Types that only tensor cores take: no arithmetic, no memory. Elements of less than 8 bits exist in 32-bit words alone.
+# Types that only tensor cores take: no arithmetic. Elements of less than 8 bits exist in 32-bit words alone.
 OPERAND_TYPES = {
     d.name: d
     for d in (
@@ -78,6 +83,9 @@ OPERAND_TYPES = {
     )
 }
 TF32 = OPERAND_TYPES["tf32"]
+FP8 = (OPERAND_TYPES["e4m3"], OPERAND_TYPES["e5m2"])
+"""Of those types the ones that lie in memory, too, and that other floats are converted to and from."""
+DTYPES |= {d.name: d for d in FP8}
 
 
 _ELSEWHERE = {

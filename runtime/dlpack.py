@@ -16,7 +16,9 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 READ_ONLY = 1
 LEGACY_DEFAULT_STREAM = 1
 """What a consumer on CUDA passes so that the producer makes the contents ready on that stream (DLPack, Python API)."""
-LETTERS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+LETTERS = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
+WHOLE_NAMES = {6: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2"}
+"""Codes whose types have no width in their names."""
 
 
 class DLTensor(ctypes.Structure):
@@ -75,7 +77,7 @@ def read(x: Any) -> Array:
     if tensor.device_type not in (CPU, CUDA, CUDA_HOST, CUDA_MANAGED) or tensor.lanes != 1:
         raise refuse(x, f"on DLPack device {tensor.device_type} cannot be passed to a kernel")
     letters = LETTERS.get(tensor.code, f"DLPack type {tensor.code} of bits ")
-    dtype = dtype_name(x, "bool" if letters == "bool" else f"{letters}{tensor.bits}")
+    dtype = dtype_name(x, WHOLE_NAMES.get(tensor.code) or f"{letters}{tensor.bits}")
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else row_major(shape)
     device = tensor.device_id if tensor.device_type in (CUDA, CUDA_MANAGED) else None

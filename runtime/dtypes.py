@@ -13,7 +13,7 @@ from runtime.errors import LaunchError
 @dataclass(frozen=True, slots=True)
 class DType:
     """One element type. `bytes` of one element in memory, `code` of `struct`, `numpy` the name that numpy, JAX and
-    torch use for it (ml_dtypes for bfloat16)."""
+    torch use for it (ml_dtypes for bfloat16 and those of 8 bits)."""
 
     name: str
     bytes: int
@@ -41,8 +41,13 @@ DTYPES = {
         DType("bf16", 2, "H", "bfloat16"),
         DType("f32", 4, "f", "float32"),
         DType("f64", 8, "d", "float64"),
+        DType("e4m3", 1, "B", "float8_e4m3fn"),
+        DType("e5m2", 1, "B", "float8_e5m2"),
     )
 }
+
+BIT_FIELDS = {"bf16": "uint16", "e4m3": "uint8", "e5m2": "uint8"}
+"""What numpy and the CUDA array interface do not have themselves → the type of its bits."""
 
 NAME_OF_NUMPY = {row.numpy: row.name for row in DTYPES.values()}
 """numpy's, JAX's and torch's names (`float16`, `bool`, `bfloat16`, …) → ours."""
@@ -65,6 +70,8 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
     It raises LaunchError `scalar` for what is no such number or does not fit; `name` is the parameter's.
     """
     row = DTYPES[dtype]
+    if row.bytes == 1 and row.name[0] == "e":
+        raise LaunchError("scalar", f"{name}: a scalar is no {dtype}", "a kernel takes it as f32 and converts it")
 
     def refuse(value: object, why: str) -> LaunchError:
         return LaunchError("scalar", f"{name} takes {dtype}: {value!r} {why}")

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from runtime.arrays import Array
-from runtime.dtypes import DTYPES, NAME_OF_NUMPY
+from runtime.dtypes import BIT_FIELDS, DTYPES, NAME_OF_NUMPY
 from runtime.errors import LaunchError
 
 Reader = Callable[[Sequence[Any], list[Any], list[Any]], None]
@@ -216,8 +216,8 @@ class Jax(Framework):
             return jax.numpy.asarray(made)
         made.allocation.context.synchronize()
         copied = jax.numpy.array(made, copy=True)
-        if made.dtype == "bf16":  # the interface has no such type: its bits came as u16
-            copied = jax.lax.bitcast_convert_type(copied, jax.numpy.bfloat16)
+        if made.dtype in BIT_FIELDS:  # the interface has no such type: its bits came
+            copied = jax.lax.bitcast_convert_type(copied, getattr(jax.numpy, DTYPES[made.dtype].numpy))
         return copied.block_until_ready()
 
 
@@ -228,9 +228,10 @@ class Numpy(Framework):
         return x.ctypes.data, (self.name, x.dtype, x.shape, x.strides, x.flags.writeable)
 
     def describe(self, x: Any) -> Array:
-        # numpy has no bf16: ml_dtypes' type, or 16 bits in a field of that name, which needs no other package.
-        bits = x.dtype.names == ("bf16",) and x.dtype.itemsize == 2
-        dtype = dtype_name(x, "bfloat16" if bits else x.dtype.name)
+        # What numpy has not is ml_dtypes' type, or bits in a field of its name, which needs no other package.
+        field = x.dtype.names[0] if x.dtype.names and len(x.dtype.names) == 1 else ""
+        bits = field in BIT_FIELDS and x.dtype[0].name == BIT_FIELDS[field]
+        dtype = field if bits else dtype_name(x, x.dtype.name)
         if not x.dtype.isnative:
             raise refuse(
                 x, "in the other byte order cannot be passed to a kernel", "x.astype(x.dtype.newbyteorder('='))"
@@ -308,16 +309,16 @@ def describe_device(framework: Framework, x: Any) -> int:
 
 
 def numpy_dtype(dtype: str) -> Any:
-    """The numpy dtype of our name; bfloat16 is ml_dtypes'."""
+    """The numpy dtype of our name; those of BIT_FIELDS are ml_dtypes'."""
     import numpy
 
-    if dtype != "bf16":
+    if dtype not in BIT_FIELDS:
         return numpy.dtype(DTYPES[dtype].numpy)
     try:
         import ml_dtypes
     except ImportError:
-        raise LaunchError("output", "numpy has no bf16 without ml_dtypes", "pip install ml_dtypes") from None
-    return numpy.dtype(ml_dtypes.bfloat16)
+        raise LaunchError("output", f"numpy has no {dtype} without ml_dtypes", "pip install ml_dtypes") from None
+    return numpy.dtype(getattr(ml_dtypes, DTYPES[dtype].numpy))
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -168,7 +168,7 @@ def _barrier(b: Expressions, node: ast.Call) -> tuple:
 
 ATOMICS = {
     "add": "a number", "min": "a number", "max": "a number", "and": "an integer", "or": "an integer",
-    "xor": "an integer", "exchange": "any type", "cas": "any type",
+    "xor": "an integer", "exchange": "a number or i1", "cas": "a number or i1",
 }  # fmt: skip
 ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 

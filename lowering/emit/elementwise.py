@@ -9,7 +9,7 @@ from lowering.emit.writer import Writer, float_constant
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.location import TileError
-from lowering.types import BF16, F16, F32, F64, I1, S32, TF32, U32, DType
+from lowering.types import BF16, F16, F32, F64, FP8, I1, S32, TF32, U32, DType
 
 # A rule of one element: writer, operation, element type of the first operand, its LLVM type, operands → result.
 Element = Callable[[Writer, Op, DType, str, list[str]], str]
@@ -297,6 +297,12 @@ def convert(
         return x
     if to is TF32:
         return w.template("cvt.rna.tf32.f32", [x], op)[0]
+    if to in FP8:
+        return _to_fp8(w, convert(w, x, source, F32, op=op), to, rounding, op)
+    if source in FP8:
+        pair = w.template(f"cvt.rn.f16x2.{source}x2", [w.let(f"zext i8 {x} to i16")], op)[0]
+        half = w.let(f"bitcast i16 {w.let(f'trunc i32 {pair} to i16')} to half")
+        return convert(w, half, F16, to, op=op)
     if source.is_float and to.is_float:
         return _float_to_float(w, x, source, to, rounding, op)
     if source.is_float:
@@ -328,6 +334,14 @@ def _clamp(w: Writer, x: str, source: DType, to: DType) -> str:
     if low > least:
         x = w.intrinsic(f"llvm.{kind}max.{llvm}", llvm, [(llvm, x), (llvm, str(low))])
     return x
+
+
+def _to_fp8(w: Writer, x: str, to: DType, rounding: str | None, op: Op | None) -> str:
+    """The nearest to an f32, saturating: the hardware has no other, and converts pairs."""
+    if rounding not in (None, "rn"):
+        raise TileError("type", op.loc if op else None, f"{to} is rounded to nearest: the hardware has no other")
+    pair = w.template(f"cvt.rn.satfinite.{to}x2.f32", [float_constant(0.0, "float"), x], op)[0]
+    return w.let(f"trunc i16 {pair} to i8")
 
 
 def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:

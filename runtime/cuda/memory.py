@@ -8,7 +8,7 @@ from typing import Any
 from runtime.arrays import Array, describe
 from runtime.cuda import driver
 from runtime.cuda.context import Context, context
-from runtime.dtypes import DTYPES
+from runtime.dtypes import BIT_FIELDS, DTYPES
 from runtime.errors import LaunchError
 
 
@@ -96,12 +96,12 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3 of the interface; bf16, which it does not have, as its bits in u16."""
+        """Version 3 of the interface; types that it does not have (BIT_FIELDS) as their bits."""
         import numpy
 
         from runtime.frameworks import numpy_dtype
 
-        dtype = numpy.dtype("u2") if self.dtype == "bf16" else numpy.dtype(numpy_dtype(self.dtype))
+        dtype = numpy.dtype(BIT_FIELDS.get(self.dtype) or numpy_dtype(self.dtype))
         return {
             "shape": self.shape,
             "typestr": dtype.str,
@@ -111,7 +111,7 @@ class DeviceArray:
         }
 
     def numpy(self) -> Any:
-        """A numpy array with the contents (bf16 is ml_dtypes')."""
+        """A numpy array with the contents (bf16, e4m3 and e5m2 are ml_dtypes')."""
         import numpy
 
         from runtime.frameworks import numpy_dtype

@@ -15,7 +15,7 @@ from lowering.ops import CLASSES, OPS
 from lowering.types import DTYPES, DType, int_range
 from tests.compile_and_run import NUMPY, compile_kernel, launch, run
 
-ARITHMETIC = [d for d in DTYPES.values() if d.kind != "index"]
+ARITHMETIC = [d for d in DTYPES.values() if d.kind not in ("index", "operand")]
 FLOATS = {"f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023)}
 INF, NAN = math.inf, math.nan
 

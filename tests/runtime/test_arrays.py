@@ -56,7 +56,7 @@ def test_numpy_views() -> None:
         np.zeros(3, ">f4"),
         np.zeros(3, object),
         np.zeros(3, [("a", "f4"), ("b", "i2")])["a"],
-        np.zeros(3, ml_dtypes.float8_e4m3fn),
+        np.zeros(3, ml_dtypes.float8_e4m3b11fnuz),
     ],
     ids=["complex", "byte order", "object", "packed field", "fp8"],
 )

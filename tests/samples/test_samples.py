@@ -23,6 +23,7 @@ SHAPES = {
     ],
     "matmul.tile": ["m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65", "m=64 n=64 k=64", "m=130 n=70 k=33"],
     "matmul_fused.tile": ["m=1 n=1 k=1", "m=17 n=63 k=65", "m=64 n=64 k=64", "m=130 n=70 k=33"],
+    "matmul_narrow.tile": ["m=1 n=1 k=1", "m=17 n=63 k=65", "m=64 n=64 k=64", "m=130 n=70 k=33"],
     "reduce.tile": [
         "n=1", "n=31", "n=4099", "n=8192", "rows=0 cols=3", "rows=3 cols=1", "rows=5 cols=31", "rows=9 cols=1024",
         "rows=2 cols=1025", "rows=1 cols=40007", "n=65 cols=1",

@@ -1,0 +1,113 @@
+"""e4m3 and e5m2 in memory: conversions against ml_dtypes, arrays, products in every order of the operands."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import dsl
+from dsl.host_arrays import fp8_bits, fp8_values
+from lowering.location import TileError
+from runtime.errors import LaunchError
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_narrow.tile"
+NUMPY = {
+    "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
+}  # fmt: skip
+FP8 = ("e4m3", "e5m2")
+CONVERT = """
+kernel convert(y: R[n], x: T[n]; T in f16|bf16|f32|e4m3|e5m2, R in f16|bf16|f32|e4m3|e5m2):
+    grid cdiv(n, 256)
+    i = block(0) * 256
+    y[i : i + 256] = load(x[i : i + 256], other=1.5).to(R)
+"""
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, dsl.Module]:
+    return {}
+
+
+def nearest(values: np.ndarray, dtype: str) -> np.ndarray:
+    """Of float64, in the 8 bits of `dtype`, saturating: ml_dtypes rounds the rest to nearest even."""
+    largest = float(ml_dtypes.finfo(NUMPY[dtype]).max)
+    with np.errstate(invalid="ignore"):
+        return np.clip(values, -largest, largest).astype(NUMPY[dtype])
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal to the bit, but for the bits of NaN."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return np.array_equal(a, b, equal_nan=True) and np.array_equal(
+        np.signbit(a) | np.isnan(a), np.signbit(b) | np.isnan(b)
+    )
+
+
+@pytest.mark.parametrize("dtype", FP8)
+def test_the_hosts_values_and_roundings_are_those_of_ml_dtypes(dtype: str) -> None:
+    every = np.arange(256, dtype=np.uint8)
+    assert same(fp8_values(dtype), every.view(NUMPY[dtype]))
+    finite = np.sort(fp8_values(dtype)[np.isfinite(fp8_values(dtype))])
+    ties = (finite[1:] + finite[:-1]) / 2
+    ties = ties.astype(np.float32)  # ml_dtypes rounds f64 to f32 first
+    near = [np.nextafter(ties, np.float32(limit)) for limit in (-np.inf, np.inf)]
+    near += [ties, finite, [1e9, -np.inf, np.inf, np.nan]]
+    values = np.concatenate(near).astype(np.float64)
+    assert same(fp8_bits(values, dtype).view(NUMPY[dtype]), nearest(values, dtype))
+
+
+@pytest.mark.parametrize(
+    ("source", "to"), [(a, b) for a, b in product(NUMPY, repeat=2) if a != b and {a, b} & set(FP8)]
+)
+def test_conversions_of_every_value_of_8_and_16_bits(modules, device: str, source: str, to: str) -> None:
+    module = modules.setdefault(device, dsl.parse(CONVERT, device=device))
+    if source == "f32":  # every f16, and its neighbours among f32
+        halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+        with np.errstate(invalid="ignore"):
+            x = np.concatenate([halves, *(np.nextafter(halves, np.float32(limit)) for limit in (0, np.inf))])
+    else:
+        bits = 8 * np.dtype(NUMPY[source]).itemsize
+        x = np.arange(1 << bits, dtype=f"u{bits // 8}").view(NUMPY[source])
+    y = np.zeros(x.size, NUMPY[to])
+    module.convert(y, x)
+    with np.errstate(invalid="ignore"):
+        wide = x.astype(np.float64)
+    assert same(y, nearest(wide, to) if to in FP8 else wide.astype(np.float32).astype(NUMPY[to]))
+
+
+@pytest.mark.parametrize("dtype", FP8)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (63, 65, 31), (64, 128, 256)])
+def test_products_in_every_order(modules, device: str, dtype: str, shape: tuple[int, int, int]) -> None:
+    module = modules.setdefault("narrow " + device, dsl.load(SAMPLE, device=device))
+    (m, n, k), random = shape, np.random.default_rng(sum(shape))
+    a, b = (random.standard_normal(e).astype(NUMPY[dtype]) for e in ((m, k), (k, n)))
+    wanted = 0.25 * (a.astype(np.float64) @ b.astype(np.float64))
+    for a_t, b_t in product((False, True), repeat=2):
+        left, right = (np.ascontiguousarray(x.T) if t else x for x, t in ((a, a_t), (b, b_t)))
+        c = np.full((m, n), np.nan, np.float32)
+        module.matmul_e(c, left, right, 0.25, A_T=a_t, B_T=b_t)
+        assert np.abs(c - wanted).max() <= 2e-3 * k**0.5, (a_t, b_t)
+
+
+def test_targets_before_sm_89_neither_convert_nor_multiply_them() -> None:
+    module = dsl.parse(CONVERT)
+    with pytest.raises(TileError, match=r"sm_86 has no .* it needs sm_89") as caught:
+        module.compile("convert", n=256, T="f32", R="e4m3", arch="sm_86")
+    assert caught.value.code == "target"
+    with pytest.raises(TileError, match="sm_80 has no tensor-core product of e4m3"):
+        dsl.load(SAMPLE).compile("matmul_fp8", "small", m=64, n=64, a0=64, a1=64, b0=64, b1=64, T="e4m3", arch="sm_80")
+
+
+def test_a_field_of_bits_is_an_array_of_them() -> None:
+    module = dsl.parse(CONVERT, device="emulator")
+    x = np.arange(256, dtype=np.uint8).view([("e5m2", np.uint8)])
+    y = np.zeros(256, np.float32)
+    module.convert(y, x)
+    assert same(y, fp8_values("e5m2"))
+    with pytest.raises(LaunchError, match="void8"):
+        module.convert(y, np.arange(256, dtype=np.uint8).view([("other", np.uint8)]))

@@ -29,6 +29,7 @@ from lowering.facts import power_of_two_divisor
 from lowering.fold import constant_of
 from lowering.ir import Block, Value
 from lowering.location import Errors, Loc, TileError
+from lowering.targets import WARP
 from lowering.types import (
     DTYPES,
     F32,
@@ -40,7 +41,6 @@ from lowering.types import (
 )
 
 MAX_OPS = 60_000
-WARP = 32
 
 
 class KernelBuilder(Expressions):

@@ -16,7 +16,8 @@ from dsl import tree as ast
 from dsl.constants import infix as number_infix
 from dsl.host_arrays import element_type, fill, narrow, numpy_type, poisoned, widen
 from dsl.reference import abs_max, erf, erfc, gelu, gelu_tanh, matmul, relu, sigmoid, silu
-from lowering.location import Loc, closest
+from dsl.signatures import misfit
+from lowering.location import Loc
 from lowering.types import DTYPES, DType, int_range
 
 if TYPE_CHECKING:
@@ -38,14 +39,10 @@ def function(name: str, least: int, most: int | None = None, keywords: str = "")
 
     def register(handler: Handler) -> Handler:
         def checked(host: Host, node: ast.Call, args: list, given: dict) -> Any:
-            top = least if most is None else most
-            if len(args) < least or (top >= 0 and len(args) > top):
-                count = f"{least} or more" if top < 0 else f"{least} to {top}" if top > least else f"{least}"
-                host.fail("call", node.loc, f"{name} takes {count} argument{'s' * (count != '1')}; got {len(args)}")
-            for key in given:
-                if key not in allowed:
-                    hint = closest(key, allowed) or (f"known: {', '.join(allowed)}" if allowed else None)
-                    host.fail("call", node.loc, f"{name} has no argument '{key}'", hint)
+            top = least if most is None else None if most < 0 else most
+            wrong = misfit(name, len(args), given, least, top, allowed)
+            if wrong is not None:
+                host.fail("call", node.loc, *wrong)
             return handler(host, node, args, given)
 
         HANDLERS[name] = checked

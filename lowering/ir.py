@@ -12,6 +12,7 @@ from typing import Any
 
 from lowering.layout import Layout
 from lowering.location import Loc, printable
+from lowering.targets import WARP
 from lowering.types import DType, SharedType, TableType, TensorType, TileType, Type
 
 
@@ -120,7 +121,7 @@ class Function:
 
     @property
     def threads(self) -> int:
-        return 32 * self.warps
+        return WARP * self.warps
 
 
 def walk(block: Block) -> Iterator[Op]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from lowering.location import TileError
 
+WARP = 32
+"""Threads of a warp, its lanes (PTX ISA, "Special registers: WARP_SZ")."""
 MOST_REGISTERS = 255
 """32-bit registers of a thread, at most (CUDA C++ Programming Guide, table of compute capabilities)."""
 RESERVED_SHARED = 1024

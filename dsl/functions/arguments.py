@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsl import tree as ast
 from dsl.bindings import Binding
+from dsl.signatures import misfit
 from lowering.fold import constant_of
 from lowering.ir import Value
 from lowering.location import Loc, closest
@@ -18,14 +19,9 @@ def signature(
     b: Expressions, loc: Loc, name: str, args: list, keywords: dict, least: int, most: int | None, known: str = ""
 ) -> None:
     """The number of positional arguments and the names of the others."""
-    if len(args) < least or (most is not None and len(args) > most):
-        count = f"{least}" if least == most else f"{least} or more" if most is None else f"{least} to {most}"
-        b.error("call", loc, f"{name} takes {count} argument{'s' * (count != '1')}; got {len(args)}")
-    allowed = known.split()
-    for key in keywords:
-        if key not in allowed:
-            hint = closest(key, allowed) or (f"known: {', '.join(allowed)}" if allowed else None)
-            b.error("call", loc, f"{name} has no argument '{key}'", hint)
+    wrong = misfit(name, len(args), keywords, least, most, known.split())
+    if wrong is not None:
+        b.error("call", loc, *wrong)
 
 
 def number_argument(b: Expressions, loc: Loc, value: Binding, what: str) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from colorsys import hls_to_rgb
 from functools import cache
 
-LANES = 32
+from lowering.targets import WARP
 
 
 @cache
 def colour(lane: int) -> str:
     """The colour of a lane as #rrggbb."""
-    red, green, blue = hls_to_rgb(lane % LANES / LANES * 0.86, 0.82, 0.75)
+    red, green, blue = hls_to_rgb(lane % WARP / WARP * 0.86, 0.82, 0.75)
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
 
 

@@ -9,6 +9,7 @@ from math import prod
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import Layout, LayoutError, bits_of
 from lowering.location import Loc
+from lowering.targets import WARP
 from lowering.tensor_cores import Mma, accumulator, product
 from lowering.types import SharedType, TileType
 
@@ -156,7 +157,7 @@ def blocked_form(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tupl
     """(vector, lanes, warps) with which `Layout.blocked` gives this layout, or None."""
     shape, rank = layout.shape, len(layout.shape)
     warps = 1 << len(layout.warp)
-    for lanes in _splits(32, rank):
+    for lanes in _splits(WARP, rank):
         for of_warps in _splits(warps, rank):
             for vector in _factors(rank, shape, layout.count):
                 if Layout.blocked(shape, vector, lanes, of_warps) == layout:

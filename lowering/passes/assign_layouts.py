@@ -18,7 +18,7 @@ from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, LayoutError
 from lowering.location import TileError, closest
 from lowering.ops import OPS, operand
-from lowering.targets import Target
+from lowering.targets import WARP, Target
 from lowering.tensor_cores import Mma, Product, accumulator, choose, product, replicated, split_of_warps
 from lowering.types import TileType, Type
 
@@ -85,7 +85,7 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
         if key not in parts and default is None:
             raise fail(f"a layout needs '{key}'", "layout v: vector [1, 8], lanes [1, 32], warps [4, 1]")
         rows[key] = _extents(pin, key, len(shape))
-    for key, wanted in (("lanes", 32), ("warps", warps)):
+    for key, wanted in (("lanes", WARP), ("warps", warps)):
         product = 1
         for extent in rows[key]:
             product *= extent
@@ -137,7 +137,7 @@ def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
         if facts.run[axis] > 1 and (width > best or facts.run[fast] == 1):
             best, fast = max(width, 1), axis
     total = offset.tile.size
-    while best > 1 and total // best < 32 * warps:
+    while best > 1 and total // best < WARP * warps:
         best //= 2
     return Layout.default(shape, warps, best, fast)
 
@@ -146,8 +146,8 @@ def scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
     """All of `axis` inside a warp, neighbours first in registers: what a scan without shared memory needs."""
     rest = [e if i != axis else 1 for i, e in enumerate(shape)]
     lanes = [1] * len(shape)
-    lanes[axis] = min(32, shape[axis])
-    left = 32 // lanes[axis]
+    lanes[axis] = min(WARP, shape[axis])
+    left = WARP // lanes[axis]
     vector = [1] * len(shape)
     vector[axis] = shape[axis] // lanes[axis]
     rows = [1] * len(shape)
@@ -698,7 +698,7 @@ class _Assigner:
             "layout",
             op.loc,
             f"a tile 'if' with effects needs one element a thread; {op.operands[0].tile} has {layout.count} "
-            f"on {32 * self.warps} threads",
+            f"on {self.function.threads} threads",
             "use where(), or a tile as large as the block has threads",
         )
 

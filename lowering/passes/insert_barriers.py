@@ -22,6 +22,7 @@ from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, apply
 from lowering.location import TileError
 from lowering.ops import OPS, operand
+from lowering.targets import WARP
 from lowering.types import SharedType
 
 MAX_ENUMERATED = 1 << 15
@@ -563,7 +564,7 @@ class _Inserter:
             return None
         if scalar.one_thread and set(met) == {0}:
             return None
-        if scalar.one_thread and all(t < 32 for t in met):
+        if scalar.one_thread and all(t < WARP for t in met):
             return "warp"
         return "block"
 
@@ -747,7 +748,7 @@ def _owners(touch: Touch, warps: int) -> dict[int, list[int]]:
     offsets = [apply_affine(affine, c) for c in _coordinates(layout.shape)]
     registers, bases = layout.offsets, layout.thread
     out: dict[int, list[int]] = {}
-    for thread in range(32 * warps):
+    for thread in range(WARP * warps):
         if not thread & idle:
             part = apply(bases, thread)
             for register in registers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 import resource
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -213,6 +214,7 @@ def no_hang() -> Iterator[None]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    shutil.copytree(SAMPLES / "softmax", tmp_path / "softmax")  # what softmax.tile imports
     return tmp_path / "mutated.tile"
 
 

@@ -90,7 +90,7 @@ def summary(function: Function, tile: Named, spread: dict[Layout, Fragment]) -> 
     if not isinstance(type, SharedType):
         layout = tile.value.tile.layout
         assert layout is not None
-        return describe(layout, spread.get(layout))
+        return describe(layout, spread)
     from dsl.pictures.shared import accesses
 
     beyond = [access.beyond for access in accesses(function, tile.value)]

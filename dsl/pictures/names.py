@@ -9,7 +9,6 @@ from math import prod
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import Layout, LayoutError, bits_of
 from lowering.location import Loc
-from lowering.targets import WARP
 from lowering.tensor_cores import Mma, accumulator, product
 from lowering.types import SharedType, TileType
 
@@ -99,22 +98,31 @@ def fragments(function: Function) -> dict[Layout, Fragment]:
     return found
 
 
-def describe(layout: Layout, fragment: Fragment | None) -> str:
+def describe(layout: Layout, spread: dict[Layout, Fragment]) -> str:
     """One line: what a schedule would say to have this layout, and how often an element is held.
 
-    >>> describe(Layout.blocked((4, 256), (1, 8), (1, 32), (4, 1)), None)
+    spread: what products dictate.
+
+    >>> describe(Layout.blocked((4, 256), (1, 8), (1, 32), (4, 1)), {})
     'vector [1, 8], lanes [1, 32], warps [4, 1]'
     """
-    if fragment is not None:
-        text = f"{fragment}, warps {list(warps_of(layout))}" + contiguous_of(layout, fragment)
+    other = next((o for o in spread if o.places == layout.places and prod(o.shape) == prod(layout.shape)), None)
+    if layout in spread:
+        text = fragment_words(layout, spread[layout])
     elif (blocked := blocked_form(layout)) is not None:
         text = blocked_words(*blocked)
     elif len(layout.shape) == 1 and (blocked := blocked_form(layout.reshape((*layout.shape, 1)))) is not None:
         text = f"as [{layout.shape[0]}, 1]: {blocked_words(*blocked)}"
+    elif other is not None:
+        text = f"{fragment_words(other, spread[other])}; reshaped from {list(other.shape)}"
     else:
         text = str(layout)
     copies = copies_of(layout)
     return text + (f"; {copies} threads hold each element" if copies > 1 else "")
+
+
+def fragment_words(layout: Layout, fragment: Fragment) -> str:
+    return f"{fragment}, warps {list(warps_of(layout))}" + contiguous_of(layout, fragment)
 
 
 def blocked_words(vector: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[int, ...]) -> str:
@@ -130,11 +138,7 @@ def copies_of(layout: Layout) -> int:
 
 def warps_of(layout: Layout) -> tuple[int, ...]:
     """How many warps lie along each axis; those that hold the same are not counted."""
-    counts = [1] * len(layout.shape)
-    for basis in layout.warp:
-        for axis in range(len(layout.shape)):
-            counts[axis] <<= bool(basis & layout.axis_mask(axis))
-    return tuple(counts)
+    return _along(layout, layout.warp)
 
 
 def contiguous_of(layout: Layout, fragment: Fragment) -> str:
@@ -156,13 +160,23 @@ def contiguous_of(layout: Layout, fragment: Fragment) -> str:
 def blocked_form(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
     """(vector, lanes, warps) with which `Layout.blocked` gives this layout, or None."""
     shape, rank = layout.shape, len(layout.shape)
-    warps = 1 << len(layout.warp)
-    for lanes in _splits(WARP, rank):
-        for of_warps in _splits(warps, rank):
+    for lanes in _at_least(_along(layout, layout.lane), len(layout.lane)):
+        for warps in _at_least(_along(layout, layout.warp), len(layout.warp)):
             for vector in _factors(rank, shape, layout.count):
-                if Layout.blocked(shape, vector, lanes, of_warps) == layout:
-                    return vector, lanes, of_warps
+                if Layout.blocked(shape, vector, lanes, warps) == layout:
+                    return vector, lanes, warps
     return None
+
+
+def _along(layout: Layout, bases: tuple[int, ...]) -> tuple[int, ...]:
+    """How many lanes or warps lie along each axis; those that hold the same are not counted."""
+    masks = [layout.axis_mask(axis) for axis in range(len(layout.shape))]
+    return tuple(1 << sum(bool(basis & mask) for basis in bases) for mask in masks)
+
+
+def _at_least(least: tuple[int, ...], bits: int) -> list[tuple[int, ...]]:
+    """All rows of powers of two, 2 to `bits` in all, that are no less than `least`: what is beyond holds copies."""
+    return [row for row in _splits(1 << bits, len(least)) if all(r >= n for r, n in zip(row, least, strict=True))]
 
 
 def _splits(count: int, rank: int) -> Iterator[tuple[int, ...]]:

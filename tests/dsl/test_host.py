@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from dsl import host as host_module
+from dsl import signatures
 from dsl import tree as ast
 from dsl.comparison import compare, describe_pattern
 from dsl.host import Host, Shaped
@@ -39,6 +41,10 @@ def error(expression: str, functions: str = "", **names: Any) -> TileError:
 
 X = np.arange(12, dtype=np.float16).reshape(3, 4) - 5
 I = np.arange(12, dtype=np.int8).reshape(3, 4) - 5
+
+
+def test_the_examples_of_signatures_hold():
+    assert doctest.testmod(signatures).attempted > 0 and doctest.testmod(signatures).failed == 0
 
 
 def test_numpy_is_not_loaded_before_it_is_needed():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import itertools
 import re
 import xml.etree.ElementTree as ElementTree
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from dsl.command import cli
 from dsl.compile import lower
-from dsl.pictures import registers, shared
+from dsl.pictures import names, registers, shared
 from dsl.pictures.names import Fragment, blocked_form, copies_of, describe, fragments, named_tiles
 from dsl.program import load
 from dsl.variant import Request
@@ -125,9 +126,9 @@ def check_bits(picture: registers.RegisterPicture) -> None:
         at += len(bases)
     for number in range(len(layout.flat)):
         coordinates = []
-        for names in picture.bits:
+        for axis in picture.bits:
             value = 0
-            for bit in names:
+            for bit in axis:
                 parts = [starts[p[0]] + int(p[1:]) for p in bit.split("^") if p]
                 value = value << 1 | parts.count(number)
             coordinates.append(value)
@@ -162,7 +163,7 @@ def test_the_corner_of_a_product_with_permuted_columns_has_all_lanes() -> None:
     instruction = next(i for i in instructions() if i.shape == "m16n8k16")
     layout = accumulator(instruction, (64, 64), (2, 2), (1, 8))
     fragment = Fragment(instruction, "C", (16, 8))
-    assert describe(layout, fragment) == "C of mma.sync.m16n8k16, warps [2, 2], contiguous [1, 8]"
+    assert describe(layout, {layout: fragment}) == "C of mma.sync.m16n8k16, warps [2, 2], contiguous [1, 8]"
     picture = registers.picture(layout, 8, fragment.box)
     assert picture.corner == (16, 32)
     assert {cell.lane for line in picture.lines for cell in line.cells} == set(range(32))
@@ -187,31 +188,32 @@ def test_a_blocked_layout_is_said_as_a_schedule_says_it(shape: tuple[int, ...]) 
         layout = Layout.blocked(shape, vector, lanes, warps)
         found = blocked_form(layout)
         assert found is not None and Layout.blocked(shape, *found) == layout
-        text, _, copies = describe(layout, None).partition("; ")
+        text, _, copies = describe(layout, {}).partition("; ")
         said = rows(text)
         assert Layout.blocked(shape, *([(1,) * len(shape)] if len(said) == 2 else []), *said) == layout
         assert copies == (f"{copies_of(layout)} threads hold each element" if copies_of(layout) > 1 else "")
         assert copies_of(layout) == 32 * prod(warps) * layout.count // prod(shape)
 
 
+def test_the_examples_of_the_docstrings_hold() -> None:
+    assert doctest.testmod(names).attempted > 0 and doctest.testmod(names).failed == 0
+
+
 def test_products_are_said_with_their_instruction() -> None:
     f = function("f16")
     spread = fragments(f)
-    said = {
-        t.name: describe(t.value.tile.layout, spread.get(t.value.tile.layout))
-        for t in named_tiles(f)
-        if t.name in "fafbacc"
-    }
+    said = {t.name: describe(t.value.tile.layout, spread) for t in named_tiles(f) if t.name in "fafbacc"}
     assert said["acc"] == "C of mma.sync.m16n8k16, warps [2, 2]"
     layout = next(t.value.tile.layout for t in named_tiles(f) if t.name == "acc")
-    assert describe(layout.drop(1), spread[layout.drop(1)]).startswith("rows of C of mma.sync.m16n8k16, warps [2]; ")
+    assert describe(layout.drop(1), spread).startswith("rows of C of mma.sync.m16n8k16, warps [2]; ")
     assert spread[layout.drop(0, keep=True)].box == (1, 8)
+    assert describe(layout.reshape((4, 16, 64)), spread) == f"{said['acc']}; reshaped from [64, 64]"
     assert said["fb"] == "B of mma.sync.m16n8k16, warps [1, 2]; 2 threads hold each element"
 
 
 def test_what_is_neither_is_said_by_its_bases() -> None:
     layout = Layout.registers((4, 16), [16], [2, 1, 4, 8, 32], [])
-    assert describe(layout, None) == str(layout)
+    assert describe(layout, {}) == str(layout)
 
 
 # ---- shared memory ---------------------------------------------------------------------------------------------

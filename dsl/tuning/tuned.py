@@ -81,23 +81,27 @@ class Entry:
         parts = (self.device, self.call, _pairs(self.options), _pairs(self.types), ",".join(self.absent), dims)
         return "\n".join(parts)
 
-    def distance(self, dims: Mapping[str, int], inner: frozenset[str]) -> float | None:
-        """How far a call's dims are: the sum of |log2| of the quotients; None where the entry does not serve them."""
+    def distance(self, dims: Mapping[str, int], inner: frozenset[str]) -> tuple[float, float] | None:
+        """How far a call's dims are: the sum of |log2| of the quotients, of the dims without a range and then of those
+        with one; None where the entry does not serve them."""
         if dims.keys() != self.dims.keys():
             return None
-        total = 0.0
+        away, within = 0.0, 0.0
         for name, extent in dims.items():
             tuned = self.dims[name]
             if name in inner and divisor_class(extent) != divisor_class(tuned):
                 return None
+            apart = abs(math.log2(max(extent, 1) / max(tuned, 1)))
             if name in self.ranges:
                 low, high = self.ranges[name]
                 if not (low or 0) <= extent <= (math.inf if high is None else high):
                     return None
+                within += apart
             elif max(extent, tuned) > NEAR * min(extent, tuned):
                 return None
-            total += abs(math.log2(max(extent, 1) / max(tuned, 1)))
-        return total
+            else:
+                away += apart
+        return away, within
 
     def as_json(self) -> dict[str, Any]:
         """In the order of the file; what is empty is left out."""
@@ -137,7 +141,7 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The entry that serves a call; `distance` 0 and equal dims are `exact`."""
+    """The entry that serves a call; `exact`: made for equal dims."""
 
     entry: Entry
     exact: bool
@@ -152,7 +156,7 @@ class Tuned:
 
     def find(self, device: str, call: CallFacts) -> Found | None:
         """The nearest entry that serves the call."""
-        best: tuple[float, Entry] | None = None
+        best: tuple[tuple[float, float], Entry] | None = None
         for entry in self.entries:
             if entry.device != device or entry.call != call.call or entry.absent != call.absent:
                 continue

@@ -391,6 +391,21 @@ def test_a_range_serves_whatever_the_tuned_extent(double: Path) -> None:
     assert "BLOCK" not in plan(double, 48, wide)[0].constants
 
 
+def test_dims_with_a_range_decide_among_equally_near_ones_only(double: Path) -> None:
+    made = entry(load(double))
+    near = replace(made, dims={"rows": 49152, "cols": 512}, ranges={"rows": (1024, None)})
+    equal = replace(made, dims={"rows": 4096, "cols": 1024}, ranges={"rows": (1024, None)})
+    call = {"rows": 49152, "cols": 1024}
+
+    def far(made: Entry) -> tuple[float, float]:
+        found = made.distance(call, frozenset())
+        assert found is not None
+        return found
+
+    assert far(replace(equal, dims=call)) < far(equal) < far(near)
+    assert equal.distance({"rows": 1000, "cols": 1024}, frozenset()) is None
+
+
 def test_options_schedules_and_constants_of_the_call_win(double: Path) -> None:
     entries = [entry(load(double))]
     assert plan(double, 256, entries, schedule="many")[0].schedule == "many"

@@ -33,8 +33,9 @@ def numpy_type(dtype: str) -> Any:
 
 
 def fewer_rows(shape: Shape) -> Shape:
-    """As many as the emulator counts in about a second."""
-    return shape | {"rows": max(4, min(256, COUNTED_ELEMENTS // shape["cols"]))}
+    """As many as the emulator counts in about a second, and at least 16: rows that begin anywhere begin everywhere in a
+    sector of memory as often."""
+    return shape | {"rows": max(16, min(256, COUNTED_ELEMENTS // shape["cols"]))}
 
 
 def checked_parts(rows: int) -> list[slice]:

@@ -104,7 +104,10 @@ def unpack(w: Writer, registers: list[str], dtype: DType, count: int) -> list[st
         out = []
         for r in registers:
             many = w.let(f"bitcast i32 {r} to <{per} x {narrow}>")
-            out += [w.let(f"extractelement <{per} x {narrow}> {many}, i32 {k}") for k in range(per)]
+            elements = [w.let(f"extractelement <{per} x {narrow}> {many}, i32 {k}") for k in range(per)]
+            if bits == 8:
+                w.bytes.update({e: (r, 0xFF << 8 * k) for k, e in enumerate(elements)})
+            out += elements
     if dtype is I1:
         out = [w.let(f"icmp ne i8 {e}, 0") for e in out]
     return out

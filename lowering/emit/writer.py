@@ -148,6 +148,7 @@ class Writer:
         self.index = f"i{function.index_bits}"
         self.words: dict[Value, list[str]] = {}
         self.packed: dict[tuple[str, ...], str] = {}
+        self.bytes: dict[str, tuple[str, int]] = {}  # register of a byte → the word that it is of, and its bits there
         self.registers: dict[Value, list[str]] = _Registers(self)
         self.lines: list[str] = []
         self.entry: list[str] = []  # computed once, at the head of the function

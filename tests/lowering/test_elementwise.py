@@ -455,6 +455,29 @@ def test_constants_round_once_and_keep_the_sign_of_zero(dtype: str) -> None:
     check(y[: len(want)], want, [np.array(numbers)])
 
 
+@pytest.mark.parametrize("dtype", ["u8", "s8"])
+@pytest.mark.parametrize(("sign", "compare"), [("!=", np.not_equal), ("==", np.equal)])
+def test_bytes_are_compared_with_zero_within_their_words(dtype: str, sign: str, compare: Any) -> None:
+    """`and` with the byte's bits: it is not taken out of its word."""
+    text = f"""
+kernel k(y: u8[256], x: {dtype}[256]):
+    grid 1
+    v = load(x[0 : 256])
+    store(y[0 : 256], where(v {sign} 0, 7, 9).to(u8))
+schedule wide of k:
+    warps = 1
+    layout v: vector [8], lanes [32], warps [1]
+"""
+    x, y = (
+        np.resize(np.array([0, 1, -128, 127, 0, 0, -1, 64], np.int8), 256).view(NUMPY[dtype]),
+        np.zeros(256, np.uint8),
+    )
+    kernel = compile_kernel(text, {}, schedule="wide")
+    launch(kernel, {"y": y, "x": x})
+    assert y.tolist() == np.where(compare(x, 0), 7, 9).tolist()
+    assert kernel.ptx.count("and.b32") >= 8 and "0x7771" not in kernel.ptx
+
+
 def test_contraction_is_off_unless_the_schedule_allows_it() -> None:
     a = np.array([1 + 2**-12] * 32, np.float32)
     text = """

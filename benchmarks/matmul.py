@@ -7,9 +7,9 @@
 "square" multiplies n×n matrices, "skinny" m rows by a large matrix, "fused" has bias, activation and residual in the
 same launch (samples/matmul_fused.tile); "all" has them all, each with its own JSON and plot. a is row-major; b is
 row-major in "a@b", and lies as [n, k] in "a@b.T", the only order that cuBLAS likes for bytes. f32 is multiplied as
-tf32. Every result is first checked against float64, for bytes to be equal, on an output that was poisoned; then all
-variants are timed in one interleaved run in shuffled order, with the L2 overwritten in between, and rests after each
-round that keep the device below its power limit: the clocks stand in the table.
+tf32, e4m3 gives bf16. Every result is first checked against float64, of integers to be equal, on an output that was
+poisoned; then all variants are timed in one interleaved run in shuffled order, with the L2 overwritten in between, and
+rests after each round that keep the device below its power limit: the clocks stand in the table.
 
 "mma.sync" is peers/products.tile: as many products of operands that stay in registers. For skinny products, whose time
 goes into reading b, "read" is peers/read.tile on b. "triton.mma" is Triton confined to mma.sync and cp.async, our
@@ -32,7 +32,7 @@ from matmul_arrays import TYPES, Arrays, extents_of, host_operands, read_b, regi
 
 import dsl
 
-SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "matmul.tile"
+SAMPLES = [Path(__file__).resolve().parent.parent / "samples" / name for name in ("matmul.tile", "matmul_narrow.tile")]
 SQUARES = (512, 1024, 2048, 4096, 8192)
 ROWS = (1, 16, 64, 128)
 DEEP = 4096
@@ -50,8 +50,8 @@ class Product:
     b_t: bool
 
     def call(self, dtype: str) -> Call:
-        if dtype == "s8":
-            return Call("matmul_s8", {} if self.b_t else {"B_T": False})
+        if dtype in SCALED:
+            return Call(SCALED[dtype], {} if self.b_t else {"B_T": False})
         return Call("matmul", {"B_T": True} if self.b_t else {})
 
     def problem(self, shape: Shape, dtype: str) -> Problem:
@@ -59,9 +59,11 @@ class Product:
 
     def host_arguments(self, shape: Shape, dtype: str) -> tuple[Any, ...]:
         c, a, b = host_operands(shape, dtype, self.b_t)
-        return (c, a, b, 1.0) if dtype == "s8" else (c, a, b)
+        return (c, a, b, 1.0) if dtype in SCALED else (c, a, b)
 
 
+SCALED = {"s8": "matmul_s8", "e4m3": "matmul_e"}
+"""Types whose dispatches take a scale, and b as [n, k] by default."""
 PRODUCTS = {made.name: made for made in (Product("a@b.T", True), Product("a@b", False))}
 
 
@@ -74,7 +76,7 @@ class Problem(Arrays):
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        return (*self.operands, 1.0) if self.dtype == "s8" else self.operands
+        return (*self.operands, 1.0) if self.dtype in SCALED else self.operands
 
     @property
     def operands(self) -> tuple[Any, Any, Any]:
@@ -89,6 +91,11 @@ def cublas(problem: Problem) -> tuple[Callable[[], object], str]:
     import torch
 
     c, a, b = problem.c, problem.a, problem.b.T if problem.b_t else problem.b
+    if problem.dtype == "e4m3":
+        if not problem.b_t:
+            raise LeftOut("torch multiplies e4m3 by a transposed matrix alone")
+        one = torch.ones((), device="cuda")
+        return lambda: torch._scaled_mm(a, b, one, one, out_dtype=c.dtype, out=c), ""
     if problem.dtype != "s8":
         torch.backends.cuda.matmul.allow_tf32 = True
         return lambda: torch.matmul(a, b, out=c), ""
@@ -136,8 +143,8 @@ def schedule(name: str) -> Callable[[Problem], tuple[Callable[[], object], str]]
     """Ours with the schedule of that name, whatever the dispatch would choose."""
 
     def launch(problem: Problem) -> tuple[Callable[[], object], str]:
-        kernel = "matmul_bytes" if problem.dtype == "s8" else "matmul_tensor"
-        module, constants = dsl.load(SAMPLE), problem.call.constants
+        kernel = {"s8": "matmul_bytes", "e4m3": "matmul_fp8"}.get(problem.dtype, "matmul_tensor")
+        module, constants = dsl.load(SAMPLES[problem.dtype == "e4m3"]), problem.call.constants
         if name not in module.program.schedules_of(kernel):
             raise LeftOut(f"no schedule {name} of {kernel}")
         function, arguments = getattr(module, kernel), problem.arguments
@@ -153,7 +160,7 @@ def fewer(shape: Shape) -> Shape:
 
 
 SQUARE = Benchmark(
-    (SAMPLE,),
+    SAMPLES,
     PRODUCTS,
     {"cublas": cublas} | {name: triton(instructions) for name, instructions in TRITON.items()},
     types=tuple(TYPES),

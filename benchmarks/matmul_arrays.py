@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Shape
+from harness import LeftOut, Shape
 
 import dsl
+from runtime.dtypes import NAME_OF_NUMPY
+from runtime.errors import LaunchError
+from runtime.frameworks import numpy_dtype
 
 PEERS = Path(__file__).resolve().parent / "peers"
 
@@ -30,6 +33,7 @@ TYPES = {
     "bf16": Type("bfloat16", "bfloat16", 2**-8),
     "tf32": Type("float32", "float32", 2**-10),
     "s8": Type("int8", "int32", 0.0),
+    "e4m3": Type("float8_e4m3fn", "bfloat16", 2**-8),
 }
 
 
@@ -42,11 +46,10 @@ def extents_of(shape: Shape) -> tuple[int, int, int]:
 def host_operands(shape: Shape, dtype: str, b_t: bool) -> tuple[Any, Any, Any]:
     """c, a, b as numpy arrays, for the emulator."""
     (m, n, k), random = extents_of(shape), np.random.default_rng(0)
-    if dtype == "bf16":
-        from ml_dtypes import bfloat16 as kind
-    else:
-        kind = np.dtype(TYPES[dtype].numpy)
-    result = np.int32 if dtype == "s8" else kind
+    try:
+        kind, result = (numpy_dtype(name) for name in (dtype.replace("tf", "f"), NAME_OF_NUMPY[TYPES[dtype].result]))
+    except LaunchError as error:
+        raise LeftOut(f"{dtype} on the host: {error.hint}") from None
 
     def operand(*extents: int) -> Any:
         if dtype == "s8":

@@ -1,8 +1,8 @@
 """Products of matrices in Triton, in the form of its tutorial, tuned for every shape.
 
-Triton multiplies by `wgmma` on sm_90. With the option `arch="sm80"` it plans a kernel as for an A100, whose tensor
-cores take `mma.sync` and whose copies are `cp.async`, and assembles that for the device at hand: the instructions that
-our kernels have.
+Triton multiplies by `wgmma` on sm_90. With the option `arch="sm80"` (for e4m3 "sm89") it plans a kernel as for an
+A100, whose tensor cores take `mma.sync` and whose copies are `cp.async`, and assembles that for the device at hand: the
+instructions that our kernels have.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from harness import Interval, LeftOut, interleaved
 
 FINALISTS = 3
 """Configurations that run the second, longer race."""
-ARCHITECTURES = {"wgmma": "sm90", "mma": "sm80"}
-"""Instructions → what Triton is told to compile for."""
+ARCHITECTURES = {"wgmma": ("sm90", "sm90"), "mma": ("sm80", "sm89")}
+"""Instructions → what Triton is told to compile for, and that for e4m3."""
 
 
 @triton.jit
@@ -103,7 +103,7 @@ class Configuration:
             "SUMS": tl.float32 if variant.dtype.is_floating_point else tl.int32,
             "num_warps": self.warps,
             "num_stages": self.stages,
-            "arch": ARCHITECTURES[variant.instructions],
+            "arch": ARCHITECTURES[variant.instructions][variant.dtype == torch.float8_e4m3fn],
         }
 
 

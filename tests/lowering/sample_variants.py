@@ -52,6 +52,9 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("linear_bytes", "wide"): [square(4096), square(4112)],
     ("linear_bytes", "square"): [square(4096)],
     ("linear_bytes", "small"): [square(512), square(84)],
+    ("matmul_fp8", "square"): [square(4096), square(4112)],
+    ("matmul_fp8", "small"): [square(512), square(84)],
+    ("matmul_s4", "pairs"): [{"m": 4096, "n": 4096, "k": 4096}, {"m": 77, "n": 100, "k": 84}],
     ("conv", "table"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],
     ("conv", "folded"): [images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5)],
     ("conv", "permuted"): [images(128, 28, 128, 3)],
@@ -98,6 +101,9 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 
 ABSENT = {"conv": {"parts"}, "conv_nhwc": {"parts"}}
 """Optional tensors that are not given: with these the kernels do other work."""
+
+LEAST = {"matmul_fp8": 89}
+"""Kernels whose instructions not every target has, with the first that has them."""
 
 # The dims of kernels that have no row there, by their names.
 USUAL = {"rows": 8, "cols": 1024, "n": 1 << 14, "outer": 2, "inner": 64, "parts": 32, "groups": 4, "blocks": 64}

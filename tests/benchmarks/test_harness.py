@@ -25,6 +25,14 @@ from harness.plot import plot, spread
 from harness.record import save
 from harness.rows import Row
 from harness.table import show, summary
+from matmul import PRODUCTS
+from matmul import SAMPLES as MATMUL_SAMPLES
+from matmul_arrays import TYPES
+from matmul_fused import OPERATIONS as FUSED
+from matmul_fused import SAMPLE as FUSED_SAMPLE
+from matmul_fused import TYPES as FUSED_TYPES
+
+from dsl.program import load
 
 SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "softmax.tile"
 FACTS = Facts("softmax_registers with lanes", {"ROWS": 4}, 128, 48, 0, 1024, 0.5)
@@ -86,6 +94,28 @@ def test_a_wrong_peer_and_the_copy_are_no_best_peer() -> None:
     assert measured.rate("nobody") is None
 
 
+def test_operations_are_counted_where_there_are_any() -> None:
+    """10^12 a second: the unit follows from the type."""
+    measured = row(64, dsl=10.0, copy=5.0)
+    assert measured.unit == "GB/s"
+    measured.computes = 8 * 10**9
+    assert (measured.unit, measured.rate()) == ("TFLOPS", pytest.approx(800.0))
+    measured.dtype = "s8"
+    assert measured.unit == "TOPS" and "800" in text(show([measured], "title", "cols"))
+
+
+def test_schedules_of_ours_are_no_peers() -> None:
+    measured = row(64, {"dsl wide": 0.0}, **{"dsl": 10.0, "dsl wide": 5.0, "copy": 1.0, "torch": 20.0})
+    assert measured.best_peer == "torch" and measured.keeps_up
+
+
+def test_clocks_stand_in_the_table_where_they_were_read() -> None:
+    read, other = row(64, dsl=10.0, copy=9.0), row(128, dsl=10.0, copy=9.0)
+    assert "MHz" not in text(show([read, other], "title", "cols"))
+    read.clocks = Interval(1500.0, 1700.0, 1980.0)
+    assert "MHz" in text(show([read, other], "title", "cols")) and "1500–1980" in text(show([read], "title", "cols"))
+
+
 def test_the_table_shows_what_was_measured_and_a_dash_elsewhere() -> None:
     lines = text(show([row(64, dsl=10.0, copy=9.0, torch=8.0), row(128, copy=9.0)], "title", "cols")).splitlines()
     (first,) = (line for line in lines if "64 " in line)
@@ -132,6 +162,28 @@ def test_panels_are_one_an_operation_with_ours_and_the_copy_in_front(tmp_path: P
     pytest.importorskip("matplotlib")
     plot(tmp_path / "p.png", made, "title", "cols", "GB/s")
     assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "tf32", "s8", "e4m3"])
+@pytest.mark.parametrize("name", ["a@b", "a@b.T"])
+def test_the_benchmark_of_products_calls_what_the_samples_have(name: str, dtype: str) -> None:
+    operation, shape = PRODUCTS[name], {"n": 128}
+    arguments = operation.host_arguments(shape, dtype)
+    file = next(f for f in MATMUL_SAMPLES if operation.call(dtype).dispatch in load(f).dispatches)
+    counters = counted(dsl.load(file, device="emulator"), operation.call(dtype), arguments)
+    assert counters["mma"] > 0 and counters["bank_conflicts"] == 0
+    c, a, b = (array.astype(np.float64) for array in arguments[:3])
+    wanted = a @ (b.T if name == "a@b.T" else b)
+    assert np.abs(c - wanted).max() <= TYPES[dtype].bound * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("dtype", FUSED_TYPES)
+@pytest.mark.parametrize("name", FUSED)
+def test_the_benchmark_of_fused_products_calls_what_the_sample_has(name: str, dtype: str) -> None:
+    operation = FUSED[name]
+    module, arguments = dsl.load(FUSED_SAMPLE, device="emulator"), operation.host_arguments({"n": 128}, dtype)
+    assert counted(module, operation.call(dtype), arguments)["mma"] > 0
+    assert arguments[0].any()
 
 
 def test_unknown_names_are_refused_with_the_known_ones() -> None:

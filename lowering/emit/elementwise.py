@@ -243,15 +243,19 @@ def _bitcast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 @rule("cast")
 def _cast(w: Writer, op: Op) -> None:
-    """Four saturated bytes at once, where four registers in order are wanted; else element by element."""
+    """Four saturated bytes or four of FP8 at once, where four registers in order are wanted; else one by one."""
     source, result = op.operands[0], op.result
     x, out = w.registers[source], [""] * count_of(result)
     left = wanted(w, result, len(out))
-    narrow = _saturates_bytes(w, source.dtype, op.attrs["to"], op.attrs["saturate"])
+    four = None
+    if _saturates_bytes(w, source.dtype, op.attrs["to"], op.attrs["saturate"]):
+        four = _four_bytes
+    elif op.attrs["to"] in FP8 and source.dtype is not op.attrs["to"]:
+        four = _four_of_fp8
     while left:
         first = left[0]
-        if narrow and first % 4 == 0 and left[:4] == list(range(first, first + 4)):
-            out[first : first + 4] = _four_bytes(w, x[first : first + 4], op)
+        if four is not None and first % 4 == 0 and left[:4] == list(range(first, first + 4)):
+            out[first : first + 4] = four(w, x[first : first + 4], op)
             left = left[4:]
         else:
             out[first] = _cast_one(w, op, x[first])
@@ -275,6 +279,26 @@ def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
     out = [w.let(f"extractelement <4 x i8> {vector}, i32 {k}") for k in range(4)]
     w.packed[tuple(out)] = word
     return out
+
+
+def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
+    """Two conversions of pairs."""
+    source, to, rounding = op.operands[0].dtype, op.attrs["to"], op.attrs["rounding"]
+    wide = [convert(w, e, source, F32, op=op) for e in x]
+    halves = [_pair_of_fp8(w, wide[i], wide[i + 1], to, rounding, op) for i in (0, 2)]
+    both = w.let(f"insertelement <2 x i16> poison, i16 {halves[0]}, i32 0")
+    word = w.let(f"bitcast <2 x i16> {w.let(f'insertelement <2 x i16> {both}, i16 {halves[1]}, i32 1')} to i32")
+    vector = w.let(f"bitcast i32 {word} to <4 x i8>")
+    out = [w.let(f"extractelement <4 x i8> {vector}, i32 {k}") for k in range(4)]
+    w.packed[tuple(out)] = word
+    return out
+
+
+def _pair_of_fp8(w: Writer, low: str, high: str, to: DType, rounding: str | None, op: Op | None) -> str:
+    """The nearest to two f32, saturating, as 16 bits: the hardware has no other rounding."""
+    if rounding not in (None, "rn"):
+        raise TileError("type", op.loc if op else None, f"{to} is rounded to nearest: the hardware has no other")
+    return w.template(f"cvt.rn.satfinite.{to}x2.f32", [high, low], op)[0]
 
 
 def _cast_one(w: Writer, op: Op, x: str) -> str:
@@ -301,7 +325,8 @@ def convert(
     if to is TF32:
         return w.template("cvt.rna.tf32.f32", [x], op)[0]
     if to in FP8:
-        return _to_fp8(w, convert(w, x, source, F32, op=op), to, rounding, op)
+        pair = _pair_of_fp8(w, convert(w, x, source, F32, op=op), float_constant(0.0, "float"), to, rounding, op)
+        return w.let(f"trunc i16 {pair} to i8")
     if source in FP8:
         pair = w.template(f"cvt.rn.f16x2.{source}x2", [w.let(f"zext i8 {x} to i16")], op)[0]
         half = w.let(f"bitcast i16 {w.let(f'trunc i32 {pair} to i16')} to half")
@@ -337,14 +362,6 @@ def _clamp(w: Writer, x: str, source: DType, to: DType) -> str:
     if low > least:
         x = w.intrinsic(f"llvm.{kind}max.{llvm}", llvm, [(llvm, x), (llvm, str(low))])
     return x
-
-
-def _to_fp8(w: Writer, x: str, to: DType, rounding: str | None, op: Op | None) -> str:
-    """The nearest to an f32, saturating: the hardware has no other, and converts pairs."""
-    if rounding not in (None, "rn"):
-        raise TileError("type", op.loc if op else None, f"{to} is rounded to nearest: the hardware has no other")
-    pair = w.template(f"cvt.rn.satfinite.{to}x2.f32", [float_constant(0.0, "float"), x], op)[0]
-    return w.let(f"trunc i16 {pair} to i8")
 
 
 def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:

@@ -24,7 +24,12 @@ CONVERT = """
 kernel convert(y: R[n], x: T[n]; T in f16|bf16|f32|e4m3|e5m2, R in f16|bf16|f32|e4m3|e5m2):
     grid cdiv(n, 256)
     i = block(0) * 256
-    y[i : i + 256] = load(x[i : i + 256], other=1.5).to(R)
+    v = load(x[i : i + 256], other=1.5).to(R)
+    y[i : i + 256] = v
+
+schedule eight of convert:
+    warps = 1
+    layout v: vector [8], lanes [32], warps [1]
 """
 
 
@@ -92,6 +97,11 @@ def test_products_in_every_order(modules, device: str, dtype: str, shape: tuple[
         c = np.full((m, n), np.nan, np.float32)
         module.matmul_e(c, left, right, 0.25, A_T=a_t, B_T=b_t)
         assert np.abs(c - wanted).max() <= 2e-3 * k**0.5, (a_t, b_t)
+
+
+def test_four_at_once_take_two_conversions() -> None:
+    kernel = dsl.parse(CONVERT, device="emulator").compile("convert", T="f32", R="e4m3", n=512)
+    assert kernel.ptx.count("cvt.rn.satfinite.e4m3x2.f32") == 4 and "st.global.v2.b32" in kernel.ptx
 
 
 def test_targets_before_sm_89_neither_convert_nor_multiply_them() -> None:

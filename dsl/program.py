@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import lru_cache
+from os.path import normpath
 from pathlib import Path
 
 from dsl import tree as ast
@@ -197,7 +198,8 @@ def _import(
         near = [p.name for p in folder.glob("*.tile")]
         raise TileError("import", block.loc, f'there is no file "{block.path}"', closest(block.path, near))
     chain.append(str(path))
-    _add(program, parse(read_text(path), str(path)), path.parent, root, errors, chain, top=False)
+    name = normpath(Path(block.loc.source.name).parent / block.path)  # as the file that imports it is named
+    _add(program, parse(read_text(path), name), path.parent, root, errors, chain, top=False)
 
 
 def _check_references(program: Program, errors: list[TileError]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from .intervals import Interval
 from .launches import Facts
@@ -21,7 +22,7 @@ class Row:
 
     operation: str
     dtype: str
-    shape: dict[str, int]
+    shape: dict[str, Any]
     moves: int
     times: dict[str, Interval] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)

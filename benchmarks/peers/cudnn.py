@@ -1,4 +1,5 @@
-"""cuDNN through its C library: a handle, tensor descriptors and the legacy softmax (cudnn_ops.h)."""
+"""cuDNN through its C library: a handle, descriptors, the legacy softmax (cudnn_ops.h), and convolutions of bytes
+(cudnn_cnn.h)."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from typing import Any
 
 from harness import LeftOut
 
-NCHW = 0
-DATA_TYPES = {"f32": 0, "f16": 2, "bf16": 9}
+NCHW, NHWC = 0, 1
+DATA_TYPES = {"f32": 0, "f16": 2, "s8": 3, "s32": 4, "bf16": 9}
+CROSS_CORRELATION, IMPLICIT_PRECOMP_GEMM, RELU, KEEPS_NO_NAN = 1, 1, 1, 0
 ACCURATE, LOG = 1, 2
 MODES = {"instance": 0, "channel": 1}
 """Over C, H and W, or over C: the same computation for rows of C values, by other kernels."""
@@ -70,3 +72,41 @@ def softmax(
     arguments = (handle(), algorithm, MODES[mode], ctypes.byref(one), *operands, ctypes.byref(zero), described, output)
     call(function.__name__, *arguments)
     return lambda: function(*arguments)
+
+
+def descriptor(kind: str, *arguments: Any) -> ctypes.c_void_p:
+    """cudnnCreate{kind}Descriptor, then cudnnSet… with what `arguments` begins with as its name."""
+    made = ctypes.c_void_p()
+    call(f"cudnnCreate{kind}Descriptor", ctypes.byref(made))
+    call(arguments[0], made, *arguments[1:])
+    return made
+
+
+def convolution_s8(
+    x: Sequence[int], f: Sequence[int], y: Sequence[int], stride: int, pad: int, alpha: float, arrays: Sequence[Any]
+) -> Callable[[], None]:
+    """A launch of y = relu(alpha * conv(x, f) + bias) on bytes, all NHWC. x, y: (n, c, h, w); f: (k, c, r, s); arrays:
+    torch's y, x, f, bias (f32). Launched once, to hear whether it can."""
+    import torch
+
+    s8 = DATA_TYPES["s8"]
+    image = [descriptor("Tensor", "cudnnSetTensor4dDescriptor", NHWC, s8, *extents) for extents in (x, y)]
+    filters = descriptor("Filter", "cudnnSetFilter4dDescriptor", s8, NHWC, *f)
+    bias = descriptor("Tensor", "cudnnSetTensor4dDescriptor", NHWC, DATA_TYPES["f32"], 1, f[0], 1, 1)
+    geometry = (pad, pad, stride, stride, 1, 1, CROSS_CORRELATION, DATA_TYPES["s32"])
+    convolution = descriptor("Convolution", "cudnnSetConvolution2dDescriptor", *geometry)
+    act = descriptor("Activation", "cudnnSetActivationDescriptor", RELU, KEEPS_NO_NAN, ctypes.c_double(0.0))
+    size = ctypes.c_size_t()
+    operands = (image[0], filters, convolution, image[1], IMPLICIT_PRECOMP_GEMM)
+    call("cudnnGetConvolutionForwardWorkspaceSize", handle(), *operands, ctypes.byref(size))
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device="cuda")
+    out, source, weights, offsets = (ctypes.c_void_p(array.data_ptr()) for array in arrays)
+    scale, nothing = ctypes.c_float(alpha), ctypes.c_float(0.0)
+    arguments = (
+        handle(), ctypes.byref(scale), image[0], source, filters, weights, convolution, IMPLICIT_PRECOMP_GEMM,
+        ctypes.c_void_p(workspace.data_ptr()), size, ctypes.byref(nothing), image[1], out, bias, offsets, act,
+        image[1], out,
+    )  # fmt: skip
+    call("cudnnConvolutionBiasActivationForward", *arguments)
+    function, kept = library().cudnnConvolutionBiasActivationForward, (workspace, *arrays)
+    return lambda: function(*arguments) and kept

@@ -1,0 +1,304 @@
+"""ResNet-50's 22 convolutions of bytes, with bias, requantisation and ReLU, against cuDNN's int8 NHWC and torch's f16.
+
+    python3 benchmarks/int8_conv.py --n 32,256 --json conv.json --plot conv.png
+
+Every result of ours and of cuDNN must equal the exact sums' epilogue in float64, rounded to nearest even, on outputs
+that were poisoned; the 32-bit sums themselves are compared too. Then all variants are timed in one interleaved run, the
+L2 overwritten in between, launches queued ahead so that the device never waits for the host. "dsl" is NC/32HW32, "nhwc"
+ours with channels innermost, "table" ours with the steps of the address in the kernel's parameters; torch's has f16
+operands, the bias, and no ReLU. `floor` is what the bytes take at 4.27 TB/s or the operations at the 1280 TOPS of
+`mma.sync`, whichever is longer. Peers that are not installed are left out and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from harness import Call
+from harness.contest import Contest
+from harness.record import save
+from harness.rows import OURS, Row
+from harness.table import console, show
+from harness.timing import ROUNDS
+from int8_conv_shapes import BLOCK, RESNET50, Operands, Shape, blocked, blocked_filters, innermost
+
+import dsl
+from dsl.dispatch import ArrayFacts
+from runtime import device_facts, gpu_reason
+
+SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "int8_conv.tile"
+BYTES_A_SECOND, OPERATIONS_A_SECOND = 4.27e12, 1280e12
+"""Of the H200: what copies reach, and `mma.sync` on bytes."""
+OTHERS = ("nhwc", "table")
+"""Variants of ours beside the one of the row."""
+
+
+class Problem:
+    """One shape. See harness.contest.Problem; errors are counts of elements that differ."""
+
+    name, dtype, bound = "conv2d", "s8", 0.0
+    call = Call("conv2d", {"ACT": "rectified"})
+
+    def __init__(self, shape: Shape):
+        import torch
+
+        self.of, self.operands = shape, Operands(shape)
+        self.shape: dict[str, Any] = {"n": shape.n, "shape": str(shape).partition(",")[2]}
+        o = self.operands
+        self.wanted = o.wanted(lambda v: v.clamp(min=0))
+        self.y = torch.empty_like(self.wanted)
+        self.blocked_y, self.blocked_x, self.blocked_f = blocked(self.y), blocked(o.x), blocked_filters(o.f)
+        self.scalars = (o.alpha, o.beta, 0.0, o.six, *shape.geometry)
+
+    @property
+    def moves(self) -> int:
+        return self.of.moves
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return (self.blocked_y, self.blocked_x, self.blocked_f, self.operands.bias, None, *self.scalars)
+
+    def error(self, launch: Callable[[], object]) -> float:
+        import torch
+
+        if isinstance(launch, TorchConvolution):
+            return launch.error()
+        self.y.fill_(77)
+        self.blocked_y.fill_(77)
+        launch()
+        torch.cuda.synchronize()
+        found = self.y if getattr(launch, "is_innermost", False) else innermost(self.blocked_y)
+        return float((found != self.wanted).sum())
+
+    def sums_differ(self, module: dsl.Module) -> int:
+        """Of the 32-bit sums, as one part of one, how many are not exact."""
+        import torch
+
+        s, o = self.of, self.operands
+        parts = torch.full((1, s.n, s.p, s.p, s.k), 77, dtype=torch.int32, device="cuda")
+        delta = torch.zeros(s.r**2, dtype=torch.int32).numpy()
+        arguments = (self.blocked_y, self.blocked_x, self.blocked_f, o.bias, None, parts, *self.scalars, delta)
+        module.conv(*arguments, schedule="folded")
+        return int((parts.view(-1, s.k) != o.sums).sum())
+
+
+class Innermost:
+    """Ours on NHWC."""
+
+    is_innermost = True
+
+    def __init__(self, module: dsl.Module, problem: Problem):
+        o = problem.operands
+        self.arguments = (problem.y, o.x, o.f, o.bias, None, *problem.scalars)
+        self.function = module.conv2d_nhwc
+
+    def __call__(self) -> None:
+        self.function(*self.arguments, ACT="rectified")
+
+
+class Cudnn:
+    """cuDNN's, by implicit products with precomputed indices."""
+
+    is_innermost = True
+
+    def __init__(self, problem: Problem):
+        from peers import cudnn
+
+        s, o = problem.of, problem.operands
+        x, f, y = (s.n, s.c, s.h, s.h), (s.k, s.c, s.r, s.r), (s.n, s.k, s.p, s.p)
+        arrays = (problem.y, o.x, o.f, o.bias)
+        self.launch = cudnn.convolution_s8(x, f, y, s.stride, s.pad, o.alpha, arrays)
+
+    def __call__(self) -> None:
+        self.launch()
+
+
+class TorchConvolution:
+    """torch's f16 convolution, channels innermost, with the bias. Operands are scaled so that sums stay finite."""
+
+    def __init__(self, problem: Problem):
+        import torch
+
+        s, o = problem.of, problem.operands
+        torch.backends.cudnn.benchmark = True
+        last = torch.channels_last
+        self.x = (o.x.half() / 128).permute(0, 3, 1, 2).contiguous(memory_format=last)
+        self.f = (o.f.half() / 128).permute(0, 3, 1, 2).contiguous(memory_format=last)
+        self.bias, self.stride, self.pad = o.bias.half(), s.stride, s.pad
+        self.sums, self.k = o.sums, s.k
+        self.out: Any = None
+
+    def __call__(self) -> None:
+        import torch
+
+        self.out = torch.nn.functional.conv2d(self.x, self.f, self.bias, self.stride, self.pad)
+
+    def error(self) -> float:
+        """0 if all are within the rounding of f16, else how many are not."""
+        self()
+        wanted = self.sums[:4096].double() / 128**2 + self.bias.double()
+        found = self.out.permute(0, 2, 3, 1).reshape(-1, self.k)[:4096].double()
+        return float(((found - wanted).abs() > 0.05 + 0.01 * wanted.abs()).sum())
+
+
+def floor(shape: Shape) -> float:
+    """Microseconds."""
+    return 1e6 * max(shape.moves / BYTES_A_SECOND, shape.operations / OPERATIONS_A_SECOND)
+
+
+def peers(module: dsl.Module) -> dict[str, Callable[[Any], tuple[Callable[[], object], str]]]:
+    def table(problem: Problem) -> tuple[Callable[[], object], str]:
+        return lambda: module.conv2d(*problem.arguments, ACT="rectified", TABLE=True), ""
+
+    return {
+        "nhwc": lambda problem: (Innermost(module, problem), ""),
+        "table": table,
+        "cudnn": lambda problem: (Cudnn(problem), ""),
+        "torch f16": lambda problem: (TorchConvolution(problem), ""),
+    }
+
+
+# ---- variants compiled beforehand ----
+
+
+def facts(shape: Shape, is_blocked: bool) -> dict[str, Any]:
+    """What planning a call at this shape needs."""
+    s, block = shape, BLOCK
+    x, y = (s.n, s.h, s.h, s.c), (s.n, s.p, s.p, s.k)
+    f: tuple[int, ...] = (s.k, s.r, s.r, s.c)
+    if is_blocked:
+        x, y = (s.n, s.c // block, s.h, s.h, block), (s.n, s.k // block, s.p, s.p, block)
+        f = (s.c // block, s.r, s.r, s.k, block)
+    arrays = {name: ArrayFacts(extents, "s8", 16) for name, extents in (("y", y), ("x", x), ("f", f))}
+    scalars = zip(("sh", "sw", "ph", "pw", "dh", "dw"), s.geometry, strict=True)
+    numbers = {"alpha": 1.0, "beta": 1.0, "gamma": 0.0, "six": 6.0}
+    return {**arrays, "bias": ArrayFacts((s.k,), "f32", 16), "z": None, **numbers, **dict(scalars)}
+
+
+def compile_beforehand(shape: Shape) -> None:
+    """In a process of its own: the driver keeps what it makes of the variants on disk."""
+    module = dsl.load(SAMPLE)
+    for name, rest in (("conv2d", {}), ("conv2d", {"TABLE": True}), ("conv2d_nhwc", {})):
+        plan = getattr(module, name).plan(facts(shape, name == "conv2d"), ACT="rectified", **rest)
+        for step in plan.steps:
+            module.variant(step.request).kernel.attributes()
+
+
+def prepare(shapes: Sequence[Shape]) -> None:
+    """Compiles all variants in as many processes as there are cores."""
+    with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 1), get_context("spawn")) as pool:
+        list(pool.map(compile_beforehand, shapes))
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """Sums over the shapes, in microseconds, and where ours is slower than the best peer."""
+    lines = []
+    names = [name for name in rows[0].times if all(name in row.times for row in rows)]
+    sums = {name: sum(row.times[name].median for row in rows) for name in names}
+    lines.append("sums: " + ", ".join(f"{name} {total:.0f}" for name, total in sums.items()))
+    others = [name for name in names if name not in (OURS, *OTHERS, rows[0].yardstick)]
+    for ours in (OURS, *OTHERS):
+        if ours not in sums:
+            continue
+        for peer in others:
+            worst = max(rows, key=lambda row: row.times[ours].median / row.times[peer].median)
+            ratio = worst.times[ours].median / worst.times[peer].median
+            lines.append(
+                f"{ours}: {sums[ours] / sums[peer]:.3f} of {peer}, at worst {ratio:.2f} ({worst.shape['shape']})"
+            )
+    wrong = [f"{name} at {row.shape}" for row in rows for name in row.errors if row.is_wrong(name)]
+    return [*lines, f"WRONG: {', '.join(wrong)}" if wrong else "all exact"]
+
+
+def roofline(path: Path, rows: Sequence[tuple[Shape, Row]], device: str) -> None:
+    """Operations a second over operations a byte."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axis = pyplot.subplots(figsize=(9, 6))
+    intensity = [shape.operations / shape.moves for shape, _ in rows]
+    ends = (min(intensity) / 1.5, OPERATIONS_A_SECOND / BYTES_A_SECOND, max(intensity) * 1.5)
+    axis.plot(ends, [min(x * BYTES_A_SECOND, OPERATIONS_A_SECOND) / 1e12 for x in ends], color="black", linewidth=1)
+    for name, colour, marker in ((OURS, "#D55E00", "o"), ("nhwc", "#0072B2", "s"), ("cudnn", "#009E73", "^")):
+        points = [
+            (x, s.operations / r.times[name].median / 1e6)
+            for x, (s, r) in zip(intensity, rows, strict=True)
+            if name in r.times
+        ]
+        axis.scatter(*zip(*points, strict=True), s=18, color=colour, marker=marker, label=name) if points else None
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log", base=2)
+    axis.set_xlabel("operations a byte")
+    axis.set_ylabel("TOPS")
+    axis.legend(frameon=False)
+    axis.set_title(
+        f"{device}: ResNet-50's convolutions, s8, N = {', '.join(sorted({str(s.n) for s, _ in rows}))}",
+        loc="left",
+        fontsize=10,
+    )
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def main() -> None:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--n", default="1,32,256", help="numbers of images")
+    made.add_argument("--shapes", default="", help="indices into the 22 shapes, all without")
+    made.add_argument("--rounds", type=int, default=ROUNDS, help="timed launches of each variant")
+    made.add_argument("--json", type=Path, metavar="FILE")
+    made.add_argument("--plot", type=Path, metavar="FILE.png")
+    chosen = made.parse_args()
+    if (reason := gpu_reason()) is not None:
+        raise SystemExit(f"nothing to measure: {reason}")
+    import torch
+
+    begun, out, device = time.perf_counter(), console(), device_facts("cuda").name
+    module = dsl.load(SAMPLE)
+    contest = Contest(module, peers(module), chosen.rounds)
+    shapes = [RESNET50[int(i)] for i in chosen.shapes.split(",") if i] or RESNET50
+    prepare([Shape(n, *each) for n in map(int, chosen.n.split(",")) for each in shapes])
+    out.print(f"prepared after {time.perf_counter() - begun:.0f} s")
+    measured: list[tuple[Shape, Row]] = []
+    wrong = 0
+    for n in map(int, chosen.n.split(",")):
+        rows = []
+        for each in shapes:
+            shape = Shape(n, *each)
+            problem = Problem(shape)
+            row = contest.measure(problem)
+            differ = problem.sums_differ(module)
+            row.also_ours = OTHERS
+            row.errors["sums"], row.notes["floor"] = differ, f"{floor(shape):.1f}"
+            rows.append(row)
+            measured.append((shape, row))
+            wrong += sum(row.is_wrong(name) for name in (OURS, *OTHERS, "sums"))
+            del problem
+            torch.cuda.empty_cache()
+        out.print(show(rows, f"{device}, N = {n}, microseconds", "shape"))
+        out.print(f"floors: {sum(floor(Shape(n, *each)) for each in shapes):.0f}")
+        for line in summary(rows):
+            out.print(line)
+        if chosen.json:
+            every = [row for _, row in measured]
+            save(chosen.json, every, device, [SAMPLE], rounds=chosen.rounds, left_out=contest.left_out)
+    for left_out, places in contest.left_out.items():
+        out.print(f"left out: {left_out} ({', '.join(places[:3])}, …)")
+    if chosen.plot:
+        roofline(chosen.plot, measured, device)
+    out.print(f"{time.perf_counter() - begun:.0f} s")
+    if wrong:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""Tunes samples/int8_conv.tile at ResNet-50's shapes, and writes the winners beside it.
+
+    python3 benchmarks/int8_conv_tuning.py --n 1,32,256 --calls conv2d,conv2d_nhwc
+
+`dsl tune` checks against numpy, which takes minutes for these sums; here operands stay on the GPU. Candidates are
+compiled in parallel, spilling ones thrown out; each answer is compared with the exact one on a poisoned output; those
+that remain are measured against each other in shuffled rounds, the L2 overwritten in between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
+from itertools import product
+from multiprocessing import get_context
+from random import Random
+from typing import Any
+
+from int8_conv import SAMPLE, facts
+from int8_conv_shapes import RESNET50, Operands, Shape, blocked, blocked_filters, innermost
+
+import dsl
+from dsl import tree as ast
+from dsl.api import BoundPlan
+from dsl.dispatch import Plan
+from dsl.tuning.contest import contest, median_interval, tying
+from dsl.tuning.tuned import Entry, StepChoice, branch_steps, read_tuned, text_digest, tuned_path
+from runtime import Kernel, device_facts
+from runtime.cuda.timing import measure_rounds
+
+SERVED = {1: (1, 5), 32: (6, 90), 256: (91, None)}
+"""Numbers of images that an entry serves, by the tuned one."""
+TILES = (
+    (128, 128, 4),
+    (128, 256, 8),
+    (256, 128, 8),
+    (64, 256, 4),
+    (64, 128, 4),
+    (128, 64, 4),
+    (64, 64, 4),
+    (64, 32, 2),
+)
+DEPTHS = ((64, 4), (64, 2), (128, 3), (128, 2))
+"""Bytes of a step along K, and stages."""
+Made = tuple[list[str], int]
+
+
+def candidates(call: str, shape: Shape, sms: int) -> Iterator[dict[str, Any]]:
+    """Constants of the product's launch: tiles that make sense for the shape."""
+    depth, pixels = shape.c * shape.r**2, shape.n * shape.p**2
+    for (tm, tn, warps), (size, stages) in product(TILES, DEPTHS):
+        tiles = -(-pixels // tn) * -(-shape.k // tm)
+        if tm > max(64, shape.k) or size > depth or (tm + tn) * size * stages > 227 << 10:
+            continue
+        if stages > max(2, depth // size + 1) or tn > 2 * pixels:
+            continue
+        if not (sms // 16 <= tiles <= 32 * sms) and (tm, tn) not in ((128, 128), (64, 256), (64, 32)):
+            continue  # far too few or far too many
+        if tn == 32 and tiles > 2 * sms:
+            continue
+        step = {"G": size // 32} if call == "conv2d" else {"BYTES": size}
+        constants = {"TM": tm, "TN": tn, "WARPS": warps, "DEPTH": stages} | step
+        yield constants | {"SPLIT": False}
+        if tiles < sms and depth >= 512:
+            yield constants | {"SPLIT": True}
+
+
+def choose(module: dsl.Module, call: str, constants: dict[str, Any]) -> tuple[StepChoice, ...]:
+    """The branch of the dispatch with one launch or, where the sums are split, with two; and these constants."""
+    branches = [line for line in module.program.dispatches[call].lines if isinstance(line, ast.When)]
+    count = 2 if constants["SPLIT"] else 1
+    steps = next(s for s in (branch_steps(line, module.program) for line in branches[1:]) if len(s) == count)
+    return replace(steps[0], constants={k: v for k, v in constants.items() if k != "SPLIT"}), *steps[1:]
+
+
+def planned(module: dsl.Module, call: str, shape: Shape, constants: dict[str, Any]) -> Plan:
+    """The launches of a candidate."""
+    planner = getattr(module, call).planner(facts(shape, call == "conv2d"), ACT="rectified")
+    planner.chosen = choose(module, call, constants)
+    return planner.plan()
+
+
+def make(call: str, shape: Shape, constants: dict[str, Any]) -> Made | str:
+    """In a process of the pool: PTX of the launches, which the driver compiles and keeps, and bytes spilled."""
+    try:
+        module = module_of()
+        kernels = [module.variant(step.request) for step in planned(module, call, shape, constants).steps]
+        return [kernel.ptx for kernel in kernels], sum(k.kernel.attributes().local_bytes for k in kernels)
+    except Exception as error:  # a candidate that does not compile is one less
+        return f"{type(error).__name__}: {error}"
+
+
+_modules: dict[str, dsl.Module] = {}
+
+
+def module_of() -> dsl.Module:
+    if not _modules:
+        _modules["it"] = dsl.load(SAMPLE, device="cuda")
+        _modules["it"]._tuned = read_tuned(tuned_path("/nowhere.tile"))
+    return _modules["it"]
+
+
+def entry(
+    module: dsl.Module, call: str, shape: Shape, pool: dict[tuple[str, Shape], list[tuple[dict[str, Any], Future]]]
+) -> Entry | None:
+    """Checks and measures the candidates of one call."""
+    import torch
+
+    o = Operands(shape)
+    wanted = o.wanted(lambda v: v.clamp(min=0))
+    is_blocked = call == "conv2d"
+    y = blocked(torch.empty_like(wanted)) if is_blocked else torch.empty_like(wanted)
+    x, f = (blocked(o.x), blocked_filters(o.f)) if is_blocked else (o.x, o.f)
+    arguments = (y, x, f, o.bias, None, o.alpha, o.beta, 0.0, o.six, *shape.geometry)
+    function = getattr(module, call)
+    given, _ = function.order(arguments, {})
+    ready: dict[int, tuple[dict[str, Any], Any]] = {}
+    thrown_out: dict[str, int] = {}
+    for index, (constants, future) in enumerate(pool[call, shape]):
+        made = future.result()
+        reason = made if isinstance(made, str) else "spills" if made[1] else None
+        if reason is None:
+            plan = planned(module, call, shape, constants)
+            bound = BoundPlan(function, plan, [Kernel(ptx, device="cuda") for ptx in made[0]])
+            launches = [k.bind(*bound.arguments(s, given)) for s, k in zip(plan.steps, bound.kernels, strict=True)]
+            y.fill_(77)
+            run = launches[0] if len(launches) == 1 else lambda launches=launches: [each() for each in launches]
+            run()
+            torch.cuda.synchronize()
+            if torch.equal(innermost(y) if is_blocked else y, wanted):
+                ready[index] = constants, run
+            else:
+                reason = f"wrong: {constants}"
+        if reason is not None:
+            thrown_out[reason[:160]] = thrown_out.get(reason[:160], 0) + 1
+    if not ready:
+        print(call, shape, "nothing is left", thrown_out)
+        return None
+    times = contest(
+        {index: run for index, (_, run) in ready.items()},
+        lambda launches, rounds, order: measure_rounds(launches, rounds, order=order),
+        0,
+    )
+    ties = tying(times)
+    best = min(ties)
+    median, low, high = (round(v, 2) for v in median_interval(times[best]))
+    constants = ready[best][0]
+    print(call, shape, f"{median:.1f} µs of {len(ready)}, {len(ties)} tie", constants, thrown_out or "", flush=True)
+    planner = function.planner(facts(shape, is_blocked), ACT="rectified")
+    found, steps = planner.facts(), choose(module, call, constants)
+    digest, ranges = text_digest(module.program, steps), {"n": SERVED[shape.n]}
+    named = (found.call, found.options, found.types, found.dims, found.absent, steps, digest, ranges)
+    return Entry(device_facts("cuda").name, *named, median, (low, high), len(ties))
+
+
+def main() -> None:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--n", default="1,32,256", help=f"numbers of images: {', '.join(map(str, SERVED))}")
+    made.add_argument("--calls", default="conv2d,conv2d_nhwc")
+    made.add_argument("--seconds", type=float, default=600, help="after which no shape is begun")
+    chosen = made.parse_args()
+    begun, sms = time.perf_counter(), device_facts("cuda").sms
+    shapes = [Shape(n, *each) for n in map(int, chosen.n.split(",")) for each in RESNET50]
+    work = [(call, shape) for shape in shapes for call in chosen.calls.split(",")]
+    order = Random(0)
+    with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 2), get_context("spawn")) as executor:
+        pool = {}
+        for call, shape in work:
+            listed = list(candidates(call, shape, sms))
+            order.shuffle(listed)
+            pool[call, shape] = [(c, executor.submit(make, call, shape, c)) for c in listed]
+        print(sum(map(len, pool.values())), "candidates", flush=True)
+        module, entries = module_of(), []
+        tuned = read_tuned(tuned_path(SAMPLE))
+        for call, shape in work:
+            if time.perf_counter() - begun < chosen.seconds:
+                entries.append(entry(module, call, shape, pool))
+        executor.shutdown(cancel_futures=True)
+        tuned.put([each for each in entries if each is not None])
+        tuned.write()
+    print(f"{len(entries)} calls, {time.perf_counter() - begun:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -4,8 +4,8 @@
 
 Every result of ours and of cuDNN must equal the exact sums' epilogue in float64, rounded to nearest even, on outputs
 that were poisoned; the 32-bit sums themselves are compared too. Then all variants are timed in one interleaved run, the
-L2 overwritten in between, launches queued ahead so that the device never waits for the host. "dsl" is NC/32HW32, "nhwc"
-ours with channels innermost, "table" ours with the steps of the address in the kernel's parameters; torch's has f16
+L2 overwritten in between, launches queued ahead so that the device never waits for the host. "dsl" is NC/32HW32, "dsl
+nhwc" has channels innermost, "dsl table" has the steps of the address in the kernel's parameters; torch's has f16
 operands, the bias, and no ReLU. `floor` is what the bytes take at 4.27 TB/s or the operations at the 1280 TOPS of
 `mma.sync`, whichever is longer. Peers that are not installed are left out and said so.
 """
@@ -36,7 +36,7 @@ from runtime import device_facts, gpu_reason
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "int8_conv.tile"
 BYTES_A_SECOND, OPERATIONS_A_SECOND = 4.27e12, 1280e12
 """Of the H200: what copies reach, and `mma.sync` on bytes."""
-OTHERS = ("nhwc", "table")
+OTHERS = ("dsl nhwc", "dsl table")
 """Variants of ours beside the one of the row."""
 
 
@@ -60,6 +60,10 @@ class Problem:
     @property
     def moves(self) -> int:
         return self.of.moves
+
+    @property
+    def computes(self) -> int:
+        return self.of.operations
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -158,8 +162,8 @@ def peers(module: dsl.Module) -> dict[str, Callable[[Any], tuple[Callable[[], ob
         return lambda: module.conv2d(*problem.arguments, ACT="rectified", TABLE=True), ""
 
     return {
-        "nhwc": lambda problem: (Innermost(module, problem), ""),
-        "table": table,
+        "dsl nhwc": lambda problem: (Innermost(module, problem), ""),
+        "dsl table": table,
         "cudnn": lambda problem: (Cudnn(problem), ""),
         "torch f16": lambda problem: (TorchConvolution(problem), ""),
     }
@@ -228,7 +232,7 @@ def roofline(path: Path, rows: Sequence[tuple[Shape, Row]], device: str) -> None
     intensity = [shape.operations / shape.moves for shape, _ in rows]
     ends = (min(intensity) / 1.5, OPERATIONS_A_SECOND / BYTES_A_SECOND, max(intensity) * 1.5)
     axis.plot(ends, [min(x * BYTES_A_SECOND, OPERATIONS_A_SECOND) / 1e12 for x in ends], color="black", linewidth=1)
-    for name, colour, marker in ((OURS, "#D55E00", "o"), ("nhwc", "#0072B2", "s"), ("cudnn", "#009E73", "^")):
+    for name, colour, marker in ((OURS, "#D55E00", "o"), ("dsl nhwc", "#0072B2", "s"), ("cudnn", "#009E73", "^")):
         points = [
             (x, s.operations / r.times[name].median / 1e6)
             for x, (s, r) in zip(intensity, rows, strict=True)
@@ -264,7 +268,7 @@ def main() -> None:
 
     begun, out, device = time.perf_counter(), console(), device_facts("cuda").name
     module = dsl.load(SAMPLE)
-    contest = Contest(module, peers(module), chosen.rounds)
+    contest = Contest({SAMPLE: module}, peers(module), chosen.rounds)
     shapes = [RESNET50[int(i)] for i in chosen.shapes.split(",") if i] or RESNET50
     prepare([Shape(n, *each) for n in map(int, chosen.n.split(",")) for each in shapes])
     out.print(f"prepared after {time.perf_counter() - begun:.0f} s")
@@ -277,7 +281,6 @@ def main() -> None:
             problem = Problem(shape)
             row = contest.measure(problem)
             differ = problem.sums_differ(module)
-            row.also_ours = OTHERS
             row.errors["sums"], row.notes["floor"] = differ, f"{floor(shape):.1f}"
             rows.append(row)
             measured.append((shape, row))

@@ -64,6 +64,9 @@ def candidates(call: str, shape: Shape, sms: int) -> Iterator[dict[str, Any]]:
             continue
         step = {"G": size // 32} if call == "conv2d" else {"BYTES": size}
         constants = {"TM": tm, "TN": tn, "WARPS": warps, "DEPTH": stages} | step
+        if shape.r > 1:
+            yield constants | {"NEAR": False, "SPLIT": False}
+            constants["NEAR"] = True
         yield constants | {"SPLIT": False}
         if tiles < sms and depth >= 512:
             yield constants | {"SPLIT": True}
@@ -161,10 +164,12 @@ def main() -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--n", default="1,32,256", help=f"numbers of images: {', '.join(map(str, SERVED))}")
     made.add_argument("--calls", default="conv2d,conv2d_nhwc")
+    made.add_argument("--taps", default="1,3", help="sizes of filters")
     made.add_argument("--seconds", type=float, default=600, help="after which no shape is begun")
     chosen = made.parse_args()
     begun, sms = time.perf_counter(), device_facts("cuda").sms
     shapes = [Shape(n, *each) for n in map(int, chosen.n.split(",")) for each in RESNET50]
+    shapes = [shape for shape in shapes if str(shape.r) in chosen.taps.split(",")]
     work = [(call, shape) for shape in shapes for call in chosen.calls.split(",")]
     order = Random(0)
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 2), get_context("spawn")) as executor:

@@ -15,7 +15,7 @@ from harness import LeftOut
 
 NCHW, NHWC = 0, 1
 DATA_TYPES = {"f32": 0, "f16": 2, "s8": 3, "s32": 4, "bf16": 9}
-CROSS_CORRELATION, IMPLICIT_PRECOMP_GEMM, RELU, KEEPS_NO_NAN = 1, 1, 1, 0
+CROSS_CORRELATION, IMPLICIT_PRECOMP_GEMM, TENSOR_OP_MATH, RELU, KEEPS_NO_NAN = 1, 1, 1, 1, 0
 ACCURATE, LOG = 1, 2
 MODES = {"instance": 0, "channel": 1}
 """Over C, H and W, or over C: the same computation for rows of C values, by other kernels."""
@@ -95,6 +95,7 @@ def convolution_s8(
     bias = descriptor("Tensor", "cudnnSetTensor4dDescriptor", NHWC, DATA_TYPES["f32"], 1, f[0], 1, 1)
     geometry = (pad, pad, stride, stride, 1, 1, CROSS_CORRELATION, DATA_TYPES["s32"])
     convolution = descriptor("Convolution", "cudnnSetConvolution2dDescriptor", *geometry)
+    call("cudnnSetConvolutionMathType", convolution, TENSOR_OP_MATH)
     act = descriptor("Activation", "cudnnSetActivationDescriptor", RELU, KEEPS_NO_NAN, ctypes.c_double(0.0))
     size = ctypes.c_size_t()
     operands = (image[0], filters, convolution, image[1], IMPLICIT_PRECOMP_GEMM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -103,7 +104,7 @@ class Arrays:
         x, f = numbers(p.n, p.c, *p.image), numbers(p.k, p.c // p.groups, *p.filter)
         z, self.bias = numbers(p.n, p.k, *p.output), random.integers(-5, 5, p.k).astype(np.float32)
         self.alpha, self.beta, self.gamma = 2.0 ** -(9 if p.dtype == "s8" else 5), 2.0, 0.5
-        sums = conv2d(x.astype(np.int64), f.astype(np.int64), None, p.stride, p.pad, p.dilation, p.groups)
+        sums = self.sums = conv2d(x.astype(np.int64), f.astype(np.int64), None, p.stride, p.pad, p.dilation, p.groups)
         v = self.alpha * sums + self.beta * self.bias[None, :, None, None] + (self.gamma * z if p.z else 0)
         v = ACTIVATIONS[p.act](v)
         wanted = (np.rint(v).clip(low, high - 1) if p.dtype in BLOCKS else v).astype(kind)
@@ -155,7 +156,16 @@ def geometry(number: int, taps: Any, stride: Any, dilation: Any, pad: Any) -> Pr
 
 
 GEOMETRIES = [geometry(i, *each) for i, each in enumerate(product(FILTERS, STRIDES, DILATIONS, PADS))]
-WAYS = [("table", False), ("table", True), ("table", False), ("table", True), ("folded", False), ("folded", True)]
+WAYS = [
+    ("table", False),
+    ("table", True),
+    ("table", False),
+    ("folded", True),
+    ("table", True),
+    ("table", False),
+    ("table", True),
+    ("folded", False),
+]
 
 
 @pytest.mark.parametrize("number", range(len(GEOMETRIES)))
@@ -164,3 +174,127 @@ def test_geometry(emulated, number):
     schedule, nhwc = WAYS[(number // 5 + number) % len(WAYS)]
     problem = GEOMETRIES[number]
     run(emulated, problem, nhwc, schedule=schedule, ACT=problem.act, **SMALL)
+
+
+# ---- what else may differ ----
+
+
+@pytest.mark.parametrize("nhwc", [False, True])
+@pytest.mark.parametrize("schedule", ["table", "folded"])
+@pytest.mark.parametrize(("groups", "c", "k"), [(2, 128, 64), (3, 96, 192)])
+def test_groups(emulated, nhwc, schedule, groups, c, k):
+    """Of 32 to 64 channels, tiles that reach behind a group's last channel included."""
+    problem = Problem(n=2, c=c, k=k, groups=groups, z=True)
+    run(emulated, problem, nhwc, schedule=schedule, **{**SMALL, "TM": 64})
+
+
+@pytest.mark.parametrize("nhwc", [False, True])
+@pytest.mark.parametrize(("size", "n"), [((1, 1), 1), ((2, 1), 3), ((7, 9), 1), ((6, 11), 2)])
+def test_edges_by_the_dispatch_alone(emulated, nhwc, size, n):
+    """Pixels that fill no tile; what the dispatch chooses for few of them, sums in parts among that."""
+    run(emulated, Problem(size, n=n, c=160, k=96, z=n == 3), nhwc)
+    run(emulated, Problem(size, filter=(1, 1), pad=(0, 0), n=n, c=512, k=32), nhwc)
+
+
+@pytest.mark.parametrize("act", ACTIVATIONS)
+@pytest.mark.parametrize("nhwc", [False, True])
+def test_epilogues(emulated, act, nhwc):
+    for z in (False, True):
+        run(emulated, Problem(act=act, z=z, filter=(1, 1), pad=(0, 0)), nhwc, schedule="folded", ACT=act, **SMALL)
+
+
+def launch_blocked(module: dsl.Module, problem: Problem, schedule: str, **constants: Any) -> tuple[Any, Any]:
+    """One variant of `conv` that the dispatch does not choose: the kernel, and its counters. The result is checked."""
+    arrays, block = Arrays(problem, False), BLOCKS[problem.dtype]
+    (h, w), (p, q), (r, s), (sh, sw) = problem.image, problem.output, problem.filter, problem.stride
+    (ph, pw), (dh, dw) = problem.pad, problem.dilation
+    cb, cg, kb = problem.c // block, problem.c // problem.groups // block, problem.k // block
+    dims = {
+        "n": problem.n,
+        "cb": cb,
+        "kb": kb,
+        "k": problem.k,
+        "cg": cg,
+        "h": h,
+        "w": w,
+        "p": p,
+        "q": q,
+        "r": r,
+        "s": s,
+    }
+    scalars = {"sh": sh, "sw": sw, "ph": ph, "pw": pw, "dh": dh, "dw": dw}
+    absent = {"parts"} if problem.z else {"parts", "z"}
+    kernel = module.compile("conv", schedule, absent=absent, T=problem.dtype, **dims, **scalars, **constants)
+    t = np.arange(r * s)
+    delta = dw + np.where(t % s == s - 1, dh * w - s * dw, 0) + np.where(t == r * s - 1, (h - r * dh) * w, 0)
+    given = arrays.arguments
+    result = kernel.run(*given[:5], None, *given[5:], delta.astype(np.int32))
+    arrays.check()
+    return kernel, result.counters.totals
+
+
+@pytest.mark.parametrize("schedule", ["table", "folded", "permuted", "exchanged"])
+@pytest.mark.parametrize(("extent", "dtype"), [(64, "u8"), (128, "s8")])
+def test_blocks_of_channels_have_no_conflicts_and_one_barrier_a_step(emulated, schedule, extent, dtype):
+    """Copies of 16 bytes, in the main loop, in the epilogue, and in its exchange; s4 as pairs in bytes."""
+    problem = Problem((7, 9), n=2, c=128, k=128, z=True, dtype=dtype)
+    tile = {"TM": extent, "TN": extent, "WARPS": 4}
+    kernel, counters = launch_blocked(emulated, problem, schedule, **tile, G=4, DEPTH=3)
+    assert counters.bank_conflicts == 0
+    copies = re.findall(r"cp\.async\.c[ag]\.shared\.global.*", kernel.ptx)
+    assert copies and all(", 16" in copy for copy in copies)
+    assert "ldmatrix.sync.aligned.m8n8.x4" in kernel.ptx
+    if schedule != "exchanged":  # an exchange has barriers of its own
+        steps, blocks = -(-128 // BLOCKS[dtype] * 9 // 4), -(-2 * 7 * 9 // extent) * (128 // extent)
+        assert counters.barriers == blocks * 4 * (steps + 1)
+
+
+@pytest.mark.parametrize("schedule", ["permuted", "exchanged"])
+def test_the_seeds_instruction(schedule):
+    """m8n8k16 in place of the largest."""
+    head = f"schedule {schedule} of conv:\n"
+    text = SAMPLE.read_text().replace(head, head + "    instruction acc: mma.sync.m8n8k16\n")
+    module = dsl.parse(text, "int8_conv.tile", device="emulator")
+    kernel, counters = launch_blocked(module, Problem(z=True), schedule, **SMALL)
+    assert "m8n8k16" in kernel.ptx and "m16n8k32" not in kernel.ptx and counters.bank_conflicts == 0
+
+
+@pytest.mark.parametrize("dtype", ["u8", "f16", "f32"])
+@pytest.mark.parametrize("schedule", ["table", "folded"])
+@pytest.mark.parametrize("taps", [(1, 1), (3, 2)])
+def test_other_operands(emulated, dtype, schedule, taps):
+    """s4 in blocks of 64; f16 and tf32 with channels innermost. Sums are exact."""
+    pad = (taps[0] // 2, taps[1] // 2)
+    problem = Problem((7, 6), taps, 2, 64, 64, pad=pad, dtype=dtype, act="rectified", z=schedule == "folded")
+    run(emulated, problem, dtype != "u8", schedule=schedule, ACT="rectified", **{**SMALL, "TM": 64})
+
+
+@pytest.mark.parametrize(("c", "k"), [(32, 8), (96, 40), (160, 33), (64, 1)])
+def test_any_number_of_channels_out_if_they_are_innermost(emulated, c, k):
+    run(emulated, Problem(n=2, c=c, k=k, z=True), True)
+
+
+def test_sums_of_many_channels_in_parts_are_exact(emulated):
+    """The 32-bit sums themselves, as two launches share them."""
+    problem = Problem((3, 3), n=1, c=288, k=64)
+    arrays = Arrays(problem, False)
+    parts = np.full((4, 1, 3, 3, 64), 99, np.int32)
+    given = arrays.arguments
+    emulated.conv(*given[:5], parts, *given[5:], np.zeros(9, np.int32), schedule="folded", PARTS=4, **SMALL)
+    wanted = (arrays.sums.transpose(0, 2, 3, 1)).astype(np.int64)
+    assert (parts.astype(np.int64).sum(0) == wanted).all() and not (parts == 99).all(axis=(1, 2, 3, 4)).any()
+
+
+def test_what_does_not_fit_is_refused(emulated):
+    good = Arrays(Problem(), False).arguments
+    with pytest.raises(dsl.TileError, match="literal dim 32"):
+        x = np.zeros((1, 2, 6, 5, 16), np.int8)  # blocks of 16 channels
+        emulated.conv2d(good[0], x, *good[2:])
+    with pytest.raises(dsl.TileError, match="requires p =="):
+        emulated.conv2d(*good[:9], 2, *good[10:])  # another stride
+    with pytest.raises(dsl.TileError, match="requires cb % cg"):
+        x = np.zeros((1, 3, 6, 5, 32), np.int8)
+        emulated.conv2d(good[0], x, *good[2:])
+    y, _x, _f, *rest = Arrays(Problem(), True).arguments
+    with pytest.raises(dsl.TileError, match=r"requires cg % \(32 / size\(T\)\)"):
+        emulated.conv2d_nhwc(y, np.zeros((1, 6, 5, 48), np.int8), np.zeros((64, 3, 3, 48), np.int8), *rest)

@@ -46,8 +46,6 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("matmul_bytes", "small"): [square(512), square(84)],
     ("matmul_parts", "skinny"): [square(16), square(77)],
     ("matmul_sum", "rows"): [{"m": 16, "n": 4096}, {"m": 5, "n": 77}],
-    ("matmul_parts", "skinny"): [square(16), square(77)],
-    ("matmul_sum", "rows"): [{"m": 16, "n": 4096}, {"m": 5, "n": 77}],
     ("linear_tensor", "wide"): [square(4096), square(1000)],
     ("linear_tensor", "square"): [square(4096)],
     ("linear_tensor", "small"): [square(512), square(77)],

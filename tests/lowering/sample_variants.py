@@ -110,8 +110,9 @@ USUAL = {"rows": 8, "cols": 1024, "n": 1 << 14, "outer": 2, "inner": 64, "parts"
 
 
 def by_name(kernel: Kernel) -> dict[str, int]:
-    """A KeyError says that a dim's name has no usual extent."""
-    return {name: USUAL[name] for name in dim_names(kernel)}
+    """A product, which has a dim m, is of square matrices. A KeyError says that a dim's name has no usual extent."""
+    names = dim_names(kernel)
+    return dict.fromkeys(names, 512) if "m" in names else {name: USUAL[name] for name in names}
 
 
 @dataclass(frozen=True)

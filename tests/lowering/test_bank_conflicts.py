@@ -6,23 +6,28 @@ One block of each variant runs; the passes over the banks of each statement's re
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from compile_and_run import NUMPY, Kernel, launch
+from hypothesis import given
+from hypothesis import strategies as st
 from sample_variants import Case, cases
 
 from lowering.codegen import level_for, to_ptx
 from lowering.emit import emit
 from lowering.ir import Function
+from lowering.layout import apply
 from lowering.location import Loc
 from lowering.passes import run_passes
-from lowering.passes.swizzle_shared import bank_conflicts
+from lowering.passes.swizzle_shared import bank_conflicts, best_swizzle, least_passes
+from lowering.shared_map import Phase, Swizzle, lanes_together, swizzled
 from runtime.emulator.spaces import SharedSpace
 
 Place = tuple[str, int, int]  # file, line and column of an access
@@ -32,6 +37,7 @@ MOST = 1024
 """Extents beyond it are cut to a multiple of all tiles: one block does the same with less data."""
 WITHOUT = {"add.tile", "gelu.tile"}
 """Files whose kernels share nothing."""
+ARRAYS = {**NUMPY, "e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2)}
 UNKNOWN = {
     ("softmax_persistent", "s"),
     ("tiled", "s"),
@@ -86,12 +92,58 @@ def arguments(function: Function, dims: dict[str, int]) -> dict[str, Any]:
     for p in function.params:
         if p.kind == "tensor":
             shape = [dims[dim] if isinstance(dim, str) else dim for dim in p.dims]
-            out[p.name] = np.ones(shape, NUMPY[p.dtype.name])
+            out[p.name] = np.ones(shape, ARRAYS[p.dtype.name])
         elif p.kind == "scalar":
             out[p.name] = 1
         else:
-            out[p.name] = np.zeros(p.length, NUMPY[p.dtype.name])
+            out[p.name] = np.zeros(p.length, ARRAYS[p.dtype.name])
     return out
+
+
+# ---- the search for a swizzle ---------------------------------------------------------------------------------------
+
+
+@st.composite
+def phases(draw: st.DrawFn) -> Phase:
+    """Lanes of one phase: distinct bits of offsets from the access's own width on, or none where they read the same."""
+    size = draw(st.sampled_from([2, 4, 8, 16]))
+    bits = draw(st.permutations([1 << i for i in range(size.bit_length() - 1, 12)]))
+    lanes = bits[: lanes_together(size)]
+    return Phase(tuple(0 if draw(st.integers(0, 7)) == 0 else lane for lane in lanes), size)
+
+
+def passes_one_by_one(phase: Phase, swizzle: Swizzle) -> int:
+    """The most words in one bank, from the offsets of all lanes."""
+    words = set()
+    for lane in range(1 << len(phase.lanes)):
+        offset = apply(phase.lanes, lane)
+        words |= {swizzled(byte, swizzle) // 4 for byte in range(offset, offset + phase.bytes, min(4, phase.bytes))}
+    return max(Counter(word % 32 for word in words).values())
+
+
+@given(st.lists(phases(), min_size=1, max_size=4))
+def test_a_swizzle_takes_no_pass_more_than_none_and_none_less_than_there_are_banks(found: list[Phase]) -> None:
+    swizzle = best_swizzle(found, 12)
+    keep = max(p.bytes for p in found).bit_length() - 1
+    for phase in found:
+        passes = phase.passes(swizzle)
+        assert passes == passes_one_by_one(phase, swizzle)
+        assert least_passes(phase, keep) <= passes <= phase.passes(())
+    if len(found) == 1:
+        assert found[0].passes(swizzle) == least_passes(found[0], keep)
+    assert all(1 << keep <= mask & -mask and mask < 128 <= 1 << bit for bit, mask in swizzle)
+
+
+def test_as_few_passes_as_a_wide_store_leaves() -> None:
+    """16 bytes a lane are stored, and read element by element, 16 bytes apart: 8 places of 16 bytes for 32 lanes."""
+    store, load = Phase((64, 128, 256), 16), Phase((64, 128, 256, 512, 1024), 4)
+    assert (store.passes(()), load.passes(())) == (4, 16)
+    assert least_passes(load, 4) == 4
+    swizzle = best_swizzle([store, load], 12)
+    assert (store.passes(swizzle), load.passes(swizzle)) == (1, 4)
+
+
+# ---- the samples ----------------------------------------------------------------------------------------------------
 
 
 def check(case: Case, monkeypatch: pytest.MonkeyPatch) -> int:

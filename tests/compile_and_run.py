@@ -25,6 +25,8 @@ NUMPY = {
     "f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype("f4"), "f64": np.dtype("f8"),
     "e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }  # fmt: skip
+ARRAYS = {**NUMPY, "e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2)}
+"""All types that arrays have: those that are calculated with, and those that lie in memory alone."""
 SMS = 132
 
 
@@ -100,7 +102,7 @@ def launch(
     values: list[Any] = []
     for p in (p for p in function.params if p.kind == "tensor" and p.value is not None):
         array = args[p.name]
-        assert array.dtype == NUMPY[p.dtype.name], (p.name, array.dtype)
+        assert array.dtype == ARRAYS[p.dtype.name], (p.name, array.dtype)
         if p.strided:
             values.append(array if array.base is None else array.base)
             values += [index(s // array.itemsize) for s in array.strides]

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
-from compile_and_run import NUMPY, Kernel, launch
+from compile_and_run import ARRAYS, Kernel, launch
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_variants import Case, cases
@@ -37,7 +36,6 @@ MOST = 1024
 """Extents beyond it are cut to a multiple of all tiles: one block does the same with less data."""
 WITHOUT = {"add.tile", "gelu.tile"}
 """Files whose kernels share nothing."""
-ARRAYS = {**NUMPY, "e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2)}
 UNKNOWN = {
     ("softmax_persistent", "s"),
     ("tiled", "s"),

@@ -54,13 +54,20 @@ def swizzle_shared(function: Function) -> None:
     accesses: dict[int, list[Op]] = {}
     for op in shared_accesses(walk(function.body)):
         accesses.setdefault(id(op.operands[0]), []).append(op)
+    again = {
+        id(op.operands[0])
+        for loop in walk(function.body)
+        if loop.name in ("for", "while")
+        for region in loop.regions
+        for op in shared_accesses(walk(region))
+    }
     for op in allocs:
         type = op.attrs["type"]
         wanted = function.swizzles.get(op.attrs["name"])
         if wanted is not None:
             swizzle = _pinned(wanted, type)
         else:
-            swizzle = _computed(maps, accesses.get(id(op.result), []), type)
+            swizzle = _computed(maps, accesses.get(id(op.result), []), type, id(op.result) in again)
         if swizzle:
             op.attrs["type"] = op.result.type = replace(type, swizzle=swizzle)
 
@@ -110,8 +117,12 @@ def _bits(type: SharedType) -> int:
     return (extent & -extent).bit_length() - 1
 
 
-def _computed(maps: SharedMaps, accesses: list[Op], type: SharedType) -> Swizzle:
-    """The swizzle with the fewest conflicts; none if where an access goes is not known."""
+def _computed(maps: SharedMaps, accesses: list[Op], type: SharedType, again: bool) -> Swizzle:
+    """The swizzle with the fewest conflicts; none if where an access goes is not known.
+
+    again: in a loop. Where accesses happen once, a swizzle that leaves conflicts is none: its addresses are computed at
+    the head and take registers until then (a sum along an axis of f16 on an H200: 46.8 us instead of 34.8).
+    """
     phases: list[Phase] = []
     for op in accesses:
         layout = access_layout_of(op)
@@ -121,7 +132,8 @@ def _computed(maps: SharedMaps, accesses: list[Op], type: SharedType) -> Swizzle
         if map is None:
             return ()
         phases.append(phase_of(maps.analysis, op, map))
-    return best_swizzle(phases, _bits(type))
+    swizzle = best_swizzle(phases, _bits(type))
+    return swizzle if again or all(p.passes(swizzle) == 1 for p in phases) else ()
 
 
 def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compile_and_run import ARRAYS, Kernel, launch
+from compile_and_run import ARRAYS, Kernel, compile_kernel, launch
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_variants import Case, cases
@@ -139,6 +139,38 @@ def test_as_few_passes_as_a_wide_store_leaves() -> None:
     assert least_passes(load, 4) == 4
     swizzle = best_swizzle([store, load], 12)
     assert (store.passes(swizzle), load.passes(swizzle)) == (1, 4)
+
+
+APART = (
+    "register [[0, 8], [0, 16], [0, 1], [0, 2]], lane [[1, 0], [2, 0], [4, 0], [8, 0], [0, 4]], warp [[16, 0], [32, 0]]"
+)
+ONCE = f"""
+kernel k(y: f32[n, m], x: f32[m, n]):
+    grid 1
+    shared s: f32[64, 32]
+    v = load(x[0 : 64, 0 : 32])
+    s = v
+    w = s[:, :]
+    y[0 : 32, 0 : 64] = w.T
+
+schedule s of k:
+    warps = 4
+    layout v: vector [1, 4], lanes [4, 8], warps [4, 1]
+    layout w: {APART}
+"""
+AGAIN = ONCE.replace("    w = s[:, :]\n", "    w = v\n    for i in range(n):\n        w = w + s[:, :]\n")
+
+
+@pytest.mark.parametrize(("text", "beyond"), [(ONCE, 15), (AGAIN, 3)])
+def test_conflicts_that_cannot_go_become_fewer_in_loops_alone(text: str, beyond: int) -> None:
+    """Rows are stored 16 bytes a lane; 32 lanes read elements that lie 16 bytes apart: 4 passes are the fewest."""
+    x = np.arange(64 * 32, dtype=np.float32).reshape(64, 32)
+    args = {"y": np.zeros((32, 64), np.float32), "x": x}
+    kernel = compile_kernel(text, args)
+    accesses = {op.name: found for op, found in bank_conflicts(kernel.variant.function) if op.operands[0].name == "s"}
+    assert accesses == {"store": 0, "load": beyond}
+    launch(kernel, args)
+    assert np.array_equal(args["y"], x.T * (1 if text is ONCE else 33))
 
 
 # ---- the samples ----------------------------------------------------------------------------------------------------

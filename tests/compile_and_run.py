@@ -23,7 +23,6 @@ NUMPY = {
     "i1": np.dtype(bool), "s8": np.dtype("i1"), "s16": np.dtype("i2"), "s32": np.dtype("i4"), "s64": np.dtype("i8"),
     "u8": np.dtype("u1"), "u16": np.dtype("u2"), "u32": np.dtype("u4"), "u64": np.dtype("u8"),
     "f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype("f4"), "f64": np.dtype("f8"),
-    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }  # fmt: skip
 ARRAYS = {**NUMPY, "e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2)}
 """All types that arrays have: those that are calculated with, and those that lie in memory alone."""

@@ -144,3 +144,30 @@ def test_shapes_of_a_class_share_a_variant(schedule, first, other, shared) -> No
         module.compile("k", schedule, rows=rows, cols=cols, by=by, of=of) for rows, cols, by, of in (first, other)
     ]
     assert (kernels[0] is kernels[1]) == shared
+
+
+def test_a_launch_without_arguments_leaves_out_optional_tensors_that_the_dispatch_lacks() -> None:
+    text = """
+kernel k(y: f32[n], x: f32[n], z: f32[n]?, w: f32[n]?):
+    grid 1
+    v = x[0 : 128]
+    if given(z):
+        v = v + z[0 : 128]
+    if given(w):
+        v = v * w[0 : 128]
+    y[0 : 128] = v
+
+dispatch d(y, x, z):
+    otherwise: k
+
+dispatch lacking(y, z):
+    otherwise: k
+"""
+    module = dsl.parse(text, device="emulator")
+    y, x, z = np.zeros(128, np.float32), np.arange(128, dtype=np.float32), np.ones(128, np.float32)
+    module.d(y, x, z)
+    assert (y == x + z).all()
+    module.d(y, x, None)
+    assert (y == x).all()
+    with pytest.raises(TileError, match="needs 'x'"):
+        module.lacking(y, z)

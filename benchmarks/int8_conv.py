@@ -159,7 +159,7 @@ def floor(shape: Shape) -> float:
 
 def peers(module: dsl.Module) -> dict[str, Callable[[Any], tuple[Callable[[], object], str]]]:
     def table(problem: Problem) -> tuple[Callable[[], object], str]:
-        return lambda: module.conv2d(*problem.arguments, ACT="rectified", TABLE=True), ""
+        return lambda: module.conv2d(*problem.arguments, ACT="rectified", FROM_TABLE=True), ""
 
     return {
         "dsl nhwc": lambda problem: (Innermost(module, problem), ""),
@@ -189,7 +189,7 @@ def facts(shape: Shape, is_blocked: bool) -> dict[str, Any]:
 def compile_beforehand(shape: Shape) -> None:
     """In a process of its own: the driver keeps what it makes of the variants on disk."""
     module = dsl.load(SAMPLE)
-    for name, rest in (("conv2d", {}), ("conv2d", {"TABLE": True}), ("conv2d_nhwc", {})):
+    for name, rest in (("conv2d", {}), ("conv2d", {"FROM_TABLE": True}), ("conv2d_nhwc", {})):
         plan = getattr(module, name).plan(facts(shape, name == "conv2d"), ACT="rectified", **rest)
         for step in plan.steps:
             module.variant(step.request).kernel.attributes()

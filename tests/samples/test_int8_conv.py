@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -96,7 +97,7 @@ class Arrays:
         p = self.problem = problem
         random = np.random.default_rng(crc32(repr(problem).encode()))
         low, high = RANGES[p.dtype]
-        kind = "int8" if p.dtype in BLOCKS else "float16" if p.dtype == "f16" else "float32"
+        kind = {"s8": np.int8, "u8": np.int8, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}[p.dtype]
 
         def numbers(*extents: int) -> np.ndarray:
             return random.integers(low, high, extents).astype(kind)
@@ -259,11 +260,11 @@ def test_the_seeds_instruction(schedule):
     assert "m8n8k16" in kernel.ptx and "m16n8k32" not in kernel.ptx and counters.bank_conflicts == 0
 
 
-@pytest.mark.parametrize("dtype", ["u8", "f16", "f32"])
+@pytest.mark.parametrize("dtype", ["u8", "f16", "bf16", "f32"])
 @pytest.mark.parametrize("schedule", ["table", "folded"])
 @pytest.mark.parametrize("taps", [(1, 1), (3, 2)])
 def test_other_operands(emulated, dtype, schedule, taps):
-    """s4 in blocks of 64; f16 and tf32 with channels innermost. Sums are exact."""
+    """s4 in blocks of 64; f16, bf16 and tf32 with channels innermost. Sums are exact."""
     pad = (taps[0] // 2, taps[1] // 2)
     problem = Problem((7, 6), taps, 2, 64, 64, pad=pad, dtype=dtype, act="rectified", z=schedule == "folded")
     run(emulated, problem, dtype != "u8", schedule=schedule, ACT="rectified", **{**SMALL, "TM": 64})

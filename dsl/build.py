@@ -5,7 +5,7 @@ Rebinding a name in a loop makes it loop-carried; branches join what they bind d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -281,7 +281,7 @@ class KernelBuilder(Expressions):
                     outcomes.append((block, self.scope.names))
         (then, a), (otherwise, b) = outcomes
         self.scope.names = before
-        merged: list[tuple[str, Value, Value]] = []
+        merged: list[tuple[str, Binding, list[Value], list[Value]]] = []
         for name in sorted(assigned_names([node])):
             x, y = a.get(name), b.get(name)
             if x is None or y is None:
@@ -291,19 +291,34 @@ class KernelBuilder(Expressions):
             if x is y or (not isinstance(x, Value) and not isinstance(y, Value) and same_binding(x, y)):
                 self.scope.names[name] = x
                 continue
-            merged.append((name, *self.unify(then, x, otherwise, y, name, node.loc)))
+            pairs = self.pairs(x, y, name, node.loc)
+            both = [self.unify(then, u, otherwise, v, name, node.loc) for u, v in pairs]
+            merged.append((name, x, [u for u, _ in both], [v for _, v in both]))
         types = []
-        for name, x, y in merged:
-            if x.type != y.type:
-                self.error("type", node.loc, f"'{name}' is {x.tile} in one branch and {y.tile} in the other")
-            types.append(x.type)
-        self.end(then, [x for _, x, _ in merged])
-        self.end(otherwise, [y for _, _, y in merged])
+        for name, _, left, right in merged:
+            for u, v in zip(left, right, strict=True):
+                if u.type != v.type:
+                    self.error("type", node.loc, f"'{name}' is {u.tile} in one branch and {v.tile} in the other")
+                types.append(u.type)
+        self.end(then, [u for _, _, left, _ in merged for u in left])
+        self.end(otherwise, [v for _, _, _, right in merged for v in right])
         self.ir.loc = self.at(node.condition.loc)
         made = self.ir.op("if", [condition], [then, otherwise], types=types)
-        for (name, _, _), result in zip(merged, made.results, strict=True):
-            result.name = name
-            self.scope.names[name] = result
+        self.name_results([(name, x) for name, x, _, _ in merged], made.results)
+
+    def name_results(self, names: list[tuple[str, Binding]], results: Iterable[Value]) -> None:
+        """Results of an operation with regions, in order, as the values of names: one for each element of a tuple."""
+        rest = iter(results)
+        for name, like in names:
+            self.scope.names[name] = rebuilt(like, rest, name)
+
+    def pairs(self, x: Binding, y: Binding, name: str, loc: Loc) -> list[tuple[Binding, Binding]]:
+        """What two outcomes of a name hold, element by element where they are tuples."""
+        if not isinstance(x, tuple) or not isinstance(y, tuple):
+            return [(x, y)]
+        if len(x) != len(y):
+            self.error("type", loc, f"'{name}' is a tuple of {len(x)} in one branch and of {len(y)} in the other")
+        return [pair for u, v in zip(x, y, strict=True) for pair in self.pairs(u, v, name, loc)]
 
     def unify(self, then: Block, x: Binding, otherwise: Block, y: Binding, name: str, loc: Loc) -> tuple[Value, Value]:
         """Both outcomes of a name as values of one type, made inside their branches."""
@@ -332,8 +347,8 @@ class KernelBuilder(Expressions):
         with self.ir.region(block):
             self.ir.op("yield", values)
 
-    def carried(self, body: list[ast.Statement], loc: Loc, skip: str | None = None) -> list[tuple[str, Value]]:
-        """The names that a loop rebinds and that exist before it, as values."""
+    def carried(self, body: list[ast.Statement], loc: Loc, skip: str | None = None) -> list[tuple[str, Binding]]:
+        """The names that a loop rebinds and that exist before it, as values or tuples of values."""
         out = []
         for name in sorted(assigned_names(body)):
             before = self.scope.names.get(name)
@@ -341,47 +356,52 @@ class KernelBuilder(Expressions):
                 continue
             if before is POISON:
                 raise Suppressed("name", loc, name)
-            if isinstance(before, bool | int | float):
-                before = self.natural(before, loc)
-            if isinstance(before, tuple):
-                self.error("type", loc, f"'{name}' is a tuple, which a run-time loop cannot change", "use 'for static'")
-            if not isinstance(before, Value):
-                self.error("type", loc, f"'{name}' is {describe(before)}: a loop can only change values")
-            out.append((name, before))
+            out.append((name, self.carried_value(name, before, loc)))
         return out
 
-    def loop_region(self, block: Block, carried: list[tuple[str, Value]], body: list[ast.Statement]) -> list[Value]:
+    def carried_value(self, name: str, before: Binding, loc: Loc) -> Binding:
+        if isinstance(before, tuple):
+            return tuple(self.carried_value(name, b, loc) for b in before)
+        if isinstance(before, bool | int | float):
+            before = self.natural(before, loc)
+        if not isinstance(before, Value):
+            self.error("type", loc, f"'{name}' is {describe(before)}: a loop can only change values")
+        return before
+
+    def loop_region(self, block: Block, carried: list[tuple[str, Binding]], body: list[ast.Statement]) -> list[Value]:
         """Builds a loop's body; what the carried names are at its end."""
         before = self.scope.names
         self.scope.names = dict(before)
-        for (name, _), arg in zip(carried, block.args[-len(carried) :] if carried else [], strict=True):
-            arg.name = name
-            self.scope.names[name] = arg
+        count = sum(len(leaves(v)) for _, v in carried)
+        self.name_results(carried, block.args[len(block.args) - count :])
         with self.ir.region(block):
             self.statements(body, collect=False)
-            out = []
-            for name, start in carried:
-                value = self.scope.names[name]
-                if isinstance(value, bool | int | float):
-                    value = self.number(value, start.dtype, body[-1].loc)
-                if not isinstance(value, Value):
-                    self.error("type", body[-1].loc, f"'{name}' becomes {describe(value)} in the loop")
-                if value.tile.shape != start.tile.shape and not value.tile.shape:
-                    value = self.ir.broadcast(value, start.tile.shape)
-                if value.dtype is not start.dtype and {value.dtype.name, start.dtype.name} == {"index", "s32"}:
-                    value = self.ir.value("cast", value, to=start.dtype, saturate=False, rounding=None)
-                if value.type != start.type:
-                    hint = f"start it with that type, for example {name} = zeros(...) or .to({value.dtype})"
-                    self.error(
-                        "type",
-                        body[-1].loc,
-                        f"'{name}' is {start.tile} before the loop and {value.tile} after a round",
-                        hint,
-                    )
-                out.append(value)
+            out = [v for name, start in carried for v in self.after_round(name, start, self.scope.names[name], body)]
         self.left_behind |= dict.fromkeys(self.scope.names.keys() - before.keys(), "inside the loop")
         self.scope.names = before
         return out
+
+    def after_round(self, name: str, start: Binding, value: Binding, body: list[ast.Statement]) -> list[Value]:
+        """What a carried name is after a round, with the type of what it was before the loop."""
+        loc = body[-1].loc
+        if isinstance(start, tuple):
+            if not isinstance(value, tuple) or len(value) != len(start):
+                got = f"a tuple of {len(value)}" if isinstance(value, tuple) else describe(value)
+                self.error("type", loc, f"'{name}' is a tuple of {len(start)} before the loop and {got} after a round")
+            return [v for s, e in zip(start, value, strict=True) for v in self.after_round(name, s, e, body)]
+        assert isinstance(start, Value)
+        if isinstance(value, bool | int | float):
+            value = self.number(value, start.dtype, loc)
+        if not isinstance(value, Value):
+            self.error("type", loc, f"'{name}' becomes {describe(value)} in the loop")
+        if value.tile.shape != start.tile.shape and not value.tile.shape:
+            value = self.ir.broadcast(value, start.tile.shape)
+        if value.dtype is not start.dtype and {value.dtype.name, start.dtype.name} == {"index", "s32"}:
+            value = self.ir.value("cast", value, to=start.dtype, saturate=False, rounding=None)
+        if value.type != start.type:
+            hint = f"start it with that type, for example {name} = zeros(...) or .to({value.dtype})"
+            self.error("type", loc, f"'{name}' is {start.tile} before the loop and {value.tile} after a round", hint)
+        return [value]
 
     def _for(self, node: ast.For) -> None:
         iterable = node.iterable
@@ -421,11 +441,10 @@ class KernelBuilder(Expressions):
             self.error("constant", iterable.args[-1].loc, "the step of a range is a constant or known to be positive")
         carried = self.carried(node.body, node.loc, skip=node.name)
         counter = Value(start.type, name=node.name)
-        block = Block([counter, *(Value(v.type) for _, v in carried)])
+        first = [v for _, c in carried for v in leaves(c)]
+        block = Block([counter, *(Value(v.type) for v in first)])
         self.ir.loc = self.at(node.loc)
-        made = self.ir.op(
-            "for", [start, stop, step_value, *(v for _, v in carried)], [block], unroll=self.unroll_of(node.name)
-        )
+        made = self.ir.op("for", [start, stop, step_value, *first], [block], unroll=self.unroll_of(node.name))
         self.facts.enter_loop(made)
         self.ir.block.ops.pop()
         before = self.scope.names.get(node.name)
@@ -438,19 +457,19 @@ class KernelBuilder(Expressions):
             self.scope.names[node.name] = before
         self.end(block, values)
         self.ir.block.ops.append(made)
-        for (name, _), result in zip(carried, made.results, strict=True):
-            result.name = name
-            self.scope.names[name] = result
+        self.name_results(carried, made.results)
 
     def unroll_of(self, name: str) -> int:
         return self.function.attrs.get("unroll", {}).get(name, 1)
 
     def _while(self, node: ast.While) -> None:
         carried = self.carried(node.body, node.loc)
-        test = Block([Value(v.type, name=n) for n, v in carried])
+        first = [v for _, c in carried for v in leaves(c)]
+        test = Block([Value(v.type) for v in first])
         with self.ir.region(test):
             before = self.scope.names
-            self.scope.names = before | {n: a for (n, _), a in zip(carried, test.args, strict=True)}
+            self.scope.names = dict(before)
+            self.name_results(carried, test.args)
             condition = self.scalar(node.condition, "the condition of 'while'")
             self.scope.names = before
             if condition.dtype is not I1:
@@ -458,14 +477,12 @@ class KernelBuilder(Expressions):
             if constant_of(condition) is True:
                 self.error("limit", node.condition.loc, "this loop never ends")
             self.ir.op("condition", [condition, *test.args])
-        body = Block([Value(v.type) for _, v in carried])
+        body = Block([Value(v.type) for v in first])
         values = self.loop_region(body, carried, node.body)
         self.end(body, values)
         self.ir.loc = self.at(node.loc)
-        made = self.ir.op("while", [v for _, v in carried], [test, body])
-        for (name, _), result in zip(carried, made.results, strict=True):
-            result.name = name
-            self.scope.names[name] = result
+        made = self.ir.op("while", first, [test, body])
+        self.name_results(carried, made.results)
 
     _STATEMENT: dict[type, Callable] = {  # noqa: RUF012
         ast.Assign: _assign,
@@ -479,6 +496,23 @@ class KernelBuilder(Expressions):
         ast.While: _while,
         ast.Def: _def,
     }
+
+
+def leaves(binding: Binding) -> list[Value]:
+    """The values of a binding that a run-time loop carries: itself, or a tuple's."""
+    if isinstance(binding, tuple):
+        return [v for b in binding for v in leaves(b)]
+    assert isinstance(binding, Value)
+    return [binding]
+
+
+def rebuilt(like: Binding, values: Iterator[Value], name: str) -> Binding:
+    """The next values, one for each that `like` holds, in its form."""
+    if isinstance(like, tuple):
+        return tuple(rebuilt(element, values, name) for element in like)
+    value = next(values)
+    value.name = name
+    return value
 
 
 def assigned_names(body: list[ast.Statement]) -> set[str]:

@@ -41,7 +41,8 @@ def make_header(program: Program, variant: Variant) -> Header:
     arguments += [Argument("dim", name) for name in function.dims]
     if function.attrs.get("record"):
         arguments.append(Argument("record"))
-    dims = dict.fromkeys(d for p in function.params if p.kind == "tensor" for d in p.dims if isinstance(d, str))
+    given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
+    dims = dict.fromkeys(d for p in given for d in p.dims if isinstance(d, str))
     source = program.source
     return Header(
         entry=function.name,

@@ -280,12 +280,20 @@ class _Variant:
 
     # ---- parameters ----
 
+    def _bound_names(self) -> set[str]:
+        """The names in the dims of the tensors that are given."""
+        given = [p.type for p in self.kernel.params if p.name not in self.request.absent]
+        return {d.id for t in given if isinstance(t, ast.TensorType) for d in t.dims if isinstance(d, ast.Name)}
+
     def _parameters(
         self, builder: KernelBuilder, function: Function, constants: dict[str, Any], special: dict[str, Any]
     ) -> None:
         scope = builder.scope.names
+        bound = self._bound_names()
         for name in self.dim_names:
-            if name not in special and name not in constants:
+            if name not in bound:
+                scope[name] = Absent(name)
+            elif name not in special and name not in constants:
                 value = Value(TileType((), INDEX), name=name)
                 function.dims[name] = value
                 scope[name] = value
@@ -355,7 +363,9 @@ class _Variant:
         dims: list[str | int] = []
         extents: list[int | Value] = []
         for d in type.dims:
-            if isinstance(d, ast.Name) and d.id in function.dims:
+            if isinstance(d, ast.Name) and isinstance(builder.scope.names.get(d.id), Absent):
+                dims.append(d.id)
+            elif isinstance(d, ast.Name) and d.id in function.dims:
                 dims.append(d.id)
                 extents.append(function.dims[d.id])
             elif isinstance(d, ast.Name) and d.id in special:

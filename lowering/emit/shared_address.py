@@ -21,8 +21,8 @@ class SharedAddress:
     """The addresses of one access of a shared tile, i32.
 
     Where the access is a linear map, a thread's part t, a register's part r and the swizzle S give S(t) ^ S(r): the
-    bits of S(r) that no S(t) has are added, the others are XORed once. Scalars are added where they are multiples of
-    the swizzle's period; else the whole offset is swizzled by instructions.
+    bits of S(r) that no S(t) has are added, the others are XORed. Scalars are added where they are multiples of the
+    swizzle's period; else the whole offset is swizzled by instructions.
     """
 
     def __init__(self, w: Writer, op: Op, slot: Value | None):
@@ -35,8 +35,8 @@ class SharedAddress:
         assert offset is not None
         self.offset = offset
         self.map = linear_map(w, op)
-        self.base = shared_base(w, self.memory)
         if self.map is None:
+            self.base = shared_base(w, self.memory)
             if slot is not None:
                 inside = self.slot_offset(slot)
                 self.base = w.let(f"add i32 {self.base}, {inside}") if self.type.ring or not self.swizzle else self.base
@@ -99,21 +99,33 @@ class SharedAddress:
         return self.base if scaled == "0" else w.let(f"add i32 {self.base}, {scaled}")
 
     def at(self, register_part: int) -> str:
-        """The address of what lies `register_part` bytes (by XOR) from a thread's first element, by the linear map."""
+        """The address of what lies `register_part` bytes (by XOR) from a thread's first element, by the linear map.
+
+        Tiles, slots and terms are multiples of the swizzle's period: bits below it are XORed at last, so that one base
+        in registers serves all registers' parts.
+        """
         w = self.w
         assert self.map is not None
         part = swizzled(self.map.constant ^ register_part, self.swizzle)
         met = part & self.moved
-        base = self.bases.get(met)
-        if base is None:
-            base = w.linear(self.thread)
-            if met:
-                base = w.once(f"xor i32 {base}, {met}")
-            base = self.base if base == "0" else w.once(f"add i32 {self.base}, {base}")
-            for more in self.added:
-                base = w.let(f"add i32 {base}, {more}")
-            self.bases[met] = base
-        return w.let(f"add i32 {base}, {part ^ met}") if part ^ met else base
+        if met not in self.bases:
+            last = met % period(self.swizzle)
+            base = self.based(met ^ last)
+            self.bases[met] = w.let(f"xor i32 {base}, {last}") if last else base
+        number = (part ^ met) + tile_offset(self.memory)
+        return w.let(f"add i32 {self.bases[met]}, {number}") if number else self.bases[met]
+
+    def based(self, met: int) -> str:
+        """A thread's part, XORed with bits that it shares with a register's, behind all that is added to it."""
+        w = self.w
+        base = w.linear(self.thread)
+        if met:
+            base = w.once(f"xor i32 {base}, {met}")
+        first = shared_memory(w)
+        base = first if base == "0" else w.once(f"add i32 {first}, {base}")
+        for more in self.added:
+            base = w.let(f"add i32 {base}, {more}")
+        return base
 
 
 MATRIX = ("ldmatrix", "stmatrix")
@@ -129,12 +141,21 @@ def linear_map(w: Writer, op: Op) -> SharedMap | None:
     return map
 
 
+def shared_memory(w: Writer) -> str:
+    """The shared address of the block's shared memory, i32."""
+    return w.once(f"ptrtoint ptr addrspace(3) {SHARED} to i32")
+
+
+def tile_offset(memory: Value) -> int:
+    """Bytes from there to a shared tile."""
+    assert memory.op is not None
+    return memory.op.attrs["offset"]
+
+
 def shared_base(w: Writer, memory: Value) -> str:
     """The shared address of a shared tile, i32."""
-    assert memory.op is not None
-    offset = memory.op.attrs["offset"]
-    base = w.once(f"ptrtoint ptr addrspace(3) {SHARED} to i32")
-    return base if not offset else w.once(f"add i32 {base}, {offset}")
+    offset = tile_offset(memory)
+    return w.once(f"add i32 {shared_memory(w)}, {offset}") if offset else shared_memory(w)
 
 
 def swizzle_at_run_time(w: Writer, offset: str, swizzle: Swizzle) -> str:

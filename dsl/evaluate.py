@@ -163,7 +163,7 @@ TREE_FUNCTIONS = {"cdiv": "cdiv", "next_pow2": "next_pow2", "pow2_divisor": "pow
 
 def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]) -> Any:
     """An expression as the header's JSON tree. `names` are those the launch knows: each stands for itself, or for the
-    number it maps to when that is no None."""
+    number it maps to when that is no None. `given(x)` among them says whether the optional tensor x is there."""
 
     def fail(message: str) -> TileError:
         return TileError(
@@ -197,6 +197,10 @@ def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]
                 dtype = types.get(n.args[0].id) or DTYPES.get(n.args[0].id)
                 if dtype is not None:
                     return dtype.bytes
+            if n.function.id == "given" and len(n.args) == 1 and isinstance(n.args[0], ast.Name):
+                known = names.get(f"given({n.args[0].id})")
+                if known is not None:
+                    return known
             if n.function.id == "occupancy":
                 return tree(_occupancy(n))
             if n.function.id in TREE_FUNCTIONS:

@@ -410,6 +410,8 @@ class _Variant:
     def _tree_names(self, builder: KernelBuilder, special: dict[str, Any]) -> dict[str, Any]:
         names = {n: None for n in builder.host_names if n not in self.types}
         names |= dict.fromkeys(HOST_FACTS)
+        optional = [p.name for p in self.kernel.params if isinstance(p.type, ast.TensorType) and p.type.optional]
+        names |= {f"given({name})": name not in self.request.absent for name in optional}
         return names | special
 
     def _grid(

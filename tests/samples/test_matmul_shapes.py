@@ -13,6 +13,8 @@ from lowering.types import DTYPES
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul.tile"
 BOUND = {"f16": 2e-3, "bf16": 1.6e-2, "f32": 2e-3}
 """Of the result's rounding, or of tf32's: relative to sqrt(k), the size of a sum of k products of normal numbers."""
+ALONE = {"shares", "arrived"}
+"""What is absent where no block shares a tile."""
 SHAPES = [(1, 1, 1), (16, 64, 64), (63, 65, 31), (64, 64, 128), (65, 72, 200), (128, 192, 64)]
 
 
@@ -43,11 +45,11 @@ def run(module: dsl.Module, shape: tuple[int, int, int], dtype: str, schedule: s
     c = narrow(np.full((m, n), -7.0), DTYPES["s32" if dtype == "s8" else dtype])
     dims = {"m": m, "n": n, "a0": left.shape[0], "a1": left.shape[1], "b0": right.shape[0], "b1": right.shape[1]}
     if dtype == "s8":
-        kernel = module.compile("matmul_bytes", schedule=schedule, **dims, O="s32", A_T=a_t, B_T=b_t)
-        result = kernel.run(c, left, right, 1.0)
+        kernel = module.compile("matmul_bytes", schedule=schedule, absent=ALONE, **dims, O="s32", A_T=a_t, B_T=b_t)
+        result = kernel.run(c, left, right, 1.0, None, None)
     else:
-        kernel = module.compile("matmul_tensor", schedule=schedule, **dims, T=dtype, A_T=a_t, B_T=b_t)
-        result = kernel.run(c, left, right)
+        kernel = module.compile("matmul_tensor", schedule=schedule, absent=ALONE, **dims, T=dtype, A_T=a_t, B_T=b_t)
+        result = kernel.run(c, left, right, None, None)
     check(c, a, b, dtype)
     return kernel, result
 
@@ -64,24 +66,49 @@ def test_the_small_schedule(modules, device, shape, dtype, a_t, b_t):
 @pytest.mark.parametrize(
     ("dtype", "a_t", "b_t"), [*((d, False, False) for d in ("f16", "bf16", "f32")), *(c for c in CASES if c[0] == "s8")]
 )
-@pytest.mark.parametrize("schedule", ["wide", "tall", "square"])
+@pytest.mark.parametrize("schedule", ["large", "wide", "tall", "square"])
 def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, schedule, dtype, a_t, b_t):
     """Two tiles along an axis, three steps. Bytes in every order: those across K are transposed in registers."""
     module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
     k = 3 * 128 // DTYPES[dtype].bytes
-    shape = {"wide": (256, 256, k), "tall": (256, 256, k), "square": (128, 256, k)}[schedule]
+    shape = {"large": (256, 384, k), "wide": (256, 256, k), "tall": (256, 256, k), "square": (128, 256, k)}[schedule]
     kernel, result = run(module, shape, dtype, schedule, a_t, b_t)
     counters, constants = result.counters.totals, kernel.compiled.header.constants
-    assert constants["EVEN"] is True
+    assert constants["EVEN_M"] is constants["EVEN_N"] is constants["EVEN_K"] is True
     assert counters.bank_conflicts == 0
     blocks = 2
     warps = kernel.compiled.header.threads // 32
-    assert counters.barriers == blocks * warps * (3 + 1)  # and one behind the first wait
-    assert counters.mma == blocks * warps * 3 * 128
+    parts = constants["PM"] * constants["PN"]
+    assert counters.barriers == blocks * warps * (1 + 3 + parts - 1)  # behind each wait, and between stored parts
+    assert counters.mma == blocks * warps * 3 * (192 if schedule == "large" else 128)
     assert "ldmatrix.sync.aligned.m8n8.x4" in kernel.ptx and "cp.async.cg.shared.global" in kernel.ptx
     if dtype == "s8":
         assert "ld.shared" not in kernel.ptx
         assert counters.global_load_sectors + counters.global_store_sectors == counters.global_ideal_sectors
+
+
+@pytest.mark.parametrize("dtype", ["s8", "f16"])
+@pytest.mark.parametrize(
+    ("tiles", "sms"), [((2, 3), 4), ((2, 3), 5), ((3, 3), 7), ((2, 3), 6), ((1, 1), 3), ((3, 3), 4)], ids=str
+)
+def test_the_last_tiles_are_shared_along_k(modules, device, dtype, tiles, sms):
+    """Groups of one tile and of several, none left over, fewer tiles than multiprocessors; twice with one workspace."""
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    m, n, k = 64 * tiles[0] - 1, 64 * tiles[1] - 3, 9 * 128 // DTYPES[dtype].bytes + 16
+    a, b = operands(m, n, k, dtype)
+    right = np.ascontiguousarray(b.T)
+    rest = max(1, tiles[0] * tiles[1] % sms)
+    sums = DTYPES["s32" if dtype == "s8" else "f32"]
+    shares, arrived = narrow(np.full((2 * rest, 2, 32, 64), 7.0), sums), np.zeros(rest, np.uint32)
+    dims = {"m": m, "n": n, "a0": m, "a1": k, "b0": n, "b1": k, "halves": 2 * rest, "rest": rest}
+    name = "matmul_bytes" if dtype == "s8" else "matmul_tensor"
+    types = {"O": "s32"} if dtype == "s8" else {}
+    kernel = module.compile(name, schedule="small", **dims, **types, T=dtype, B_T=True, SMS=sms)
+    for _ in range(2):
+        c = narrow(np.full((m, n), -7.0), sums if dtype == "s8" else DTYPES[dtype])
+        kernel.run(c, a, right, *([1.0] if dtype == "s8" else []), shares, arrived)
+        check(c, a, b, dtype)
+        assert not arrived.any()
 
 
 @pytest.mark.parametrize("schedule", ["element", "registers"])

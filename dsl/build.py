@@ -23,7 +23,7 @@ from dsl.bindings import (
     same_binding,
 )
 from dsl.constants import ConstantError
-from dsl.evaluate import names_in
+from dsl.evaluate import TREE_FUNCTIONS, names_in
 from dsl.expressions import Expressions, Returned
 from lowering.facts import power_of_two_divisor
 from lowering.fold import constant_of
@@ -164,13 +164,17 @@ class KernelBuilder(Expressions):
         self.learn(condition)
 
     def learn(self, condition: ast.Expr) -> None:
-        """`dim % N == 0`, alone or joined by 'and', holds in every launch: a divisor of the dim."""
+        """What holds in every launch, alone or joined by 'and': `dim % N == 0`, a divisor; `dim == dim`, one value."""
         if isinstance(condition, ast.Binary) and condition.op == "and":
             self.learn(condition.left)
             self.learn(condition.right)
         if not isinstance(condition, ast.Compare) or condition.ops != ["=="]:
             return
         left, right = condition.operands
+        a, b = self.dim_of(left), self.dim_of(right)
+        if a is not None and b is not None and a is not b:
+            self.same_dims[b] = a
+            return
         if not (isinstance(left, ast.Binary) and left.op == "%" and isinstance(left.left, ast.Name)):
             return
         name: str = left.left.id
@@ -183,6 +187,15 @@ class KernelBuilder(Expressions):
         known = self.function.divisors.get(name, 1)
         self.function.divisors[name] = max(known, power_of_two_divisor(divisor))
         self.facts.known[dim] = replace(self.facts.known[dim], every=self.function.divisors[name])
+
+    def dim_of(self, node: ast.Expr) -> Value | None:
+        """The dim that an expression of the host is: its name, or `where` with a constant condition."""
+        if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "where":
+            chosen = self.expr(node.args[0]) if len(node.args) == 3 else None
+            return self.dim_of(node.args[1 if chosen else 2]) if isinstance(chosen, bool) else None
+        found = self.scope.find(node.id) if isinstance(node, ast.Name) else None
+        found = self.same_dims.get(found, found) if isinstance(found, Value) else None
+        return found if any(found is dim for dim in self.function.dims.values()) else None
 
     def values_in(self, node: ast.Expr) -> str | None:
         """The constants that an expression reads, with their values."""
@@ -204,7 +217,7 @@ class KernelBuilder(Expressions):
         if isinstance(node, ast.Call):
             return (
                 isinstance(node.function, ast.Name)
-                and node.function.id in ("cdiv", "next_pow2", "pow2_divisor", "log2", "minimum", "maximum", "size")
+                and (node.function.id in TREE_FUNCTIONS or node.function.id == "size")
                 and not node.keywords
                 and all(self.host_only(a) for a in node.args)
             )

@@ -108,6 +108,7 @@ class Expressions:
         self.in_library = 0  # its names are not the user's: a schedule pins no value in it
         self.host_names: dict[str, Any] = {}  # names whose values the host knows too: dims, constants, scalars
         self.requires: list[ast.Assert] = []
+        self.same_dims: dict[Value, Value] = {}  # of dims that each launch has equal, the one that stands for each
         self.grid: list[ast.Expr] = []
 
     # ---- errors ----

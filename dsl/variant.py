@@ -16,7 +16,7 @@ from dsl.expressions import deep_recursion
 from dsl.program import Program, dim_names, library_functions
 from dsl.schedules import ResolvedSchedule, default_of, resolve_schedule, target_facts
 from lowering.facts import Analysis
-from lowering.ir import Function, Parameter, Value, walk
+from lowering.ir import Function, Parameter, Value, replace_uses, walk
 from lowering.location import Errors, Loc, TileError, closest
 from lowering.targets import Target, target
 from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, type_hint
@@ -194,6 +194,7 @@ class _Variant:
         builder.statements(body[1:])
         if builder.errors:
             raise Errors(builder.errors)
+        replace_uses(function.body, builder.same_dims)
         function.body.args = [
             *(p.value for p in function.params if p.value is not None),
             *(s for p in function.params for s in p.strides),
@@ -408,7 +409,7 @@ class _Variant:
     # ---- what the launch evaluates ----
 
     def _tree_names(self, builder: KernelBuilder, special: dict[str, Any]) -> dict[str, Any]:
-        names = {n: None for n in builder.host_names if n not in self.types}
+        names: dict[str, Any] = {n: None for n in builder.host_names if n not in self.types}
         names |= dict.fromkeys(HOST_FACTS)
         optional = [p.name for p in self.kernel.params if isinstance(p.type, ast.TensorType) and p.type.optional]
         names |= {f"given({name})": name not in self.request.absent for name in optional}

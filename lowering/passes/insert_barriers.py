@@ -163,6 +163,8 @@ class _Inserter:
         self.stepped: dict[Block, list[Op]] = {}
         self.defined: dict[Op, set[int]] = {}
         self.following: dict[Op, dict[Touch, Touch]] = {}  # of each loop: an access as the next round sees it
+        self.known_apart: dict[tuple[Touch, Touch], bool] = {}
+        self.known_met: dict[tuple[Touch, Touch], str | None] = {}
         self.inserted: list[tuple[Block, Op]] = []
         self.checking = False
         self.branch: list[Touch] | None = None  # inside a branch of threads: the accesses in it
@@ -375,7 +377,8 @@ class _Inserter:
         touches = self.touches(op)
         scope: str | None = None
         for touch in touches:
-            self.check_in_flight(touch, state, op)
+            if not self.checking:  # copies are waited for, whatever barriers there are
+                self.check_in_flight(touch, state, op)
             scope = _wider(scope, self.hazard(touch, state.pending))
         if scope:
             added = self.add(block, position, scope, op, state)
@@ -390,7 +393,7 @@ class _Inserter:
         for newer, flying in newest_first:
             if flying.memory is not touch.memory or not (flying.write or touch.write):
                 continue
-            if all(_disjoint(earlier, touch) for earlier in _rounds(flying, touch)):
+            if self.apart(flying, touch):
                 continue
             if flying in state.open:
                 first = "commit() the copy and wait(0)"
@@ -414,14 +417,29 @@ class _Inserter:
                 continue
             if touch.combines is not None and touch.combines == other.combines:
                 continue
+            scope = _wider(scope, self.met(other, touch))
+            if scope == "block":
+                break
+        return "warp" if scope and self.function.warps == 1 else scope
+
+    def apart(self, flying: Touch, touch: Touch) -> bool:
+        """True if a copy in flight and an access touch different elements, in all rounds that the copy stands for."""
+        known = self.known_apart.get((flying, touch))
+        if known is None:
+            known = all(_disjoint(earlier, touch) for earlier in _rounds(flying, touch))
+            self.known_apart[flying, touch] = known
+        return known
+
+    def met(self, other: Touch, touch: Touch) -> str | None:
+        """The scope in which a pending access meets another one, in any round that it stands for."""
+        pair = (other, touch)
+        if pair not in self.known_met:
+            scope: str | None = None
             for earlier in _rounds(other, touch):
                 met = self.conflict(earlier, touch)
-                if met == "warp" and other.warp_ordered:
-                    met = None
-                scope = _wider(scope, met)
-                if scope == "block":
-                    break
-        return "warp" if scope and self.function.warps == 1 else scope
+                scope = _wider(scope, None if met == "warp" and other.warp_ordered else met)
+            self.known_met[pair] = scope
+        return self.known_met[pair]
 
     def drop_superfluous(self) -> None:
         """In a loop, a barrier put in later, for the next round, may order all that an earlier one was put in for.

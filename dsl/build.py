@@ -172,8 +172,10 @@ class KernelBuilder(Expressions):
             return
         left, right = condition.operands
         a, b = self.dim_of(left), self.dim_of(right)
-        if a is not None and b is not None and a is not b:
-            self.same_dims[b] = a
+        if a is not None and b is not None:
+            if a is not b:  # the one that is known to be a multiple of more stands for both
+                a, b = sorted((a, b), key=lambda dim: -self.facts.of(dim).every)
+                self.same_dims[b] = a
             return
         if not (isinstance(left, ast.Binary) and left.op == "%" and isinstance(left.left, ast.Name)):
             return
@@ -194,8 +196,9 @@ class KernelBuilder(Expressions):
             chosen = self.expr(node.args[0]) if len(node.args) == 3 else None
             return self.dim_of(node.args[1 if chosen else 2]) if isinstance(chosen, bool) else None
         found = self.scope.find(node.id) if isinstance(node, ast.Name) else None
-        found = self.same_dims.get(found, found) if isinstance(found, Value) else None
-        return found if any(found is dim for dim in self.function.dims.values()) else None
+        while isinstance(found, Value) and found in self.same_dims:
+            found = self.same_dims[found]
+        return found if isinstance(found, Value) and found in self.function.dims.values() else None
 
     def values_in(self, node: ast.Expr) -> str | None:
         """The constants that an expression reads, with their values."""

@@ -31,24 +31,31 @@ def innermost(c: int, extent: int, k: int, taps: int) -> dict[str, int]:
     return {name: v for name, v in images(c, extent, k, taps).items() if name not in ("kb", "cb")} | {"c": c, "cg": c}
 
 
+SHARED = {"halves": 4, "rest": 2}
+"""Tiles that two blocks share: workspace for two of them."""
+
 # (kernel, schedule) → dims: the first for wide accesses without a tail, others for a masked edge, for narrow accesses.
 DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("matmul_global", "element"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
     ("matmul_global", "registers"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
     ("matmul_shared", "cooperative"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
+    ("matmul_tensor", "large"): [{**square(8192), **SHARED}, square(1000)],
     ("matmul_tensor", "wide"): [square(4096), square(1000)],
     ("matmul_tensor", "tall"): [square(4096), square(1000)],
     ("matmul_tensor", "square"): [square(4096), square(1000)],
     ("matmul_tensor", "small"): [square(512), square(77)],
+    ("matmul_bytes", "large"): [{**square(8192), **SHARED}, square(4112)],
     ("matmul_bytes", "wide"): [square(4096), square(4112)],
     ("matmul_bytes", "tall"): [square(4096), square(4112)],
     ("matmul_bytes", "square"): [square(4096), square(4112)],
     ("matmul_bytes", "small"): [square(512), square(84)],
     ("matmul_parts", "skinny"): [square(16), square(77)],
     ("matmul_sum", "rows"): [{"m": 16, "n": 4096}, {"m": 5, "n": 77}],
+    ("linear_tensor", "large"): [{**square(8192), **SHARED}],
     ("linear_tensor", "wide"): [square(4096), square(1000)],
     ("linear_tensor", "square"): [square(4096)],
     ("linear_tensor", "small"): [square(512), square(77)],
+    ("linear_bytes", "large"): [{**square(8192), **SHARED}],
     ("linear_bytes", "wide"): [square(4096), square(4112)],
     ("linear_bytes", "square"): [square(4096)],
     ("linear_bytes", "small"): [square(512), square(84)],
@@ -99,7 +106,8 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 }
 
 
-ABSENT = {"conv": {"parts"}, "conv_nhwc": {"parts"}}
+PRODUCTS = ("matmul_tensor", "matmul_bytes", "linear_tensor", "linear_bytes", "matmul_fp8", "matmul_s4")
+ABSENT = {"conv": {"parts"}, "conv_nhwc": {"parts"}, **{product: {"shares", "arrived"} for product in PRODUCTS}}
 """Optional tensors that are not given: with these the kernels do other work."""
 
 LEAST = {"matmul_fp8": 89}
@@ -132,7 +140,7 @@ class Case:
     def build(self, arch: str = "sm_90") -> Variant:
         names, node = dict(self.dims), program(self.file).kernels[self.kernel]
         dims = {name: names[name] for name in names.keys() & set(dim_names(node))}
-        absent = frozenset(ABSENT.get(self.kernel, ()))
+        absent = frozenset() if "rest" in names else frozenset(ABSENT.get(self.kernel, ()))
         types = dict(self.types)
         request = Request(self.kernel, self.schedule, dims, types, scalars=names, absent=absent, arch=arch)
         return build_variant(program(self.file), request)

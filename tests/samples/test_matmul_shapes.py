@@ -68,9 +68,9 @@ def test_the_small_schedule(modules, device, shape, dtype, a_t, b_t):
 )
 @pytest.mark.parametrize("schedule", ["large", "wide", "tall", "square"])
 def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, schedule, dtype, a_t, b_t):
-    """Two tiles along an axis, three steps. Bytes in every order: those across K are transposed in registers."""
+    """Two tiles along an axis, four rounds. Bytes in every order: those across K are transposed in registers."""
     module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
-    k = 3 * 128 // DTYPES[dtype].bytes
+    k = 4 * 128 // DTYPES[dtype].bytes
     shape = {"large": (256, 384, k), "wide": (256, 256, k), "tall": (256, 256, k), "square": (128, 256, k)}[schedule]
     kernel, result = run(module, shape, dtype, schedule, a_t, b_t)
     counters, constants = result.counters.totals, kernel.compiled.header.constants
@@ -79,8 +79,8 @@ def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, s
     blocks = 2
     warps = kernel.compiled.header.threads // 32
     parts = constants["PM"] * constants["PN"]
-    assert counters.barriers == blocks * warps * (1 + 3 + parts - 1)  # behind each wait, and between stored parts
-    assert counters.mma == blocks * warps * 3 * (192 if schedule == "large" else 128)
+    assert counters.barriers == blocks * warps * (1 + 4 + parts - 1)  # behind each wait, and between stored parts
+    assert counters.mma == blocks * warps * 4 * (192 if schedule == "large" else 128)
     assert "ldmatrix.sync.aligned.m8n8.x4" in kernel.ptx and "cp.async.cg.shared.global" in kernel.ptx
     if dtype == "s8":
         assert "ld.shared" not in kernel.ptx

@@ -207,7 +207,7 @@ def test_products_are_said_with_their_instruction() -> None:
     layout = next(t.value.tile.layout for t in named_tiles(f) if t.name == "acc")
     assert describe(layout.drop(1), spread).startswith("rows of C of mma.sync.m16n8k16, warps [2]; ")
     assert spread[layout.drop(0, keep=True)].box == (1, 8)
-    assert describe(layout.reshape((4, 16, 64)), spread) == f"{said['acc']}; reshaped from [64, 64]"
+    assert describe(layout.reshape((2, 16, 64)), spread) == f"{said['acc']}; reshaped from [32, 64]"
     assert said["fb"] == "B of mma.sync.m16n8k16, warps [1, 2]; 2 threads hold each element"
 
 
@@ -271,16 +271,16 @@ MATMUL = str(ROOT / "samples" / "matmul.tile")
 def test_the_list_names_all_tiles() -> None:
     out = dsl("layout", MATMUL, "--kernel", "matmul_tensor", "--schedule", "small").stdout
     assert "matmul_tensor with small, 4 warps" in out
-    assert re.search(r"\d+ +sa +shared f16\[ring 4, 64, 64\] +swizzle 3, 4, 3; no bank conflicts", out)
-    assert re.search(r"\d+ +acc +f32\[64, 64\] +C of mma\.sync\.m16n8k16, warps \[2, 2\]", out)
+    assert re.search(r"\d+ +sa +shared f16\[ring 4, 2, 32, 64\] +swizzle 3, 4, 3; no bank conflicts", out)
+    assert re.search(r"\d+ +acc +f32\[32, 64\] +C of mma\.sync\.m16n8k16, warps \[2, 2\]", out)
 
 
 def test_a_value_is_drawn() -> None:
     out = dsl("layout", MATMUL, "--kernel", "matmul_tensor", "--schedule", "small", "--value", "acc").stdout
-    assert re.search(r"row +w1 +r4 +r1 +l4 +l3 +l2", out) and re.search(r"column +w0 +r3 +r2 +l1 +l0 +r0", out)
+    assert re.search(r"row +w1 +r1 +l4 +l3 +l2", out) and re.search(r"column +w0 +r3 +r2 +l1 +l0 +r0", out)
     assert re.search(r"^ +9 +4 r2-3 +5 r2-3 +6 r2-3 +7 r2-3$", out, re.M)
     assert "column +8: register +4, +16: register +8, +32: warp +1" in out
-    assert "row +16: register +16, +32: warp +2" in out and "shown: 16 x 8 of 64 x 64" in out
+    assert "row +16: warp +2" in out and "shown: 16 x 8 of 32 x 64" in out
 
 
 @pytest.mark.parametrize("value", ["acc", "sa", "v"])
@@ -295,7 +295,7 @@ def test_a_drawing_is_svg_with_every_cell(tmp_path: Path, value: str) -> None:
     cells = (
         set(re.findall(r"\b\d+ r\d+(?:-\d+)?", drawn))
         if value != "sa"
-        else set(re.findall(r"\b\d+, \d+\b", drawn[99:]))
+        else set(re.findall(r"\b\d+, \d+, \d+\b", drawn[99:]))
     )
     assert len(cells) >= 64 and cells <= texts
     right = [float(e.get("x")) + float(e.get("width")) for e in root.iter() if e.tag.endswith("rect") and e.get("x")]

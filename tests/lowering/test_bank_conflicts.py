@@ -88,7 +88,9 @@ def arguments(function: Function, dims: dict[str, int]) -> dict[str, Any]:
     """Ones in all tensors, 1 for all scalars, zeros in tables."""
     out: dict[str, Any] = {}
     for p in function.params:
-        if p.kind == "tensor":
+        if p.value is None:
+            out[p.name] = None
+        elif p.kind == "tensor":
             shape = [dims[dim] if isinstance(dim, str) else dim for dim in p.dims]
             out[p.name] = np.ones(shape, ARRAYS[p.dtype.name])
         elif p.kind == "scalar":

@@ -44,6 +44,8 @@ def variants() -> list[tuple[Case, str]]:
     for i, (_, case) in enumerate(sorted(first.items(), key=lambda e: str(e[0]))):
         least = LEAST.get(case.kernel, 0)
         others = [arch for arch, row in TARGETS.items() if arch != "sm_90" and row.number >= least]
+        if case.schedule == "large":  # two stages of 56 KB
+            others = [arch for arch in others if TARGETS[arch].shared >= 112 << 10]
         turns.append((case, others[i % len(others)]))
     return [(case, "sm_90") for case in CASES] + turns
 

@@ -167,7 +167,8 @@ class GlobalAddress:
         register, bits = w.registers[value][0], w.bits(value.dtype)
         if not register.startswith("%") or w.index == f"i{bits}":
             return register
-        return w.let(f"sext i{bits} {register} to {w.index}")
+        make = w.once if value in w.given else w.let
+        return make(f"sext i{bits} {register} to {w.index}")
 
     def _times(self, name: str, factor: int) -> str:
         return name if factor == 1 else self.w.let(f"mul {self.w.index} {name}, {factor}")

@@ -65,6 +65,47 @@ store(y[0 : 128], a * 1000 + b + i)
     assert (value_of(body) == a * 1000 + b + i).all()
 
 
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_loops_and_branches_carry_tuples(n: int) -> None:
+    """Nested ones, with numbers in them, by `for`, `while` and `if`."""
+    body = """
+t = (v, v * 2), n * 0
+for i in range(n):
+    t = (t[0][1], t[0][0] + i.to(s32)), t[1] + 1
+while t[1] < 10:
+    t = t[0], t[1] + 3
+if n > 2:
+    t = (t[0][1], t[0][0]), t[1]
+else:
+    t = (t[0][0], t[0][1] * 5), 1
+store(y[0 : 128], t[0][0] * 1000 + t[0][1] * 10 + t[1])
+"""
+    a, b, c = X.copy(), X * 2, 0
+    for i in range(n):
+        a, b, c = b, a + i, c + 1
+    while c < 10:
+        c += 3
+    a, b, c = (b, a, c) if n > 2 else (a, b * 5, 1)
+    assert (value_of(body, n) == a * 1000 + b * 10 + c).all()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("t = v, v\nfor i in range(n):\n    t = v, v, v", "'t' is a tuple of 2 before the loop and a tuple of 3 after"),
+        ("t = v, v\nfor i in range(n):\n    t = v", "'t' is a tuple of 2 before the loop and a tile s32"),
+        ("t = v, v\nif n > 0:\n    t = v, v, v", "'t' is a tuple of 3 in one branch and of 2 in the other"),
+        (
+            "t = v, v\nfor i in range(n):\n    t = v, v.to(f32)",
+            r"'t' is s32\[128\] before the loop and f32\[128\] after",
+        ),
+    ],
+)
+def test_a_tuple_keeps_its_form(body: str, message: str) -> None:
+    with pytest.raises(TileError, match=message):
+        value_of(body + "\nstore(y[0 : 128], t[0])")
+
+
 def test_masks_of_a_loop_that_counts_down() -> None:
     body = """
 for i in range(n, -2, -1):

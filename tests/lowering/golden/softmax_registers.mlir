@@ -128,5 +128,5 @@
     %102 = "tile.cast"(%101) {rounding = unit, saturate = false, to = f16} : (tensor<2x256xf32, #layout1>) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:131
     "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:131
     "tile.store"(%y, %i_48, %50, %102) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> ()  // samples/softmax.tile:131
-  }) {index_bits = 32 : i64, name = "softmax_registers", shared_bytes = 0 : i64, warps = 2 : i64} : () -> ()
+  }) {index_bits = 32 : i64, name = "softmax_registers", shared_align = 16 : i64, shared_bytes = 0 : i64, warps = 2 : i64} : () -> ()
 }) : () -> ()

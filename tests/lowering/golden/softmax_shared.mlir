@@ -182,5 +182,5 @@
       %own_142 = "tile.lt"(%at_141, %117) : (tensor<1x4096xindex, #layout5>, tensor<1x4096xindex, #layout5>) -> tensor<1x4096xi1, #layout5>  // samples/softmax/rows.tile:9
       "tile.yield"(%i_127, %own_142) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout5>) -> ()  // samples/softmax.tile:147
     }) {unroll = 1 : i64} : (index, index, index, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout5>) -> (tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout5>)  // samples/softmax.tile:85
-  }) {index_bits = 32 : i64, name = "softmax_shared", shared_bytes = 41088 : i64, warps = 16 : i64} : () -> ()
+  }) {index_bits = 32 : i64, name = "softmax_shared", shared_align = 16 : i64, shared_bytes = 41088 : i64, warps = 16 : i64} : () -> ()
 }) : () -> ()

@@ -174,5 +174,5 @@
       "tile.store"(%y, %i_134, %own_137, %149) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> ()  // samples/softmax.tile:155
       "tile.yield"() : () -> ()  // samples/softmax.tile:155
     }) {unroll = 1 : i64} : (index, index, index) -> ()  // samples/softmax.tile:116
-  }) {index_bits = 32 : i64, name = "softmax_streamed", shared_bytes = 128 : i64, warps = 16 : i64} : () -> ()
+  }) {index_bits = 32 : i64, name = "softmax_streamed", shared_align = 16 : i64, shared_bytes = 128 : i64, warps = 16 : i64} : () -> ()
 }) : () -> ()

@@ -21,7 +21,8 @@ PEERS = Path(__file__).resolve().parent / "peers"
 @dataclass(frozen=True, slots=True)
 class Type:
     """numpy's and torch's names of the operands' and the result's type; `bound` of errors, as a share of the largest
-    exact element: a unit in the last place of a 16-bit result, and what the rounding of tf32 operands may come to."""
+    exact element: a unit in the last place of a 16-bit result, and what the lowest bits of operands, which tf32 lacks,
+    may come to."""
 
     numpy: str
     result: str
@@ -31,7 +32,7 @@ class Type:
 TYPES = {
     "f16": Type("float16", "float16", 2**-11),
     "bf16": Type("bfloat16", "bfloat16", 2**-8),
-    "tf32": Type("float32", "float32", 2**-10),
+    "tf32": Type("float32", "float32", 2**-9),
     "s8": Type("int8", "int32", 0.0),
     "e4m3": Type("float8_e4m3fn", "bfloat16", 2**-8),
 }

@@ -55,6 +55,10 @@ class AffineOffsets:
         self.known: dict[Value, Affine | None] = {}
         self.sums: dict[Value, Offsets | None] = {}
         self.scalars: dict[int, Value] = {}
+        self.ranks: dict[int, int] = {}  # in which order they were met: identities differ from run to run
+
+    def in_order(self, product: Product) -> tuple[int, ...]:
+        return tuple(sorted(self.ranks[name] for name in product))
 
     def of(self, value: Value) -> Affine | None:
         """The offsets, if the coordinates' coefficients are numbers."""
@@ -112,7 +116,9 @@ class AffineOffsets:
 
     def _scalar(self, value: Value) -> Offsets:
         terms, constant = linear(value)
-        self.scalars.update((id(v), v) for v in terms)
+        for v in terms:
+            self.ranks.setdefault(id(v), len(self.ranks))
+            self.scalars[id(v)] = v
         out: Offsets = {(id(v),): Linear((), k) for v, k in terms.items()}
         if constant:
             out[()] = Linear((), constant)

@@ -70,7 +70,8 @@ class SharedMaps:
         if affine is None or layout is None or not free_of_carries(affine, layout.shape):
             return None
         size = memory.dtype.bytes
-        terms = {self.affines.scalars[name]: factor * size for name, factor in affine.terms}
+        in_order = sorted(affine.terms, key=lambda term: self.affines.ranks[term[0]])
+        terms = {self.affines.scalars[name]: factor * size for name, factor in in_order}
         constant = affine.constant * size
         if slot is not None and not memory.type.ring:
             scalars, number = linear(slot)

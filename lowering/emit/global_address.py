@@ -48,7 +48,9 @@ def global_map(w: Writer, offset: Value) -> GlobalMap | None:
         return None
     strides: list[tuple[Product, Linear]] = []
     uniform: list[tuple[Product, int]] = []
-    for product, part in sorted(offsets.items()):
+    for product in sorted(offsets, key=w.maps.affines.in_order):
+        part = offsets[product]
+        product = tuple(sorted(product, key=w.maps.affines.ranks.__getitem__))
         moves = any(part.coefficients)
         ahead = part.constant if part.constant < 0 or not (moves or product == ()) else 0
         if ahead:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ import pytest
 from lowering.ir import uses
 from tests.compile_and_run import compile_kernel, launch
 
+ROOT = Path(__file__).parents[2]
 M, N = 37, 40
 PLACES = {
     "rows and columns": ("i + R", "8 * j + C", lambda r, c, i, j: (i + r, 8 * j + c)),
@@ -103,3 +108,22 @@ def test_what_is_absent_takes_its_dims_along() -> None:
     assert (y[:16] == 0).all() and (y[16:] == -1).all()
     launch(compile_kernel(OPTIONAL, {"y": y, "x": x}), {"y": y, "x": x})
     assert (y == np.concatenate([x[1, :16], x[1, :16] + 1])).all()
+
+
+def test_a_text_has_one_machine_code() -> None:
+    """In another process, where values have other identities, the same PTX."""
+    program = (
+        "import dsl, hashlib\n"
+        "m = dsl.load('samples/matmul.tile', device='emulator')\n"
+        "dims = dict.fromkeys(('m', 'n', 'a0', 'a1', 'b0', 'b1'), 1000)\n"
+        "ptx = m.compile('matmul_tensor', 'small', absent={'shares', 'arrived'}, T='f16', **dims).ptx\n"
+        "print(hashlib.sha256(ptx.encode()).hexdigest())\n"
+    )
+    said = set()
+    for seed in ("1", "999"):
+        ballast = f"keep = [object() for _ in range({seed})]\n"
+        command = [sys.executable, "-c", ballast + program]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        said.add(done.stdout)
+    assert len(said) == 1 and len(said.pop()) == 65

@@ -280,7 +280,7 @@ class ModuleFunction:
 
     def is_optional(self, name: str) -> bool:
         p = self.parameters.get(name)
-        return p is not None and isinstance(p.type, ast.TensorType) and p.type.optional
+        return p is not None and p.is_optional
 
     def facts(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What planning needs of each argument."""

@@ -393,7 +393,7 @@ class Planner:
     ) -> list[Any]:
         params = [p.name for p in kernel.params]
         if launch.args is None:
-            missing = [p.name for p in kernel.params if p.name not in passed and not is_optional(p)]
+            missing = [p.name for p in kernel.params if p.name not in passed and not p.is_optional]
             if missing:
                 raise TileError(
                     "call", launch.loc, f"'{kernel.name}' needs '{missing[0]}', which the dispatch does not have"
@@ -415,7 +415,7 @@ class Planner:
         for p in kernel.params:
             expression = given.get(p.name)
             if expression is None:
-                if is_optional(p):
+                if p.is_optional:
                     out.append(None)
                     continue
                 raise TileError("call", launch.loc, f"'{kernel.name}' needs '{p.name}'")
@@ -590,10 +590,6 @@ class Planner:
                 return False
             raise
         return True
-
-
-def is_optional(p: ast.Parameter) -> bool:
-    return isinstance(p.type, ast.TensorType) and p.type.optional
 
 
 def described(value: Any) -> str:

@@ -167,7 +167,7 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     given = dict(zip(params, values, strict=False))
     arguments = {p: given.get(p, named.get(p)) for p in params}
     for p in program.kernels[line.name].params if line.name in program.kernels else ():
-        if arguments[p.name] is None and not (isinstance(p.type, ast.TensorType) and p.type.optional):
+        if arguments[p.name] is None and not p.is_optional:
             takes = ", ".join(params)
             raise TileError("call", line.loc, f"{line.name} needs '{p.name}'", f"it takes {takes}")
     rest = {k: v for k, v in named.items() if k not in params} | overrides.constants | overrides.options

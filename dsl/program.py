@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from os.path import normpath
@@ -86,10 +87,10 @@ class Program:
         return self.kernels[name]
 
 
-def dim_names(kernel: ast.Kernel) -> list[str]:
-    """Names of a kernel's dims, in the order in which they first stand."""
+def dim_names(kernel: ast.Kernel, absent: Collection[str] = ()) -> list[str]:
+    """Names of the dims of a kernel's tensors but those `absent`, in the order in which they first stand."""
     constants = {c.name for c in kernel.constants}
-    tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorType)]
+    tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorType) and p.name not in absent]
     named = (d.id for t in tensors for d in t.dims if isinstance(d, ast.Name))
     return list(dict.fromkeys(name for name in named if name not in constants))
 

@@ -240,6 +240,11 @@ class Parameter:
     name: str
     type: TensorType | ScalarType | TableType
 
+    @property
+    def is_optional(self) -> bool:
+        """True of a tensor that may be absent."""
+        return isinstance(self.type, TensorType) and self.type.optional
+
 
 @node
 class Kernel:

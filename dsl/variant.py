@@ -281,16 +281,11 @@ class _Variant:
 
     # ---- parameters ----
 
-    def _bound_names(self) -> set[str]:
-        """The names in the dims of the tensors that are given."""
-        given = [p.type for p in self.kernel.params if p.name not in self.request.absent]
-        return {d.id for t in given if isinstance(t, ast.TensorType) for d in t.dims if isinstance(d, ast.Name)}
-
     def _parameters(
         self, builder: KernelBuilder, function: Function, constants: dict[str, Any], special: dict[str, Any]
     ) -> None:
         scope = builder.scope.names
-        bound = self._bound_names()
+        bound = dim_names(self.kernel, self.request.absent)
         for name in self.dim_names:
             if name not in bound:
                 scope[name] = Absent(name)
@@ -411,7 +406,7 @@ class _Variant:
     def _tree_names(self, builder: KernelBuilder, special: dict[str, Any]) -> dict[str, Any]:
         names: dict[str, Any] = {n: None for n in builder.host_names if n not in self.types}
         names |= dict.fromkeys(HOST_FACTS)
-        optional = [p.name for p in self.kernel.params if isinstance(p.type, ast.TensorType) and p.type.optional]
+        optional = [p.name for p in self.kernel.params if p.is_optional]
         names |= {f"given({name})": name not in self.request.absent for name in optional}
         return names | special
 

@@ -70,7 +70,8 @@ I1, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "s32", "s64", "u32", "u64"))
 F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "index"))
 
 
-# Types that only tensor cores take: no arithmetic. Elements of less than 8 bits exist in 32-bit words alone.
+# Types that only tensor cores take: no arithmetic. e4m3 and e5m2 lie in memory, too; elements of less than 8 bits exist
+# in 32-bit words alone.
 OPERAND_TYPES = {
     d.name: d
     for d in (

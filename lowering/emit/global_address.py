@@ -30,6 +30,7 @@ class GlobalMap:
     layout: Layout
     strides: tuple[tuple[Product, Linear], ...]
     uniform: tuple[tuple[Product, int], ...]
+    threads: tuple[tuple[Product, Axes], ...]  # by stride, what each bit of the thread's number multiplies it with
 
     def scalars(self, w: Writer) -> list[Value]:
         """What the products are of."""
@@ -39,6 +40,12 @@ class GlobalMap:
 
 def global_map(w: Writer, offset: Value) -> GlobalMap | None:
     """The map of offsets that `GlobalAddress` adds up without their registers; None where it needs them."""
+    if offset not in w.global_maps:
+        w.global_maps[offset] = _map(w, offset)
+    return w.global_maps[offset]
+
+
+def _map(w: Writer, offset: Value) -> GlobalMap | None:
     layout = offset.tile.layout
     offsets = w.maps.affines.offsets(offset) if offset.tile.shape else None
     if layout is None or offsets is None:
@@ -61,7 +68,7 @@ def global_map(w: Writer, offset: Value) -> GlobalMap | None:
         if min(part.coefficients) < 0 or any(not _never_negative(w, name) for name in product):
             return None
         strides.append((product, rest))
-    return GlobalMap(layout, tuple(strides), tuple(uniform))
+    return GlobalMap(layout, tuple(strides), tuple(uniform), _threads(layout, strides))
 
 
 def _never_negative(w: Writer, name: int) -> bool:
@@ -69,12 +76,11 @@ def _never_negative(w: Writer, name: int) -> bool:
     return low is not None and low >= 0
 
 
-def _threads(map: GlobalMap) -> tuple[tuple[Product, Axes], ...]:
-    """By stride, what each bit of the thread's number multiplies it with."""
-    places = [map.layout.coordinates(b) for b in map.layout.thread]
+def _threads(layout: Layout, strides: list[tuple[Product, Linear]]) -> tuple[tuple[Product, Axes], ...]:
+    places = [layout.coordinates(b) for b in layout.thread]
     return tuple(
         (p, tuple(tuple(c * at[axis] for at in places) for axis, c in enumerate(part.coefficients) if c))
-        for p, part in map.strides
+        for p, part in strides
         if any(part.coefficients)
     )
 
@@ -90,7 +96,6 @@ class GlobalAddress:
     def __init__(self, w: Writer, memory: Value, map: GlobalMap):
         self.w, self.memory, self.map = w, memory, map
         self.size = memory.dtype.bytes
-        self.threads = _threads(map)
 
     def of(self, register: int) -> str:
         coordinates = self.map.layout.coordinates(self.map.layout.place(register=register))
@@ -101,7 +106,7 @@ class GlobalAddress:
 
     def _moved(self, counts: tuple[tuple[Product, int], ...]) -> str:
         """The pointer behind that many strides of each: one step from the nearest before it in this stretch of code."""
-        w, first = self.w, ("pointer", self.memory, self.map.uniform, self.threads)
+        w, first = self.w, ("pointer", self.memory, self.map.uniform, self.map.threads)
         if not counts:
             return w.here(first, self._pointer)
         *rest, (product, n) = counts
@@ -114,7 +119,7 @@ class GlobalAddress:
     def _pointer(self) -> str:
         """The pointer to the thread's first element, without constants."""
         w = self.w
-        offset = self._wide(w.here(("offset", self.map.uniform, self.threads), self._offset))
+        offset = self._wide(w.here(("offset", self.map.uniform, self.map.threads), self._offset))
         element = w.let(f"getelementptr i{8 * self.size}, ptr addrspace(1) {w.registers[self.memory][0]}, i64 {offset}")
         return w.let(f"ptrtoint ptr addrspace(1) {element} to i64")
 
@@ -125,7 +130,7 @@ class GlobalAddress:
     def _offset(self) -> str:
         """The offset of that element, as index."""
         w = self.w
-        parts = [self._thread_part(product, axes) for product, axes in self.threads]
+        parts = [self._thread_part(product, axes) for product, axes in self.map.threads]
         for product, factor in self.map.uniform:
             parts.append(self._times(self._product(product), factor) if product else str(factor))
         parts = [p for p in parts if p != "0"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lowering.facts import Analysis
 from lowering.ir import Function, Op, Value, walk
@@ -22,6 +22,9 @@ from lowering.shared_map import SharedMaps
 from lowering.targets import Target
 from lowering.types import DType
 from ptx_templates import Instruction, UnknownInstruction, instruction
+
+if TYPE_CHECKING:
+    from lowering.emit.global_address import GlobalMap
 
 
 def float_constant(value: float, llvm: str) -> str:
@@ -166,6 +169,7 @@ class Writer:
                 self.facts.enter_loop(op)
         self.maps = SharedMaps(self.facts)
         self.given: set[Value] = set()  # parameters, strides and dims: known at the head
+        self.global_maps: dict[Value, GlobalMap | None] = {}
         self.known_here: dict[tuple, Any] = {}
         self.needed: dict[Value, set[int]] = {}
         self.contract = " contract" if function.attrs.get("contract") == "fast" else ""

@@ -88,23 +88,29 @@ def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, s
         assert counters.global_load_sectors + counters.global_store_sectors == counters.global_ideal_sectors
 
 
+SHARED = [((2, 3), 4), ((2, 3), 5), ((3, 3), 7), ((2, 3), 6), ((1, 1), 3), ((3, 3), 4)]
+PARTS = {"small": ((64, 64), (2, 32, 64)), "large": ((256, 192), (6, 128, 64))}
+"""Of schedules, a tile and its parts: how many, of which extents."""
+
+
 @pytest.mark.parametrize("dtype", ["s8", "f16"])
 @pytest.mark.parametrize(
-    ("tiles", "sms"), [((2, 3), 4), ((2, 3), 5), ((3, 3), 7), ((2, 3), 6), ((1, 1), 3), ((3, 3), 4)], ids=str
+    ("schedule", "tiles", "sms"), [*(("small", *case) for case in SHARED), ("large", (1, 3), 2)], ids=str
 )
-def test_the_last_tiles_are_shared_along_k(modules, device, dtype, tiles, sms):
+def test_the_last_tiles_are_shared_along_k(modules, device, dtype, schedule, tiles, sms):
     """Groups of one tile and of several, none left over, fewer tiles than multiprocessors; twice with one workspace."""
     module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
-    m, n, k = 64 * tiles[0] - 1, 64 * tiles[1] - 3, 9 * 128 // DTYPES[dtype].bytes + 16
+    (tm, tn), parts = PARTS[schedule]
+    m, n, k = tm * tiles[0] - 1, tn * tiles[1] - 3, 9 * 128 // DTYPES[dtype].bytes + 16
     a, b = operands(m, n, k, dtype)
     right = np.ascontiguousarray(b.T)
     rest = max(1, tiles[0] * tiles[1] % sms)
     sums = DTYPES["s32" if dtype == "s8" else "f32"]
-    shares, arrived = narrow(np.full((2 * rest, 2, 32, 64), 7.0), sums), np.zeros(rest, np.uint32)
+    shares, arrived = narrow(np.full((2 * rest, *parts), 7.0), sums), np.zeros(rest, np.uint32)
     dims = {"m": m, "n": n, "a0": m, "a1": k, "b0": n, "b1": k, "halves": 2 * rest, "rest": rest}
     name = "matmul_bytes" if dtype == "s8" else "matmul_tensor"
     types = {"O": "s32"} if dtype == "s8" else {}
-    kernel = module.compile(name, schedule="small", **dims, **types, T=dtype, B_T=True, SMS=sms)
+    kernel = module.compile(name, schedule=schedule, **dims, **types, T=dtype, B_T=True, SMS=sms)
     for _ in range(2):
         c = narrow(np.full((m, n), -7.0), sums if dtype == "s8" else DTYPES[dtype])
         kernel.run(c, a, right, *([1.0] if dtype == "s8" else []), shares, arrived)

@@ -6,7 +6,8 @@ What an operation means, needs and does to memory is stated once, in `ops.py`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +52,7 @@ class Block:
 
 
 class Op:
-    __slots__ = ("attrs", "loc", "operands", "regions", "results", "spec")
+    __slots__ = ("attrs", "loc", "name", "operands", "regions", "results", "spec")
 
     def __init__(
         self,
@@ -63,15 +64,12 @@ class Op:
         loc: Loc | None = None,
     ):
         self.spec = spec
+        self.name: str = spec.name
         self.operands: list[Value] = list(operands)
         self.attrs: dict[str, Any] = attrs or {}
         self.regions: list[Block] = list(regions)
         self.loc = loc
         self.results: list[Value] = [Value(t, self) for t in types]
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
 
     @property
     def result(self) -> Value:
@@ -124,21 +122,27 @@ class Function:
         return WARP * self.warps
 
 
-def walk(block: Block) -> Iterator[Op]:
+def walk(block: Block) -> list[Op]:
     """Every operation of a block and of the regions in it, outer ones first."""
+    found: list[Op] = []
+    _walk(block, found)
+    return found
+
+
+def _walk(block: Block, found: list[Op]) -> None:
     for op in block.ops:
-        yield op
+        found.append(op)
         for region in op.regions:
-            yield from walk(region)
+            _walk(region, found)
 
 
 def uses(block: Block) -> dict[Value, list[Op]]:
     """Who uses each value (an op once for each operand place)."""
-    out: dict[Value, list[Op]] = {}
+    out: defaultdict[Value, list[Op]] = defaultdict(list)
     for op in walk(block):
         for operand in op.operands:
-            out.setdefault(operand, []).append(op)
-    return out
+            out[operand].append(op)
+    return dict(out)
 
 
 def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:

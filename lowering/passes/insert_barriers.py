@@ -10,15 +10,18 @@ at counter + c in one round is at counter + c - step in the next.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache, reduce
+from itertools import zip_longest
 from math import prod
+from operator import or_
 
 from lowering.affine import Affine, AffineOffsets, Terms, apply_affine, free_of_carries
 from lowering.facts import linear
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Value, uses, walk
+from lowering.ir import Block, Function, Op, Value, walk
 from lowering.layout import Layout, apply
 from lowering.location import TileError
 from lowering.ops import OPS, operand
@@ -101,36 +104,77 @@ class Touch:
 
 @dataclass(slots=True)
 class State:
-    pending: list[Touch] = field(default_factory=list)
-    groups: list[tuple[Touch, ...]] = field(default_factory=list)  # committed copies, oldest first
-    open: list[Touch] = field(default_factory=list)  # copies not committed
+    """What no barrier has ordered and what copies are in flight, as sets of accesses (see `_Accesses`)."""
+
+    pending: int = 0
+    groups: tuple[int, ...] = ()  # committed copies, oldest first
+    open: int = 0  # copies not committed
 
     def copy(self) -> State:
-        return State(list(self.pending), list(self.groups), list(self.open))
+        return State(self.pending, self.groups, self.open)
 
     def merge(self, other: State) -> None:
-        self.pending = list(dict.fromkeys(self.pending + other.pending))
-        self.open = list(dict.fromkeys(self.open + other.open))
+        self.pending |= other.pending
+        self.open |= other.open
         # Groups are matched from the newest: what may be in flight on either way.
-        mine, theirs = self.groups[::-1], other.groups[::-1]
-        joined = []
-        for i in range(max(len(mine), len(theirs))):
-            both = (mine[i] if i < len(mine) else ()) + (theirs[i] if i < len(theirs) else ())
-            joined.append(tuple(dict.fromkeys(both)))
-        self.groups = joined[::-1]
+        pairs = zip_longest(reversed(self.groups), reversed(other.groups), fillvalue=0)
+        self.groups = tuple(mine | theirs for mine, theirs in pairs)[::-1]
 
-    @property
-    def size(self) -> tuple[int, ...]:
-        """Grows with every access that `merge` brings, once there are no equal ones."""
-        return len(self.pending), len(self.open), len(self.groups), *map(len, self.groups)
+    def each(self, change: Callable[[int], int]) -> State:
+        return State(change(self.pending), tuple(map(change, self.groups)), change(self.open))
 
-    def each(self, change: Callable[[Touch], Touch]) -> State:
-        """Every access changed; equal ones become one."""
 
-        def all_of(touches: Iterable[Touch]) -> list[Touch]:
-            return list(dict.fromkeys(map(change, touches)))
+class _Accesses:
+    """All accesses met, numbered: a set of them is an integer, whose bit i says that access i is in it."""
 
-        return State(all_of(self.pending), [tuple(all_of(g)) for g in self.groups], all_of(self.open))
+    def __init__(self) -> None:
+        self.touches: list[Touch] = []
+        self.numbers: dict[Touch, int] = {}
+        self.of_memory: dict[Value, int] = {}
+
+    def number(self, touch: Touch) -> int:
+        known = self.numbers.get(touch)
+        if known is None:
+            known = self.numbers[touch] = len(self.touches)
+            self.touches.append(touch)
+            self.of_memory[touch.memory] = self.of_memory.get(touch.memory, 0) | 1 << known
+        return known
+
+    def changing(self, change: Callable[[Touch], Touch]) -> Callable[[int], int]:
+        """`change` of accesses as a function of sets; of each set it is found once."""
+
+        @cache
+        def changed(accesses: int) -> int:
+            if not accesses & (accesses - 1):
+                return 1 << self.number(change(self.touches[accesses.bit_length() - 1])) if accesses else 0
+            return reduce(or_, (changed(1 << i) for i in _members(accesses)))
+
+        return changed
+
+
+def _members(accesses: int) -> Iterator[int]:
+    while accesses:
+        lowest = accesses & -accesses
+        yield lowest.bit_length() - 1
+        accesses ^= lowest
+
+
+@dataclass(slots=True)
+class _Meetings:
+    """Sets of accesses: those compared with one, those of them that it meets within a warp, and within the block."""
+
+    compared: int = 0
+    warp: int = 0
+    block: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    """What a loop makes of accesses: on the way into it, from one round to the next, on the way out."""
+
+    entering: Callable[[int], int]
+    following: Callable[[int], int]
+    leaving: Callable[[int], int]
 
 
 def insert_barriers(function: Function) -> None:
@@ -150,24 +194,26 @@ class _Needed(Exception):
 class _Inserter:
     def __init__(self, function: Function):
         self.function = function
-        self.written = {
-            e.memory for op in walk(function.body) if op.spec.effects for e in op.spec.effects(op) if e.kind == "write"
-        }
-        self.users = uses(function.body)
+        ops = walk(function.body)
+        self.written = {e.memory for op in ops if op.spec.effects for e in op.spec.effects(op) if e.kind == "write"}
+        self.used = {value for op in ops for value in op.operands}
         # More groups than any `wait` leaves in flight need not be told apart, but for one that an error may name.
-        waits = [op.attrs["groups"] for op in walk(function.body) if op.name == "wait"]
+        waits = [op.attrs["groups"] for op in ops if op.name == "wait"]
         self.groups_kept = max(waits, default=0) + 2
         self.in_flight: dict[Op, int] = {}  # at each `wait`: the most groups that may be in flight
         self.affines = AffineOffsets()
-        self.touched: dict[Op, list[Touch]] = {}
+        self.accesses = _Accesses()
+        self.touched: dict[Op, list[int]] = {}
         self.stepped: dict[Block, list[Op]] = {}
-        self.defined: dict[Op, set[int]] = {}
-        self.following: dict[Op, dict[Touch, Touch]] = {}  # of each loop: an access as the next round sees it
-        self.known_apart: dict[tuple[Touch, Touch], bool] = {}
-        self.known_met: dict[tuple[Touch, Touch], str | None] = {}
+        self.known_rounds: dict[Op, _Rounds] = {}
+        self.in_warp = self.accesses.changing(lambda t: replace(t, warp_ordered=True))
+        self.met: dict[int, _Meetings] = defaultdict(_Meetings)  # with accesses before
+        self.hit: dict[int, _Meetings] = defaultdict(_Meetings)  # with copies in flight
         self.inserted: list[tuple[Block, Op]] = []
         self.checking = False
-        self.branch: list[Touch] | None = None  # inside a branch of threads: the accesses in it
+        self.outcomes: dict[Block, dict[tuple, State]] = defaultdict(dict)  # of blocks as they stand, while checking
+        self.around = {region: block for block in _blocks(function.body) for op in block.ops for region in op.regions}
+        self.branch: int | None = None  # inside a branch of threads: the accesses in it
 
     # ---- the walk ----
 
@@ -183,13 +229,16 @@ class _Inserter:
             return any(self.steps(region) for region in op.regions)
         return op.name in ("barrier", "commit", "wait") or bool(self.touches(op))
 
-    def defined_in(self, op: Op) -> set[int]:
-        known = self.defined.get(op)
-        if known is None:
-            known = self.defined[op] = _defined_in(op)
-        return known
-
     def block(self, block: Block, state: State) -> State:
+        """What is not ordered behind a block that is entered with `state`; puts barriers into it."""
+        if not self.checking or self.branch is not None:
+            return self.through(block, state.copy())
+        known, key = self.outcomes[block], (state.pending, state.groups, state.open)
+        if key not in known:
+            known[key] = self.through(block, state.copy())
+        return known[key].copy()
+
+    def through(self, block: Block, state: State) -> State:
         steps, position = self.steps(block), 0
         while position < len(steps):
             op = steps[position]
@@ -198,21 +247,21 @@ class _Inserter:
             elif op.name == "if" and op.operands[0].tile.shape and self.branch is None:
                 position += self.branch_of_threads(block, position, op, state)
             elif op.name == "if":
-                other = state.copy()
+                other = self.block(op.regions[1], state)
                 state = self.block(op.regions[0], state)
-                state.merge(self.block(op.regions[1], other))
+                state.merge(other)
             elif op.name == "barrier":
                 self.ordered(state, op.attrs["scope"])
             elif op.name == "commit":
-                state.groups.append(tuple(state.open))
-                state.open = []
+                state.groups += (state.open,)
+                state.open = 0
                 if len(state.groups) > self.groups_kept:
-                    state.groups[:2] = [tuple(dict.fromkeys(state.groups[0] + state.groups[1]))]
+                    state.groups = (state.groups[0] | state.groups[1], *state.groups[2:])
             elif op.name == "wait":
                 self.in_flight[op] = max(self.in_flight.get(op, 0), len(state.groups))
                 done = state.groups[: max(0, len(state.groups) - op.attrs["groups"])]
                 state.groups = state.groups[len(done) :]
-                state.pending += [t for group in done for t in group]
+                state.pending = reduce(or_, done, state.pending)
             elif op.spec.effects is not None:
                 position += self.access(block, position, op, state)
             position += 1
@@ -241,36 +290,43 @@ class _Inserter:
 
     def loop(self, op: Op, state: State) -> State:
         """The body is walked until a round brings nothing new to its head, and again after each barrier put into it."""
-        entry = self.entering(op, state)  # without equal accesses
+        rounds = self.rounds(op)
+        entry = state.each(rounds.entering)
         while True:
             head, count = entry, len(self.inserted)
             while True:
-                leaves = end = self.block(op.regions[0], head.copy())
+                leaves = end = self.block(op.regions[0], head)
                 if op.name == "while":
-                    end = self.block(op.regions[1], leaves.copy())
+                    end = self.block(op.regions[1], leaves)
                 if len(self.inserted) != count:
                     break
                 following = head.copy()
-                following.merge(self.next_round(op, end))
-                if following.size == head.size:
-                    return self.leaving(op, head if op.name == "for" else leaves)
+                following.merge(end.each(rounds.following))
+                if following == head:
+                    return (head if op.name == "for" else leaves).each(rounds.leaving)
                 head = following
+
+    def rounds(self, op: Op) -> _Rounds:
+        known = self.known_rounds.get(op)
+        if known is None:
+            changing = self.accesses.changing
+            inside = _defined_in(op)
+            leaving = changing(lambda t: t.forget(inside))  # nothing is known relative to the values of its rounds
+            step = constant_of(op.operands[2]) if op.name == "for" else None
+            following = leaving if step is None else changing(_next_round(op, inside, int(step)))
+            entering = changing(self.first_round(op)) if op.name == "for" else lambda accesses: accesses
+            known = self.known_rounds[op] = _Rounds(entering, following, leaving)
+        return known
 
     def all_touches(self, block: Block) -> Iterator[Touch]:
         for op in self.steps(block):
-            yield from self.touches(op)
+            for access in self.touches(op):
+                yield self.accesses.touches[access]
             for region in op.regions:
                 yield from self.all_touches(region)
 
-    def leaving(self, op: Op, state: State) -> State:
-        """Behind a loop, nothing is known relative to the values of its rounds."""
-        inside = self.defined_in(op)
-        return state.each(lambda t: t.forget(inside))
-
-    def entering(self, op: Op, state: State) -> State:
+    def first_round(self, op: Op) -> Callable[[Touch], Touch]:
         """Slots and offsets relative to the counter of a `for`, which is `start` in the first round."""
-        if op.name != "for":
-            return state.each(lambda t: t)
         counter = id(op.regions[0].args[0])
         start, constant = linear(op.operands[0])
         slots: dict[Value, int] = {}  # the counter's factor in the body's accesses of each memory
@@ -300,51 +356,21 @@ class _Inserter:
                 touch = replace(touch, affine=affine).shifted(0, factor * constant)
             return replace(touch, age=0)
 
-        return state.each(change)
-
-    def next_round(self, op: Op, state: State) -> State:
-        """The accesses of a round as the next one sees them."""
-        inside = self.defined_in(op)
-        step = constant_of(op.operands[2]) if op.name == "for" else None
-        if step is None:
-            return state.each(lambda t: t.forget(inside))
-        counter = id(op.regions[0].args[0])
-        inside = inside - {counter}
-
-        known = self.following.setdefault(op, {})
-
-        def change(touch: Touch) -> Touch:
-            out = known.get(touch)
-            if out is None:
-                out = known[touch] = one_round(touch)
-            return out
-
-        def one_round(touch: Touch) -> Touch:
-            touch = touch.forget(inside)
-            slot = dict(touch.slot[0]).get(counter, 0) * int(step) if touch.slot is not None else 0
-            offset = dict(touch.affine.terms).get(counter, 0) * int(step) if touch.affine is not None else 0
-            if touch.before is not None or not (slot or offset):
-                return touch
-            type = touch.memory.type
-            exact = type.shape[0] if slot and isinstance(type, SharedType) and type.ring else EXACT_ROUNDS
-            before = (slot, offset) if touch.age + 1 >= min(exact, MAX_ROUNDS_BACK) else None
-            return replace(touch.shifted(slot, offset), age=touch.age + 1, before=before)
-
-        return state.each(change)
+        return change
 
     def branch_of_threads(self, block: Block, position: int, op: Op, state: State) -> int:
         """A branch that threads take one by one holds no barrier: what it needs is put before it."""
-        self.branch = []
-        inside = State([], state.groups, state.open)
+        self.branch = 0
+        inside = State(0, state.groups, state.open)
         for region in op.regions:
             inside = self.block(region, inside)
-        touches, self.branch = self.branch, None
+        accesses, self.branch = self.branch, None
         scope: str | None = None
-        for touch in touches:
-            scope = _wider(scope, self.hazard(touch, state.pending))
+        for access in _members(accesses):
+            scope = _wider(scope, self.hazard(access, state.pending))
         added = self.add(block, position, scope, op, state) if scope else 0
-        defined = self.defined_in(op)
-        state.pending += [t.forget(defined) for t in inside.pending]
+        state.pending |= self.rounds(op).leaving(inside.pending)
+        state.groups, state.open = inside.groups, inside.open
         return added
 
     def add(self, block: Block, position: int, scope: str, op: Op, state: State) -> int:
@@ -367,79 +393,83 @@ class _Inserter:
     def ordered(self, state: State, scope: str) -> None:
         """After a barrier: nothing pending, or (warp scope) only what other warps may meet."""
         if scope == "block" or self.function.warps == 1:
-            state.pending = []
+            state.pending = 0
         else:
-            state.pending = [replace(t, warp_ordered=True) for t in state.pending]
+            state.pending = self.in_warp(state.pending)
 
     def access(self, block: Block, position: int, op: Op, state: State) -> int:
         """Handles one access; 1 if a barrier was put before it."""
         added = 0
-        touches = self.touches(op)
+        accesses = self.touches(op)
         scope: str | None = None
-        for touch in touches:
+        for access in accesses:
             if not self.checking:  # copies are waited for, whatever barriers there are
-                self.check_in_flight(touch, state, op)
-            scope = _wider(scope, self.hazard(touch, state.pending))
+                self.check_in_flight(access, state, op)
+            scope = _wider(scope, self.hazard(access, state.pending))
         if scope:
             added = self.add(block, position, scope, op, state)
-        (state.open if op.name == "copy" else state.pending).extend(touches)
+        met = reduce(or_, (1 << access for access in accesses), 0)
+        if op.name == "copy":
+            state.open |= met
+        else:
+            state.pending |= met
         if self.branch is not None:
-            self.branch += touches
+            self.branch |= met
         return added
 
-    def check_in_flight(self, touch: Touch, state: State, op: Op) -> None:
-        newest_first = [(0, t) for t in state.open]
-        newest_first += [(newer, t) for newer, group in enumerate(reversed(state.groups)) for t in group]
-        for newer, flying in newest_first:
-            if flying.memory is not touch.memory or not (flying.write or touch.write):
-                continue
-            if self.apart(flying, touch):
-                continue
-            if flying in state.open:
-                first = "commit() the copy and wait(0)"
-            elif newer + 1 == self.groups_kept:
-                first = "wait(n) for it"
-            else:
-                first = f"wait({newer})"
-            does, way = ("writes" if touch.write else "reads"), ("into" if flying.write else "from")
-            raise TileError(
-                "hazard",
-                op.loc,
-                f"this {does} '{touch.memory.name}' while a copy {way} it may be in flight",
-                f"{first} first, or use another slot",
-            )
+    def check_in_flight(self, access: int, state: State, op: Op) -> None:
+        flying = reduce(or_, state.groups, state.open)
+        if not self.compare(access, flying, self.hit[access], self.collide):
+            return
+        touch, hit = self.accesses.touches[access], self.hit[access].block
+        if hit & state.open:
+            first, met = "commit() the copy and wait(0)", hit & state.open
+        else:
+            newer, met = next((i, hit & group) for i, group in enumerate(reversed(state.groups)) if hit & group)
+            first = "wait(n) for it" if newer + 1 == self.groups_kept else f"wait({newer})"
+        other = self.accesses.touches[next(_members(met))]
+        does, way = ("writes" if touch.write else "reads"), ("into" if other.write else "from")
+        raise TileError(
+            "hazard",
+            op.loc,
+            f"this {does} '{touch.memory.name}' while a copy {way} it may be in flight",
+            f"{first} first, or use another slot",
+        )
 
-    def hazard(self, touch: Touch, others: list[Touch]) -> str | None:
-        """The scope of the barrier between `touch` and what is pending, or None."""
-        scope: str | None = None
-        for other in others:
-            if other.memory is not touch.memory or not (touch.write or other.write):
-                continue
-            if touch.combines is not None and touch.combines == other.combines:
-                continue
-            scope = _wider(scope, self.met(other, touch))
-            if scope == "block":
-                break
+    def hazard(self, access: int, pending: int) -> str | None:
+        """The scope of the barrier between an access and what is pending, or None."""
+        scope = self.compare(access, pending, self.met[access], self.meet)
         return "warp" if scope and self.function.warps == 1 else scope
 
-    def apart(self, flying: Touch, touch: Touch) -> bool:
-        """True if a copy in flight and an access touch different elements, in all rounds that the copy stands for."""
-        known = self.known_apart.get((flying, touch))
-        if known is None:
-            known = all(_disjoint(earlier, touch) for earlier in _rounds(flying, touch))
-            self.known_apart[flying, touch] = known
-        return known
+    def compare(
+        self, access: int, others: int, known: _Meetings, meeting: Callable[[Touch, Touch], str | None]
+    ) -> str | None:
+        """The widest scope in which an access meets one of `others`, or None. Each pair is looked at once."""
+        touch = self.accesses.touches[access]
+        for number in _members(others & self.accesses.of_memory[touch.memory] & ~known.compared):
+            if others & known.block:
+                break
+            other = self.accesses.touches[number]
+            scope = meeting(other, touch) if touch.write or other.write else None
+            known.compared |= 1 << number
+            known.warp |= (scope == "warp") << number
+            known.block |= (scope == "block") << number
+        return "block" if others & known.block else "warp" if others & known.warp else None
 
-    def met(self, other: Touch, touch: Touch) -> str | None:
+    def collide(self, flying: Touch, touch: Touch) -> str | None:
+        """Scope "block" unless a copy in flight and an access touch different elements, in all rounds that the copy
+        stands for."""
+        return None if all(_disjoint(earlier, touch) for earlier in _rounds(flying, touch)) else "block"
+
+    def meet(self, other: Touch, touch: Touch) -> str | None:
         """The scope in which a pending access meets another one, in any round that it stands for."""
-        pair = (other, touch)
-        if pair not in self.known_met:
-            scope: str | None = None
-            for earlier in _rounds(other, touch):
-                met = self.conflict(earlier, touch)
-                scope = _wider(scope, None if met == "warp" and other.warp_ordered else met)
-            self.known_met[pair] = scope
-        return self.known_met[pair]
+        if touch.combines is not None and touch.combines == other.combines:
+            return None
+        scope: str | None = None
+        for earlier in _rounds(other, touch):
+            met = self.conflict(earlier, touch)
+            scope = _wider(scope, None if met == "warp" and other.warp_ordered else met)
+        return scope
 
     def drop_superfluous(self) -> None:
         """In a loop, a barrier put in later, for the next round, may order all that an earlier one was put in for.
@@ -476,12 +506,20 @@ class _Inserter:
         blocks = {b for op in [loop, *(o for r in loop.regions for o in walk(r))] for b in op.regions}
         return [(b, barrier) for b, barrier in self.inserted if b in blocks]
 
+    def changing(self, block: Block) -> tuple[list[Op], list[Op]]:
+        """The operations of a block, and its steps, to be changed: what was found of it and what it is in is void."""
+        around: Block | None = block
+        while around is not None:
+            self.outcomes.pop(around, None)
+            around = self.around.get(around)
+        return block.ops, self.steps(block)
+
     def place(self, block: Block, barrier: Op, before: Op) -> None:
-        for ops in (block.ops, self.steps(block)):
+        for ops in self.changing(block):
             ops.insert(ops.index(before), barrier)
 
     def remove(self, block: Block, barrier: Op) -> None:
-        for ops in (block.ops, self.steps(block)):
+        for ops in self.changing(block):
             ops.remove(barrier)
 
     def take_out(self, block: Block, barrier: Op) -> bool:
@@ -491,6 +529,7 @@ class _Inserter:
         try:
             self.block(self.function.body, State())
         except _Needed:
+            self.changing(block)
             for ops, position in places:
                 ops.insert(position, barrier)
             return False
@@ -499,11 +538,12 @@ class _Inserter:
 
     # ---- accesses ----
 
-    def touches(self, op: Op) -> list[Touch]:
+    def touches(self, op: Op) -> list[int]:
         """The accesses of one operation to what the kernel writes."""
         known = self.touched.get(op)
         if known is None:
-            known = self.touched[op] = self._touches(op) if op.spec.effects is not None else []
+            touches = self._touches(op) if op.spec.effects is not None else []
+            known = self.touched[op] = [self.accesses.number(touch) for touch in touches]
         return known
 
     def _touches(self, op: Op) -> list[Touch]:
@@ -524,7 +564,7 @@ class _Inserter:
                 form = (tuple(sorted((id(v), k) for v, k in terms.items())), constant)
             one = (op.name in ("store", "atomic") or op.attrs.get("one_thread", False)) and not offset.tile.shape
             combines = None
-            if op.name == "atomic" and op.attrs["action"] not in ("exchange", "cas") and not self.users.get(op.result):
+            if op.name == "atomic" and op.attrs["action"] not in ("exchange", "cas") and op.result not in self.used:
                 combines = op.attrs["action"]
             where = self.affines.of(offset)
             layout = offset.tile.layout
@@ -591,6 +631,14 @@ def _wider(a: str | None, b: str | None) -> str | None:
     return "block" if "block" in (a, b) else a or b
 
 
+def _blocks(block: Block) -> Iterator[Block]:
+    """A block and those in it."""
+    yield block
+    for op in block.ops:
+        for region in op.regions:
+            yield from _blocks(region)
+
+
 def _defined_in(op: Op) -> set[int]:
     """The identities of all values of an operation's regions, but for those that are the same each time they run."""
     out = {id(a) for region in op.regions for a in region.args}
@@ -599,6 +647,25 @@ def _defined_in(op: Op) -> set[int]:
         if not inner.spec.pure or any(id(o) in out for o in inner.operands):
             out |= {id(r) for r in inner.results}
     return out
+
+
+def _next_round(op: Op, inside: set[int], step: int) -> Callable[[Touch], Touch]:
+    """An access of one round of a `for` as the next one sees it."""
+    counter = id(op.regions[0].args[0])
+    inside = inside - {counter}
+
+    def change(touch: Touch) -> Touch:
+        touch = touch.forget(inside)
+        slot = dict(touch.slot[0]).get(counter, 0) * step if touch.slot is not None else 0
+        offset = dict(touch.affine.terms).get(counter, 0) * step if touch.affine is not None else 0
+        if touch.before is not None or not (slot or offset):
+            return touch
+        type = touch.memory.type
+        exact = type.shape[0] if slot and isinstance(type, SharedType) and type.ring else EXACT_ROUNDS
+        before = (slot, offset) if touch.age + 1 >= min(exact, MAX_ROUNDS_BACK) else None
+        return replace(touch.shifted(slot, offset), age=touch.age + 1, before=before)
+
+    return change
 
 
 def _rounds(a: Touch, b: Touch) -> list[Touch]:

@@ -208,6 +208,8 @@ def _aligned(index: Value, axis: int, rank: int, builder: Expressions) -> Value:
 
 
 def _scaled(builder: Expressions, index: Value, stride: int | Value) -> Value:
+    if stride == 1:
+        return index
     ir = builder.ir
     by = stride if isinstance(stride, Value) else ir.index(stride)
     return ir.value("mul", *ir.same_shape([index, by]))

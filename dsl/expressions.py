@@ -50,6 +50,8 @@ from lowering.types import (
 MAX_CALL_DEPTH = 64
 MAX_MULTIPLIED = 16  # exponents up to here are multiplications: an error of half a unit for each
 RECURSION_LIMIT = 12_000
+OPERANDS = (Value, int, float)  # bool is an int
+NAMED = (DType, str, Closure, Builtin)  # what is compared by what it is
 
 FOREIGN = {
     "break": "a loop has no 'break': bound it, or use 'while'",
@@ -94,7 +96,6 @@ class Expressions:
         self.errors: list[TileError] = []
         self.left_behind: dict[str, str] = {}  # names that ended with their block, and which block that was
         self.caller: Loc | None = None
-        self.depth = 0
         self.calls = 0
         self.entry_depths = [1]  # how many regions deep the function being inlined started
         self.top = Scope(None)
@@ -255,16 +256,10 @@ class Expressions:
     # ---- expressions ----
 
     def expr(self, node: ast.Expr) -> Binding:
-        self.depth += 1
-        if self.depth > ast.MAX_NESTING:
-            self.depth = 0
-            self.error("limit", node.loc, f"expressions are nested more than {ast.MAX_NESTING} deep")
         try:
             return self._EXPR[type(node)](self, node)
         except ConstantError as error:
             raise TileError("constant", self.at(node.loc), str(error), error.hint) from None
-        finally:
-            self.depth = max(0, self.depth - 1)
 
     def _number(self, node: ast.Number) -> Binding:
         return node.value
@@ -288,7 +283,7 @@ class Expressions:
 
     def operand(self, binding: Binding, loc: Loc) -> Value | int | float | bool:
         """What arithmetic takes: a value or a number; an access is read."""
-        if isinstance(binding, Value | bool | int | float):
+        if isinstance(binding, OPERANDS):
             return binding
         if isinstance(binding, SharedTile | Tensor):
             self.error(
@@ -399,13 +394,13 @@ class Expressions:
 
     def _compare(self, node: ast.Compare) -> Binding:
         operands = [self.expr(o) for o in node.operands]
-        if any(isinstance(o, DType | str | Closure | Builtin) for o in operands):
+        if any(isinstance(o, NAMED) for o in operands):
             pairs = zip(node.ops, operands, operands[1:], strict=False)
             if all(op in ("==", "!=") for op in node.ops):
                 return all((same_binding(a, b)) == (op == "==") for op, a, b in pairs)
         values = [self.operand(o, n.loc) for o, n in zip(operands, node.operands, strict=True)]
-        result: Binding = True
-        for op, a, b in zip(node.ops, values, values[1:], strict=False):
+        result = self.infix(node.ops[0], values[0], values[1], node.loc)
+        for op, a, b in zip(node.ops[1:], values[1:], values[2:], strict=False):
             one = self.infix(op, a, b, node.loc)
             if isinstance(result, Value) and isinstance(one, Value):
                 x, y = self.ir.same_shape([result, one])
@@ -549,7 +544,6 @@ class Expressions:
         self.in_library += self.is_library(closure)
         self.calls += 1
         self.entry_depths.append(self.ir.depth)
-        depth, self.depth = self.depth, 0
         try:
             self.statements(definition.body, collect=False)
             return ()
@@ -567,7 +561,6 @@ class Expressions:
             self.in_library -= self.is_library(closure)
             self.calls -= 1
             self.entry_depths.pop()
-            self.depth = depth
 
     def statements(self, body: list[ast.Statement], collect: bool = True) -> None:
         """Builds statements; what they are is the business of `build.py`."""

@@ -18,10 +18,14 @@ from lowering.types import INDEX, DType, TileType
 def attribute_key(attrs: dict[str, Any]) -> tuple:
     """Attributes as a hashable key; 0.0 and -0.0 are equal numbers and different attributes."""
 
-    def key(value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else repr(value) if isinstance(value, float) else value
-
-    return tuple((k, key(v), type(v)) for k, v in attrs.items())
+    if not attrs:
+        return ()
+    return tuple(
+        [
+            (k, tuple(v) if isinstance(v, list) else repr(v) if isinstance(v, float) else v, type(v))
+            for k, v in attrs.items()
+        ]
+    )
 
 
 MAX_TILE = 1 << 20
@@ -126,8 +130,10 @@ class Builder:
 
 
 def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...], loc: Loc) -> tuple[int, ...]:
-    if a == b:
+    if a == b or not b:
         return a
+    if not a:
+        return b
     rank = max(len(a), len(b))
     wide_a, wide_b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     out = []

@@ -64,18 +64,8 @@ def fold(builder: Builder, name: str, operands: Sequence[Value], attrs: dict[str
     """The value that the operation needs not compute, or None."""
     if not operands or not isinstance(operands[0].type, TileType):
         return None
-    if name in ("broadcast", "reshape") and operands[0].tile.shape == tuple(attrs["shape"]):
-        return operands[0]
-    if name == "broadcast" and operands[0].op is not None and operands[0].op.name == "broadcast":
-        inner = operands[0].op.operands[0]
-        if not inner.tile.shape:
-            return builder.value("broadcast", inner, shape=attrs["shape"])
-    if name == "reshape" and operands[0].op is not None:
-        source = operands[0].op
-        if source.name == "reshape":
-            return builder.reshape(source.operands[0], tuple(attrs["shape"]))
-        if source.name == "broadcast" and not source.operands[0].tile.shape:
-            return builder.value("broadcast", source.operands[0], shape=attrs["shape"])
+    if name in ("broadcast", "reshape"):
+        return _fold_shape(builder, name, operands[0], tuple(attrs["shape"]))
     if name == "cast" and operands[0].dtype is attrs["to"]:
         return operands[0]
     if name == "cast" and attrs["to"].is_int and attrs["rounding"] in (None, "rz"):
@@ -127,6 +117,19 @@ def fold(builder: Builder, name: str, operands: Sequence[Value], attrs: dict[str
     if name in ("minimum", "maximum") and a is b:
         return a
     return _fold_known(builder.facts, name, operands, number) if builder.facts is not None else None
+
+
+def _fold_shape(builder: Builder, name: str, value: Value, shape: tuple[int, ...]) -> Value | None:
+    """Of several changes of shape one after the other, the last is enough."""
+    if value.tile.shape == shape:
+        return value
+    if value.op is not None:
+        made, source = value.op.name, value.op.operands[0] if value.op.operands else None
+        if made == "reshape" and name == "reshape" and source is not None:
+            return builder.reshape(source, shape)
+        if made == "broadcast" and source is not None and not source.tile.shape:
+            return builder.value("broadcast", source, shape=shape)
+    return None
 
 
 def _fold_known(facts: Analysis, name: str, operands: Sequence[Value], number: Any) -> Value | None:

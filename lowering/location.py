@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Source:
     """The text of one file. Lines and columns count from 1."""
 
@@ -32,8 +33,7 @@ class Source:
         return self.text[start : end if end >= 0 else len(self.text)]
 
 
-@dataclass(slots=True, frozen=True)
-class Loc:
+class Loc(NamedTuple):
     """The characters `start … end` of a source; `caller` is the place of the inlined call that led here."""
 
     source: Source

@@ -10,7 +10,7 @@ from lowering.layout import Layout
 from lowering.location import closest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
     """One element: its name in the language, its width in bits, what it is, and its spelling in LLVM and MLIR."""
 

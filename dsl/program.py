@@ -233,13 +233,15 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
 def _unread(program: Program) -> list[TileError]:
     """Errors for names that a schedule sets and that neither its kernels nor any of their schedules read."""
     errors: dict[int, TileError] = {}
-    for (_, _), schedule in program.schedules.items():
+    read_by: dict[int, set[str]] = {}  # by identity of a schedule: several schedules may be like it
+    for schedule in program.schedules.values():
+        read_by[id(schedule)] = set().union(*(names_in(n) for line in schedule.lines for n in _expressions(line)))
+    for schedule in program.schedules.values():
         kernels = [program.kernels[k] for k in schedule.kernels if k in program.kernels]
         if len(kernels) < len(schedule.kernels):
             continue
         constants = {c.name for kernel in kernels for c in kernel.constants} | {"warps"}
-        family = [s for kernel in kernels for s in program.family_of(kernel.name)]
-        read = set().union(*(names_in(node) for s in family for line in s.lines for node in _expressions(line)))
+        read = set().union(*(read_by[id(s)] for kernel in kernels for s in program.family_of(kernel.name)))
         for line in schedule.lines:
             for target in _set_by(line):
                 if target.id not in constants | read:

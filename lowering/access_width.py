@@ -49,7 +49,7 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
         aligned = min(aligned, slot & -slot)
     best = 1
     for axis in range(len(layout.shape)):
-        width = min(layout.vector(axis), facts.run[axis], facts.start[axis], under[axis], MAX_BYTES // size, aligned)
+        width = min(layout.vectors[axis], facts.run[axis], facts.start[axis], under[axis], MAX_BYTES // size, aligned)
         best = max(best, width)
     return best
 
@@ -70,4 +70,4 @@ def is_partial(analysis: Analysis, op: Op, width: int) -> bool:
     if mask is None or mask.tile.layout is None:
         return False
     layout, same = mask.tile.layout, analysis.of(mask).same
-    return all(min(layout.vector(axis), group) < width for axis, group in enumerate(same))
+    return all(min(layout.vectors[axis], group) < width for axis, group in enumerate(same))

@@ -23,7 +23,7 @@ def power_of_two_divisor(value: int) -> int:
     return min(value & -value, ANY) if value else ANY
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Facts:
     """Of one value. All counts are powers of two.
 
@@ -50,8 +50,9 @@ class Facts:
     convex: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("falls", "rises", "convex"):
-            object.__setattr__(self, name, getattr(self, name) or self.same)
+        self.falls = self.falls or self.same
+        self.rises = self.rises or self.same
+        self.convex = self.convex or self.same
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:

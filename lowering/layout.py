@@ -179,19 +179,19 @@ class Layout:
     def bases(self) -> dict[str, tuple[int, ...]]:
         return dict(self.places)
 
-    @property
+    @cached_property
     def register(self) -> tuple[int, ...]:
         return self.bases["register"]
 
-    @property
+    @cached_property
     def lane(self) -> tuple[int, ...]:
         return self.bases["lane"]
 
-    @property
+    @cached_property
     def warp(self) -> tuple[int, ...]:
         return self.bases["warp"]
 
-    @property
+    @cached_property
     def thread(self) -> tuple[int, ...]:
         """Bases of the bits of a thread's number in its block: lanes, then warps."""
         return self.lane + self.warp
@@ -223,7 +223,11 @@ class Layout:
         return apply(self.flat, value)
 
     def coordinates(self, index: int) -> tuple[int, ...]:
-        return tuple(index // s % e for s, e in zip(_strides(self.shape), self.shape, strict=True))
+        return tuple([index // s % e for s, e in zip(_strides(self.shape), self.shape, strict=True)])
+
+    def weighed(self, coefficients: tuple[int, ...]) -> tuple[int, ...]:
+        """By basis, the first place lowest: the sum of its coordinates, each times the coefficient of its axis."""
+        return _weighed(self, coefficients)
 
     def axis_mask(self, axis: int) -> int:
         """The bits of a coordinate that belong to `axis`."""
@@ -249,8 +253,12 @@ class Layout:
     def is_replicated(self) -> bool:
         return any(self.replicated.values())
 
-    def vector(self, axis: int) -> int:
-        """How many neighbours along `axis` lie in a thread's first registers, in order, from a multiple on."""
+    @cached_property
+    def vectors(self) -> tuple[int, ...]:
+        """By axis, how many neighbours along it lie in a thread's first registers, in order, from a multiple on."""
+        return tuple(self._vector(axis) for axis in range(len(self.shape)))
+
+    def _vector(self, axis: int) -> int:
         stride, n = _strides(self.shape)[axis], 0
         while n < len(self.register) and (1 << n) < self.shape[axis] and self.register[n] == stride << n:
             n += 1
@@ -378,6 +386,11 @@ class Layout:
             places.append((name, moved))
         return Layout(shape, tuple(places))
 
+    def repeated_in(self, wide: Layout) -> list[int]:
+        """For every register of `wide`, the register here that it repeats: of a tile with extent 1 along some axes, of
+        which `wide` lays out the one with these extents grown."""
+        return _repeated_in(self, wide)
+
     def registers_of(self, wanted: Layout) -> list[int] | None:
         """For every register of `wanted`, the register here that holds the same element in the same thread.
 
@@ -452,6 +465,25 @@ def _transpose(layout: Layout, axes: tuple[int, ...]) -> Layout:
         return sum(coordinates[a] * s for a, s in zip(axes, strides, strict=True))
 
     return Layout(shape, tuple((n, tuple(image(b) for b in bases)) for n, bases in layout.places))
+
+
+@lru_cache(maxsize=4096)
+def _weighed(layout: Layout, coefficients: tuple[int, ...]) -> tuple[int, ...]:
+    places = (layout.coordinates(b) for b in layout.flat)
+    return tuple([sum([c * x for c, x in zip(coefficients, at, strict=True)]) for at in places])
+
+
+@lru_cache(maxsize=4096)
+def _repeated_in(narrow: Layout, wide: Layout) -> list[int]:
+    span, strides = Span(narrow.register), zip(_strides(narrow.shape), narrow.shape, strict=True)
+    kept = [stride if extent > 1 else 0 for stride, extent in strides]
+    bases = [sum([x * s for x, s in zip(wide.coordinates(b), kept, strict=True)]) for b in wide.register]
+    out = []
+    for register in range(wide.count):
+        solved = span.solve(apply(bases, register))
+        assert solved is not None, (narrow, wide)
+        out.append(solved)
+    return out
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from lowering.access_width import access_width, slot_bytes
 from lowering.affine import AffineOffsets, free_of_carries
@@ -83,20 +84,9 @@ class SharedMaps:
             return None
         aligned = min((self.divisor(v) * power_of_two_divisor(f) for v, f in terms.items()), default=ANY)
 
-        def bytes_of(bases: Iterable[int]) -> tuple[int, ...]:
-            return tuple(
-                sum(c * x for c, x in zip(affine.coefficients, layout.coordinates(b), strict=True)) * size
-                for b in bases
-            )
-
-        return SharedMap(
-            bytes_of(layout.register),
-            bytes_of(layout.lane),
-            bytes_of(layout.warp),
-            constant,
-            tuple(terms.items()),
-            min(aligned, ANY),
-        )
+        moved = iter(layout.weighed(tuple(c * size for c in affine.coefficients)))
+        register, lane, warp = (tuple(islice(moved, len(bases))) for _, bases in layout.places)
+        return SharedMap(register, lane, warp, constant, tuple(terms.items()), min(aligned, ANY))
 
     def divisor(self, value: Value) -> int:
         return self.analysis.of(value).every

@@ -5,6 +5,7 @@ Nothing here reads a file; `reader.py` builds these from the TOML rows.
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 # What a register of each operand type is to LLVM's NVPTX back end: (inline-asm constraint, LLVM type).
 # Predicates travel as i1 in the constraint class `b`, so a guard needs no setp of its own.
@@ -100,7 +101,7 @@ class Effect:
     completion: str = "at once"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Instruction:
     """One instruction. `arch` is the least sm number; with `feature` "a" it exists on that very target only.
 
@@ -128,12 +129,12 @@ class Instruction:
                 return candidate
         raise KeyError(f"{self.name} has no operand {operand!r}")
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Operand, ...]:
         """Operands that the instruction writes, in order: the results of the asm call, flattened."""
         return tuple(operand for operand in self.operands if operand.role != "in")
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Operand, ...]:
         """Operands that the instruction reads, in order: the arguments of the asm call, flattened."""
         return tuple(operand for operand in self.operands if operand.role != "out")

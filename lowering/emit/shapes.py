@@ -17,13 +17,7 @@ def source_registers(op: Op) -> list[int]:
     if result is None or source is None:
         return [0] * count_of(op.result)
     if op.name == "broadcast":
-        span = Span(source.register)
-        picked = []
-        for coordinate in result.offsets:
-            solved = span.solve(_narrow(coordinate, result.shape, source.shape))
-            assert solved is not None, op
-            picked.append(solved)
-        return picked
+        return source.repeated_in(result)
     moved = source
     if op.name == "reshape":
         moved = source.reshape(result.shape)
@@ -40,16 +34,6 @@ def read_registers(op: Op, registers: Iterable[int]) -> set[int]:
         return set(registers)
     picked = source_registers(op)
     return {picked[r] for r in registers}
-
-
-def _narrow(coordinate: int, wide: tuple[int, ...], narrow: tuple[int, ...]) -> int:
-    """The coordinate of a broadcast's source: 0 along the axes that it repeats."""
-    out, step_wide, step_narrow = 0, 1, 1
-    for a, b in zip(reversed(wide), reversed(narrow), strict=True):
-        out += (coordinate // step_wide % a if b == a else 0) * step_narrow
-        step_wide *= a
-        step_narrow *= b
-    return out
 
 
 @rule("constant")

@@ -133,12 +133,13 @@ MATRIX = ("ldmatrix", "stmatrix")
 
 def linear_map(w: Writer, op: Op) -> SharedMap | None:
     """The map of an access that `SharedAddress` adds up without the offsets' registers; None where it needs them."""
-    type = op.operands[0].type
-    assert isinstance(type, SharedType)
-    map = w.maps.of(op, access_layout_of(op))
-    if map is None or (type.swizzle and map.aligned % period(type.swizzle)):
-        return None
-    return map
+    if op not in w.shared_maps:
+        type = op.operands[0].type
+        assert isinstance(type, SharedType)
+        map = w.maps.of(op, access_layout_of(op))
+        fits = map is not None and not (type.swizzle and map.aligned % period(type.swizzle))
+        w.shared_maps[op] = map if fits else None
+    return w.shared_maps[op]
 
 
 def shared_memory(w: Writer) -> str:

@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from lowering.facts import Analysis
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import Layout
 from lowering.location import Loc, Source, TileError
-from lowering.shared_map import SharedMaps
+from lowering.shared_map import SharedMap, SharedMaps
 from lowering.targets import Target
 from lowering.types import DType
 from ptx_templates import Instruction, UnknownInstruction, instruction
@@ -170,6 +170,7 @@ class Writer:
         self.maps = SharedMaps(self.facts)
         self.given: set[Value] = set()  # parameters, strides and dims: known at the head
         self.global_maps: dict[Value, GlobalMap | None] = {}
+        self.shared_maps: dict[Op, SharedMap | None] = {}
         self.known_here: dict[tuple, Any] = {}
         self.needed: dict[Value, set[int]] = {}
         self.contract = " contract" if function.attrs.get("contract") == "fast" else ""
@@ -342,18 +343,24 @@ class Writer:
 
     def asm(self, row: Instruction, inputs: list[str]) -> list[str]:
         self.ptx = max(self.ptx, row.ptx)
-        text, constraints = row.llvm()
-        given = [f"{o.llvm_type} " for o in row.inputs for _ in range(o.registers)]
-        arguments = ", ".join(t + v for t, v in zip(given, inputs, strict=True))
-        outputs = [o.llvm_type for o in row.outputs for _ in range(o.registers)]
-        effect = "sideeffect " if row.effects or row.convergent else ""
-        marks = " #1" if row.convergent else ""
-        result = "void" if not outputs else outputs[0] if len(outputs) == 1 else "{" + ", ".join(outputs) + "}"
-        call = f'call {result} asm {effect}"{text}", "{constraints}"({arguments}){marks}'
+        call, result, outputs = _asm_call(row)
         if not outputs:
-            self.do(call)
+            self.do(call % tuple(inputs))
             return []
-        value = self.let(call)
-        if len(outputs) == 1:
+        value = self.let(call % tuple(inputs))
+        if outputs == 1:
             return [value]
-        return [self.let(f"extractvalue {result} {value}, {i}") for i in range(len(outputs))]
+        return [self.let(f"extractvalue {result} {value}, {i}") for i in range(outputs)]
+
+
+@cache
+def _asm_call(row: Instruction) -> tuple[str, str, int]:
+    """The call of an instruction with `%s` for each argument, the type of its result, and how many values that has."""
+    text, constraints = row.llvm()
+    arguments = ", ".join(f"{o.llvm_type} %s" for o in row.inputs for _ in range(o.registers))
+    outputs = [o.llvm_type for o in row.outputs for _ in range(o.registers)]
+    effect = "sideeffect " if row.effects or row.convergent else ""
+    marks = " #1" if row.convergent else ""
+    result = "void" if not outputs else outputs[0] if len(outputs) == 1 else "{" + ", ".join(outputs) + "}"
+    call = f'call {result} asm {effect}"{text.replace("%", "%%")}", "{constraints}"({arguments}){marks}'
+    return call, result, len(outputs)

@@ -130,7 +130,7 @@ def test_default_reaches_every_element_and_orders_the_fast_axis(
     assert set(layout.offsets) | set(layout.flat) <= set(range(prod(shape)))
     assert {layout.place(**at) for at in places(layout)} == set(range(prod(shape)))
     assert len(layout.warp) == bits_of(warps)
-    assert layout.vector(fast % len(shape)) >= min(vector, shape[fast])
+    assert layout.vectors[fast % len(shape)] >= min(vector, shape[fast])
 
 
 @pytest.mark.parametrize("extent", [0, 3, -4, 12])
@@ -176,7 +176,7 @@ def test_vector_counts_neighbours_in_the_first_registers(layout: Layout, data: s
             p == firsts[i // n] + i % n * stride for i, p in enumerate(places)
         )
 
-    width = layout.vector(axis)
+    width = layout.vectors[axis]
     assert in_order(width) and not in_order(2 * width)
 
 

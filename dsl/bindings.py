@@ -99,11 +99,11 @@ class Scope:
 
     def find(self, name: str) -> Binding | None:
         scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
+        found = None
+        while found is None and scope is not None:
+            found = scope.names.get(name)
             scope = scope.parent
-        return None
+        return found
 
     def all_names(self) -> set[str]:
         out: set[str] = set()

@@ -49,7 +49,7 @@ class Builder:
         self.loc = loc
         self.facts = facts
         self.count = 0
-        self._shared: list[dict[tuple, Value]] = [{}]
+        self._shared: list[dict[tuple, Value]] = [{}]  # by region: what is known in it, from outside it too
 
     @property
     def depth(self) -> int:
@@ -60,7 +60,7 @@ class Builder:
     def region(self, block: Block) -> Iterator[Block]:
         """Operations go to `block` meanwhile."""
         outer, self.block = self.block, block
-        self._shared.append({})
+        self._shared.append(dict(self._shared[-1]))
         try:
             yield block
         finally:
@@ -85,13 +85,10 @@ class Builder:
         if folded is not None:
             return folded
         key = (name, operands, attribute_key(attrs))
-        for scope in reversed(self._shared):
-            known = scope.get(key)
-            if known is not None:
-                return known
-        made = self.op(name, operands, **attrs).result
-        self._shared[-1][key] = made
-        return made
+        known = self._shared[-1].get(key)
+        if known is None:
+            known = self._shared[-1][key] = self.op(name, operands, **attrs).result
+        return known
 
     def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
         scalar = self.value("constant", value=value, dtype=dtype)

@@ -9,7 +9,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lowering.layout import Layout
 from lowering.location import Loc, printable
@@ -18,17 +18,17 @@ from lowering.types import DType, SharedType, TableType, TensorType, TileType, T
 
 
 class Value:
-    """A result of an operation or an argument of a block. `name` is what the user called it, if anything."""
+    """A result of an operation or an argument of a block. `name` is what the user called it, if anything.
+
+    `tile` is the type of a value that is known to be a tile or a scalar.
+    """
 
     __slots__ = ("name", "op", "type")
+    if TYPE_CHECKING:
+        tile: TileType
 
     def __init__(self, type: Type, op: Op | None = None, name: str | None = None):
         self.type, self.op, self.name = type, op, name
-
-    @property
-    def tile(self) -> TileType:
-        assert isinstance(self.type, TileType), self.type
-        return self.type
 
     @property
     def dtype(self) -> DType:
@@ -41,6 +41,10 @@ class Value:
 
     def __repr__(self) -> str:
         return f"<Value {self.name or ''} {self.type}>"
+
+
+if not TYPE_CHECKING:
+    Value.tile = Value.type  # asked for so often that a property took a twentieth of a compile
 
 
 class Block:

@@ -260,10 +260,14 @@ class _Assigner:
     def products(self) -> dict[Value, Layout]:
         """The layout of each product's result and of what has the same layout; each product gets its instruction."""
         out: dict[Value, Layout] = {}
+        together: dict[Value, set[Value]] = {}
         for op in walk(self.function.body):
             if op.name != "dot":
                 continue
-            joined = self.joined(op.result)
+            if op.result not in together:
+                joined = self.joined(op.result)
+                together |= dict.fromkeys(joined, joined)
+            joined = together[op.result]
             names = {v.name for v in joined if v.name}
             named = [(n, i) for n, i in self.function.instructions.items() if n in names]
             shape, modifier, loc = op.attrs["shape"], op.attrs["modifier"], op.loc
@@ -345,11 +349,9 @@ class _Assigner:
     def spread(self, op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
         """What `op` makes of one of its values having `layout`."""
         name = op.name
-        tiles = [v for v in (*op.operands, *op.results) if isinstance(v.type, TileType) and v.tile.shape]
-        if op.spec.elementwise or name in ("shuffle", "vote", "scan"):
-            return [(v, layout) for v in tiles]
-        if name in ("load", "store", "atomic"):
-            return [(v, layout) for v in tiles]
+        if op.spec.elementwise or name in ("shuffle", "vote", "scan", "load", "store", "atomic"):
+            values = (*op.operands, *op.results)
+            return [(v, layout) for v in values if isinstance(v.type, TileType) and v.type.shape]
         if name == "reshape":
             other = op.result if value is op.operands[0] else op.operands[0]
             return [(other, layout.reshape(other.tile.shape))] if other.tile.shape else []

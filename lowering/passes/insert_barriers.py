@@ -17,6 +17,7 @@ from functools import cache, lru_cache, reduce
 from itertools import zip_longest
 from math import prod
 from operator import or_
+from typing import NoReturn
 
 from lowering.affine import Affine, AffineOffsets, Terms, apply_affine, free_of_carries
 from lowering.facts import linear
@@ -399,28 +400,24 @@ class _Inserter:
 
     def access(self, block: Block, position: int, op: Op, state: State) -> int:
         """Handles one access; 1 if a barrier was put before it."""
-        added = 0
-        accesses = self.touches(op)
-        scope: str | None = None
-        for access in accesses:
-            if not self.checking:  # copies are waited for, whatever barriers there are
-                self.check_in_flight(access, state, op)
+        added, accesses, scope = 0, 0, None
+        flying = 0 if self.checking else reduce(or_, state.groups, state.open)  # copies are waited for in any case
+        for access in self.touches(op):
+            if flying and self.compare(access, flying, self.hit[access], self.collide):
+                self.fail_in_flight(access, state, op)
             scope = _wider(scope, self.hazard(access, state.pending))
+            accesses |= 1 << access
         if scope:
             added = self.add(block, position, scope, op, state)
-        met = reduce(or_, (1 << access for access in accesses), 0)
         if op.name == "copy":
-            state.open |= met
+            state.open |= accesses
         else:
-            state.pending |= met
+            state.pending |= accesses
         if self.branch is not None:
-            self.branch |= met
+            self.branch |= accesses
         return added
 
-    def check_in_flight(self, access: int, state: State, op: Op) -> None:
-        flying = reduce(or_, state.groups, state.open)
-        if not self.compare(access, flying, self.hit[access], self.collide):
-            return
+    def fail_in_flight(self, access: int, state: State, op: Op) -> NoReturn:
         touch, hit = self.accesses.touches[access], self.hit[access].block
         if hit & state.open:
             first, met = "commit() the copy and wait(0)", hit & state.open
@@ -445,11 +442,13 @@ class _Inserter:
         self, access: int, others: int, known: _Meetings, meeting: Callable[[Touch, Touch], str | None]
     ) -> str | None:
         """The widest scope in which an access meets one of `others`, or None. Each pair is looked at once."""
-        touch = self.accesses.touches[access]
-        for number in _members(others & self.accesses.of_memory[touch.memory] & ~known.compared):
+        touches = self.accesses.touches
+        touch = touches[access]
+        new = others & self.accesses.of_memory[touch.memory] & ~known.compared
+        for number in _members(new) if new else ():
             if others & known.block:
                 break
-            other = self.accesses.touches[number]
+            other = touches[number]
             scope = meeting(other, touch) if touch.write or other.write else None
             known.compared |= 1 << number
             known.warp |= (scope == "warp") << number

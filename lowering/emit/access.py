@@ -107,6 +107,7 @@ def unpack(w: Writer, registers: list[str], dtype: DType, count: int) -> list[st
             elements = [w.let(f"extractelement <{per} x {narrow}> {many}, i32 {k}") for k in range(per)]
             if bits == 8:
                 w.bytes.update({e: (r, 0xFF << 8 * k) for k, e in enumerate(elements)})
+            w.packed[tuple(elements)] = r
             out += elements
     if dtype is I1:
         out = [w.let(f"icmp ne i8 {e}, 0") for e in out]

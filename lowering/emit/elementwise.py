@@ -225,7 +225,9 @@ def _compare(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
         return w.let(f"fcmp {of_float} {llvm} {x[0]}, {x[1]}")
     if x[0] in w.bytes and x[1] == "0" and op.name in ("eq", "ne"):  # one instruction, where the byte alone takes two
         word, bits = w.bytes[x[0]]
-        return w.let(f"icmp {signed} i32 {w.let(f'and i32 {word}, {bits}')}, 0")
+        flag = w.let(f"icmp {signed} i32 {w.let(f'and i32 {word}, {bits}')}, 0")
+        w.byte_flags[flag] = word, bits, op.name == "ne"
+        return flag
     return w.let(f"icmp {signed if dtype.is_signed else unsigned} {llvm} {x[0]}, {x[1]}")
 
 

@@ -143,7 +143,7 @@ class Writer:
     """Collects the text of one function. `registers[value]` are the LLVM names of a value's elements in this thread.
 
     What matrix instructions give and take is in `words` instead, as 32-bit registers with several elements each, and
-    is taken apart where something asks for its elements. `packed` knows four bytes that were made as one word.
+    is taken apart where something asks for its elements. `packed` knows elements that came or were made as one word.
     """
 
     def __init__(self, function: Function, target: Target):
@@ -152,6 +152,7 @@ class Writer:
         self.words: dict[Value, list[str]] = {}
         self.packed: dict[tuple[str, ...], str] = {}
         self.bytes: dict[str, tuple[str, int]] = {}  # register of a byte → the word that it is of, and its bits there
+        self.byte_flags: dict[str, tuple[str, int, bool]] = {}  # such a byte compared with zero → …, true if not zero
         self.registers: dict[Value, list[str]] = _Registers(self)
         self.lines: list[str] = []
         self.entry: list[str] = []  # computed once, at the head of the function

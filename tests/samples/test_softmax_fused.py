@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dsl
+from runtime.errors import LaunchError
 from tests.philox import philox
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "softmax_fused.tile"
@@ -54,6 +55,26 @@ def test_dropout_and_its_gradient(device, columns, dtype):
         gradient = SCALE * a * (g - (a * g).sum(axis=1, keepdims=True))
         assert np.abs(dx - gradient).max() <= bound * 4
     assert all(np.array_equal(same_bits[0], bits) for bits in same_bits[1:])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("scale", [-0.5, 0.0, -0.0, 1e-40])
+def test_any_scale(device, scale, dtype):
+    """What the mask drops is -inf under a scale of any sign, and of none."""
+    module, random = dsl.load(SAMPLE, device=device), np.random.default_rng(1)
+    x = random.standard_normal((ROWS, 259)).astype(dtype)
+    keep = (random.random(x.shape) > 0.2).astype(np.uint8)
+    wanted = softmax(np.where(keep != 0, x.astype(float) * scale, -np.inf))
+    for schedule in ("lanes", "block", "whole", "stream"):
+        y = np.full_like(x, np.nan)
+        module.scale_mask_softmax(y, x, keep, scale, schedule=schedule)
+        assert np.abs(y - wanted).max() <= (1e-3 if dtype is np.float16 else 2e-6)
+
+
+def test_nothing_that_stays_is_refused(device):
+    module, x = dsl.load(SAMPLE, device=device), np.zeros((2, 16), np.float16)
+    with pytest.raises(LaunchError, match="nothing stays"):
+        module.scale_mask_softmax_dropout(np.empty_like(x), None, x, np.ones(x.shape, np.uint8), 1.0, 1.0, 1)
 
 
 def test_a_row_that_is_masked_whole_is_nan_as_numpys(device):

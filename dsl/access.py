@@ -49,7 +49,7 @@ def index_value(builder: Expressions, binding: Binding, loc: Loc) -> Value | int
     if not binding.dtype.is_int:
         builder.error("type", loc, f"an index is an integer; this is {binding.tile}")
     if binding.dtype is not INDEX:
-        builder.ir.loc = builder.at(loc)
+        builder.place(loc)
         binding = builder.ir.value("cast", binding, to=INDEX, saturate=False, rounding=None)
     return binding
 
@@ -116,7 +116,7 @@ def resolve(builder: Expressions, access: Access) -> Place:
     """Offsets (elements) and the mask of its edges; the offset's shape is the access's."""
 
     ir = builder.ir
-    ir.loc = builder.at(access.loc)
+    builder.place(access.loc)
     memory = access.memory
     subs = list(access.subscripts)
     slot: Value | None = None
@@ -130,7 +130,7 @@ def resolve(builder: Expressions, access: Access) -> Place:
         slot, total = memory.slot, memory.base
         if memory.has_slots and not isinstance(subs[0], Span) and not _is_tile(subs[0]):
             first = subs.pop(0)
-            slot = first if isinstance(first, Value) else ir.index(first)
+            slot = _indexed(builder, first)
             if not memory.value.type.ring:  # type: ignore[union-attr]
                 masks += _edges(builder, first, extents[0])
             extents.pop(0)
@@ -166,7 +166,7 @@ def resolve(builder: Expressions, access: Access) -> Place:
             span_axis += 1
             index = _aligned(ir.value("arange", extent=sub.extent), axis, len(shape), builder)
             if not (isinstance(sub.start, int) and sub.start == 0):
-                start = sub.start if isinstance(sub.start, Value) else ir.index(sub.start)
+                start = _indexed(builder, sub.start)
                 parts.append(_scaled(builder, start, stride))
                 whole = ir.value("add", *ir.same_shape([start, index]))
             else:
@@ -185,7 +185,7 @@ def resolve(builder: Expressions, access: Access) -> Place:
             parts.append(_scaled(builder, index, stride))
         else:
             masks += _edges(builder, sub, extent)
-            parts.append(_scaled(builder, sub if isinstance(sub, Value) else ir.index(sub), stride))
+            parts.append(_scaled(builder, _indexed(builder, sub), stride))
     offset = _sum(builder, parts)
     offset = ir.broadcast(offset, shape)
     mask: Value | None = None
@@ -211,8 +211,7 @@ def _scaled(builder: Expressions, index: Value, stride: int | Value) -> Value:
     if stride == 1:
         return index
     ir = builder.ir
-    by = stride if isinstance(stride, Value) else ir.index(stride)
-    return ir.value("mul", *ir.same_shape([index, by]))
+    return ir.value("mul", *ir.same_shape([index, _indexed(builder, stride)]))
 
 
 def _sum(builder: Expressions, parts: list[Value]) -> Value:
@@ -227,18 +226,28 @@ def _sum(builder: Expressions, parts: list[Value]) -> Value:
 def _edges(builder: Expressions, index: Value | int, extent: int | Value) -> list[Value]:
     """Conditions `0 <= index` and `index < extent`, without those that are known to hold."""
     ir = builder.ir
-    value = index if isinstance(index, Value) else ir.index(index)
-    facts = builder.facts.of(value)
-    bound = extent if isinstance(extent, Value) else ir.index(extent)
-    limit = builder.facts.of(bound)
+    low, high = _bounds(builder, index)
+    least, _ = _bounds(builder, extent)
     out = []
-    if facts.low is None or facts.low < 0:
-        zero, v = ir.same_shape([ir.index(0), value])
+    if low is None or low < 0:
+        zero, v = ir.same_shape([ir.index(0), _indexed(builder, index)])
         out.append(ir.value("le", zero, v))
-    if facts.high is None or limit.low is None or facts.high >= limit.low:
-        v, b = ir.same_shape([value, bound])
+    if high is None or least is None or high >= least:
+        v, b = ir.same_shape([_indexed(builder, index), _indexed(builder, extent)])
         out.append(ir.value("lt", v, b))
     return out
+
+
+def _bounds(builder: Expressions, index: Value | int) -> tuple[int | None, int | None]:
+    """What is known of the least and the greatest of an index."""
+    if isinstance(index, int):
+        return index, index
+    facts = builder.facts.of(index)
+    return facts.low, facts.high
+
+
+def _indexed(builder: Expressions, index: Value | int) -> Value:
+    return index if isinstance(index, Value) else builder.ir.index(index)
 
 
 # ---- reading and writing ------------------------------------------------------------------------------------
@@ -260,7 +269,7 @@ def join_masks(builder: Expressions, place: Place, mask: Binding, loc: Loc) -> V
         builder.error("type", loc, f"mask= takes i1; this is {value.tile}", "compare with '!= 0'")
     shape = place.offset.tile.shape
     check_fits(builder, value, shape, "the mask", loc)
-    builder.ir.loc = builder.at(loc)
+    builder.place(loc)
     value = builder.ir.broadcast(value, shape)
     return value if place.mask is None else builder.ir.value("and", place.mask, value)
 
@@ -297,7 +306,7 @@ def read(
         check_fits(builder, fill, place.offset.tile.shape, "other=", loc)
         fill = builder.ir.broadcast(fill, place.offset.tile.shape)
     cache, evict = policy(builder, access, cache, evict)
-    builder.ir.loc = builder.at(loc)
+    builder.place(loc)
     operands, has = operands_of(place, {"mask": joined, "other": fill})
     return builder.ir.op("load", operands, has=has, cache=cache, evict=evict).result
 
@@ -319,7 +328,7 @@ def write(
     dtype = place.memory.dtype
     stored = stored_value(builder, value, dtype, place, loc)
     joined = join_masks(builder, place, mask, loc)
-    builder.ir.loc = builder.at(loc)
+    builder.place(loc)
     if builder.in_tile_if and not place.offset.tile.shape:
         builder.error(
             "type", loc, "a scalar is stored by one thread, which may not take this branch", "index by the tile"
@@ -352,7 +361,7 @@ def stored_value(builder: Expressions, value: Binding, dtype: DType, place: Plac
             )
     shape = place.offset.tile.shape
     check_fits(builder, stored, shape, "the value", loc)
-    builder.ir.loc = builder.at(loc)
+    builder.place(loc)
     return builder.ir.broadcast(stored, shape)
 
 
@@ -370,14 +379,14 @@ def narrow(builder: Expressions, access: Access) -> SharedTile:
     tile = access.memory
     assert isinstance(tile, SharedTile)
     ir = builder.ir
-    ir.loc = builder.at(access.loc)
+    builder.place(access.loc)
     subs, extents, strides = list(access.subscripts), list(tile.extents), list(tile.strides)
     slot, base = tile.slot, tile.base
     if tile.has_slots:
         if isinstance(subs[0], Span) or _is_tile(subs[0]):
             builder.error("type", access.loc, "a part of a shared tile starts with one slot", "choose it by a scalar")
         first = subs.pop(0)
-        slot = first if isinstance(first, Value) else ir.index(first)
+        slot = _indexed(builder, first)
         extents.pop(0)
         strides.pop(0)
     out_extents, out_strides = [], []
@@ -385,7 +394,7 @@ def narrow(builder: Expressions, access: Access) -> SharedTile:
         if _is_tile(sub):
             builder.error("type", access.loc, "a part of a shared tile is chosen by scalars and slices")
         start = sub.start if isinstance(sub, Span) else sub
-        step = ir.value("mul", start if isinstance(start, Value) else ir.index(start), ir.index(stride))
+        step = ir.value("mul", start, ir.index(stride)) if isinstance(start, Value) else ir.index(start * stride)
         base = step if base is None else ir.value("add", base, step)
         if isinstance(sub, Span):
             out_extents.append(sub.extent)
@@ -406,5 +415,5 @@ def index_tile(builder: Expressions, tile: Value, node: ast.Index) -> Value:
             loc = sub.loc if sub.loc.end else node.loc
             hint = "elements of a register tile have no address: use where, reduce or a shared tile"
             builder.error("type", loc, f"a tile of {tile.tile} takes only ':' and None here", hint)
-    builder.ir.loc = builder.at(node.loc)
+    builder.place(node.loc)
     return builder.ir.reshape(tile, (*shape, *axes))

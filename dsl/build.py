@@ -144,7 +144,7 @@ class KernelBuilder(Expressions):
         if constant_of(condition) is True:
             return
         text = node.loc.source.text[node.loc.start : node.loc.end]
-        self.ir.loc = self.at(node.loc)
+        self.place(node.loc)
         self.ir.op("assert", [condition], message=node.message or text, line=node.loc.line)
         self.function.attrs["record"] = True
 
@@ -239,7 +239,7 @@ class KernelBuilder(Expressions):
                 remedy = "bank conflicts go by permuting columns, such as column ^ row, not by padding"
                 self.check_extent(number, e.loc, "the innermost extent of a shared tile", remedy=remedy)
             extents.append(number)
-        self.ir.loc = self.at(node.loc)
+        self.place(node.loc)
         for name in node.names:
             type = SharedType(tuple(extents), dtype, node.ring)
             value = self.ir.op("shared_alloc", type=type, name=name).result
@@ -318,7 +318,7 @@ class KernelBuilder(Expressions):
                 types.append(u.type)
         self.end(then, [u for _, _, left, _ in merged for u in left])
         self.end(otherwise, [v for _, _, _, right in merged for v in right])
-        self.ir.loc = self.at(node.condition.loc)
+        self.place(node.condition.loc)
         made = self.ir.op("if", [condition], [then, otherwise], types=types)
         self.name_results([(name, x) for name, x, _, _ in merged], made.results)
 
@@ -459,7 +459,7 @@ class KernelBuilder(Expressions):
         counter = Value(start.type, name=node.name)
         first = [v for _, c in carried for v in leaves(c)]
         block = Block([counter, *(Value(v.type) for v in first)])
-        self.ir.loc = self.at(node.loc)
+        self.place(node.loc)
         made = self.ir.op("for", [start, stop, step_value, *first], [block], unroll=self.unroll_of(node.name))
         self.facts.enter_loop(made)
         self.ir.block.ops.pop()
@@ -496,7 +496,7 @@ class KernelBuilder(Expressions):
         body = Block([Value(v.type) for v in first])
         values = self.loop_region(body, carried, node.body)
         self.end(body, values)
-        self.ir.loc = self.at(node.loc)
+        self.place(node.loc)
         made = self.ir.op("while", first, [test, body])
         self.name_results(carried, made.results)
 

@@ -118,7 +118,11 @@ class Expressions:
         raise TileError(code, self.at(loc), message, hint)
 
     def at(self, loc: Loc) -> Loc:
-        return loc if self.caller is None or loc.caller is not None else loc.called_from(self.caller)
+        return loc.under(self.caller)
+
+    def place(self, loc: Loc) -> None:
+        """What follows in the IR stands there."""
+        self.ir.place = loc, self.caller
 
     # ---- names ----
 
@@ -274,7 +278,7 @@ class Expressions:
         operand = self.operand(self.expr(node.value), node.value.loc)
         if not isinstance(operand, Value):
             return prefix(node.op, operand)
-        self.ir.loc = self.at(node.loc)
+        self.place(node.loc)
         if node.op == "not":
             if operand.dtype is not I1:
                 self.error("type", node.loc, f"'not' takes i1; this is {operand.tile}", "compare with '== 0'")
@@ -309,7 +313,7 @@ class Expressions:
     def infix(self, op: str, left: Value | int | float | bool, right: Value | int | float | bool, loc: Loc) -> Binding:
         if not isinstance(left, Value) and not isinstance(right, Value):
             return infix(op, left, right)
-        self.ir.loc = self.at(loc)
+        self.place(loc)
         if op == "**":
             return self.power(left, right, loc)
         if op == "@":
@@ -388,7 +392,7 @@ class Expressions:
         for side, value in ((node.left, left), (node.right, right)):
             if isinstance(value, Value) and value.dtype is not I1:
                 self.error("type", side.loc, f"'{node.op}' takes i1; this is {value.tile}", "'&' and '|' work on bits")
-        self.ir.loc = self.at(node.loc)
+        self.place(node.loc)
         a, b = self.agree([left, right], node.loc)
         return self.ir.value(node.op, a, b)
 
@@ -431,7 +435,7 @@ class Expressions:
         base = self.expr(node.value)
         if node.name == "T":
             value = self.as_value(base, node.loc)
-            self.ir.loc = self.at(node.loc)
+            self.place(node.loc)
             if len(value.tile.shape) != 2:
                 self.error("shape", node.loc, f".T takes a tile of rank 2; this is {value.tile}")
             return self.ir.value("transpose", value, axes=(1, 0))
@@ -472,18 +476,18 @@ class Expressions:
             return convert(self, node)
         function = self.expr(node.function)
         handler = find(function.name) if isinstance(function, Builtin) else None
-        self.ir.loc = self.at(node.loc)
+        self.place(node.loc)
         if handler is not None and getattr(handler, "takes_syntax", False):
             return handler(self, node)
         args = [self.expr(a) for a in node.args]
         keywords = {k: self.expr(v) for k, v in node.keywords.items()}
         name = node.function.id if isinstance(node.function, ast.Name) else ""
-        of_numbers = not keywords and all(isinstance(a, bool | int | float) for a in args)
-        if of_numbers and name in FUNCTIONS and self.scope.find(name) is None:
+        of_numbers = name in FUNCTIONS and not keywords and all(isinstance(a, int | float) for a in args)
+        if of_numbers and self.scope.find(name) is None:
             return call(name, args)
         if isinstance(function, Closure):
             return self.apply(function, args, keywords, node.loc)
-        self.ir.loc = self.at(node.loc)
+        self.place(node.loc)
         if handler is not None:
             return handler(self, node.loc, args, keywords)
         self.error("type", node.loc, f"{describe(function)} is no function")

@@ -46,10 +46,15 @@ class Builder:
 
     def __init__(self, loc: Loc, facts: Analysis | None = None):
         self.block = Block()
-        self.loc = loc
+        self.place: tuple[Loc, Loc | None] = loc, None  # of what follows, and of the call that it is inlined for
         self.facts = facts
         self.count = 0
         self._shared: list[dict[tuple, Value]] = [{}]  # by region: what is known in it, from outside it too
+
+    @property
+    def loc(self) -> Loc:
+        loc, caller = self.place
+        return loc.under(caller)
 
     @property
     def depth(self) -> int:
@@ -81,7 +86,7 @@ class Builder:
 
     def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
         """The result of a pure operation: folded, shared or new."""
-        folded = fold(self, name, operands, attrs)
+        folded = fold(self, name, operands, attrs) if operands else None
         if folded is not None:
             return folded
         key = (name, operands, attribute_key(attrs))
@@ -91,8 +96,11 @@ class Builder:
         return known
 
     def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
-        scalar = self.value("constant", value=value, dtype=dtype)
-        return self.broadcast(scalar, shape)
+        key = (dtype, type(value), repr(value) if type(value) is float else value)
+        known = self._shared[-1].get(key)
+        if known is None:
+            known = self._shared[-1][key] = self.op("constant", value=value, dtype=dtype).result
+        return self.broadcast(known, shape) if shape else known
 
     def index(self, value: int) -> Value:
         return self.constant(value, INDEX)

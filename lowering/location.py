@@ -55,6 +55,10 @@ class Loc(NamedTuple):
     def called_from(self, caller: Loc | None) -> Loc:
         return Loc(self.source, self.start, self.end, caller)
 
+    def under(self, caller: Loc | None) -> Loc:
+        """This place in what `caller` calls, if anything; one that has a caller keeps it."""
+        return self if caller is None or self.caller is not None else self.called_from(caller)
+
     def __str__(self) -> str:
         line, column = self.source.position(self.start)
         return f"{self.source.name}:{line}:{column}"

@@ -37,7 +37,7 @@ def _elementwise(name: str) -> Handler:
 def agreed(b: Expressions, loc: Loc, args: list) -> list[Value]:
     """Arguments as values of one type and shape."""
     operands = [b.operand(a, loc) for a in args]
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     first = operands[0]
     if not isinstance(first, Value) and not any(isinstance(o, Value) for o in operands):
         operands[0] = b.natural(first, loc)
@@ -127,7 +127,7 @@ def convert(b: Expressions, node: ast.Call) -> Binding:
         )
     if saturate and not dtype.is_int:
         b.error("type", node.loc, f"'saturate' is for integer types; this is {dtype}")
-    b.ir.loc = b.at(node.loc)
+    b.place(node.loc)
     return cast(b, source, dtype, saturate, _ROUNDINGS[word] if word else None)
 
 
@@ -137,7 +137,7 @@ def _bitcast(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
     if not isinstance(args[1], DType):
         b.error("type", loc, "bitcast(value, TYPE)")
     value, to = b.as_value(args[0], loc), args[1]
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     return b.ir.value("split" if to.bits < 8 and to.kind == "operand" else "bitcast", value, to=to)
 
 
@@ -165,7 +165,7 @@ def _where(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
         return yes if condition else no
     if condition.dtype is not I1:
         b.error("type", loc, f"the condition of where is {condition.tile}, not i1", "compare with '!= 0'")
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     if not isinstance(yes, Value) and not isinstance(no, Value):
         yes = b.natural(float(yes) if isinstance(no, float) and not isinstance(yes, bool) else yes, loc)
     yes, no = b.agree([yes, no], loc)

@@ -27,7 +27,7 @@ def multiply(
     for value in (left, right):
         if len(value.tile.shape) != 2:
             b.error("shape", loc, f"a product takes tiles of rank 2; this is {value.tile}")
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     if acc is None:
         wide = S32 if left.dtype.name[0] in "su" else F64 if left.dtype is F64 else F32
         zero = 0.0 if wide.is_float else 0

@@ -81,7 +81,7 @@ def _flat(b: Expressions, loc: Loc, args: list, keywords: dict) -> Tensor:
         b.error("type", loc, f"flat takes a tensor; this is {describe(tensor)}")
     if tensor.parameter.strided:
         b.error("type", loc, f"'{tensor.parameter.name}' is strided: its elements need not lie side by side")
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     size: int | Value = 1
     for extent in tensor.dims:
         if isinstance(size, int) and isinstance(extent, int):
@@ -128,7 +128,7 @@ def _copy(b: Expressions, node: ast.Call) -> tuple:
     if place.mask is not None:
         b.error("shape", node.loc, "the shared side of a copy must lie inside the tile")
     joined = join_masks(b, origin, mask, node.loc)
-    b.ir.loc = b.at(node.loc)
+    b.place(node.loc)
     operands, has = operands_of(place, {"tensor": origin.memory, "source": origin.offset, "mask": joined})
     b.ir.op("copy", operands, has=has, cache=cache, bytes=0)
     return ()
@@ -161,7 +161,7 @@ def _barrier(b: Expressions, node: ast.Call) -> tuple:
     words = ("block", "warp")
     scope = word_argument(b, node.loc, node.args[0], "the scope of barrier", words) if node.args else "block"
     together(b, node.loc, "barrier", warp=scope == "warp")
-    b.ir.loc = b.at(node.loc)
+    b.place(node.loc)
     b.ir.op("barrier", scope=scope)
     return ()
 
@@ -196,7 +196,7 @@ def _atomic(action: str) -> Handler:
         values = [stored_value(b, b.expr(v), dtype, place, v.loc) for v in node.args[1:]]
         mask = _mask(b, keywords)
         joined = join_masks(b, place, mask, node.loc)
-        b.ir.loc = b.at(node.loc)
+        b.place(node.loc)
         named = {"value": values[-1], "expected": values[0] if action == "cas" else None, "mask": joined}
         operands, has = operands_of(place, named)
         return b.ir.op("atomic", operands, has=has, action=action, order=order, scope=scope).result

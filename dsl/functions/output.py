@@ -29,7 +29,7 @@ def _print(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
         text = args[0]
     else:
         text = " ".join(a if isinstance(a, str) else "{}" for a in args)
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     b.ir.op("print", b.ir.same_shape(values) if values else [], format=text)
     return ()
 
@@ -51,7 +51,7 @@ def _asm(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
         wrong = sorted(places ^ names)[0]
         message = f"has no operand {{{wrong}}}" if wrong in places else f"does not use operand {{{wrong}}}"
         b.error("call", loc, f"the text {message}", "results are {d} (or {d0}, {d1}), arguments {0}, {1}")
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     try:
         results = b.ir.op("asm", values, text=args[0], types=list(types)).results
     except Mismatch as error:

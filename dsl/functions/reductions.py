@@ -36,7 +36,7 @@ def reduce_tiles(
         b.error("shape", loc, f"{name} takes a tile; this is the scalar {tiles[0].tile}")
     together(b, loc, name)
     keep = flag_argument(b, loc, keepdims, "keepdims")
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     if axis is None:
         rank = len(shape)
         if rank > 1:
@@ -47,7 +47,7 @@ def reduce_tiles(
     else:
         position = axis_argument(b, loc, axis, len(shape))
     region = combine_region(b, [t.dtype for t in tiles], combine)
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     results = b.ir.op("reduce", tiles, [region], axis=position).results
     if keep:
         kept = (*shape[:position], 1, *shape[position + 1 :])
@@ -87,7 +87,7 @@ def _arg_reduction(name: str, better: str) -> Handler:
         tile = b.as_value(args[0], loc)
         if not tile.tile.shape:
             b.error("shape", loc, f"{name} takes a tile")
-        b.ir.loc = b.at(loc)
+        b.place(loc)
         rank = len(tile.tile.shape)
         axis = keywords.get("axis")
         if axis is None:
@@ -165,7 +165,7 @@ def _scan_tiles(
     axis = axis_argument(b, loc, keywords.get("axis", 0), rank)
     reverse = flag_argument(b, loc, keywords.get("reverse", False), "reverse")
     region = combine_region(b, [t.dtype for t in tiles], combine)
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     return list(b.ir.op("scan", tiles, [region], axis=axis, reverse=reverse).results)
 
 

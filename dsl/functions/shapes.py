@@ -46,7 +46,7 @@ def _zeros(b: Expressions, node: ast.Call) -> Value:
     if len(node.args) != 1 or node.keywords:
         b.error("call", node.loc, "zeros takes one type", "for example zeros(f32[128])")
     dtype, shape = _tile_type(b, node.args[0], "zeros")
-    b.ir.loc = b.at(node.loc)
+    b.place(node.loc)
     return b.ir.constant(False if dtype is I1 else 0.0 if dtype.is_float else 0, dtype, shape)
 
 
@@ -59,7 +59,7 @@ def _full(b: Expressions, node: ast.Call) -> Value:
     value = b.value(node.args[1], dtype)
     if value.dtype is not dtype:
         b.error("type", node.args[1].loc, f"full of {dtype} with {value.tile}", f"convert it with .to({dtype})")
-    b.ir.loc = b.at(node.loc)
+    b.place(node.loc)
     return b.ir.broadcast(value, shape)
 
 
@@ -69,7 +69,7 @@ def _arange(b: Expressions, node: ast.Call) -> Value:
     if len(node.args) != 1 or node.keywords:
         b.error("call", node.loc, "arange takes one extent", "add an offset: start + arange(N)")
     extent = b.extent(node.args[0], "the extent of arange")
-    b.ir.loc = b.at(node.loc)
+    b.place(node.loc)
     return b.ir.value("arange", extent=extent)
 
 
@@ -122,7 +122,7 @@ def _reshape(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
         b.error(
             "shape", loc, f"a tile of {list(value.tile.shape)} has {value.tile.size} elements; {extents} has {product}"
         )
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     return b.ir.reshape(value, tuple(extents))
 
 
@@ -134,7 +134,7 @@ def _view(b: Expressions, loc: Loc, source: Any, shape: tuple) -> Any:
     dims: list[int | Value] = [d if isinstance(d, int | Value) and not isinstance(d, bool) else -1 for d in shape]
     if -1 in dims:
         b.error("type", loc, "the dims of a view are integers")
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     strides: list[int | Value] = [1]
     for dim in reversed(dims[1:]):
         strides.insert(0, _product(b, [strides[0], dim]))
@@ -186,7 +186,7 @@ def _transpose(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         axes = tuple(number_argument(b, loc, a, "an axis") for a in _shape_argument(b, loc, args[1]))
     if sorted(axes) != list(range(rank)):
         b.error("shape", loc, f"{list(axes)} is no order of the axes of a tile of rank {rank}")
-    b.ir.loc = b.at(loc)
+    b.place(loc)
     return b.ir.value("transpose", value, axes=axes)
 
 

@@ -40,7 +40,7 @@ def _shuffle(mode: str) -> Handler:
             distance = None
         elif not isinstance(distance, int) or not 0 <= distance < width:
             b.error("shape", loc, f"a shuffle within {width} elements has no distance {distance}")
-        b.ir.loc = b.at(loc)
+        b.place(loc)
         return b.ir.op("shuffle", operands, mode=mode, axis=axis, width=width, distance=distance).result
 
     return handler
@@ -55,7 +55,7 @@ def _vote(mode: str) -> Handler:
         signature(b, loc, f"vote.{mode}", args, keywords, 1, 1)
         together(b, loc, f"vote.{mode}", warp=True)
         tile = b.as_value(args[0], loc)
-        b.ir.loc = b.at(loc)
+        b.place(loc)
         return b.ir.op("vote", [tile], mode=mode, dtype=U32 if mode == "ballot" else I1).result
 
     return handler

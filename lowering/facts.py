@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lowering.fold import constant_of
-from lowering.ir import Function, Op, Value
+from lowering.ir import Function, Op, Value, walk
 from lowering.types import I1, S32, DType, TileType, int_range
 
 ANY = 1 << 30  # "divisible by everything": the divisor of zero
@@ -142,6 +142,16 @@ class Analysis:
             ones = (1,) * len(shape)
             return Facts(1, ones, ones, same)
         return _unknown(shape)
+
+
+def facts_of(function: Function) -> Analysis:
+    """The facts of a function whose loops stay as they are from here on: one analysis for all passes that ask."""
+    if function.facts is None:
+        function.facts = Analysis(function)
+        for op in walk(function.body):
+            if op.name == "for":
+                function.facts.enter_loop(op)
+    return function.facts
 
 
 def _add_bounds(a: int | None, b: int | None) -> int | None:

@@ -7,7 +7,7 @@ elsewhere. To add an elementwise operation: one row here, one rule in `emit/elem
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lowering.ir import Op, Value
@@ -68,10 +68,10 @@ class OpSpec:
     keep: bool = False
     elementwise: bool = False
     regions: int = 0
+    pure: bool = field(init=False)  # nothing but its results
 
-    @property
-    def pure(self) -> bool:
-        return self.effects is None and not self.keep and not self.regions
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pure", self.effects is None and not self.keep and not self.regions)
 
 
 OPS: dict[str, OpSpec] = {}

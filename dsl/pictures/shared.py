@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from dsl.pictures.names import AXES, line_of
 from lowering.access_width import slot_bytes
+from lowering.facts import facts_of
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import apply
-from lowering.passes.swizzle_shared import shared_maps
 from lowering.shared_map import (
     BANKS,
     WORD,
@@ -149,7 +149,7 @@ def bank_name(first: int, count: int) -> str:
 
 def accesses(function: Function, memory: Value) -> list[Access]:
     """The accesses of a shared tile, each kind once."""
-    maps = shared_maps(function)
+    maps = SharedMaps(facts_of(function))
     found: dict[Access, int] = {}
     for op in shared_accesses(walk(function.body)):
         if op.operands[0] is memory:

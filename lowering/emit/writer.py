@@ -14,8 +14,8 @@ from functools import cache, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from lowering.facts import Analysis
-from lowering.ir import Function, Op, Value, walk
+from lowering.facts import facts_of
+from lowering.ir import Function, Op, Value
 from lowering.layout import Layout
 from lowering.location import Loc, Source, TileError
 from lowering.shared_map import SharedMap, SharedMaps
@@ -164,10 +164,7 @@ class Writer:
         self.label = "entry"
         self.debug = DebugInfo(function)
         self.dbg = ""
-        self.facts = Analysis(function)
-        for op in walk(function.body):
-            if op.name == "for":
-                self.facts.enter_loop(op)
+        self.facts = facts_of(function)
         self.maps = SharedMaps(self.facts)
         self.given: set[Value] = set()  # parameters, strides and dims: known at the head
         self.global_maps: dict[Value, GlobalMap | None] = {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from lowering.access_width import masked_groups
-from lowering.facts import Analysis
+from lowering.facts import Analysis, facts_of
 from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, LayoutError
 from lowering.location import TileError, closest
@@ -167,7 +167,7 @@ class _Assigner:
     def __init__(self, function: Function, target: Target):
         self.function, self.target = function, target
         self.warps = function.warps
-        self.analysis = Analysis(function)
+        self.analysis = facts_of(function)
         self.layouts: dict[Value, Layout] = {}
         self.users = uses(function.body)
         self.home: dict[Value, Block] = {}
@@ -175,8 +175,6 @@ class _Assigner:
         self.cheap: dict[Value, bool] = {}
         self.pinned: set[Value] = set()
         for op in walk(function.body):
-            if op.name == "for":
-                self.analysis.enter_loop(op)
             for region in op.regions:
                 self.parents[region] = op
         self.ends = {region.ops[-1]: region for region in self.parents}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowering.access_width import ASYNC_BYTES, access_width
-from lowering.facts import Analysis
+from lowering.facts import facts_of
 from lowering.ir import Function, Op, Rewriter, Value
 from lowering.location import TileError
 from lowering.ops import OPS, operand
@@ -19,14 +19,12 @@ class _Lowering(Rewriter):
     def __init__(self, function: Function):
         super().__init__()
         self.function = function
-        self.analysis = Analysis(function)
+        self.analysis = facts_of(function)
 
     def run(self) -> None:
         self.function.body = self.block(self.function.body, self.visit)
 
     def visit(self, op: Op) -> bool:
-        if op.name == "for":
-            self.analysis.enter_loop(op)
         if op.name != "copy":
             return False
         width = access_width(self.analysis, op)

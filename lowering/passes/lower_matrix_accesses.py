@@ -9,7 +9,7 @@ register bit moves by the other byte of a pair.
 from __future__ import annotations
 
 from lowering.access_width import slot_bytes
-from lowering.facts import Analysis
+from lowering.facts import facts_of
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.location import TileError
@@ -31,10 +31,7 @@ def lower_matrix_accesses(function: Function, target: Target) -> None:
 class _Lowering:
     def __init__(self, function: Function, target: Target):
         self.function, self.target = function, target
-        self.maps = SharedMaps(Analysis(function))
-        for op in walk(function.body):
-            if op.name == "for":
-                self.maps.analysis.enter_loop(op)
+        self.maps = SharedMaps(facts_of(function))
         self.operands = _feeding(function.body)
         self.results = _made(function.body)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from lowering.access_width import slot_bytes
-from lowering.facts import Analysis
+from lowering.facts import facts_of
 from lowering.ir import Function, Op, walk
 from lowering.layout import Span
 from lowering.location import Loc, TileError, closest
@@ -50,7 +50,7 @@ def swizzle_shared(function: Function) -> None:
     for name, pin in function.swizzles.items():
         if name not in names:
             raise TileError("layout", pin.loc, f"the kernel has no shared tile '{name}'", closest(name, names))
-    maps = shared_maps(function)
+    maps = SharedMaps(facts_of(function))
     accesses: dict[int, list[Op]] = {}
     for op in shared_accesses(walk(function.body)):
         accesses.setdefault(id(op.operands[0]), []).append(op)
@@ -77,17 +77,8 @@ def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
 
     None where offsets are data, or where a mask says which lanes take part.
     """
-    maps = shared_maps(function)
+    maps = SharedMaps(facts_of(function))
     return [(op, conflicts(maps, op)) for op in shared_accesses(walk(function.body))]
-
-
-def shared_maps(function: Function) -> SharedMaps:
-    """The maps of a function's accesses to shared tiles, with what its loops' counters are known to be."""
-    analysis = Analysis(function)
-    for op in walk(function.body):
-        if op.name == "for":
-            analysis.enter_loop(op)
-    return SharedMaps(analysis)
 
 
 def _extent(type: SharedType) -> int:

@@ -86,13 +86,11 @@ class Builder:
 
     def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
         """The result of a pure operation: folded, shared or new."""
-        folded = fold(self, name, operands, attrs) if operands else None
-        if folded is not None:
-            return folded
         key = (name, operands, attribute_key(attrs))
         known = self._shared[-1].get(key)
         if known is None:
-            known = self._shared[-1][key] = self.op(name, operands, **attrs).result
+            known = fold(self, name, operands, attrs) or self.op(name, operands, **attrs).result
+            self._shared[-1][key] = known
         return known
 
     def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
@@ -125,6 +123,9 @@ class Builder:
 
     def same_shape(self, values: Sequence[Value]) -> list[Value]:
         """The values broadcast to their common shape; TileError if they have none."""
+        shapes = {value.tile.shape for value in values}
+        if len(shapes) == 1:
+            return list(values)
         shape: tuple[int, ...] = ()
         for value in values:
             shape = broadcast_shapes(shape, value.tile.shape, self.loc)

@@ -405,7 +405,8 @@ class _Inserter:
         for access in self.touches(op):
             if flying and self.compare(access, flying, self.hit[access], self.collide):
                 self.fail_in_flight(access, state, op)
-            scope = _wider(scope, self.hazard(access, state.pending))
+            if met := self.hazard(access, state.pending):
+                scope = _wider(scope, met)
             accesses |= 1 << access
         if scope:
             added = self.add(block, position, scope, op, state)
@@ -458,7 +459,10 @@ class _Inserter:
     def collide(self, flying: Touch, touch: Touch) -> str | None:
         """Scope "block" unless a copy in flight and an access touch different elements, in all rounds that the copy
         stands for."""
-        return None if all(_disjoint(earlier, touch) for earlier in _rounds(flying, touch)) else "block"
+        for earlier in _rounds(flying, touch):
+            if not _disjoint(earlier, touch):
+                return "block"
+        return None
 
     def meet(self, other: Touch, touch: Touch) -> str | None:
         """The scope in which a pending access meets another one, in any round that it stands for."""

@@ -7,8 +7,8 @@ from lowering.ir import Block, Function, Op, Value, replace_uses
 
 
 def _key(op: Op) -> tuple:
-    types = tuple(r.type for r in op.results)
-    return (op.name, tuple(op.operands), attribute_key(op.attrs), types)
+    layouts = tuple([r.tile.layout for r in op.results])
+    return (op.name, tuple(op.operands), attribute_key(op.attrs), layouts)
 
 
 def share_equal(function: Function) -> None:
@@ -33,7 +33,6 @@ def share_equal(function: Function) -> None:
         block.ops = kept
 
     visit(function.body, {})
-    replace_uses(function.body, mapping)
 
 
 def remove_unused(function: Function) -> None:

@@ -206,6 +206,7 @@ def _family_of_opcode() -> dict[str, str]:
     return opcodes
 
 
+@cache
 def instruction(name: str) -> Instruction:
     """The instruction named as PTX spells it, a leading `@` for the guarded form; UnknownInstruction otherwise.
 

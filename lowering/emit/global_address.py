@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from math import gcd
 from operator import or_
 from typing import TYPE_CHECKING
 
-from lowering.affine import Linear, Product, apply_affine
+from lowering.affine import Linear, Product
 
 if TYPE_CHECKING:
     from lowering.emit.writer import Writer
@@ -77,12 +77,25 @@ def _never_negative(w: Writer, name: int) -> bool:
 
 
 def _threads(layout: Layout, strides: list[tuple[Product, Linear]]) -> tuple[tuple[Product, Axes], ...]:
-    places = [layout.coordinates(b) for b in layout.thread]
+    first, axes = len(layout.register), range(len(layout.shape))
+
+    def along(axis: int, coefficient: int) -> tuple[int, ...]:
+        return layout.weighed(tuple([coefficient if a == axis else 0 for a in axes]))[first:]
+
     return tuple(
-        (p, tuple(tuple(c * at[axis] for at in places) for axis, c in enumerate(part.coefficients) if c))
+        (p, tuple([along(axis, c) for axis, c in enumerate(part.coefficients) if c]))
         for p, part in strides
         if any(part.coefficients)
     )
+
+
+@lru_cache(maxsize=4096)
+def _by_register(layout: Layout, coefficients: tuple[int, ...]) -> list[int]:
+    """What each register adds to Σ coefficient · coordinate, where sums of bases do not carry."""
+    out = [0]
+    for weight in layout.weighed(coefficients)[: len(layout.register)]:
+        out += [weight + n for n in out]
+    return out
 
 
 class GlobalAddress:
@@ -96,12 +109,12 @@ class GlobalAddress:
     def __init__(self, w: Writer, memory: Value, map: GlobalMap):
         self.w, self.memory, self.map = w, memory, map
         self.size = memory.dtype.bytes
+        self.moves = [(p, part.constant, _by_register(map.layout, part.coefficients)) for p, part in map.strides]
 
     def of(self, register: int) -> str:
-        coordinates = self.map.layout.coordinates(self.map.layout.place(register=register))
-        counts = tuple((p, apply_affine(part, coordinates)) for p, part in self.map.strides)
-        number = sum(n for p, n in counts if not p) * self.size
-        pointer = self._moved(tuple((p, n) for p, n in counts if p and n))
+        counts = [(p, constant + moved[register]) for p, constant, moved in self.moves]
+        number = sum([n for p, n in counts if not p]) * self.size
+        pointer = self._moved(tuple([(p, n) for p, n in counts if p and n]))
         return self.w.let(f"add i64 {pointer}, {number}") if number else pointer
 
     def _moved(self, counts: tuple[tuple[Product, int], ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lowering.facts import linear
 from lowering.ir import Op, Value
@@ -13,8 +13,7 @@ Product = tuple[int, ...]  # identities of scalar values, sorted; () is 1
 MOST_PRODUCTS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
+class Affine(NamedTuple):
     """Element offsets of a tile: Σ coefficient · coordinate + Σ terms + constant.
 
     `terms` are scalars that nothing resolves further.
@@ -25,8 +24,7 @@ class Affine:
     constant: int
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(NamedTuple):
     """Σ coefficient · coordinate + constant."""
 
     coefficients: tuple[int, ...]

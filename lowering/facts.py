@@ -101,7 +101,6 @@ class Analysis:
         self.known: dict[Value, Facts] = {}
         for name, value in function.dims.items():
             self.known[value] = Facts(min(function.divisors.get(name, 1), ANY), (), (), (), 0, None)
-        self.loops: dict[Value, Op] = {}  # loop counter → its loop
 
     def enter_loop(self, loop: Op) -> None:
         """The counter of this `for` lies between its start and its stop, in steps up or down."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lowering.access_width import access_width, is_partial
 from lowering.emit.global_address import global_map
 from lowering.emit.masks import leaves
@@ -20,14 +22,14 @@ def mark_needed(w: Writer, function: Function) -> None:
     _block(w, function.body)
 
 
-def _add(w: Writer, value: Value, registers: set[int]) -> None:
+def _add(w: Writer, value: Value, registers: Iterable[int]) -> None:
     if isinstance(value.type, TileType):
         w.needed.setdefault(value, set()).update(registers)
 
 
 def _all(w: Writer, value: Value) -> None:
     if isinstance(value.type, TileType):
-        _add(w, value, set(range(count_of(value))))
+        _add(w, value, range(count_of(value)))
 
 
 def _block(w: Writer, block: Block) -> None:
@@ -53,7 +55,7 @@ def _op(w: Writer, op: Op) -> None:
             if what != "offset":
                 _all(w, o)
             else:
-                _add(w, o, set())
+                _add(w, o, ())
     elif name in ("load", "store", "copy") and space_of(op.operands[0]) != "param":
         _access(w, op)
     else:
@@ -71,14 +73,14 @@ def _access(w: Writer, op: Op) -> None:
     space = space_of(op.operands[0])
     for what, o in zip(op.attrs["has"], op.operands, strict=True):
         if what == "mask":
-            _add(w, o, set() if partial else set(firsts))
+            _add(w, o, () if partial else firsts)
         elif what == "source" or (what == "offset" and space == "global"):
             map = global_map(w, o)
-            _add(w, o, set(firsts) if map is None else set())
+            _add(w, o, firsts if map is None else ())
             for scalar in map.scalars(w) if map else ():
                 _all(w, scalar)
         elif what == "offset":
-            _add(w, o, set(firsts) if linear_map(w, op) is None else set())
+            _add(w, o, firsts if linear_map(w, op) is None else ())
         else:
             _all(w, o)
     if mask is None or not partial:

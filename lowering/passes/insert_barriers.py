@@ -35,7 +35,7 @@ MAX_DROPS = 32  # barriers of one loop looked at again
 EXACT_ROUNDS = 2  # rounds after which an access that no barrier has ordered stands for all earlier rounds too
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Touch:
     """One access that is not ordered yet.
 
@@ -65,17 +65,8 @@ class Touch:
 
     def __post_init__(self) -> None:
         """Accesses are hashed far more often than made."""
-        key = (
-            id(self.memory),
-            self.write,
-            self.slot,
-            self.affine,
-            self.layout,
-            self.age,
-            self.before,
-            self.warp_ordered,
-        )
-        object.__setattr__(self, "_hash", hash(key))
+        place = (self.memory, self.slot, self.affine, self.layout)
+        self._hash = hash((place, self.write, self.age, self.before, self.warp_ordered))
 
     def __hash__(self) -> int:
         return self._hash
@@ -90,7 +81,7 @@ class Touch:
                 constant %= type.shape[0]
             out = replace(out, slot=(out.slot[0], constant))
         if offset and out.affine is not None:
-            out = replace(out, affine=replace(out.affine, constant=out.affine.constant - offset))
+            out = replace(out, affine=out.affine._replace(constant=out.affine.constant - offset))
         return out
 
     def forget(self, values: set[int]) -> Touch:
@@ -353,7 +344,7 @@ class _Inserter:
                     factor * constant, 0
                 )
             if touch.affine is not None and (factor := offsets.get(touch.memory)):
-                affine = replace(touch.affine, terms=relative(touch.affine.terms, factor))
+                affine = touch.affine._replace(terms=relative(touch.affine.terms, factor))
                 touch = replace(touch, affine=affine).shifted(0, factor * constant)
             return replace(touch, age=0)
 

@@ -3,9 +3,10 @@
     python3 benchmarks/compile_time.py [--out compile_time.json] [--rounds 31]
 
 Each round compiles every variant once, from the text of its sample to PTX, so the variants are interleaved and nothing
-is kept between them but what a second compile in one process keeps. Printed are medians over the rounds, milliseconds;
-`total` is the median of the rounds' totals, with the 20th and 80th percentiles. The bound holds for the first variant,
-on two cores.
+is kept between them but what a second compile in one process keeps. Printed are medians over the rounds, milliseconds
+of processor time, which others on the machine change little; `total` is the median of the rounds' totals, with the 20th
+and 80th percentiles, `after_parse` that of what a module that is loaded does. The bounds hold on two cores: softmax's
+for the total, those of products, whose file is long, after the parse.
 """
 
 from __future__ import annotations
@@ -18,20 +19,22 @@ import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from dsl.program import parse_program
+from dsl.program import dim_names, parse_program
 from dsl.variant import Request, build_variant
-from lowering.codegen import to_ptx
+from lowering.codegen import level_for, to_ptx
 from lowering.emit import emit
-from lowering.passes import PASSES, run_passes
+from lowering.passes import PASSES
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
 BOUND = 50.0
 """Milliseconds for softmax_registers at 1024 columns, all stages together."""
+PRODUCT_BOUND = 150.0
+"""Milliseconds for the largest products, of a loaded module."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,22 @@ class Case:
     schedule: str
     dims: dict[str, int]
     bound: float | None = None
+    loaded: bool = False  # the bound is on what follows the parse
+    types: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def head(self) -> str:
+        """What tells it apart."""
+        words = [*self.types.values(), *(name for name, value in self.constants.items() if value)]
+        size = next(self.dims[name] for name in ("cols", "n") if name in self.dims)
+        return " ".join([f"{self.kernel.split('_')[1]}:{self.schedule}", str(size), *words])
+
+
+def product(kernel: str, schedule: str, extent: int, types: dict[str, str], bound: bool, **constants: bool) -> Case:
+    """A product of square matrices; a large one shares its last tiles."""
+    dims = dict.fromkeys(("m", "n", "a0", "a1", "b0", "b1"), extent) | {"halves": 112, "rest": 56}
+    return Case("matmul.tile", kernel, schedule, dims, PRODUCT_BOUND if bound else None, True, types, constants)
 
 
 CASES = (
@@ -51,6 +70,11 @@ CASES = (
     Case("softmax.tile", "softmax_registers", "block", {"rows": 4096, "cols": 8192}),
     Case("softmax.tile", "softmax_shared", "whole", {"rows": 4096, "cols": 20000}),
     Case("softmax.tile", "softmax_streamed", "stream", {"rows": 4096, "cols": 70000}),
+    product("matmul_tensor", "wide", 4096, {"T": "f16"}, False),
+    product("matmul_tensor", "large", 8192, {"T": "f16"}, True),
+    product("matmul_tensor", "large", 8192, {"T": "f16"}, True, B_T=True),
+    product("matmul_bytes", "large", 8192, {"T": "s8", "O": "s32"}, True, B_T=False),
+    product("matmul_bytes", "large", 8192, {"T": "s8", "O": "s32"}, True, B_T=True),
 )
 STAGES = ("parse", "build", *(name for name, _ in PASSES), "emit", "llvm")
 
@@ -62,20 +86,24 @@ def compile_once(case: Case) -> dict[str, float]:
 
     @contextmanager
     def stage(name: str) -> Iterator[None]:
-        start = time.perf_counter()
+        start = time.process_time()
         yield
-        spent[name] = 1e3 * (time.perf_counter() - start)
+        spent[name] = 1e3 * (time.process_time() - start)
 
     with stage("parse"):
         program = parse_program(text, case.file, SAMPLES)
     with stage("build"):
-        variant = build_variant(program, Request(case.kernel, case.schedule, case.dims))
-    trace = run_passes(variant.function, variant.target)
-    spent |= {name: 1e3 * seconds for name, seconds in trace.seconds.items()}
+        absent = frozenset({"shares", "arrived"} if case.schedule == "wide" else ())
+        dims = {name: case.dims[name] for name in dim_names(program.kernels[case.kernel], absent)}
+        request = Request(case.kernel, case.schedule, dims, case.types, case.constants, absent=absent)
+        variant = build_variant(program, request)
+    for name, run in PASSES:
+        with stage(name):
+            run(variant.function, variant.target)
     with stage("emit"):
         module, version = emit(variant.function, variant.target)
     with stage("llvm"):
-        to_ptx(module, variant.target, version)
+        to_ptx(module, variant.target, version, level_for(variant.function))
     return spent
 
 
@@ -90,11 +118,13 @@ def measure(rounds: int) -> list[dict[str, object]]:
     rows = []
     for case, kept in zip(CASES, samples, strict=True):
         totals = sorted(sum(s.values()) for s in kept)
+        loaded = statistics.median(sum(s.values()) - s["parse"] for s in kept)
         rows.append(
             asdict(case)
             | {"stages": {name: statistics.median(s[name] for s in kept) for name in STAGES}}
             | {"passes": statistics.median(sum(s[name] for name, _ in PASSES) for s in kept)}
             | {"total": statistics.median(totals), "low": totals[rounds // 5], "high": totals[rounds * 4 // 5]}
+            | {"after_parse": loaded}
         )
     return rows
 
@@ -105,18 +135,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=31)
     options = parser.parse_args()
     rows = measure(options.rounds)
-    heads = [f"{c.kernel.removeprefix('softmax_')}:{c.schedule} {c.dims['cols']}" for c in CASES]
     python, version = platform.python_version(), ".".join(map(str, llvm.llvm_version_info))
-    print(f"Python {python}, LLVM {version}, {os.cpu_count()} cores, {options.rounds} rounds, milliseconds")
-    print(f"{'':16}" + "".join(f"{head:>22}" for head in heads))
+    run = f"Python {python}, LLVM {version}, {os.cpu_count()} cores, {options.rounds} rounds"
+    print(f"{run}, milliseconds of processor time")
+    print(f"{'':16}" + "".join(f"{case.head:>27}" for case in CASES))
     for name in STAGES:
-        print(f"{name:16}" + "".join(f"{row['stages'][name]:22.2f}" for row in rows))  # type: ignore[index]
-    for name in ("passes", "total", "low", "high"):
-        print(f"{name:16}" + "".join(f"{row[name]:22.2f}" for row in rows))
-    for row in rows:
-        if row["bound"] is not None:
-            kept = row["total"] <= row["bound"]  # type: ignore[operator]
-            print(f"{row['kernel']} {row['dims']}: bound {row['bound']:.0f} ms {'kept' if kept else 'MISSED'}")
+        print(f"{name:16}" + "".join(f"{row['stages'][name]:27.2f}" for row in rows))  # type: ignore[index]
+    for name in ("passes", "total", "low", "high", "after_parse"):
+        print(f"{name:16}" + "".join(f"{row[name]:27.2f}" for row in rows))
+    for case, row in zip(CASES, rows, strict=True):
+        if case.bound is not None:
+            kept = row["after_parse" if case.loaded else "total"] <= case.bound  # type: ignore[operator]
+            print(f"{case.head}: bound {case.bound:.0f} ms {'kept' if kept else 'MISSED'}")
     if options.out:
         record = {"python": python, "llvm": version, "cores": os.cpu_count(), "rounds": options.rounds, "rows": rows}
         options.out.write_text(json.dumps(record, indent=1) + "\n")

@@ -113,6 +113,11 @@ class Analysis:
             low, high = None if stop.low is None else stop.low + 1, start.high
         self.known[counter] = Facts(_gcd(start.every, step.every), (), (), (), low, high)
 
+    def equal(self, new: Value, old: Value) -> None:
+        """`new` is `old`, made anew."""
+        if old in self.known:
+            self.known[new] = self.known[old]
+
     def of(self, value: Value) -> Facts:
         facts = self.known.get(value)
         if facts is None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
+from typing import ClassVar
 
 
 class LayoutError(ValueError):
@@ -72,8 +73,18 @@ class Span:
         return len(self.rows)
 
 
-@dataclass(frozen=True)
-class Layout:
+class _Interned(type):
+    """Of equal layouts there is one object: they are compared by identity, and what is found of one is found once."""
+
+    known: ClassVar[dict[tuple, Layout]] = {}
+
+    def __call__(cls, shape: tuple[int, ...], places: tuple[tuple[str, tuple[int, ...]], ...]) -> Layout:
+        found = cls.known.get((shape, places))
+        return found if found is not None else cls.known.setdefault((shape, places), super().__call__(shape, places))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout(metaclass=_Interned):
     """Where the elements of a tile of `shape` are.
 
     `places` names the inputs in order, each with one basis a bit: the coordinate that this bit contributes, by XOR.
@@ -110,13 +121,6 @@ class Layout:
             for basis in bases:
                 if not 0 <= basis < max(size, 1):
                     raise LayoutError(f"basis {basis} of {name} is outside a tile of shape {self.shape}")
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.shape, self.places))
 
     # ---- making ----
 

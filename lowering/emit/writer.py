@@ -154,7 +154,8 @@ class Writer:
         self.bytes: dict[str, tuple[str, int]] = {}  # register of a byte → the word that it is of, and its bits there
         self.byte_flags: dict[str, tuple[str, int, bool]] = {}  # such a byte compared with zero → …, true if not zero
         self.registers: dict[Value, list[str]] = _Registers(self)
-        self.lines: list[str] = []
+        self.body: list[str] = []
+        self.lines = self.body
         self.entry: list[str] = []  # computed once, at the head of the function
         self.behind: list[str] = []  # blocks that are rarely entered, behind the others
         self.entry_known: dict[str, str] = {}
@@ -188,9 +189,9 @@ class Writer:
         self.lines.append(f"  {text}{self.dbg}")
 
     def let(self, text: str) -> str:
-        """A new value."""
+        """A new value. Those that follow each other in the text have numbers, which LLVM reads faster than names."""
         self.count += 1
-        name = f"%v{self.count}"
+        name = f"%{self.count}" if self.lines is self.body else f"%v{self.count}"
         self.lines.append(f"  {name} = {text}{self.dbg}")
         return name
 

@@ -483,6 +483,7 @@ class _Assigner:
             operands = [self.get(o, operand_layout(op, o, layout)) for o in op.operands]
             made = Op(op.spec, operands, [value.tile.with_layout(layout)], dict(op.attrs), (), op.loc)
             made.result.name = value.name
+            self.analysis.equal(made.result, value)
             self.emit(made, self.home[value])
             self.made[key] = made.result
         return self.made[key]

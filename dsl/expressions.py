@@ -486,7 +486,11 @@ class Expressions:
         if of_numbers and self.scope.find(name) is None:
             return call(name, args)
         if isinstance(function, Closure):
+            if node.rest is not None:
+                keywords |= self.rest(function, keywords)
             return self.apply(function, args, keywords, node.loc)
+        if node.rest is not None:
+            self.error("call", node.rest, "'...' gives constants to a def; this is none")
         self.place(node.loc)
         if handler is not None:
             return handler(self, node.loc, args, keywords)
@@ -507,6 +511,11 @@ class Expressions:
     }
 
     # ---- inlined functions ----
+
+    def rest(self, closure: Closure, keywords: dict[str, Binding]) -> dict[str, Binding]:
+        """What `...` stands for: the caller's values of the constants that no keyword gives."""
+        wanted = [c.name for c in closure.node.constants if c.name not in keywords]
+        return {name: value for name in wanted if (value := self.scope.find(name)) is not None}
 
     def apply(self, closure: Closure, args: list[Binding], keywords: dict[str, Binding], loc: Loc) -> Binding:
         """The body of a `def` with its parameters bound."""

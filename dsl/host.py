@@ -279,6 +279,11 @@ class Host(Evaluator):
         function = self._function(node.function)
         args = [self(a) for a in node.args]
         keywords = {k: self(v) for k, v in node.keywords.items()}
+        if node.rest is not None and not isinstance(function, Closure):
+            self.fail("call", node.rest, "'...' gives constants to a def; this is none")
+        if node.rest is not None:
+            wanted = [c.name for c in function.node.constants if c.name not in keywords]
+            keywords |= {name: self.names[name] for name in wanted if name in self.names}
         return self.apply(function, args, keywords, node)
 
     def _function(self, node: ast.Expr) -> Any:

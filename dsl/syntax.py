@@ -179,11 +179,24 @@ class _Keyword:
         self.loc, self.name, self.value = _token_loc(name).to(value.loc), name, value
 
 
-def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr]]:
+class _Ellipsis:
+    __slots__ = ("loc",)
+
+    def __init__(self, loc: Loc):
+        self.loc = loc
+
+
+def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr], Loc | None]:
+    """Arguments by place, those by name, and where `...` stands."""
     args: list[Expr] = []
     keywords: dict[str, Expr] = {}
+    rest: Loc | None = None
     for item in items or ():
-        if isinstance(item, _Keyword):
+        if rest is not None:
+            raise TileError("syntax", item.loc, "an argument after '...'", "'...' stands last")
+        if isinstance(item, _Ellipsis):
+            rest = item.loc
+        elif isinstance(item, _Keyword):
             if item.name in keywords:
                 raise TileError("syntax", item.loc, f"argument '{item.name}' is given twice")
             keywords[str(item.name)] = item.value
@@ -191,7 +204,7 @@ def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr]]:
             raise TileError("syntax", item.loc, "a positional argument after a named one")
         else:
             args.append(item)
-    return args, keywords
+    return args, keywords, rest
 
 
 def _names(items: list | None) -> list[str]:
@@ -247,9 +260,9 @@ class _Builder(Transformer):
 
     def call(self, c: list) -> Call:
         function = _bare(c[0])
-        args, keywords = _split_arguments(c[1])
+        args, keywords, rest = _split_arguments(c[1])
         loc = c[0].loc.to(_token_loc(c[2]))
-        return _nested(Call(loc, function, args, keywords), function, *args, *keywords.values())
+        return _nested(Call(loc, function, args, keywords, rest), function, *args, *keywords.values())
 
     def index(self, c: list) -> Index:
         value = _bare(c[0])
@@ -264,6 +277,9 @@ class _Builder(Transformer):
 
     def keyword(self, c: list) -> _Keyword:
         return _Keyword(c[0], c[1])
+
+    def ellipsis(self, c: list) -> _Ellipsis:
+        return _Ellipsis(_token_loc(c[0]))
 
     def with_schedule(self, c: list) -> WithSchedule:
         return WithSchedule(_loc(c), c[0], str(c[1]))
@@ -400,7 +416,9 @@ class _Builder(Transformer):
 
     def launch(self, c: list) -> Launch:
         name, args, *items = c
-        given, keywords = _split_arguments(args)
+        given, keywords, rest = _split_arguments(args)
+        if rest is not None:
+            raise TileError("syntax", rest, "'...' stands in the call of a def", "a launch has its schedule's constants")
         items = [i for i in items if i is not None]
         loc = _loc([name, *(args or ()), *items])
         return Launch(loc, str(name), None if args is None else given, keywords, items)

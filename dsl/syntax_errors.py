@@ -16,7 +16,7 @@ _EXPECTED = {
     "_INDENT": "an indented block", "_DEDENT": "the end of the block", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['",
     "RSQB": "']'", "COLON": "':'", "COMMA": "','", "EQUAL": "'='", "SEMICOLON": "';'", "DOT": "'.'",
     "PREFIX": "an operand", "AUGMENTED": "an assignment", "$END": "the end of the file", "__ANON_0": "'~='",
-    "OPTIONAL": "'?'",
+    "OPTIONAL": "'?'", "ELLIPSIS": "'...'",
 }  # fmt: skip
 _FOUND = {"_NL": "end of the line", "$END": "end of the file", "_DEDENT": "end of the block"}
 _EXPRESSION = {"PREFIX", "NAME", "NUMBER", "STRING", "LPAR", "LSQB"}

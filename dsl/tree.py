@@ -82,10 +82,13 @@ class WithSchedule:
 
 @node
 class Call:
+    """`rest` is where `...` stands: all other constants are the caller's."""
+
     loc: Loc
     function: Expr
     args: list[Expr]
     keywords: dict[str, Expr]
+    rest: Loc | None = None
 
 
 @node

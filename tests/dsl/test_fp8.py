@@ -110,7 +110,7 @@ def test_targets_before_sm_89_neither_convert_nor_multiply_them() -> None:
         module.compile("convert", n=256, T="f32", R="e4m3", arch="sm_86")
     assert caught.value.code == "target"
     with pytest.raises(TileError, match="sm_80 has no tensor-core product of e4m3"):
-        dsl.load(SAMPLE).compile("matmul_fp8", "small", m=64, n=64, a0=64, a1=64, b0=64, b1=64, T="e4m3", arch="sm_80")
+        dsl.load(SAMPLE).compile("matmul_fp8", "wave", m=64, n=64, a0=64, a1=64, b0=64, b1=64, T="e4m3", arch="sm_80")
 
 
 def test_a_field_of_bits_is_an_array_of_them() -> None:

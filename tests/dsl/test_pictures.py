@@ -32,7 +32,7 @@ SQUARE = dict.fromkeys(("m", "n", "a0", "a1", "b0", "b1"), 256)
 VARIANTS = {
     "softmax": ("softmax.tile", "softmax_registers", "lanes", {"rows": 8, "cols": 1000}, {}),
     "transpose": ("matmul.tile", "matmul_shared", "cooperative", {"m": 256, "n": 256, "k": 64}, {"T": "f16"}),
-    "f16": ("matmul.tile", "matmul_tensor", "small", SQUARE, {"T": "f16"}),
+    "f16": ("matmul.tile", "matmul_tensor", "square", SQUARE, {"T": "f16"}),
     "tf32": ("matmul.tile", "matmul_tensor", "square", SQUARE, {"T": "f32"}),
     "s8": ("matmul.tile", "matmul_bytes", "wide", SQUARE, {"T": "s8", "O": "s8"}),
 }
@@ -269,24 +269,24 @@ MATMUL = str(ROOT / "samples" / "matmul.tile")
 
 
 def test_the_list_names_all_tiles() -> None:
-    out = dsl("layout", MATMUL, "--kernel", "matmul_tensor", "--schedule", "small").stdout
-    assert "matmul_tensor with small, 4 warps" in out
-    assert re.search(r"\d+ +sa +shared f16\[ring 4, 2, 32, 64\] +swizzle 3, 4, 3; no bank conflicts", out)
-    assert re.search(r"\d+ +acc +f32\[32, 64\] +C of mma\.sync\.m16n8k16, warps \[2, 2\]", out)
+    out = dsl("layout", MATMUL, "--kernel", "matmul_tensor", "--schedule", "square").stdout
+    assert "matmul_tensor with square, 4 warps" in out
+    assert re.search(r"\d+ +sa +shared f16\[ring 3, 2, 64, 64\] +swizzle 3, 4, 3; no bank conflicts", out)
+    assert re.search(r"\d+ +acc +f32\[64, 64\] +C of mma\.sync\.m16n8k16, warps \[2, 2\]", out)
 
 
 def test_a_value_is_drawn() -> None:
-    out = dsl("layout", MATMUL, "--kernel", "matmul_tensor", "--schedule", "small", "--value", "acc").stdout
-    assert re.search(r"row +w1 +r1 +l4 +l3 +l2", out) and re.search(r"column +w0 +r3 +r2 +l1 +l0 +r0", out)
+    out = dsl("layout", MATMUL, "--kernel", "matmul_tensor", "--schedule", "square", "--value", "acc").stdout
+    assert re.search(r"row +w1 +r4 +r1 +l4 +l3 +l2", out) and re.search(r"column +w0 +r3 +r2 +l1 +l0 +r0", out)
     assert re.search(r"^ +9 +4 r2-3 +5 r2-3 +6 r2-3 +7 r2-3$", out, re.M)
     assert "column +8: register +4, +16: register +8, +32: warp +1" in out
-    assert "row +16: warp +2" in out and "shown: 16 x 8 of 32 x 64" in out
+    assert "row +16: register +16, +32: warp +2" in out and "shown: 16 x 8 of 64 x 64" in out
 
 
 @pytest.mark.parametrize("value", ["acc", "sa", "v"])
 def test_a_drawing_is_svg_with_every_cell(tmp_path: Path, value: str) -> None:
     path = tmp_path / "out.svg"
-    arguments = ["layout", MATMUL, "--kernel", "matmul_tensor", "--schedule", "small", "--value", value]
+    arguments = ["layout", MATMUL, "--kernel", "matmul_tensor", "--schedule", "square", "--value", value]
     out = dsl(*arguments, "--svg", str(path)).stdout
     root = ElementTree.parse(path).getroot()
     assert root.tag.endswith("svg") and f"{path}: {2 if value == 'v' else 1} picture" in out

@@ -31,8 +31,8 @@ def innermost(c: int, extent: int, k: int, taps: int) -> dict[str, int]:
     return {name: v for name, v in images(c, extent, k, taps).items() if name not in ("kb", "cb")} | {"c": c, "cg": c}
 
 
-SHARED = {"halves": 4, "rest": 2}
-"""Tiles that two blocks share: workspace for two of them."""
+SHARED = {"space": 2 * 132 * 256 * 192, "blocks": 132}
+"""Workspace for tiles that several blocks share."""
 
 # (kernel, schedule) → dims: the first for wide accesses without a tail, others for a masked edge, for narrow accesses.
 DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
@@ -43,24 +43,26 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("matmul_tensor", "wide"): [square(4096), square(1000)],
     ("matmul_tensor", "tall"): [square(4096), square(1000)],
     ("matmul_tensor", "square"): [square(4096), square(1000)],
-    ("matmul_tensor", "small"): [square(512), square(77)],
+    ("matmul_tensor", "wave"): [square(512), square(77), square(16), square(1024)],
+    ("matmul_tensor", "deep"): [{**square(512), **SHARED}, {**square(77), **SHARED}],
     ("matmul_bytes", "large"): [{**square(8192), **SHARED}, square(4112)],
     ("matmul_bytes", "wide"): [square(4096), square(4112)],
     ("matmul_bytes", "tall"): [square(4096), square(4112)],
     ("matmul_bytes", "square"): [square(4096), square(4112)],
-    ("matmul_bytes", "small"): [square(512), square(84)],
-    ("matmul_parts", "skinny"): [square(16), square(77)],
-    ("matmul_sum", "rows"): [{"m": 16, "n": 4096}, {"m": 5, "n": 77}],
+    ("matmul_bytes", "wave"): [square(512), square(84), square(16), square(1024)],
+    ("matmul_bytes", "deep"): [{**square(512), **SHARED}],
     ("linear_tensor", "large"): [{**square(8192), **SHARED}],
     ("linear_tensor", "wide"): [square(4096), square(1000)],
     ("linear_tensor", "square"): [square(4096)],
-    ("linear_tensor", "small"): [square(512), square(77)],
+    ("linear_tensor", "wave"): [square(512), square(77)],
+    ("linear_tensor", "deep"): [{**square(512), **SHARED}],
     ("linear_bytes", "large"): [{**square(8192), **SHARED}],
     ("linear_bytes", "wide"): [square(4096), square(4112)],
     ("linear_bytes", "square"): [square(4096)],
-    ("linear_bytes", "small"): [square(512), square(84)],
+    ("linear_bytes", "wave"): [square(512), square(84)],
+    ("linear_bytes", "deep"): [{**square(512), **SHARED}],
     ("matmul_fp8", "square"): [square(4096), square(4112)],
-    ("matmul_fp8", "small"): [square(512), square(84)],
+    ("matmul_fp8", "wave"): [square(512), square(84)],
     ("matmul_s4", "pairs"): [{"m": 4096, "n": 4096, "k": 4096}, {"m": 77, "n": 100, "k": 84}],
     ("conv", "table"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],
     ("conv", "folded"): [images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5)],
@@ -140,7 +142,7 @@ class Case:
     def build(self, arch: str = "sm_90") -> Variant:
         names, node = dict(self.dims), program(self.file).kernels[self.kernel]
         dims = {name: names[name] for name in names.keys() & set(dim_names(node))}
-        absent = frozenset() if "rest" in names else frozenset(ABSENT.get(self.kernel, ()))
+        absent = frozenset() if "space" in names else frozenset(ABSENT.get(self.kernel, ()))
         types = dict(self.types)
         request = Request(self.kernel, self.schedule, dims, types, scalars=names, absent=absent, arch=arch)
         return build_variant(program(self.file), request)

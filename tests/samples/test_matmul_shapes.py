@@ -60,8 +60,8 @@ CASES = [(d, *t) for d in ("s8", "f16", "f32") for t in product((False, True), r
 
 @pytest.mark.parametrize(("dtype", "a_t", "b_t"), CASES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_the_small_schedule(modules, device, shape, dtype, a_t, b_t):
-    run(modules.setdefault(device, dsl.load(SAMPLE, device=device)), shape, dtype, "small", a_t, b_t)
+def test_the_schedule_of_one_wave(modules, device, shape, dtype, a_t, b_t):
+    run(modules.setdefault(device, dsl.load(SAMPLE, device=device)), shape, dtype, "wave", a_t, b_t)
 
 
 @pytest.mark.parametrize(
@@ -88,34 +88,45 @@ def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, s
         assert counters.global_load_sectors + counters.global_store_sectors == counters.global_ideal_sectors
 
 
-SHARED = [((2, 3), 4), ((2, 3), 5), ((3, 3), 7), ((2, 3), 6), ((1, 1), 3), ((3, 3), 4)]
-PARTS = {"small": ((64, 64), (2, 32, 64)), "large": ((256, 192), (6, 128, 64))}
-"""Of schedules, a tile and its parts: how many, of which extents."""
+SHARED = [
+    ("deep", (1, 1), 3, 2),  # one tile, the last piece the shortest
+    ("deep", (1, 2), 9, 1),
+    ("deep", (2, 3), 4, 1),  # whole tiles, then two by two blocks each
+    ("deep", (2, 3), 5, 1),
+    ("deep", (3, 3), 7, 1),
+    ("deep", (2, 3), 7, 1),  # pieces that end one tile and begin the next
+    ("deep", (2, 3), 6, 1),  # none left over
+    ("deep", (3, 3), 4, 16),  # too few rounds to share
+    ("large", (1, 3), 2, 1),
+]
+"""Schedule, tiles along each axis, blocks that run at once, least rounds of a piece."""
+TILE = {"deep": (64, 64), "large": (256, 192)}
 
 
 @pytest.mark.parametrize("dtype", ["s8", "f16"])
-@pytest.mark.parametrize(
-    ("schedule", "tiles", "sms"), [*(("small", *case) for case in SHARED), ("large", (1, 3), 2)], ids=str
-)
-def test_the_last_tiles_are_shared_along_k(modules, device, dtype, schedule, tiles, sms):
-    """Groups of one tile and of several, none left over, fewer tiles than multiprocessors; twice with one workspace."""
+@pytest.mark.parametrize(("schedule", "tiles", "at_once", "least"), SHARED, ids=str)
+def test_the_last_tiles_are_shared_along_k(modules, device, dtype, schedule, tiles, at_once, least):
+    """Twice with one workspace. What no block wrote is never read: the workspace is full of what would show."""
     module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
-    (tm, tn), parts = PARTS[schedule]
-    m, n, k = tm * tiles[0] - 1, tn * tiles[1] - 3, 9 * 128 // DTYPES[dtype].bytes + 16
+    tm, tn = TILE[schedule]
+    m, n, k = tm * tiles[0] - 1, tn * tiles[1] - 3, 9 * 256 // DTYPES[dtype].bytes + 16
     a, b = operands(m, n, k, dtype)
     right = np.ascontiguousarray(b.T)
-    rest = max(1, tiles[0] * tiles[1] % sms)
     sums = DTYPES["s32" if dtype == "s8" else "f32"]
-    shares, arrived = narrow(np.full((2 * rest, *parts), 7.0), sums), np.zeros(rest, np.uint32)
-    dims = {"m": m, "n": n, "a0": m, "a1": k, "b0": n, "b1": k, "halves": 2 * rest, "rest": rest}
+    shares, arrived = narrow(np.full(2 * at_once * tm * tn, 1e9), sums), np.zeros(at_once, np.int32)
+    dims = {"m": m, "n": n, "a0": m, "a1": k, "b0": n, "b1": k, "space": shares.size, "blocks": at_once}
     name = "matmul_bytes" if dtype == "s8" else "matmul_tensor"
     types = {"O": "s32"} if dtype == "s8" else {}
-    kernel = module.compile(name, schedule=schedule, **dims, **types, T=dtype, B_T=True, SMS=sms)
+    constants = {"AT_ONCE": at_once, "LEAST": least, "B_T": True}
+    kernel = module.compile(name, schedule=schedule, **dims, **types, T=dtype, **constants)
+    results = []
     for _ in range(2):
         c = narrow(np.full((m, n), -7.0), sums if dtype == "s8" else DTYPES[dtype])
         kernel.run(c, a, right, *([1.0] if dtype == "s8" else []), shares, arrived)
         check(c, a, b, dtype)
         assert not arrived.any()
+        results.append(c)
+    assert np.array_equal(*results)
 
 
 @pytest.mark.parametrize("b_t", [False, True])
@@ -126,7 +137,7 @@ def test_operands_rounded_to_tf32_err_half_as_much(modules, device, b_t):
     errors = []
     for rounded in (False, True):
         dims = {"m": 64, "n": 64, "a0": 64, "a1": 512, "b0": right.shape[0], "b1": right.shape[1]}
-        kernel = module.compile("matmul_tensor", "small", absent=ALONE, **dims, T="f32", B_T=b_t, ROUND=rounded)
+        kernel = module.compile("matmul_tensor", "wave", absent=ALONE, **dims, T="f32", B_T=b_t, ROUND=rounded)
         c = np.zeros((64, 64), np.float32)
         kernel.run(c, a, right, None, None)
         errors.append(np.abs(c - widen(a) @ widen(b)).mean())
@@ -143,14 +154,25 @@ def test_the_first_rungs(modules, device, schedule):
         assert np.abs(c - a.astype(np.float64) @ b).max() <= 1e-5
 
 
-@pytest.mark.parametrize("few", [1, 15, 16])
-@pytest.mark.parametrize("split", [True, False])
-def test_few_rows_are_split_along_k(modules, device, few, split):
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
-    a, b = operands(few, 136, 700, "f16")
-    c = np.zeros((few, 136), np.float16)
-    module.matmul(c, a, b, SPLIT=split)
-    check(c, a, b, "f16")
+CHOSEN = [
+    ((1, 136, 700), "wave"),
+    ((15, 136, 12000), "deep"),
+    ((17, 130, 8200), "deep"),
+    ((65, 8700, 40), "square"),
+    ((1900, 2000, 40), "wide"),
+    ((4100, 130, 40), "wave"),
+]
+
+
+@pytest.mark.parametrize(("shape", "schedule"), CHOSEN, ids=str)
+def test_the_dispatch_chooses_by_tiles_and_multiprocessors(modules, shape, schedule):
+    module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
+    a, b = operands(*shape, "s8")
+    c, right = np.zeros(shape[:2], np.int32), np.ascontiguousarray(b.T)
+    module.matmul_s8(c, a, right, 1.0)
+    check(c, a, b, "s8")
+    plan = module.matmul_s8.plan(module.matmul_s8.facts({"c": c, "a": a, "b": right, "scale": 1.0}))
+    assert [step.request.schedule for step in plan.steps] == [schedule]
 
 
 @pytest.mark.parametrize("scale", [1 / 4096, 1.0])

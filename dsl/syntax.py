@@ -418,7 +418,7 @@ class _Builder(Transformer):
         name, args, *items = c
         given, keywords, rest = _split_arguments(args)
         if rest is not None:
-            raise TileError("syntax", rest, "'...' stands in the call of a def", "a launch has its schedule's constants")
+            raise TileError("syntax", rest, "'...' stands in calls of a def", "a launch has its schedule's constants")
         items = [i for i in items if i is not None]
         loc = _loc([name, *(args or ()), *items])
         return Launch(loc, str(name), None if args is None else given, keywords, items)

@@ -207,7 +207,7 @@ def test_products_are_said_with_their_instruction() -> None:
     layout = next(t.value.tile.layout for t in named_tiles(f) if t.name == "acc")
     assert describe(layout.drop(1), spread).startswith("rows of C of mma.sync.m16n8k16, warps [2]; ")
     assert spread[layout.drop(0, keep=True)].box == (1, 8)
-    assert describe(layout.reshape((2, 16, 64)), spread) == f"{said['acc']}; reshaped from [32, 64]"
+    assert describe(layout.reshape((2, 32, 64)), spread) == f"{said['acc']}; reshaped from [64, 64]"
     assert said["fb"] == "B of mma.sync.m16n8k16, warps [1, 2]; 2 threads hold each element"
 
 

@@ -388,7 +388,7 @@ def test_mistakes_are_located(body: str, message: str) -> None:
 
 
 def test_an_ellipsis_gives_the_callers_constants() -> None:
-    """Those that the call does not name; a default serves where the caller has none, an inner name hides an outer one."""
+    """Those that the call does not name; a default where the caller has none; inner names hide outer ones."""
     functions = "def f(a; P, Q, R = 7, S = 9):\n    return a * P + Q * 10 + R * 100 + S * 1000\n"
     body = "r = f(n, Q=3, ...)\nS = 4\ndef g(b; P):\n    return f(b, ...)\nr = r * 100000 + g(n, P=2)" + STORE
     assert (value_of(body, 2, functions=functions, extra="; P = 5, Q = 6, R = 8") == 9840_04864).all()

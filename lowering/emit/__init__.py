@@ -52,7 +52,7 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
         text.append(f"{SHARED} = external addrspace(3) global [0 x i8], align {function.attrs['shared_align']}")
     text += w.globals
     text.append(f"define ptx_kernel void @{function.name}({', '.join(arguments)}) #0 !dbg !{w.debug.function_scope} {{")
-    text += ["entry:", *w.entry, *w.lines, *w.behind, "}"]
+    text += ["entry:", *w.before, *w.entry, *w.lines, *w.behind, "}"]
     text += w.declarations.values()
     bounds = [f'"nvvm.reqntid"="{function.threads}"']
     if function.attrs.get("maxregs"):

@@ -68,6 +68,8 @@ def _for(w: Writer, op: Op) -> None:
     _close(w, open_lines, values, w.label)
     w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
     w.start(done)
+    if any(op is each for each in w.function.body.ops):
+        w.anew()
     for result, registers, in_words in zip(op.results, at_head, packed, strict=True):
         (w.words if in_words else w.registers)[result] = registers
 

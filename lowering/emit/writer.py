@@ -154,9 +154,10 @@ class Writer:
         self.bytes: dict[str, tuple[str, int]] = {}  # register of a byte → the word that it is of, and its bits there
         self.byte_flags: dict[str, tuple[str, int, bool]] = {}  # such a byte compared with zero → …, true if not zero
         self.registers: dict[Value, list[str]] = _Registers(self)
+        self.before: list[str] = []  # all up to `anew`
         self.body: list[str] = []
         self.lines = self.body
-        self.entry: list[str] = []  # computed once, at the head of the function
+        self.entry: list[str] = []  # computed once, at the head of the function, or of what follows `anew`
         self.behind: list[str] = []  # blocks that are rarely entered, behind the others
         self.entry_known: dict[str, str] = {}
         self.declarations: dict[str, str] = {}
@@ -203,6 +204,13 @@ class Writer:
             self.entry.append(f"  {known} = {text}, !dbg !{self.debug.head}")
             self.entry_known[text] = known
         return known
+
+    def anew(self) -> None:
+        """What follows computes once more what `once` has computed, from a thread's number that is read again, so that
+        none of it is kept in registers meanwhile. All that follows must pass here."""
+        self.before += [*self.entry, *self.body]
+        self.entry, self.entry_known, self.body = [], {}, []
+        self.lines = self.body
 
     def here(self, key: tuple, make: Callable[[], Any]) -> Any:
         """What `make` gives, made once in each stretch of straight code."""
@@ -266,6 +274,8 @@ class Writer:
 
     def thread(self) -> str:
         """This thread's number in its block, i32."""
+        if self.before:
+            return self.once('call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()')
         self.declarations["llvm.nvvm.read.ptx.sreg.tid.x"] = "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
         return self.once("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
 

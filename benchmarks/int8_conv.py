@@ -4,10 +4,13 @@
 
 Every result of ours and of cuDNN must equal the exact sums' epilogue in float64, rounded to nearest even, on outputs
 that were poisoned; the 32-bit sums themselves are compared too. Then all variants are timed in one interleaved run, the
-L2 overwritten in between, launches queued ahead so that the device never waits for the host. "dsl" is NC/32HW32, "dsl
-nhwc" has channels innermost, "dsl table" has the steps of the address in the kernel's parameters; torch's has f16
-operands, and neither bias nor ReLU. `floor` is what the bytes take at 4.27 TB/s or the operations at the 1280 TOPS of
-`mma.sync`, whichever is longer. Peers that are not installed are left out and said so.
+L2 overwritten in between, launches queued ahead so that the device never waits for the host. With fewer than 256 images
+a launch's share of a CUDA graph of many is measured, too: the L2 then has what the launch before left there.
+
+"dsl" is NC/32HW32, "dsl nhwc" has channels innermost, "dsl table" has the steps of the address in the kernel's
+parameters; torch's has f16 operands, and neither bias nor ReLU. `floor` is what the bytes take at 4.27 TB/s or the
+operations at the 1280 TOPS of `mma.sync`, whichever is longer. Bank conflicts and sectors are the emulator's, of the
+launch with one image. Peers that are not installed are left out and said so.
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import astuple
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from harness import Call
 from harness.contest import Contest
 from harness.record import save
@@ -186,19 +191,44 @@ def facts(shape: Shape, is_blocked: bool) -> dict[str, Any]:
     return {**arrays, "bias": ArrayFacts((s.k,), "f32", 16), "z": None, **numbers, **dict(scalars)}
 
 
-def compile_beforehand(shape: Shape) -> None:
-    """In a process of its own: the driver keeps what it makes of the variants on disk."""
+TILE = ("PM", "PN", "TM", "TN", "G", "DEPTH", "NEAR", "WARPS", "PARTS")
+"""Constants that decide how a launch reads and writes."""
+
+
+def counted(shape: Shape, constants: dict[str, Any]) -> dict[str, float]:
+    """The emulator's counters of `conv` with these constants and one image."""
+    s, random = Shape(1, *astuple(shape)[1:]), np.random.default_rng(0)
+    cb, kb = s.c // BLOCK, s.k // BLOCK
+    names = dict(zip(("sh", "sw", "ph", "pw", "dh", "dw"), s.geometry, strict=True))
+    dims = {"n": 1, "cb": cb, "cg": cb, "kb": kb, "k": s.k, "h": s.h, "w": s.h, "p": s.p, "q": s.p, "r": s.r, "s": s.r}
+    tile = {name: constants[name] for name in TILE}
+    absent = {"z", "parts"} if tile["PARTS"] == 1 else {"z"}
+    module = dsl.load(SAMPLE, device="emulator")
+    kernel = module.compile("conv", "folded", absent=absent, T="s8", ACT="rectified", **dims, **names, **tile)
+    x = random.integers(-128, 128, (1, cb, s.h, s.h, BLOCK)).astype(np.int8)
+    f = random.integers(-128, 128, (cb, s.r, s.r, s.k, BLOCK)).astype(np.int8)
+    y, bias = np.zeros((1, kb, s.p, s.p, BLOCK), np.int8), np.zeros(s.k, np.float32)
+    parts = None if tile["PARTS"] == 1 else np.zeros((tile["PARTS"], 1, s.p, s.p, s.k), np.int32)
+    delta = np.zeros(s.r**2, np.int32)
+    arguments = (y, x, f, bias, None, parts, 1.0, 1.0, 0.0, 6.0, *s.geometry, delta)
+    return kernel.run(*arguments, counters=True).counters.totals.as_dict()
+
+
+def compile_beforehand(shape: Shape) -> dict[str, float]:
+    """In a process of its own: the driver keeps what it makes of the variants on disk. Gives the counters of ours."""
     module = dsl.load(SAMPLE)
     for name, rest in (("conv2d", {}), ("conv2d", {"FROM_TABLE": True}), ("conv2d_nhwc", {})):
         plan = getattr(module, name).plan(facts(shape, name == "conv2d"), ACT="rectified", **rest)
         for step in plan.steps:
             module.variant(step.request).kernel.attributes()
+    first = module.conv2d.plan(facts(shape, True), ACT="rectified").steps[0]
+    return counted(shape, dict(module.variant(first.request).compiled.header.constants))
 
 
-def prepare(shapes: Sequence[Shape]) -> None:
-    """Compiles all variants in as many processes as there are cores."""
+def prepare(shapes: Sequence[Shape]) -> dict[Shape, dict[str, float]]:
+    """Compiles all variants in as many processes as there are cores; the counters of ours."""
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 1), get_context("spawn")) as pool:
-        list(pool.map(compile_beforehand, shapes))
+        return dict(zip(shapes, pool.map(compile_beforehand, shapes), strict=True))
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
@@ -270,18 +300,20 @@ def main() -> None:
     module = dsl.load(SAMPLE)
     contest = Contest({SAMPLE: module}, peers(module), chosen.rounds)
     shapes = [RESNET50[int(i)] for i in chosen.shapes.split(",") if i] or RESNET50
-    prepare([Shape(n, *each) for n in map(int, chosen.n.split(",")) for each in shapes])
+    counters = prepare([Shape(n, *each) for n in map(int, chosen.n.split(",")) for each in shapes])
     out.print(f"prepared after {time.perf_counter() - begun:.0f} s")
     measured: list[tuple[Shape, Row]] = []
     wrong = 0
     for n in map(int, chosen.n.split(",")):
         rows = []
+        contest.replay = (OURS, "dsl nhwc", "cudnn") if n < 256 else ()
         for each in shapes:
             shape = Shape(n, *each)
             problem = Problem(shape)
             row = contest.measure(problem)
             differ = problem.sums_differ(module)
             row.errors["sums"], row.notes["floor"] = differ, f"{floor(shape):.1f}"
+            row.counters, row.counted_shape = counters[shape], {**row.shape, "n": 1}
             rows.append(row)
             measured.append((shape, row))
             wrong += sum(row.is_wrong(name) for name in (OURS, *OTHERS, "sums"))

@@ -35,41 +35,48 @@ from runtime.cuda.timing import measure_rounds
 SERVED = {1: (1, 5), 32: (6, 90), 256: (91, None)}
 """Numbers of images that an entry serves, by the tuned one."""
 TILES = (
-    (128, 128, 4),
-    (128, 256, 8),
-    (256, 128, 8),
-    (64, 256, 4),
-    (64, 128, 4),
-    (128, 64, 4),
-    (64, 64, 4),
-    (64, 32, 2),
+    (2, 3, 64, 64, 4),
+    (1, 3, 128, 64, 4),
+    (2, 3, 64, 128, 8),
+    (2, 3, 128, 64, 8),
+    (2, 2, 64, 64, 4),
+    (1, 1, 128, 128, 4),
+    (2, 5, 32, 64, 4),
+    (1, 3, 64, 64, 4),
+    (1, 4, 64, 64, 4),
+    (1, 1, 128, 64, 4),
+    (1, 1, 64, 128, 4),
+    (1, 1, 64, 64, 4),
+    (1, 1, 64, 32, 2),
 )
-DEPTHS = ((64, 4), (64, 2), (128, 3), (128, 2))
+"""PM, PN, TM, TN, WARPS: parts of channels and of pixels, channels and pixels of a part."""
+DEPTHS = ((64, 4), (64, 3), (64, 2), (128, 3), (128, 2))
 """Bytes of a step along K, and stages."""
 Made = tuple[list[str], int]
 
 
 def candidates(call: str, shape: Shape, sms: int) -> Iterator[dict[str, Any]]:
     """Constants of the product's launch: tiles that make sense for the shape."""
-    depth, pixels = shape.c * shape.r**2, shape.n * shape.p**2
-    for (tm, tn, warps), (size, stages) in product(TILES, DEPTHS):
-        tiles = -(-pixels // tn) * -(-shape.k // tm)
-        if tm > max(64, shape.k) or size > depth or (tm + tn) * size * stages > 227 << 10:
+    depth, everything = shape.c * shape.r**2, shape.n * shape.p**2
+    for (pm, pn, tm, tn, warps), (size, stages) in product(TILES, DEPTHS):
+        channels, pixels = pm * tm, pn * tn
+        tiles = -(-everything // pixels) * -(-shape.k // channels)
+        is_large = channels * pixels > 96 * 64 * warps // 2
+        if channels > max(64, shape.k) or size > depth or (channels + pixels) * size * stages > 227 << 10:
             continue
-        if stages > max(2, depth // size + 1) or tn > 2 * pixels:
+        if stages > max(2, depth // size + 1) or (is_large and size == 128 and warps == 4 and stages > 2):
             continue
-        if not (sms // 16 <= tiles <= 32 * sms) and (tm, tn) not in ((128, 128), (64, 256), (64, 32)):
-            continue  # far too few or far too many
-        if tn == 32 and tiles > 2 * sms:
-            continue
-        step = {"G": size // 32} if call == "conv2d" else {"BYTES": size}
-        constants = {"TM": tm, "TN": tn, "WARPS": warps, "DEPTH": stages} | step
-        if shape.r > 1:
-            yield constants | {"NEAR": False, "SPLIT": False}
-            constants["NEAR"] = True
-        yield constants | {"SPLIT": False}
+        if tiles < sms * channels * pixels // (128 * 192) and pixels > 32:
+            continue  # far too few
+        if (tiles > 8 * sms and pixels < 128) or (tiles > 2 * sms and pixels == 32):
+            continue  # far too many
+        step = {"G": size // 32} if call == "conv2d" else {"BYTES": size, "BLOCK": 32 if is_large else size}
+        constants = {"PM": pm, "PN": pn, "TM": tm, "TN": tn, "WARPS": warps, "DEPTH": stages} | step
+        if shape.r > 1 and channels * pixels <= 64 * 128 and stages > 2:
+            yield constants | {"NEAR": True, "SPLIT": False}
+        yield constants | {"NEAR": False, "SPLIT": False}
         if tiles < sms and depth >= 512:
-            yield constants | {"SPLIT": True}
+            yield constants | {"NEAR": False, "SPLIT": True}
 
 
 def choose(module: dsl.Module, call: str, constants: dict[str, Any]) -> tuple[StepChoice, ...]:

@@ -319,8 +319,9 @@ def write(
     mask: Binding = None,
     cache: str | None = None,
     evict: str | None = None,
+    order: str | None = None,
 ) -> None:
-    """A store to an access."""
+    """A store to an access; `order` "none" says that all such stores to a tensor touch different elements."""
 
     if isinstance(access.memory, Table):
         builder.error("type", loc, "a table cannot be written")
@@ -335,7 +336,8 @@ def write(
         )
     cache, evict = policy(builder, access, cache, evict)
     operands, has = operands_of(place, {"mask": joined, "value": stored})
-    builder.ir.op("store", operands, has=has, cache=cache, evict=evict)
+    order_of = {"order": order} if order else {}
+    builder.ir.op("store", operands, has=has, cache=cache, evict=evict, **order_of)
 
 
 def policy(builder: Expressions, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:

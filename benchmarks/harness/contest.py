@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +12,7 @@ import dsl
 from .clocks import Clocks
 from .intervals import Interval
 from .launches import Call, facts_of
+from .replay import replayed
 from .rows import COPY, OURS, Row
 from .timing import ROUNDS, LeftOut, copy_of, interleaved
 
@@ -61,13 +62,14 @@ A_COPY = Yardstick(COPY, lambda problem: copy_of(problem.moves))
 @dataclass(slots=True)
 class Contest:
     """Ours, from the first of `files` that has the dispatch, against peers by name; `rest` as in timing.interleaved.
-    `left_out` tells what was not measured, and why."""
+    `replay`: variants that are timed in CUDA graphs, too. `left_out` tells what was not measured, and why."""
 
     files: Mapping[Path, dsl.Module]
     peers: Mapping[str, Peer]
     rounds: int = ROUNDS
     yardstick: Yardstick = A_COPY
     rest: float = 0.0
+    replay: Sequence[str] = ()
     left_out: dict[str, list[str]] = field(default_factory=dict)
 
     def file_of(self, name: str) -> Path | None:
@@ -105,4 +107,6 @@ class Contest:
         measured = interleaved(launches, self.rounds, rest=self.rest, watch=clocks.read)
         row.times = {name: Interval.of(times) for name, times in measured.items()}
         row.clocks = clocks.interval
+        graphs = replayed({name: launches[name] for name in self.replay if name in launches}, self.rounds)
+        row.replayed = {name: Interval.of(times) for name, times in graphs.items()}
         return row

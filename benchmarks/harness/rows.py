@@ -17,7 +17,8 @@ class Row:
     """`moves`: bytes that the operation must read and write; `times` and `errors` by variant, `bound` of the errors;
     `launches`: ours; `notes`: what a peer was tuned to; `counters`: the emulator's of ours at `counted_shape`;
     `yardstick`: the variant that does only what none can leave out; `computes`: operations, where rates count them and
-    not bytes; `clocks`: of the multiprocessors while all this was timed, in MHz.
+    not bytes; `clocks`: of the multiprocessors while all this was timed, in MHz; `replayed`: a launch's share of a CUDA
+    graph of many, by variant.
     """
 
     operation: str
@@ -34,6 +35,7 @@ class Row:
     yardstick: str = COPY
     computes: int = 0
     clocks: Interval | None = None
+    replayed: dict[str, Interval] = field(default_factory=dict)
 
     def is_wrong(self, name: str) -> bool:
         return not self.errors.get(name, 0.0) <= self.bound

@@ -20,7 +20,8 @@ def console() -> Console:
 
 
 def show(rows: Sequence[Row], title: str, key: str) -> Table:
-    """A table of one operation and type. `key`: the dim that stands in front. Times in microseconds."""
+    """A table of one operation and type. `key`: the dim that stands in front. Times in microseconds; `⟳`: in a graph of
+    many launches."""
     names = [name for name in dict.fromkeys(n for row in rows for n in row.times) if name != OURS]
     table = Table(title=title, title_justify="left")
     yardstick = rows[0].yardstick
@@ -44,13 +45,18 @@ def show(rows: Sequence[Row], title: str, key: str) -> Table:
     has_clocks = any(row.clocks for row in rows)
     if has_clocks:
         table.add_column("MHz", justify="right")
+    graphs = list(dict.fromkeys(name for row in rows for name in row.replayed))
+    for name in graphs:
+        table.add_column(f"{name} ⟳", justify="right", no_wrap=True)
     table.add_column("kernel")
     for row in rows:
-        table.add_row(*cells(row, key, names, has_counters, has_clocks))
+        table.add_row(*cells(row, key, names, has_counters, has_clocks, graphs))
     return table
 
 
-def cells(row: Row, key: str, names: Sequence[str], has_counters: bool, has_clocks: bool) -> list[str]:
+def cells(
+    row: Row, key: str, names: Sequence[str], has_counters: bool, has_clocks: bool, graphs: Sequence[str]
+) -> list[str]:
     """One row's cells; a dash where nothing was measured."""
     ours = row.times.get(OURS)
     out = [
@@ -69,6 +75,7 @@ def cells(row: Row, key: str, names: Sequence[str], has_counters: bool, has_cloc
         out += counter_cells(row)
     if has_clocks:
         out.append(f"{row.clocks.low:.0f}–{row.clocks.high:.0f}" if row.clocks else "–")
+    out += [f"{row.replayed[name].median:.2f}" if name in row.replayed else "–" for name in graphs]
     out.append("; ".join(f"{f.kernel}: {constants(f.constants)}" for f in row.launches) or "–")
     return out
 

@@ -86,7 +86,7 @@ def convolution_s8(
     x: Sequence[int], f: Sequence[int], y: Sequence[int], stride: int, pad: int, alpha: float, arrays: Sequence[Any]
 ) -> Callable[[], None]:
     """A launch of y = relu(alpha * conv(x, f) + bias) on bytes, all NHWC. x, y: (n, c, h, w); f: (k, c, r, s); arrays:
-    torch's y, x, f, bias (f32). Launched once, to hear whether it can."""
+    torch's y, x, f, bias (f32). Launches go to torch's current stream. Launched once, to hear whether it can."""
     import torch
 
     s8 = DATA_TYPES["s8"]
@@ -109,5 +109,10 @@ def convolution_s8(
         image[1], out,
     )  # fmt: skip
     call("cudnnConvolutionBiasActivationForward", *arguments)
-    function, kept = library().cudnnConvolutionBiasActivationForward, (workspace, *arrays)
-    return lambda: function(*arguments) and kept
+    function, set_stream = library().cudnnConvolutionBiasActivationForward, library().cudnnSetStream
+
+    def launch(_kept: Any = (workspace, *arrays)) -> None:
+        set_stream(handle(), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
+        function(*arguments)
+
+    return launch

@@ -97,13 +97,14 @@ def _flat(b: Expressions, loc: Loc, args: list, keywords: dict) -> Tensor:
 def _store(b: Expressions, node: ast.Call) -> tuple:
     if len(node.args) != 2:
         b.error("call", node.loc, "store takes an access and a value", "store(y[i : i + N], v)")
-    keywords = _keywords(b, node, "store", "mask cache evict")
+    keywords = _keywords(b, node, "store", "mask cache evict order")
     cache = word_argument(b, node.loc, keywords.get("cache"), "cache", CACHES_STORE)
     evict = word_argument(b, node.loc, keywords.get("evict"), "evict", EVICTIONS)
     access = part_of_memory(b, node.args[0], "store")
     value = b.expr(node.args[1])
     mask = _mask(b, keywords)
-    write(b, access, value, node.loc, mask, cache, evict)
+    order = word_argument(b, node.loc, keywords.get("order"), "order", ("none",))
+    write(b, access, value, node.loc, mask, cache, evict, order)
     return ()
 
 

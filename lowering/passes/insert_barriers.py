@@ -42,7 +42,8 @@ class Touch:
     slot: the linear form of the slot's index; None without a slot, or where it is not known (`in_slot` tells).
     affine: offsets, in the slot if there is one; None for any element.
     layout: of the tile; None for a scalar. one_thread: a scalar that only thread 0 touches.
-    combines: the action of an atomic whose result nothing reads; such ones need no order among themselves.
+    combines: the action of an atomic whose result nothing reads, or "store" for stores that say so; such ones need no
+        order among themselves.
     joint: the lanes of a warp do it together, each for others too.
     warp_ordered: a warp barrier came after, so only other warps can still meet it.
     age: rounds of the loop around it since.
@@ -560,6 +561,8 @@ class _Inserter:
             combines = None
             if op.name == "atomic" and op.attrs["action"] not in ("exchange", "cas") and op.result not in self.used:
                 combines = op.attrs["action"]
+            elif op.attrs.get("order") == "none":
+                combines = "store"
             where = self.affines.of(offset)
             layout = offset.tile.layout
             joint = op.name in ("ldmatrix", "stmatrix")

@@ -1,0 +1,84 @@
+"""Launches of a few microseconds: many in one CUDA graph, so that the device goes from one to the next without the
+host."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Any
+
+from runtime.cuda import driver
+from runtime.cuda.context import context
+
+from .timing import ROUNDS, WARMUPS
+
+COUNT = 64
+"""Launches in a graph."""
+
+
+def captured(launch: Callable[[], object], count: int, device: int = 0) -> Any:
+    """An instantiated graph of so many launches, one after the other. `launch` must go to torch's current stream."""
+    import torch
+
+    cuda, owner = driver.bindings(), context(device)
+    with owner.current():
+        stream = owner.call(cuda.cuStreamCreate, cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        try:
+            with torch.cuda.stream(torch.cuda.ExternalStream(int(stream), device=device)):
+                for _ in range(WARMUPS):
+                    launch()
+                owner.synchronize()
+                mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+                owner.call(cuda.cuStreamBeginCapture, stream, mode)
+                for _ in range(count):
+                    launch()
+                graph = owner.call(cuda.cuStreamEndCapture, stream)
+            try:
+                return owner.call(cuda.cuGraphInstantiate, graph, 0)
+            finally:
+                cuda.cuGraphDestroy(graph)
+        finally:
+            cuda.cuStreamDestroy(stream)
+
+
+def replayed(
+    launches: Mapping[Any, Callable[[], object]],
+    rounds: int = ROUNDS,
+    *,
+    count: int = COUNT,
+    device: int = 0,
+    stream: int = 0,
+    seed: int = 0,
+) -> dict[Any, list[float]]:
+    """Microseconds a launch of each variant, one replay of `count` launches a round. The L2 keeps what it can from one
+    launch to the next."""
+    cuda, owner = driver.bindings(), context(device)
+    handle, shuffler = cuda.CUstream(stream), random.Random(seed)
+    graphs: dict[Any, Any] = {}
+    with owner.current():
+        try:
+            for name, launch in launches.items():
+                graphs[name] = captured(launch, count, device)
+            order = list(graphs)
+            events = {
+                name: [(owner.call(cuda.cuEventCreate, 0), owner.call(cuda.cuEventCreate, 0)) for _ in range(rounds)]
+                for name in order
+            }
+            try:
+                for turn in range(-WARMUPS, rounds):
+                    shuffler.shuffle(order)
+                    for name in order:
+                        start, end = events[name][turn]
+                        owner.call(cuda.cuEventRecord, start, handle)
+                        owner.call(cuda.cuGraphLaunch, graphs[name], handle)
+                        owner.call(cuda.cuEventRecord, end, handle)
+                owner.synchronize()
+                elapsed = cuda.cuEventElapsedTime
+                return {name: [1e3 * owner.call(elapsed, *pair) / count for pair in events[name]] for name in launches}
+            finally:
+                for event in chain.from_iterable(chain.from_iterable(events.values())):
+                    cuda.cuEventDestroy(event)
+        finally:
+            for graph in graphs.values():
+                cuda.cuGraphExecDestroy(graph)

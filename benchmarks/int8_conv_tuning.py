@@ -66,17 +66,21 @@ def candidates(call: str, shape: Shape, sms: int) -> Iterator[dict[str, Any]]:
             continue
         if stages > max(2, depth // size + 1) or (is_large and size == 128 and warps == 4 and stages > 2):
             continue
-        if tiles < sms * channels * pixels // (128 * 192) and pixels > 32:
+        if tiles < sms * channels * pixels * 4 // (128 * 192 * warps) and pixels > 32:
             continue  # far too few
         if (tiles > 8 * sms and pixels < 128) or (tiles > 2 * sms and pixels == 32):
             continue  # far too many
-        step = {"G": size // 32} if call == "conv2d" else {"BYTES": size, "BLOCK": 32 if is_large else size}
-        constants = {"PM": pm, "PN": pn, "TM": tm, "TN": tn, "WARPS": warps, "DEPTH": stages} | step
-        if shape.r > 1 and channels * pixels <= 64 * 128 and stages > 2:
-            yield constants | {"NEAR": True, "SPLIT": False}
-        yield constants | {"NEAR": False, "SPLIT": False}
-        if tiles < sms and depth >= 512:
-            yield constants | {"NEAR": False, "SPLIT": True}
+        tile = {"PM": pm, "PN": pn, "TM": tm, "TN": tn, "WARPS": warps, "DEPTH": stages, "NEAR": False, "SPLIT": False}
+        if call == "conv2d":
+            steps = [{"G": size // 32}]
+        else:
+            steps = [{"BYTES": size, "BLOCK": block} for block in ((32, size) if is_large else (size,))]
+        for constants in (tile | step for step in steps):
+            yield constants
+            if shape.r > 1 and channels * pixels <= 64 * 128 and stages > 2:
+                yield constants | {"NEAR": True}
+            if tiles < sms and depth >= 512:
+                yield constants | {"SPLIT": True}
 
 
 def choose(module: dsl.Module, call: str, constants: dict[str, Any]) -> tuple[StepChoice, ...]:

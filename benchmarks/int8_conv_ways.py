@@ -3,8 +3,8 @@
     python3 benchmarks/int8_conv_ways.py --n 32,256 --json ways.json
 
 Both orders of channels, both forms of addresses, with and without z, and both other orientations of the tile, all with
-the tile that is tuned for the call without z. Then s4, f16, bf16 and tf32 by the dispatch, on small integers, of which
-all sums are exact. Every result must equal the float64 epilogue of exact sums.
+the tile that is tuned for the call without z. Then, at every third shape, s4, f16, bf16 and tf32 by the dispatch, on
+small integers, of which all sums are exact. Every result must equal the float64 epilogue of exact sums.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -34,7 +34,8 @@ TILE = ("PM", "PN", "TM", "TN", "G", "BYTES", "BLOCK", "DEPTH", "NEAR", "WARPS")
 Launch = Callable[[], object]
 
 
-WAYS = [
+Way = tuple[str, str, bool]
+WAYS: list[Way] = [
     ("conv2d", "folded", False),
     ("conv2d", "folded", True),
     ("conv2d", "table", False),
@@ -47,6 +48,11 @@ WAYS = [
     ("conv2d_nhwc", "table", True),
 ]
 """Call, schedule, with z?"""
+
+
+def title(way: Way) -> str:
+    call, schedule, has_z = way
+    return f"{call} {schedule}{' z' if has_z else ''}"
 
 
 def planned(module: dsl.Module, shape: Shape, call: str, schedule: str, has_z: bool) -> Plan:
@@ -63,10 +69,13 @@ def kernel_of(module: dsl.Module, call: str) -> Any:
     return module.conv if call == "conv2d" else module.conv_nhwc
 
 
-def make(shape: Shape, way: tuple[str, str, bool]) -> tuple[str, int]:
-    """In a process of a pool: PTX, which the driver compiles and keeps, and bytes spilled."""
+def make(shape: Shape, way: Way) -> tuple[str, int] | str:
+    """In a process of a pool: PTX, which the driver compiles and keeps, and bytes spilled; or why there is none."""
     module = dsl.load(SAMPLE, device="cuda")
-    kernel = module.variant(planned(module, shape, *way).steps[0].request)
+    try:
+        kernel = module.variant(planned(module, shape, *way).steps[0].request)
+    except dsl.TileError as error:
+        return str(error).partition("\n")[0].partition("error")[2]
     return kernel.ptx, kernel.kernel.attributes().local_bytes
 
 
@@ -88,7 +97,7 @@ class Checked:
         return int((self.numbers(self.y) != self.wanted).sum())
 
 
-def ways(module: dsl.Module, shape: Shape, texts: dict[tuple[str, str, bool], str]) -> dict[str, Checked]:
+def ways(module: dsl.Module, shape: Shape, texts: dict[Way, str]) -> dict[str, Checked]:
     """Of bytes."""
     import torch
 
@@ -99,7 +108,7 @@ def ways(module: dsl.Module, shape: Shape, texts: dict[tuple[str, str, bool], st
     y = {call: torch.empty_like(z) for call, (*_, z) in inputs.items()}
     out: dict[str, Checked] = {}
     for way, text in texts.items():
-        call, schedule, has_z = way
+        call, _, has_z = way
         x, f, old = inputs[call]
         scalars = (o.alpha, o.beta, o.gamma if has_z else 0.0, o.six, *shape.geometry)
         arguments = (y[call], x, f, o.bias, old if has_z else None, None, *scalars, steps(shape, call))
@@ -108,7 +117,7 @@ def ways(module: dsl.Module, shape: Shape, texts: dict[tuple[str, str, bool], st
         bound = BoundPlan(function, plan, [Kernel(text, device="cuda")])
         launch = bound.kernels[0].bind(*bound.arguments(plan.steps[0], given))
         numbers = innermost if call == "conv2d" else as_it_is
-        out[f"{call} {schedule}{' z' if has_z else ''}"] = Checked(launch, y[call], numbers, wanted[has_z])
+        out[title(way)] = Checked(launch, y[call], numbers, wanted[has_z])
     return out
 
 
@@ -184,10 +193,35 @@ def measured(each: dict[str, Checked], rounds: int) -> dict[str, dict[str, Any]]
     }
 
 
+def compiled(shapes: Sequence[Shape]) -> dict[Shape, dict[Way, str]]:
+    """PTX of every way that there is, made in as many processes as there are cores. Says what spills, and what is left
+    out."""
+    with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 1), get_context("spawn")) as pool:
+        futures = {(shape, way): pool.submit(make, shape, way) for shape in shapes for way in WAYS}
+        made = {key: future.result() for key, future in futures.items()}
+    out: dict[Shape, dict[Way, str]] = {shape: {} for shape in shapes}
+    for (shape, way), found in made.items():
+        if isinstance(found, str):
+            print(f"left out: {shape} {title(way)}: {found}")
+            continue
+        text, spilled = found
+        out[shape][way] = text
+        if spilled:
+            print(f"{shape} {title(way)} spills {spilled} bytes")
+    return out
+
+
+def report(n: int, found: Sequence[dict[str, dict[str, Any]]]) -> None:
+    """Sums over the shapes that have a way."""
+    for name in dict.fromkeys(name for each in found for name in each):
+        rows = [each[name] for each in found if name in each]
+        total, wrong = sum(row["us"][1] for row in rows), sum(row["wrong"] for row in rows)
+        print(f"N = {n:3}  {name:26} {total:8.1f} µs of {len(rows)} shapes, {wrong} wrong", flush=True)
+
+
 def main() -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--n", default="32,256", help="numbers of images")
-    made.add_argument("--shapes", default="", help="indices into the 22 shapes, all without")
     made.add_argument("--rounds", type=int, default=ROUNDS)
     made.add_argument("--json", type=Path, metavar="FILE")
     chosen = made.parse_args()
@@ -196,30 +230,23 @@ def main() -> None:
     import torch
 
     begun, module, device = time.perf_counter(), dsl.load(SAMPLE), device_facts("cuda").name
-    rounds = chosen.rounds
-    shapes = [RESNET50[int(i)] for i in chosen.shapes.split(",") if i] or RESNET50
     record: list[dict[str, Any]] = []
     for n in map(int, chosen.n.split(",")):
-        every = [Shape(n, *each) for each in shapes]
-        with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 1), get_context("spawn")) as pool:
-            made_of = {(s, way): pool.submit(make, s, way) for s in every for way in WAYS}
-            texts = {s: {way: made_of[s, way].result()[0] for way in WAYS} for s in every}
-            spills = {way: max(made_of[s, way].result()[1] for s in every) for way in WAYS}
-        for kind, chosen_shapes in (("bytes", every), ("types", every[::3])):
+        shapes = [Shape(n, *each) for each in RESNET50]
+        texts = compiled(shapes)
+        makers = (lambda shape, texts=texts: ways(module, shape, texts[shape]), lambda shape: types(module, shape))
+        for maker, some in zip(makers, (shapes, shapes[::3]), strict=True):
             found = []
-            for shape in chosen_shapes:
-                found.append(
-                    measured(ways(module, shape, texts[shape]) if kind == "bytes" else types(module, shape), rounds)
-                )
+            for shape in some:
+                found.append(measured(maker(shape), chosen.rounds))
                 record.append({"shape": str(shape), "ways": found[-1]})
                 torch.cuda.empty_cache()
-            for name in found[0]:
-                total, wrong = sum(f[name]["us"][1] for f in found), sum(f[name]["wrong"] for f in found)
-                print(f"N = {n:3}  {name:26} {total:8.1f} µs of {len(found)} shapes, {wrong} wrong", flush=True)
-        print("spills:", {" ".join(map(str, way)): most for way, most in spills.items() if most} or "none")
+            report(n, found)
     print(f"{device}, {time.perf_counter() - begun:.0f} s")
     if chosen.json:
         chosen.json.write_text(json.dumps({"device": device, "versions": versions(), "rows": record}, indent=1) + "\n")
+    if any(way["wrong"] for row in record for way in row["ways"].values()):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -17,29 +18,31 @@ COUNT = 64
 """Launches in a graph."""
 
 
+@cache
+def capturing(device: int) -> Any:
+    """A stream to capture, for as long as the process lives: libraries keep the stream that they last worked on."""
+    cuda, owner = driver.bindings(), context(device)
+    with owner.current():
+        return owner.call(cuda.cuStreamCreate, cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
+
+
 def captured(launch: Callable[[], object], count: int, device: int = 0) -> Any:
     """An instantiated graph of so many launches, one after the other. `launch` must go to torch's current stream."""
     import torch
 
-    cuda, owner = driver.bindings(), context(device)
-    with owner.current():
-        stream = owner.call(cuda.cuStreamCreate, cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
+    cuda, owner, stream = driver.bindings(), context(device), capturing(device)
+    with owner.current(), torch.cuda.stream(torch.cuda.ExternalStream(int(stream), device=device)):
+        for _ in range(WARMUPS):
+            launch()
+        owner.synchronize()
+        owner.call(cuda.cuStreamBeginCapture, stream, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+        for _ in range(count):
+            launch()
+        graph = owner.call(cuda.cuStreamEndCapture, stream)
         try:
-            with torch.cuda.stream(torch.cuda.ExternalStream(int(stream), device=device)):
-                for _ in range(WARMUPS):
-                    launch()
-                owner.synchronize()
-                mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-                owner.call(cuda.cuStreamBeginCapture, stream, mode)
-                for _ in range(count):
-                    launch()
-                graph = owner.call(cuda.cuStreamEndCapture, stream)
-            try:
-                return owner.call(cuda.cuGraphInstantiate, graph, 0)
-            finally:
-                cuda.cuGraphDestroy(graph)
+            return owner.call(cuda.cuGraphInstantiate, graph, 0)
         finally:
-            cuda.cuStreamDestroy(stream)
+            cuda.cuGraphDestroy(graph)
 
 
 def replayed(

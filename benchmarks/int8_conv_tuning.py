@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from itertools import product
@@ -91,18 +91,23 @@ def choose(module: dsl.Module, call: str, constants: dict[str, Any]) -> tuple[St
     return replace(steps[0], constants={k: v for k, v in constants.items() if k != "SPLIT"}), *steps[1:]
 
 
-def planned(module: dsl.Module, call: str, shape: Shape, constants: dict[str, Any]) -> Plan:
+def planner_of(module: dsl.Module, call: str, shape: Shape, has_z: bool) -> Any:
+    given = facts(shape, call == "conv2d")
+    return getattr(module, call).planner(given | {"z": given["y"] if has_z else None}, ACT="rectified")
+
+
+def planned(module: dsl.Module, call: str, shape: Shape, has_z: bool, constants: dict[str, Any]) -> Plan:
     """The launches of a candidate."""
-    planner = getattr(module, call).planner(facts(shape, call == "conv2d"), ACT="rectified")
+    planner = planner_of(module, call, shape, has_z)
     planner.chosen = choose(module, call, constants)
     return planner.plan()
 
 
-def make(call: str, shape: Shape, constants: dict[str, Any]) -> Made | str:
+def make(call: str, shape: Shape, has_z: bool, constants: dict[str, Any]) -> Made | str:
     """In a process of the pool: PTX of the launches, which the driver compiles and keeps, and bytes spilled."""
     try:
         module = module_of()
-        kernels = [module.variant(step.request) for step in planned(module, call, shape, constants).steps]
+        kernels = [module.variant(step.request) for step in planned(module, call, shape, has_z, constants).steps]
         return [kernel.ptx for kernel in kernels], sum(k.kernel.attributes().local_bytes for k in kernels)
     except Exception as error:  # a candidate that does not compile is one less
         return f"{type(error).__name__}: {error}"
@@ -119,26 +124,28 @@ def module_of() -> dsl.Module:
 
 
 def entry(
-    module: dsl.Module, call: str, shape: Shape, pool: dict[tuple[str, Shape], list[tuple[dict[str, Any], Future]]]
+    module: dsl.Module, call: str, shape: Shape, has_z: bool, pool: Sequence[tuple[dict[str, Any], Future]]
 ) -> Entry | None:
     """Checks and measures the candidates of one call."""
     import torch
 
     o = Operands(shape)
-    wanted = o.wanted(lambda v: v.clamp(min=0))
-    is_blocked = call == "conv2d"
+    z = torch.randint(-128, 128, (shape.n, shape.p, shape.p, shape.k), dtype=torch.int8, device="cuda")
+    wanted = o.wanted(lambda v: v.clamp(min=0), z if has_z else None)
+    is_blocked, title = call == "conv2d", f"{shape}{' z' if has_z else ''}"
     y = blocked(torch.empty_like(wanted)) if is_blocked else torch.empty_like(wanted)
     x, f = (blocked(o.x), blocked_filters(o.f)) if is_blocked else (o.x, o.f)
-    arguments = (y, x, f, o.bias, None, o.alpha, o.beta, 0.0, o.six, *shape.geometry)
+    old = None if not has_z else blocked(z) if is_blocked else z
+    arguments = (y, x, f, o.bias, old, o.alpha, o.beta, o.gamma if has_z else 0.0, o.six, *shape.geometry)
     function = getattr(module, call)
     given, _ = function.order(arguments, {})
     ready: dict[int, tuple[dict[str, Any], Any]] = {}
     thrown_out: dict[str, int] = {}
-    for index, (constants, future) in enumerate(pool[call, shape]):
+    for index, (constants, future) in enumerate(pool):
         made = future.result()
         reason = made if isinstance(made, str) else "spills" if made[1] else None
         if reason is None:
-            plan = planned(module, call, shape, constants)
+            plan = planned(module, call, shape, has_z, constants)
             bound = BoundPlan(function, plan, [Kernel(ptx, device="cuda") for ptx in made[0]])
             launches = [k.bind(*bound.arguments(s, given)) for s, k in zip(plan.steps, bound.kernels, strict=True)]
             y.fill_(77)
@@ -152,7 +159,7 @@ def entry(
         if reason is not None:
             thrown_out[reason[:160]] = thrown_out.get(reason[:160], 0) + 1
     if not ready:
-        print(call, shape, "nothing is left", thrown_out)
+        print(call, title, "nothing is left", thrown_out)
         return None
     times = contest(
         {index: run for index, (_, run) in ready.items()},
@@ -163,8 +170,8 @@ def entry(
     best = min(ties)
     median, low, high = (round(v, 2) for v in median_interval(times[best]))
     constants = ready[best][0]
-    print(call, shape, f"{median:.1f} µs of {len(ready)}, {len(ties)} tie", constants, thrown_out or "", flush=True)
-    planner = function.planner(facts(shape, is_blocked), ACT="rectified")
+    print(call, title, f"{median:.1f} µs of {len(ready)}, {len(ties)} tie", constants, thrown_out or "", flush=True)
+    planner = planner_of(module, call, shape, has_z)
     found, steps = planner.facts(), choose(module, call, constants)
     digest, ranges = text_digest(module.program, steps), {"n": SERVED[shape.n]}
     named = (found.call, found.options, found.types, found.dims, found.absent, steps, digest, ranges)
@@ -175,26 +182,28 @@ def main() -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--n", default="1,32,256", help=f"numbers of images: {', '.join(map(str, SERVED))}")
     made.add_argument("--calls", default="conv2d,conv2d_nhwc")
+    made.add_argument("--z", default="without,with", help="whether something is added to the sums")
     made.add_argument("--taps", default="1,3", help="sizes of filters")
     made.add_argument("--seconds", type=float, default=600, help="after which no shape is begun")
     chosen = made.parse_args()
     begun, sms = time.perf_counter(), device_facts("cuda").sms
     shapes = [Shape(n, *each) for n in map(int, chosen.n.split(",")) for each in RESNET50]
     shapes = [shape for shape in shapes if str(shape.r) in chosen.taps.split(",")]
-    work = [(call, shape) for shape in shapes for call in chosen.calls.split(",")]
+    calls, z = chosen.calls.split(","), [each == "with" for each in chosen.z.split(",")]
+    work = [(call, shape, has_z) for shape in shapes for call in calls for has_z in z]
     order = Random(0)
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 2), get_context("spawn")) as executor:
         pool = {}
-        for call, shape in work:
-            listed = list(candidates(call, shape, sms))
+        for each in work:
+            listed = list(candidates(*each[:2], sms))
             order.shuffle(listed)
-            pool[call, shape] = [(c, executor.submit(make, call, shape, c)) for c in listed]
+            pool[each] = [(constants, executor.submit(make, *each, constants)) for constants in listed]
         print(sum(map(len, pool.values())), "candidates", flush=True)
         module, entries = module_of(), []
         tuned = read_tuned(tuned_path(SAMPLE))
-        for call, shape in work:
+        for each in work:
             if time.perf_counter() - begun < chosen.seconds:
-                entries.append(entry(module, call, shape, pool))
+                entries.append(entry(module, *each, pool[each]))
         executor.shutdown(cancel_futures=True)
         tuned.put([each for each in entries if each is not None])
         tuned.write()

@@ -3,7 +3,7 @@
     python3 benchmarks/int8_conv_ways.py --n 32,256 --json ways.json
 
 Both orders of channels, both forms of addresses, with and without z, and both other orientations of the tile, all with
-the tile that is tuned for the call without z. Then, at every third shape, s4, f16, bf16 and tf32 by the dispatch, on
+the tile that `folded` is tuned to. Then, at every third shape, s4, f16, bf16 and tf32 by the dispatch, on
 small integers, of which all sums are exact. Every result must equal the float64 epilogue of exact sums.
 """
 
@@ -56,12 +56,13 @@ def title(way: Way) -> str:
 
 
 def planned(module: dsl.Module, shape: Shape, call: str, schedule: str, has_z: bool) -> Plan:
-    """One launch of the kernel, with the tile that the call without z is tuned to."""
+    """One launch of the kernel, with the tile that the call is tuned to."""
     given = facts(shape, call == "conv2d")
+    given |= {"z": given["y"] if has_z else None}
     step = getattr(module, call).plan(given, ACT="rectified").steps[0]
     constants = dict(module.variant(step.request).compiled.header.constants)
     tile = {name: constants[name] for name in TILE if name in constants}
-    given |= {"parts": None, "delta": ArrayFacts((shape.r**2,), "s32", 16), "z": given["y"] if has_z else None}
+    given |= {"parts": None, "delta": ArrayFacts((shape.r**2,), "s32", 16)}
     return kernel_of(module, call).plan(given, schedule=schedule, ACT="rectified", **tile)
 
 

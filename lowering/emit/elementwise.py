@@ -434,6 +434,8 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
         if to.bits >= 32:
             return _cvt(w, x, source, to, rounding)
         return _float_to_float(w, _cvt(w, x, source, F32, rounding), F32, to, rounding, op)
+    if to is F32 and x in w.bytes:
+        return _byte_to_float(w, x, source.is_signed)
     if to.bits >= 32:
         return w.let(f"{name} {a} {x} to {b}")
     if w.bits(source) <= 16:  # exact in f32
@@ -447,6 +449,17 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
     inexact = w.let(f"zext i1 {w.let(f'fcmp une float {down}, {up}')} to i32")
     odd = w.let(f"or i32 {w.let(f'bitcast float {cut} to i32')}, {inexact}")
     return w.let(f"fptrunc float {w.let(f'bitcast i32 {odd} to float')} to {b}")
+
+
+def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:
+    """A byte of a word, as the last one of 2^23's mantissa: `cvt` of bytes has an eighth of the rate of these."""
+    word, bits = w.bytes[x]
+    if is_signed:  # 128 more, without a sign
+        word = w.here(("flipped", word), lambda: w.let(f"xor i32 {word}, {0x80808080 - (1 << 32)}"))
+    selector = 0x7440 + (bits.bit_length() - 1) // 8
+    joined = w.intrinsic("llvm.nvvm.prmt", "i32", [("i32", v) for v in (word, str(0x4B000000), str(selector))])
+    bias = float_constant(-(2.0**23 + (128 if is_signed else 0)), "float")
+    return w.let(f"fadd float {w.let(f'bitcast i32 {joined} to float')}, {bias}")
 
 
 @rule("asm")

@@ -124,6 +124,11 @@ class Evaluator:
                 if not isinstance(dtype, DType):
                     raise TileError("type", node.loc, "size takes a type: its bytes")
                 return dtype.bytes
+            if name == "given" and len(node.args) == 1 and isinstance(node.args[0], ast.Name):
+                known = self.names.get(f"given({node.args[0].id})")
+                if known is not None:
+                    return known
+                raise TileError("name", node.loc, f"'{node.args[0].id}' is no optional tensor of the kernel")
             if name == "occupancy":
                 return self(_occupancy(node))
             if name in FUNCTIONS and not node.keywords:
@@ -132,7 +137,7 @@ class Evaluator:
                 "name",
                 node.loc,
                 f"unknown function '{name}'",
-                closest(name, [*FUNCTIONS, "size", "occupancy", *self.more_names()]),
+                closest(name, [*FUNCTIONS, "size", "given", "occupancy", *self.more_names()]),
             )
         raise TileError("call", node.loc, "this cannot be called here")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,11 @@ def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
         "threads_per_sm": target.threads_per_sm,
         "blocks_per_sm": target.blocks_per_sm,
     }
+
+
+def given_names(kernel: ast.Kernel, absent: Collection[str]) -> dict[str, bool]:
+    """`given(x)` for each optional tensor x: whether it is there."""
+    return {f"given({p.name})": p.name not in absent for p in kernel.params if p.is_optional}
 
 
 def resolve_schedule(

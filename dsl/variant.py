@@ -14,7 +14,7 @@ from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
 from dsl.expressions import deep_recursion
 from dsl.program import Program, dim_names, library_functions
-from dsl.schedules import ResolvedSchedule, default_of, resolve_schedule, target_facts
+from dsl.schedules import ResolvedSchedule, default_of, given_names, resolve_schedule, target_facts
 from lowering.facts import Analysis
 from lowering.ir import Function, Parameter, Value, replace_uses, walk
 from lowering.location import Errors, Loc, TileError, closest
@@ -145,7 +145,7 @@ class _Variant:
     def resolve(self) -> _Resolved:
         kernel, request = self.kernel, self.request
         dims = dict(request.dims)
-        facts = target_facts(self.target, request.sms)
+        facts = target_facts(self.target, request.sms) | given_names(kernel, request.absent)
         scalars = {p.name: request.scalars[p.name] for p in kernel.params if p.name in request.scalars}
         schedule = resolve_schedule(
             self.program, kernel, request.schedule, dims, self.types, facts, request.constants, scalars
@@ -406,9 +406,7 @@ class _Variant:
     def _tree_names(self, builder: KernelBuilder, special: dict[str, Any]) -> dict[str, Any]:
         names: dict[str, Any] = {n: None for n in builder.host_names if n not in self.types}
         names |= dict.fromkeys(HOST_FACTS)
-        optional = [p.name for p in self.kernel.params if p.is_optional]
-        names |= {f"given({name})": name not in self.request.absent for name in optional}
-        return names | special
+        return names | given_names(self.kernel, self.request.absent) | special
 
     def _grid(
         self, node: ast.Grid, builder: KernelBuilder, constants: dict[str, Any], special: dict[str, Any]

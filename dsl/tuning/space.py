@@ -14,7 +14,7 @@ from dsl.dispatch import Plan, Planner
 from dsl.example_shapes import LaunchFacts, examine
 from dsl.overrides import Overrides, resolve
 from dsl.program import Program
-from dsl.schedules import resolve_schedule, target_facts
+from dsl.schedules import given_names, resolve_schedule, target_facts
 from dsl.tuning.tuned import StepChoice, branch_steps, described_step
 from dsl.variant import Request
 from lowering.location import TileError
@@ -211,7 +211,7 @@ def points(
     settable = program.settable(step.kernel)
     mine = {name: values for name, values in domains.items() if name in settable and name not in request.constants}
     types = {name: DTYPES[dtype] for name, dtype in request.types.items() if dtype in DTYPES}
-    facts = target_facts(call.place.target, call.place.sms)
+    facts = target_facts(call.place.target, call.place.sms) | given_names(kernel, request.absent)
 
     def extend(chosen: dict[str, Any]) -> Iterator[dict[str, Any]]:
         given = {**request.constants, **chosen}

@@ -135,7 +135,7 @@ def run(module: dsl.Module, problem: Problem, nhwc: bool = False, **call: Any) -
 
 # ---- geometry: 324 problems ----
 
-SMALL = {"TM": 32, "TN": 32, "WARPS": 1, "DEPTH": 3}
+SMALL = {"PM": 1, "PN": 1, "TM": 32, "TN": 32, "WARPS": 1, "DEPTH": 3}
 FILTERS = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (1, 3), (3, 1), (1, 7), (7, 1), (2, 5)]
 STRIDES, DILATIONS, PADS = [(1, 1), (2, 2), (3, 1)], [(1, 1), (2, 1), (2, 3)], ["half", (0, 0), (1, 2)]
 
@@ -236,18 +236,45 @@ def launch_blocked(module: dsl.Module, problem: Problem, schedule: str, **consta
 
 @pytest.mark.parametrize("schedule", ["table", "folded", "permuted", "exchanged"])
 @pytest.mark.parametrize(("extent", "dtype"), [(64, "u8"), (128, "s8")])
-def test_blocks_of_channels_have_no_conflicts_and_one_barrier_a_step(emulated, schedule, extent, dtype):
+@pytest.mark.parametrize("z", [False, True])
+def test_blocks_of_channels_have_no_conflicts_and_one_barrier_a_step(emulated, schedule, extent, dtype, z):
     """Copies of 16 bytes, in the main loop, in the epilogue, and in its exchange; s4 as pairs in bytes."""
-    problem = Problem((7, 9), n=2, c=128, k=128, z=True, dtype=dtype)
-    tile = {"TM": extent, "TN": extent, "WARPS": 4}
+    problem = Problem((7, 9), n=2, c=128, k=128, z=z, dtype=dtype)
+    tile = {"PM": 1, "PN": 1, "TM": extent, "TN": extent, "WARPS": 4}
     kernel, counters = launch_blocked(emulated, problem, schedule, **tile, G=4, DEPTH=3)
     assert counters.bank_conflicts == 0
     copies = re.findall(r"cp\.async\.c[ag]\.shared\.global.*", kernel.ptx)
     assert copies and all(", 16" in copy for copy in copies)
     assert "ldmatrix.sync.aligned.m8n8.x4" in kernel.ptx
-    if schedule != "exchanged":  # an exchange has barriers of its own
+    if schedule != "exchanged" and not z:  # an exchange has barriers of its own, and what waits for z has one
         steps, blocks = -(-128 // BLOCKS[dtype] * 9 // 4), -(-2 * 7 * 9 // extent) * (128 // extent)
         assert counters.barriers == blocks * 4 * (steps + 1)
+
+
+@pytest.mark.parametrize("schedule", ["folded", "permuted", "exchanged"])
+@pytest.mark.parametrize(
+    "tile",
+    [
+        {"PM": 2, "PN": 3, "TM": 64, "TN": 64, "WARPS": 4, "G": 2, "DEPTH": 3},
+        {"PM": 2, "PN": 5, "TM": 32, "TN": 64, "WARPS": 4, "G": 2, "DEPTH": 4},
+        {"PM": 1, "PN": 3, "TM": 128, "TN": 64, "WARPS": 4, "G": 4, "DEPTH": 2},
+        {"PM": 2, "PN": 1, "TM": 64, "TN": 128, "WARPS": 8, "G": 2, "DEPTH": 3},
+    ],
+)
+def test_tiles_of_parts(emulated, schedule, tile):
+    """Numbers of pixels and of channels that fill no tile; no conflicts."""
+    problem = Problem((9, 7), n=3, c=96, k=96, z=True)
+    _, counters = launch_blocked(emulated, problem, schedule, **tile)
+    assert counters.bank_conflicts == 0
+
+
+@pytest.mark.parametrize("dtype", ["s8", "f16", "f32"])
+@pytest.mark.parametrize("schedule", ["table", "folded"])
+@pytest.mark.parametrize("block", [32, 64])
+def test_tiles_of_parts_with_channels_innermost(emulated, dtype, schedule, block):
+    tile = {"PM": 2, "PN": 3, "TM": 32, "TN": 32, "WARPS": 4, "DEPTH": 2, "BYTES": 64, "BLOCK": block}
+    problem = Problem((9, 7), n=3, c=64, k=72, dtype=dtype, z=True)
+    run(emulated, problem, True, schedule=schedule, **tile)
 
 
 @pytest.mark.parametrize("schedule", ["permuted", "exchanged"])

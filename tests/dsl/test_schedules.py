@@ -171,3 +171,23 @@ dispatch lacking(y, z):
     assert (y == x).all()
     with pytest.raises(TileError, match="needs 'x'"):
         module.lacking(y, z)
+
+
+def test_a_schedule_asks_whether_an_optional_tensor_is_there() -> None:
+    text = """
+kernel k(y: s32[n], z: s32[n]?; N):
+    grid 1
+    y[0 : 128] = full(s32[128], N)
+
+schedule s of k:
+    N = where(given(z), 3, 5)
+
+schedule wrong of k:
+    N = where(given(y), 3, 5)
+"""
+    module, y = dsl.parse(text, device="emulator"), np.zeros(128, np.int32)
+    for z, wanted in ((y.copy(), 3), (None, 5)):
+        module.k(y, z, schedule="s")
+        assert (y == wanted).all()
+    with pytest.raises(TileError, match="'y' is no optional tensor"):
+        module.k(y, None, schedule="wrong")

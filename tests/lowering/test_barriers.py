@@ -75,6 +75,14 @@ CASES = {
     s[255 - arange(256)] = load(x[1, 0 : 256])
     store(y[0 : 256], s[255 - arange(256)])
 """, 2, 0, lambda x: x[1]),
+    # Elements that no analysis tells apart.
+    "stores in any order": Case(
+        """
+    i = arange(256)
+    v = load(x[0, 0 : 256])
+    store(y[i // 3 * 3 + i % 3], v, mask=i < 128, order=none)
+    store(y[255 - i // 3 * 3 - i % 3], load(x[0, 255 - i]), mask=i < 128, order=none)
+""", 0, 0, lambda x: x[0]),
     "different slots": Case(
         """
     shared s: f32[2, 256]
@@ -284,6 +292,15 @@ def test_barriers_are_where_they_are_needed(name: str) -> None:
     inserted = (kernel.count("barrier", scope="block"), kernel.count("barrier", scope="warp"))
     assert inserted == (case.block, case.warp)
     assert races(case, None, 0) == races(case, None, 1) == []
+
+
+def test_the_emulator_finds_stores_that_do_need_an_order() -> None:
+    body = """
+    i = arange(256)
+    store(y[i // 3 * 3 + i % 3], load(x[0, 0 : 256]), order=none)
+    store(y[255 - i // 3 * 3 - i % 3], load(x[1, 0 : 256]), order=none)
+"""
+    assert Kind.RACE in races(Case(body, 0, 0, lambda x: x[1, ::-1]), None, 0)
 
 
 @pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.block + c.warp])

@@ -106,6 +106,24 @@ def test_a_tuple_keeps_its_form(body: str, message: str) -> None:
         value_of(body + "\nstore(y[0 : 128], t[0])")
 
 
+def test_behind_a_loop_the_thread_is_asked_for_again() -> None:
+    """What follows from its number is not kept in registers through the loop; inside a branch it stays what it was."""
+    body = """
+for i in range(n):
+    v = v + load(x[0 : 128])
+store(y[0 : 128], v)
+if n > 3:
+    for i in range(2):
+        v = v * 2
+store(y[0 : 128], v)
+"""
+    assert (value_of(body, n=5) == X * 24).all() and (value_of(body, n=2) == X * 3).all()
+    text = "kernel k(y: s32[128], x: s32[128], n: s32):\n    grid 1\n    v = load(x[0 : 128])\n"
+    text += "".join(f"    {line}\n" for line in body.strip().split("\n"))
+    kernel = compile_kernel(text, {"y": X.copy(), "x": X, "n": 5})
+    assert kernel.ptx.count("%tid.x") == 2
+
+
 def test_masks_of_a_loop_that_counts_down() -> None:
     body = """
 for i in range(n, -2, -1):

@@ -409,6 +409,21 @@ kernel k(q: {dtype}[64], r: {dtype}[64], x: {dtype}[64]):
     assert [int(v) for v in r] == [int(v) % by for v in x]
 
 
+@pytest.mark.parametrize("dtype", ["s8", "u8"])
+def test_every_byte_as_a_float(dtype: str) -> None:
+    """Of words of four, which take no conversion; of single ones, too."""
+    x = np.arange(256).astype(np.uint8).view(NUMPY[dtype])
+    y, single = np.zeros(256, np.float32), np.zeros(255, np.float32)
+    text = f"""
+kernel k(y: f32[256], single: f32[255], x: {dtype}[256]):
+    grid 1
+    store(y[0 : 256], load(x[0 : 256]).to(f32))
+    store(single[0 : 256], load(x[arange(256) + 1], mask=arange(256) < 255).to(f32))
+"""
+    run(text, {"y": y, "single": single, "x": x})
+    assert (y == x).all() and (single == x[1:]).all()
+
+
 @pytest.mark.parametrize("dtype", ["s8", "u8", "s16", "u32", "s64"])
 @pytest.mark.parametrize("by", [0, 1, 7, 8, 16, 31, 63, 100])
 def test_shift_by_a_constant(dtype: str, by: int) -> None:

@@ -60,7 +60,7 @@ class Case:
 
 def product(kernel: str, schedule: str, extent: int, types: dict[str, str], bound: bool, **constants: bool) -> Case:
     """A product of square matrices; a large one shares its last tiles."""
-    dims = dict.fromkeys(("m", "n", "a0", "a1", "b0", "b1"), extent) | {"halves": 112, "rest": 56}
+    dims = dict.fromkeys(("m", "n", "a0", "a1", "b0", "b1"), extent) | {"space": 2 * 132 * 256 * 192, "blocks": 132}
     return Case("matmul.tile", kernel, schedule, dims, PRODUCT_BOUND if bound else None, True, types, constants)
 
 

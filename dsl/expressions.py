@@ -487,7 +487,7 @@ class Expressions:
             return call(name, args)
         if isinstance(function, Closure):
             if node.rest is not None:
-                keywords |= self.rest(function, keywords)
+                keywords |= self.rest(function, keywords, node.rest)
             return self.apply(function, args, keywords, node.loc)
         if node.rest is not None:
             self.error("call", node.rest, "'...' gives constants to a def; this is none")
@@ -512,10 +512,19 @@ class Expressions:
 
     # ---- inlined functions ----
 
-    def rest(self, closure: Closure, keywords: dict[str, Binding]) -> dict[str, Binding]:
-        """What `...` stands for: the caller's values of the constants that no keyword gives."""
-        wanted = [c.name for c in closure.node.constants if c.name not in keywords]
-        return {name: value for name in wanted if (value := self.scope.find(name)) is not None}
+    def rest(self, closure: Closure, keywords: dict[str, Binding], loc: Loc) -> dict[str, Binding]:
+        """What `...` at `loc` stands for: the caller's values of the constants that no keyword gives."""
+        found: dict[str, Binding] = {}
+        for constant in closure.node.constants:
+            if constant.name in keywords:
+                continue
+            value = self.scope.find(constant.name)
+            if value is not None:
+                found[constant.name] = value
+            elif constant.default is None:
+                hint = closest(constant.name, self.scope.all_names()) or f"give it: {constant.name}=…"
+                self.error("call", loc, f"{closure.node.name} needs '{constant.name}', which is no name here", hint)
+        return found
 
     def apply(self, closure: Closure, args: list[Binding], keywords: dict[str, Binding], loc: Loc) -> Binding:
         """The body of a `def` with its parameters bound."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.emit import control, elementwise, memory, pairs, shapes, tensor, threads
+from lowering.emit import control, elementwise, memory, shapes, tensor, threads
 from lowering.emit.demand import mark_needed
 from lowering.emit.rules import RULES, emit_op
 from lowering.emit.shared_address import SHARED
@@ -10,7 +10,7 @@ from lowering.emit.writer import Writer
 from lowering.ir import Function, Parameter
 from lowering.targets import Target
 
-__all__ = ["RULES", "control", "elementwise", "emit", "memory", "pairs", "shapes", "tensor", "threads"]
+__all__ = ["RULES", "control", "elementwise", "emit", "memory", "shapes", "tensor", "threads"]
 
 
 def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:

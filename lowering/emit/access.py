@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.emit.elementwise import from_carrier, into_carrier
+from lowering.emit.carriers import from_carrier, into_carrier
 from lowering.emit.global_address import GlobalAddress, global_map
 from lowering.emit.shared_address import SharedAddress
 from lowering.emit.writer import Writer

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lowering.emit.carriers import from_carrier, into_carrier
+from lowering.emit.pairs import extreme_in_pairs, select_in_pairs
 from lowering.emit.rules import RULES, count_of, rule, wanted
 from lowering.emit.writer import Writer, float_constant
 from lowering.fold import constant_of
@@ -15,9 +17,13 @@ from lowering.types import BF16, F16, F32, F64, FP8, I1, S32, TF32, U32, DType
 Element = Callable[[Writer, Op, DType, str, list[str]], str]
 
 
-def elementwise(*names: str) -> Callable[[Element], Element]:
+def elementwise(*names: str, at_once: Callable[[Writer, Op], bool] | None = None) -> Callable[[Element], Element]:
+    """`at_once` emits all elements together where it can, and says whether it did."""
+
     def register(function: Element) -> Element:
         def emit(w: Writer, op: Op) -> None:
+            if at_once is not None and at_once(w, op):
+                return
             result = op.result
             first = op.operands[0].dtype
             llvm = w.llvm(first)
@@ -116,7 +122,7 @@ def _division(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return w.let(f"add {llvm} {rest}, {more}")
 
 
-@elementwise("minimum", "maximum")
+@elementwise("minimum", "maximum", at_once=extreme_in_pairs)
 def _extreme(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype is I1:
         return w.let(f"{'and' if op.name == 'minimum' else 'or'} i1 {x[0]}, {x[1]}")
@@ -231,7 +237,7 @@ def _compare(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return w.let(f"icmp {signed if dtype.is_signed else unsigned} {llvm} {x[0]}, {x[1]}")
 
 
-@elementwise("select")
+@elementwise("select", at_once=select_in_pairs)
 def _select(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     of = w.llvm(op.result.dtype)
     return w.let(f"select i1 {x[0]}, {of} {x[1]}, {of} {x[2]}")
@@ -499,21 +505,3 @@ def _carrier(w: Writer, dtype: DType) -> tuple[str, str]:
     if dtype.is_float and bits >= 32:
         return dtype.llvm, {32: "f", 64: "d"}[bits]
     return {8: ("i16", "h"), 16: ("i16", "h"), 32: ("i32", "r"), 64: ("i64", "l")}[bits]
-
-
-def into_carrier(w: Writer, x: str, dtype: DType, carrier: str) -> str:
-    llvm = w.llvm(dtype)
-    if llvm == carrier:
-        return x
-    if dtype.is_float:
-        return w.let(f"bitcast {llvm} {x} to {carrier}")
-    return w.let(f"{'sext' if dtype.is_signed else 'zext'} {llvm} {x} to {carrier}")
-
-
-def from_carrier(w: Writer, x: str, dtype: DType, carrier: str) -> str:
-    llvm = w.llvm(dtype)
-    if llvm == carrier:
-        return x
-    if dtype.is_float:
-        return w.let(f"bitcast {carrier} {x} to {llvm}")
-    return w.let(f"trunc {carrier} {x} to {llvm}")

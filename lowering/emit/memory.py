@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowering.access_width import access_width, is_partial
 from lowering.emit.access import Address, access_name, guard, pack, unpack
-from lowering.emit.elementwise import from_carrier, into_carrier
+from lowering.emit.carriers import from_carrier, into_carrier
 from lowering.emit.partial import load_partly, source_bytes, store_partly
 from lowering.emit.rules import count_of, rule
 from lowering.emit.writer import Writer

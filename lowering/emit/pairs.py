@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lowering.emit.access import pack, unpack
-from lowering.emit.rules import RULES, count_of, rule, wanted
+from lowering.emit.rules import count_of, wanted
 from lowering.emit.writer import Writer
 from lowering.ir import Op
 from lowering.types import BF16, F16
 
-_plain_select = RULES["select"]
 
-
-@rule("select")
-def _select_pairs(w: Writer, op: Op) -> None:
-    """Pairs of 16 bits that two bytes of a word choose, being zero or not, are masked as words."""
-    flags, a, b = (w.registers[o] for o in op.operands)
-    out = [""] * count_of(op.result)
+def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callable[[int], str]) -> bool:
+    """Emits a word for each pair, by its first register, where all that is wanted comes in pairs. False: nothing."""
+    dtype, out = op.result.dtype, [""] * count_of(op.result)
     left = wanted(w, op.result, len(out))
-    pairs = [i for i in left if i % 2 == 0 and _neighbours(w, flags[i : i + 2])]
-    if op.result.dtype not in (F16, BF16) or {*pairs, *(i + 1 for i in pairs)} != set(left):
-        _plain_select(w, op)
-        return
+    pairs = [i for i in left if i % 2 == 0 and is_pair(i)]
+    if dtype not in (F16, BF16) or {*pairs, *(i + 1 for i in pairs)} != set(left):
+        return False
     for i in pairs:
+        out[i : i + 2] = unpack(w, [word_of(i)], dtype, 2)
+    w.registers[op.result] = out
+    return True
+
+
+def select_in_pairs(w: Writer, op: Op) -> bool:
+    """Pairs of 16 bits that two bytes of a word choose, being zero or not, masked as words."""
+    flags, a, b = (w.registers[o] for o in op.operands)
+
+    def word_of(i: int) -> str:
         word, bits, nonzero = w.byte_flags[flags[i]]
         mask = _spread(w, word, bits, op)
         chosen, other = (pack(w, x[i : i + 2], op.result.dtype)[0] for x in ((a, b) if nonzero else (b, a)))
         taken = w.let(f"and i32 {chosen}, {mask}")
         rest = w.let(f"and i32 {other}, {w.let(f'xor i32 {mask}, -1')}")
-        made = w.let(f"or i32 {taken}, {rest}")
-        out[i : i + 2] = unpack(w, [made], op.result.dtype, 2)
-    w.registers[op.result] = out
+        return w.let(f"or i32 {taken}, {rest}")
+
+    return _in_pairs(w, op, lambda i: _neighbours(w, flags[i : i + 2]), word_of)
+
+
+def extreme_in_pairs(w: Writer, op: Op) -> bool:
+    """The minimum or maximum of pairs of 16 bits of which either operand has both in a word."""
+    a, b = (w.registers[o] for o in op.operands)
+    name, pair = f"llvm.{op.name}.v2{op.result.dtype}", f"<2 x {w.llvm(op.result.dtype)}>"
+
+    def word_of(i: int) -> str:
+        both = [(pair, w.let(f"bitcast i32 {pack(w, x[i : i + 2], op.result.dtype)[0]} to {pair}")) for x in (a, b)]
+        return w.let(f"bitcast {pair} {w.intrinsic(name, pair, both)} to i32")
+
+    return _in_pairs(w, op, lambda i: any(tuple(x[i : i + 2]) in w.packed for x in (a, b)), word_of)
 
 
 def _neighbours(w: Writer, flags: list[str]) -> bool:
@@ -52,25 +71,3 @@ def _spread(w: Writer, word: str, low: int, op: Op) -> str:
 def _upper_bits(w: Writer, word: str) -> str:
     others = w.let(f"add i32 {w.let(f'and i32 {word}, {0x7F7F7F7F}')}, {0x7F7F7F7F}")
     return w.let(f"or i32 {others}, {word}")
-
-
-_plain_extreme = RULES["maximum"]
-
-
-@rule("minimum", "maximum")
-def _extreme_of_pairs(w: Writer, op: Op) -> None:
-    """Of pairs of 16 bits at once."""
-    result, llvm = op.result, w.llvm(op.result.dtype)
-    a, b = (w.registers[o] for o in op.operands)
-    out = [""] * count_of(result)
-    left = wanted(w, result, len(out))
-    pairs = [i for i in left if i % 2 == 0 and any(tuple(x[i : i + 2]) in w.packed for x in (a, b))]
-    if result.dtype not in (F16, BF16) or {*pairs, *(i + 1 for i in pairs)} != set(left):
-        _plain_extreme(w, op)
-        return
-    name, pair = f"llvm.{op.name}.v2{result.dtype}", f"<2 x {llvm}>"
-    for i in pairs:
-        both = [(pair, w.let(f"bitcast i32 {pack(w, x[i : i + 2], result.dtype)[0]} to {pair}")) for x in (a, b)]
-        made = w.let(f"bitcast {pair} {w.intrinsic(name, pair, both)} to i32")
-        out[i : i + 2] = unpack(w, [made], result.dtype, 2)
-    w.registers[result] = out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.emit.elementwise import from_carrier, into_carrier
+from lowering.emit.carriers import from_carrier, into_carrier
 from lowering.emit.rules import count_of, inline, rule
 from lowering.emit.writer import Writer
 from lowering.ir import Op

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from random import Random
@@ -28,7 +29,7 @@ from dsl import tree as ast
 from dsl.api import BoundPlan
 from dsl.dispatch import Plan
 from dsl.tuning.contest import contest, median_interval, tying
-from dsl.tuning.tuned import Entry, StepChoice, branch_steps, read_tuned, text_digest, tuned_path
+from dsl.tuning.tuned import Entry, StepChoice, Tuned, branch_steps, read_tuned, text_digest, tuned_path
 from runtime import Kernel, device_facts
 from runtime.cuda.timing import measure_rounds
 
@@ -113,14 +114,12 @@ def make(call: str, shape: Shape, has_z: bool, constants: dict[str, Any]) -> Mad
         return f"{type(error).__name__}: {error}"
 
 
-_modules: dict[str, dsl.Module] = {}
-
-
+@cache
 def module_of() -> dsl.Module:
-    if not _modules:
-        _modules["it"] = dsl.load(SAMPLE, device="cuda")
-        _modules["it"]._tuned = read_tuned(tuned_path("/nowhere.tile"))
-    return _modules["it"]
+    """The sample, once a process, without the entries that it has: each candidate names its constants."""
+    module = dsl.load(SAMPLE, device="cuda")
+    module._tuned = Tuned()
+    return module
 
 
 def entry(

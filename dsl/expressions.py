@@ -29,6 +29,7 @@ from dsl.bindings import (
     same_binding,
 )
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
+from dsl.evaluate import rest_of
 from dsl.functions import BUILTINS, convert, find
 from dsl.functions.matrix import mma_hint, multiply
 from lowering.builder import MAX_TILE, Builder
@@ -487,7 +488,9 @@ class Expressions:
             return call(name, args)
         if isinstance(function, Closure):
             if node.rest is not None:
-                keywords |= self.rest(function, keywords, node.rest)
+                keywords |= rest_of(
+                    node.rest, function.node, keywords, self.scope.find, self.scope.all_names, self.error
+                )
             return self.apply(function, args, keywords, node.loc)
         if node.rest is not None:
             self.error("call", node.rest, "'...' gives constants to a def; this is none")
@@ -511,20 +514,6 @@ class Expressions:
     }
 
     # ---- inlined functions ----
-
-    def rest(self, closure: Closure, keywords: dict[str, Binding], loc: Loc) -> dict[str, Binding]:
-        """What `...` at `loc` stands for: the caller's values of the constants that no keyword gives."""
-        found: dict[str, Binding] = {}
-        for constant in closure.node.constants:
-            if constant.name in keywords:
-                continue
-            value = self.scope.find(constant.name)
-            if value is not None:
-                found[constant.name] = value
-            elif constant.default is None:
-                hint = closest(constant.name, self.scope.all_names()) or f"give it: {constant.name}=…"
-                self.error("call", loc, f"{closure.node.name} needs '{constant.name}', which is no name here", hint)
-        return found
 
     def apply(self, closure: Closure, args: list[Binding], keywords: dict[str, Binding], loc: Loc) -> Binding:
         """The body of a `def` with its parameters bound."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dsl import tree as ast
 from dsl.constants import FUNCTIONS, ConstantError, call, prefix
-from dsl.evaluate import WORDS, Evaluator
+from dsl.evaluate import WORDS, Evaluator, rest_of
 from dsl.expressions import deep_recursion
 from dsl.program import library_functions
 from lowering.location import Loc, TileError, closest
@@ -282,8 +282,7 @@ class Host(Evaluator):
         if node.rest is not None and not isinstance(function, Closure):
             self.fail("call", node.rest, "'...' gives constants to a def; this is none")
         if node.rest is not None:
-            wanted = [c.name for c in function.node.constants if c.name not in keywords]
-            keywords |= {name: self.names[name] for name in wanted if name in self.names}
+            keywords |= rest_of(node.rest, function.node, keywords, self.names.get, self.names.keys, self.fail)
         return self.apply(function, args, keywords, node)
 
     def _function(self, node: ast.Expr) -> Any:

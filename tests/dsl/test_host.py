@@ -536,3 +536,12 @@ def test_patterns_of_other_ranks():
     assert describe_pattern(mask) == "scattered over all rows and columns"
     mask[32:] = False
     assert describe_pattern(mask).startswith("some elements of only the first 32 rows")
+
+
+def test_an_ellipsis_gives_the_callers_names():
+    """To constants alone, and not to those that the call names; a default serves where there is no such name."""
+    functions = "def f(x; P, Q, R = 7):\n    return x * P + Q * 10 + R * 100\n"
+    assert evaluate("f(2, Q=3, ...)", functions, P=5, Q=6, x=9) == 2 * 5 + 30 + 700
+    assert evaluate("f(2, ...)", functions, P=5, Q=6, R=1) == 2 * 5 + 60 + 100
+    assert "needs 'P'" in str(error("f(2, ...)", functions, Q=1))
+    assert "this is none" in str(error("maximum(1, 2, ...)"))

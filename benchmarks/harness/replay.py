@@ -6,13 +6,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from functools import cache
-from itertools import chain
 from typing import Any
 
 from runtime.cuda import driver
 from runtime.cuda.context import context
 
-from .timing import ROUNDS, WARMUPS
+from .timing import ROUNDS, WARMUPS, microseconds, paired_events
 
 COUNT = 64
 """Launches in a graph."""
@@ -64,24 +63,16 @@ def replayed(
             for name, launch in launches.items():
                 graphs[name] = captured(launch, count, device)
             order = list(graphs)
-            events = {
-                name: [(owner.call(cuda.cuEventCreate, 0), owner.call(cuda.cuEventCreate, 0)) for _ in range(rounds)]
-                for name in order
-            }
-            try:
-                for turn in range(-WARMUPS, rounds):
+            with paired_events(owner, graphs, rounds) as events:
+                for turn in range(-WARMUPS, rounds):  # round 0 records again what the warm-ups have recorded
                     shuffler.shuffle(order)
                     for name in order:
-                        start, end = events[name][turn]
+                        start, end = events[name][max(turn, 0)]
                         owner.call(cuda.cuEventRecord, start, handle)
                         owner.call(cuda.cuGraphLaunch, graphs[name], handle)
                         owner.call(cuda.cuEventRecord, end, handle)
                 owner.synchronize()
-                elapsed = cuda.cuEventElapsedTime
-                return {name: [1e3 * owner.call(elapsed, *pair) / count for pair in events[name]] for name in launches}
-            finally:
-                for event in chain.from_iterable(chain.from_iterable(events.values())):
-                    cuda.cuEventDestroy(event)
+                return {name: [t / count for t in microseconds(owner, pairs)] for name, pairs in events.items()}
         finally:
             for graph in graphs.values():
                 cuda.cuGraphExecDestroy(graph)

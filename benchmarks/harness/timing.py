@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -26,6 +27,27 @@ AHEAD = 16
 
 class LeftOut(Exception):
     """A variant that cannot be measured here, with the reason."""
+
+
+@contextmanager
+def paired_events(owner: Any, names: Iterable[Any], rounds: int) -> Iterator[dict[Any, list[tuple[Any, Any]]]]:
+    """For each name two events a round, one to record before what is timed and one behind it. In `owner.current()`."""
+    cuda = driver.bindings()
+
+    def event() -> Any:
+        return owner.call(cuda.cuEventCreate, 0)
+
+    events = {name: [(event(), event()) for _ in range(rounds)] for name in names}
+    try:
+        yield events
+    finally:
+        for made in chain.from_iterable(chain.from_iterable(events.values())):
+            cuda.cuEventDestroy(made)
+
+
+def microseconds(owner: Any, pairs: Iterable[tuple[Any, Any]]) -> list[float]:
+    """Between the two events of each pair."""
+    return [1e3 * owner.call(driver.bindings().cuEventElapsedTime, *pair) for pair in pairs]
 
 
 def interleaved(
@@ -50,36 +72,27 @@ def interleaved(
     def flush() -> None:
         owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
 
-    with owner.current():
-        events = {
-            name: [(owner.call(cuda.cuEventCreate, 0), owner.call(cuda.cuEventCreate, 0)) for _ in range(rounds)]
-            for name in order
-        }
-        try:
-            for launch in launches.values():
-                for _ in range(warmups):
-                    launch()
-            for turn in range(rounds):
-                begun = time.perf_counter()
-                shuffler.shuffle(order)
-                for _ in range(AHEAD):
-                    flush()
-                for name in order:
-                    start, end = events[name][turn]
-                    flush()
-                    owner.call(cuda.cuEventRecord, start, handle)
-                    launches[name]()
-                    owner.call(cuda.cuEventRecord, end, handle)
-                watch()
-                if rest:
-                    owner.synchronize()
-                    time.sleep(rest * (time.perf_counter() - begun))
-            owner.synchronize()
-            elapsed = cuda.cuEventElapsedTime
-            return {name: [1e3 * owner.call(elapsed, *pair) for pair in events[name]] for name in launches}
-        finally:
-            for event in chain.from_iterable(chain.from_iterable(events.values())):
-                cuda.cuEventDestroy(event)
+    with owner.current(), paired_events(owner, launches, rounds) as events:
+        for launch in launches.values():
+            for _ in range(warmups):
+                launch()
+        for turn in range(rounds):
+            begun = time.perf_counter()
+            shuffler.shuffle(order)
+            for _ in range(AHEAD):
+                flush()
+            for name in order:
+                start, end = events[name][turn]
+                flush()
+                owner.call(cuda.cuEventRecord, start, handle)
+                launches[name]()
+                owner.call(cuda.cuEventRecord, end, handle)
+            watch()
+            if rest:
+                owner.synchronize()
+                time.sleep(rest * (time.perf_counter() - begun))
+        owner.synchronize()
+        return {name: microseconds(owner, pairs) for name, pairs in events.items()}
 
 
 def copy_of(moves: int) -> Callable[[], object]:

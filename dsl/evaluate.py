@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any
 
 from dsl import tree as ast
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
-from lowering.location import Loc, TileError, closest
+from lowering.location import TileError, closest
 from lowering.targets import RESERVED_SHARED
 from lowering.types import DTYPES, DType
 
@@ -237,22 +237,3 @@ def names_in(node: ast.Expr) -> set[str]:
         parts = [part for part in node.subscripts if not isinstance(part, ast.Slice)]
         children = [node.value, *parts, *(end for end in ends if end is not None)]
     return set().union(*(names_in(c) for c in children)) if children else set()
-
-
-def rest_of(
-    loc: Loc,
-    definition: ast.Def,
-    keywords: Container[str],
-    find: Callable[[str], Any],
-    known: Callable[[], Iterable[str]],
-    fail: Callable[..., NoReturn],
-) -> dict[str, Any]:
-    """What `...` at `loc` stands for in a call of `definition`: what the caller has (`find`, None where it has nothing)
-    under the names of the constants that no keyword gives. One that has no default and is not `known` is an error."""
-    wanted = [c for c in definition.constants if c.name not in keywords]
-    found = {c.name: value for c in wanted if (value := find(c.name)) is not None}
-    for c in wanted:
-        if c.name not in found and c.default is None:
-            hint = closest(c.name, known()) or f"give it: {c.name}=…"
-            fail("call", loc, f"{definition.name} needs '{c.name}', which is no name here", hint)
-    return found

@@ -29,9 +29,9 @@ from dsl.bindings import (
     same_binding,
 )
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
-from dsl.evaluate import rest_of
 from dsl.functions import BUILTINS, convert, find
 from dsl.functions.matrix import mma_hint, multiply
+from dsl.signatures import rest_of
 from lowering.builder import MAX_TILE, Builder
 from lowering.facts import Analysis
 from lowering.fold import constant_of

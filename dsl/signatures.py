@@ -1,10 +1,12 @@
-"""Whether a call of a function fits: the number of its arguments and the names of the others."""
+"""Whether a call of a function fits: how many arguments, which names; and what `...` stands for in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, NoReturn
 
-from lowering.location import closest
+from dsl import tree as ast
+from lowering.location import Loc, closest
 
 
 def misfit(
@@ -27,3 +29,22 @@ def misfit(
             hint = closest(key, known) or (f"known: {', '.join(known)}" if known else None)
             return f"{name} has no argument '{key}'", hint
     return None
+
+
+def rest_of(
+    loc: Loc,
+    definition: ast.Def,
+    keywords: Container[str],
+    find: Callable[[str], Any],
+    known: Callable[[], Iterable[str]],
+    fail: Callable[..., NoReturn],
+) -> dict[str, Any]:
+    """What `...` at `loc` stands for in a call of `definition`: what the caller has (`find`, None where it has nothing)
+    under the names of the constants that no keyword gives. One that has no default and is not `known` is an error."""
+    wanted = [c for c in definition.constants if c.name not in keywords]
+    found = {c.name: value for c in wanted if (value := find(c.name)) is not None}
+    for c in wanted:
+        if c.name not in found and c.default is None:
+            hint = closest(c.name, known()) or f"give it: {c.name}=…"
+            fail("call", loc, f"{definition.name} needs '{c.name}', which is no name here", hint)
+    return found

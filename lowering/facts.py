@@ -10,6 +10,7 @@ of theirs must not reach past a wrap and a bound must not be passed. Division by
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 
 from lowering.fold import constant_of
@@ -99,6 +100,7 @@ class Analysis:
     def __init__(self, function: Function):
         self.function = function
         self.known: dict[Value, Facts] = {}
+        self.carried: dict[Value, tuple[Value, Value]] = {}  # in the body of a loop: the start, and what the next round has
         for name, value in function.dims.items():
             self.known[value] = Facts(min(function.divisors.get(name, 1), ANY), (), (), (), 0, None)
 
@@ -112,6 +114,32 @@ class Analysis:
         elif step.high is not None and step.high < 0:
             low, high = None if stop.low is None else stop.low + 1, start.high
         self.known[counter] = Facts(_gcd(start.every, step.every), (), (), (), low, high)
+
+    def enter_carried(self, loop: Op) -> None:
+        """The scalars that this `for` carries; its body is complete."""
+        body = loop.regions[0]
+        for start, inside, following in zip(loop.operands[3:], body.args[1:], body.ops[-1].operands, strict=True):
+            if not inside.tile.shape and inside.dtype.is_int:
+                self.carried[inside] = start, following
+
+    def assuming(self, value: Value, facts: Facts) -> Analysis:
+        """This analysis, if `value` had these facts."""
+        out = copy(self)
+        out.known = {**self.known, value: facts}
+        return out
+
+    def _carried(self, value: Value) -> Facts:
+        """A scalar that a loop carries: what holds of its start, and in the next round if it does in this one."""
+        start, following = self.carried[value]
+        first = self.of(start)
+        guess = Facts(first.every, (), (), (), first.low, None)
+        while True:
+            then = self.assuming(value, guess).of(following)
+            low = guess.low if guess.low is not None and then.low is not None and then.low >= guess.low else None
+            better = Facts(_gcd(guess.every, then.every), (), (), (), low, None)
+            if better == guess:
+                return guess
+            guess = better
 
     def equal(self, new: Value, old: Value) -> None:
         """`new` is `old`, made anew."""
@@ -130,8 +158,12 @@ class Analysis:
     def _compute(self, value: Value) -> Facts:
         shape = value.tile.shape if isinstance(value.type, TileType) else ()
         op = value.op
+        if value in self.carried:
+            return self._carried(value)
         if op is None or value.dtype.is_float:
             return _unknown(shape)
+        if op.name == "for" and not shape:
+            return self.of(op.regions[0].args[1 + op.results.index(value)])  # at its head, when no round follows
         number = constant_of(value)
         if number is not None:
             every = power_of_two_divisor(int(number))
@@ -155,6 +187,7 @@ def facts_of(function: Function) -> Analysis:
         for op in walk(function.body):
             if op.name == "for":
                 function.facts.enter_loop(op)
+                function.facts.enter_carried(op)
     return function.facts
 
 
@@ -344,6 +377,19 @@ def _extreme(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     return Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)
 
 
+def _one_of(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    """Element by element one of two values. Where the choice is the same for a group, a run of both is a run."""
+    choice, a, b = (an.of(o) for o in op.operands)
+    every = _gcd(a.every, b.every)
+    run = tuple(map(min, a.run, b.run, choice.same))
+    start = tuple(
+        every if length == 1 else _gcd(_start(a, i, length), _start(b, i, length)) for i, length in enumerate(run)
+    )
+    low = None if a.low is None or b.low is None else min(a.low, b.low)
+    high = None if a.high is None or b.high is None else max(a.high, b.high)
+    return Facts(every, run, start, tuple(map(min, a.same, b.same, choice.same)), low, high)
+
+
 def _nonnegative(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     return _unknown(shape, 0)
 
@@ -373,6 +419,7 @@ _RULES = {
     "transpose": _transpose,
     "arange": _arange,
     "cast": _cast,
+    "select": _one_of,
     "minimum": _extreme,
     "maximum": _extreme,
     "block_id": _nonnegative,

@@ -6,7 +6,7 @@ from lowering.emit import control, elementwise, memory, shapes, tensor, threads
 from lowering.emit.demand import mark_needed
 from lowering.emit.rules import RULES, emit_op
 from lowering.emit.shared_address import SHARED
-from lowering.emit.writer import Writer
+from lowering.emit.writer import Writer, flat
 from lowering.ir import Function, Parameter
 from lowering.targets import Target
 
@@ -42,8 +42,9 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
         arguments.append("ptr addrspace(1) align 4 %record")
     w.given = set(w.registers)
     mark_needed(w, function)
-    for op in function.body.ops:
-        emit_op(w, op)
+    with w.stretches_of(function.body):
+        for op in function.body.ops:
+            emit_op(w, op)
     w.dbg = f", !dbg !{w.debug.head}"
     w.do("ret void")
 
@@ -52,7 +53,7 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
         text.append(f"{SHARED} = external addrspace(3) global [0 x i8], align {function.attrs['shared_align']}")
     text += w.globals
     text.append(f"define ptx_kernel void @{function.name}({', '.join(arguments)}) #0 !dbg !{w.debug.function_scope} {{")
-    text += ["entry:", *w.before, *w.entry, *w.lines, *w.behind, "}"]
+    text += ["entry:", *w.entry, *flat(w.lines), *flat(w.behind), "}"]
     text += w.declarations.values()
     bounds = [f'"nvvm.reqntid"="{function.threads}"']
     if function.attrs.get("maxregs"):

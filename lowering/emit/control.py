@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from lowering.emit.elementwise import convert
 from lowering.emit.rules import count_of, emit_block, rule
 from lowering.emit.tensor import words
@@ -61,14 +63,15 @@ def _for(w: Writer, op: Op) -> None:
     w.do(f"br i1 {go_on}, label %{inside}, label %{done}")
     at_head = _carried(w, body.args[1:], packed)
     w.start(inside)
-    emit_block(w, body)
+    with w.stretches_of(body) if any(inner.name == "for" for inner in body.ops) else nullcontext():
+        emit_block(w, body)
     w.at(op)
     following = w.let(f"add {llvm} {number}, {step}")
     values = [[following], *_carried(w, body.ops[-1].operands, packed)]
     _close(w, open_lines, values, w.label)
     w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
     w.start(done)
-    if any(op is each for each in w.function.body.ops):
+    if w.stretch_of is not None and any(op is each for each in w.stretch_of.ops):
         w.anew()
     for result, registers, in_words in zip(op.results, at_head, packed, strict=True):
         (w.words if in_words else w.registers)[result] = registers

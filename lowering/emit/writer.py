@@ -15,7 +15,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from lowering.facts import facts_of
-from lowering.ir import Function, Op, Value
+from lowering.ir import Block, Function, Op, Value
 from lowering.layout import Layout
 from lowering.location import Loc, Source, TileError
 from lowering.shared_map import SharedMap, SharedMaps
@@ -25,6 +25,18 @@ from ptx_templates import Instruction, UnknownInstruction, instruction
 
 if TYPE_CHECKING:
     from lowering.emit.global_address import GlobalMap
+
+
+Text = list["str | Text"]
+"""Lines, and what is put between them later."""
+
+
+def flat(text: Text) -> Iterator[str]:
+    for line in text:
+        if isinstance(line, str):
+            yield line
+        else:
+            yield from flat(line)
 
 
 def float_constant(value: float, llvm: str) -> str:
@@ -154,12 +166,13 @@ class Writer:
         self.bytes: dict[str, tuple[str, int]] = {}  # register of a byte → the word that it is of, and its bits there
         self.byte_flags: dict[str, tuple[str, int, bool]] = {}  # such a byte compared with zero → …, true if not zero
         self.registers: dict[Value, list[str]] = _Registers(self)
-        self.before: list[str] = []  # all up to `anew`
-        self.body: list[str] = []
+        self.body: Text = []
         self.lines = self.body
-        self.entry: list[str] = []  # computed once, at the head of the function, or of what follows `anew`
-        self.behind: list[str] = []  # blocks that are rarely entered, behind the others
+        self.entry: Text = []  # computed once, at the head of this stretch of the function
         self.entry_known: dict[str, str] = {}
+        self.stretches = 0
+        self.stretch_of: Block | None = None  # the block in which loops end stretches
+        self.behind: list[str] = []  # blocks that are rarely entered, behind the others
         self.declarations: dict[str, str] = {}
         self.globals: list[str] = []
         self.count = 0
@@ -206,11 +219,22 @@ class Writer:
         return known
 
     def anew(self) -> None:
-        """What follows computes once more what `once` has computed, from a thread's number that is read again, so that
-        none of it is kept in registers meanwhile. All that follows must pass here."""
-        self.before += [*self.entry, *self.body]
-        self.entry, self.entry_known, self.body = [], {}, []
-        self.lines = self.body
+        """Begins a stretch: what follows computes once more what `once` has computed, from a thread's number that is
+        read again, so that none of it is kept in registers meanwhile. All that follows in the block must pass here."""
+        self.entry, self.entry_known = [], {}
+        self.lines.append(self.entry)
+        self.stretches += 1
+
+    @contextmanager
+    def stretches_of(self, block: Block) -> Iterator[None]:
+        """Meanwhile loops of this block end stretches, the first of which begins here."""
+        kept = self.entry, self.entry_known, self.stretch_of
+        self.stretch_of = block
+        self.anew()
+        try:
+            yield
+        finally:
+            self.entry, self.entry_known, self.stretch_of = kept
 
     def here(self, key: tuple, make: Callable[[], Any]) -> Any:
         """What `make` gives, made once in each stretch of straight code."""
@@ -274,7 +298,7 @@ class Writer:
 
     def thread(self) -> str:
         """This thread's number in its block, i32."""
-        if self.before:
+        if self.stretches > 1:
             return self.once('call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()')
         self.declarations["llvm.nvvm.read.ptx.sreg.tid.x"] = "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
         return self.once("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")

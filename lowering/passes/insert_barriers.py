@@ -85,6 +85,17 @@ class Touch:
             out = replace(out, affine=out.affine._replace(constant=out.affine.constant - offset))
         return out
 
+    def expressed(self, forms: dict[int, tuple[dict[int, int], int]]) -> Touch:
+        """The same access with values replaced by linear forms of others."""
+        out = self
+        if out.slot is not None and any(v in forms for v, _ in out.slot[0]):
+            terms, constant = _substituted(out.slot[0], forms)
+            out = replace(out, slot=(terms, out.slot[1])).shifted(-constant, 0)
+        if out.affine is not None and any(v in forms for v, _ in out.affine.terms):
+            terms, constant = _substituted(out.affine.terms, forms)
+            out = replace(out, affine=out.affine._replace(terms=terms)).shifted(0, -constant)
+        return out
+
     def forget(self, values: set[int]) -> Touch:
         """What hangs on these values is not known any more."""
         out = self
@@ -95,6 +106,22 @@ class Touch:
         return out
 
 
+def _terms(factors: dict[int, int]) -> Terms:
+    return tuple(sorted((v, k) for v, k in factors.items() if k))
+
+
+def _substituted(terms: Terms, forms: dict[int, tuple[dict[int, int], int]]) -> tuple[Terms, int]:
+    """Terms with some values replaced by linear forms: the new terms, and a constant to add."""
+    out: dict[int, int] = defaultdict(int)
+    constant = 0
+    for value, factor in terms:
+        form, extra = forms.get(value, ({value: 1}, 0))
+        for v, k in form.items():
+            out[v] += factor * k
+        constant += factor * extra
+    return _terms(out), constant
+
+
 @dataclass(slots=True)
 class State:
     """What no barrier has ordered and what copies are in flight, as sets of accesses (see `_Accesses`)."""
@@ -102,19 +129,21 @@ class State:
     pending: int = 0
     groups: tuple[int, ...] = ()  # committed copies, oldest first
     open: int = 0  # copies not committed
+    committed: bool = False  # some were, waited for or not
 
     def copy(self) -> State:
-        return State(self.pending, self.groups, self.open)
+        return replace(self)
 
     def merge(self, other: State) -> None:
         self.pending |= other.pending
         self.open |= other.open
+        self.committed |= other.committed
         # Groups are matched from the newest: what may be in flight on either way.
         pairs = zip_longest(reversed(self.groups), reversed(other.groups), fillvalue=0)
         self.groups = tuple(mine | theirs for mine, theirs in pairs)[::-1]
 
     def each(self, change: Callable[[int], int]) -> State:
-        return State(change(self.pending), tuple(map(change, self.groups)), change(self.open))
+        return State(change(self.pending), tuple(map(change, self.groups)), change(self.open), self.committed)
 
 
 class _Accesses:
@@ -247,11 +276,12 @@ class _Inserter:
                 self.ordered(state, op.attrs["scope"])
             elif op.name == "commit":
                 state.groups += (state.open,)
-                state.open = 0
+                state.open, state.committed = 0, True
                 if len(state.groups) > self.groups_kept:
                     state.groups = (state.groups[0] | state.groups[1], *state.groups[2:])
             elif op.name == "wait":
-                self.in_flight[op] = max(self.in_flight.get(op, 0), len(state.groups))
+                drains = state.committed and not op.attrs["groups"]  # says that all is there, if only to a reader
+                self.in_flight[op] = max(self.in_flight.get(op, 0), len(state.groups), drains)
                 done = state.groups[: max(0, len(state.groups) - op.attrs["groups"])]
                 state.groups = state.groups[len(done) :]
                 state.pending = reduce(or_, done, state.pending)
@@ -304,10 +334,11 @@ class _Inserter:
         if known is None:
             changing = self.accesses.changing
             inside = _defined_in(op)
-            leaving = changing(lambda t: t.forget(inside))  # nothing is known relative to the values of its rounds
-            step = constant_of(op.operands[2]) if op.name == "for" else None
-            following = leaving if step is None else changing(_next_round(op, inside, int(step)))
-            entering = changing(self.first_round(op)) if op.name == "for" else lambda accesses: accesses
+            carried = _carried(op) if op.name == "for" else []
+            behind = {id(c.inside): ({id(c.behind): 1}, 0) for c in carried if c.behind is not None}
+            leaving = changing(lambda t: t.expressed(behind).forget(inside))
+            following = changing(_next_round(carried, inside))
+            entering = changing(self.first_round(op, carried)) if carried else lambda accesses: accesses
             known = self.known_rounds[op] = _Rounds(entering, following, leaving)
         return known
 
@@ -318,35 +349,36 @@ class _Inserter:
             for region in op.regions:
                 yield from self.all_touches(region)
 
-    def first_round(self, op: Op) -> Callable[[Touch], Touch]:
-        """Slots and offsets relative to the counter of a `for`, which is `start` in the first round."""
-        counter = id(op.regions[0].args[0])
-        start, constant = linear(op.operands[0])
-        slots: dict[Value, int] = {}  # the counter's factor in the body's accesses of each memory
-        offsets: dict[Value, int] = {}
+    def first_round(self, op: Op, carried: list[_Carried]) -> Callable[[Touch], Touch]:
+        """Slots and offsets relative to what the loop carries, if its own accesses are: each has its start in the first round."""
+        starts = {id(c.inside): linear(c.start) for c in carried}
+        slots: dict[Value, dict[int, int]] = defaultdict(dict)  # factors of what is carried, in the body's accesses of a memory
+        offsets: dict[Value, dict[int, int]] = defaultdict(dict)
         for touch in self.all_touches(op.regions[0]):
-            if touch.slot is not None and (factor := dict(touch.slot[0]).get(counter)):
-                slots[touch.memory] = factor
-            if touch.affine is not None and (factor := dict(touch.affine.terms).get(counter)):
-                offsets[touch.memory] = factor
+            if touch.slot is not None:
+                slots[touch.memory].update((v, k) for v, k in touch.slot[0] if v in starts)
+            if touch.affine is not None:
+                offsets[touch.memory].update((v, k) for v, k in touch.affine.terms if v in starts)
 
-        def relative(terms: Terms, factor: int) -> Terms:
-            out = dict(terms)
-            for value, k in start.items():
-                out[id(value)] = out.get(id(value), 0) - factor * k
-            out[counter] = factor
-            return tuple(sorted((v, k) for v, k in out.items() if k))
+        def relative(terms: Terms, factors: dict[int, int]) -> tuple[Terms, int]:
+            out, back = dict(terms), 0
+            for value, factor in factors.items():
+                start, constant = starts[value]
+                for term, k in start.items():
+                    out[id(term)] = out.get(id(term), 0) - factor * k
+                out[value] = factor
+                back += factor * constant
+            return _terms(out), back
 
         def change(touch: Touch) -> Touch:
             if touch.before is not None:
                 return touch
-            if touch.slot is not None and (factor := slots.get(touch.memory)):
-                touch = replace(touch, slot=(relative(touch.slot[0], factor), touch.slot[1])).shifted(
-                    factor * constant, 0
-                )
-            if touch.affine is not None and (factor := offsets.get(touch.memory)):
-                affine = touch.affine._replace(terms=relative(touch.affine.terms, factor))
-                touch = replace(touch, affine=affine).shifted(0, factor * constant)
+            if touch.slot is not None and (factors := slots.get(touch.memory)):
+                terms, back = relative(touch.slot[0], factors)
+                touch = replace(touch, slot=(terms, touch.slot[1])).shifted(back, 0)
+            if touch.affine is not None and (factors := offsets.get(touch.memory)):
+                terms, back = relative(touch.affine.terms, factors)
+                touch = replace(touch, affine=touch.affine._replace(terms=terms)).shifted(0, back)
             return replace(touch, age=0)
 
         return change
@@ -354,7 +386,7 @@ class _Inserter:
     def branch_of_threads(self, block: Block, position: int, op: Op, state: State) -> int:
         """A branch that threads take one by one holds no barrier: what it needs is put before it."""
         self.branch = 0
-        inside = State(0, state.groups, state.open)
+        inside = State(0, state.groups, state.open, state.committed)
         for region in op.regions:
             inside = self.block(region, inside)
         accesses, self.branch = self.branch, None
@@ -363,7 +395,7 @@ class _Inserter:
             scope = _wider(scope, self.hazard(access, state.pending))
         added = self.add(block, position, scope, op, state) if scope else 0
         state.pending |= self.rounds(op).leaving(inside.pending)
-        state.groups, state.open = inside.groups, inside.open
+        state.groups, state.open, state.committed = inside.groups, inside.open, inside.committed
         return added
 
     def add(self, block: Block, position: int, scope: str, op: Op, state: State) -> int:
@@ -646,15 +678,45 @@ def _defined_in(op: Op) -> set[int]:
     return out
 
 
-def _next_round(op: Op, inside: set[int], step: int) -> Callable[[Touch], Touch]:
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """A scalar that a loop carries: what it is in the first round, in each, behind the loop, and in the next round."""
+
+    start: Value
+    inside: Value
+    behind: Value | None  # a counter has no name there
+    next: tuple[dict[Value, int], int]  # as a linear form
+
+
+def _carried(op: Op) -> list[_Carried]:
+    """The scalar integers that a `for` carries, its counter first."""
+    body = op.regions[0]
+    out = []
+    step = constant_of(op.operands[2])
+    if step is not None:
+        out.append(_Carried(op.operands[0], body.args[0], None, ({body.args[0]: 1}, int(step))))
+    for start, arg, result, value in zip(op.operands[3:], body.args[1:], op.results, body.ops[-1].operands, strict=True):
+        if not arg.tile.shape and arg.dtype.is_int:
+            out.append(_Carried(start, arg, result, linear(value)))
+    return out
+
+
+def _next_round(carried: list[_Carried], inside: set[int]) -> Callable[[Touch], Touch]:
     """An access of one round of a `for` as the next one sees it."""
-    counter = id(op.regions[0].args[0])
-    inside = inside - {counter}
+    # What keeps its name from round to round, and what a round adds to it; what the next round knows by another name.
+    steps = {id(c.inside): c.next[1] for c in carried if c.next[0] == {c.inside: 1}}
+    renamed: dict[int, tuple[dict[int, int], int]] = {}
+    for c in carried:
+        if list(c.next[0].values()) == [1]:
+            (value,) = map(id, c.next[0])
+            if value in inside and value not in steps:
+                renamed[value] = ({id(c.inside): 1}, -c.next[1])
+    unknown = inside - steps.keys() - renamed.keys()
 
     def change(touch: Touch) -> Touch:
-        touch = touch.forget(inside)
-        slot = dict(touch.slot[0]).get(counter, 0) * step if touch.slot is not None else 0
-        offset = dict(touch.affine.terms).get(counter, 0) * step if touch.affine is not None else 0
+        touch = touch.forget(unknown).expressed(renamed)
+        slot = sum(k * steps.get(v, 0) for v, k in touch.slot[0]) if touch.slot is not None else 0
+        offset = sum(k * steps.get(v, 0) for v, k in touch.affine.terms) if touch.affine is not None else 0
         if touch.before is not None or not (slot or offset):
             return touch
         type = touch.memory.type

@@ -79,8 +79,11 @@ def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, s
     assert counters.bank_conflicts == 0
     blocks = 2
     warps = kernel.compiled.header.threads // 32
-    goes_on = constants["AT_ONCE"] < 1 << 30  # from tile to tile: a barrier before the first copies
-    assert counters.barriers == blocks * warps * (goes_on + 1 + 4)  # behind each wait
+    if constants["STAGED"]:  # around each part on its way through shared memory
+        more = 2 * constants["PM"] * constants["PN"] - 1
+    else:  # blocks that go on from tile to tile: before the first copies
+        more = constants["AT_ONCE"] < 1 << 30
+    assert counters.barriers == blocks * warps * (1 + 4 + more)  # behind each wait
     assert counters.mma == blocks * warps * 4 * (192 if schedule == "large" else 128)
     assert "ldmatrix.sync.aligned.m8n8.x4" in kernel.ptx and "cp.async.cg.shared.global" in kernel.ptx
     if dtype == "s8":
@@ -127,6 +130,37 @@ def test_the_last_tiles_are_shared_along_k(modules, device, dtype, schedule, til
         assert not arrived.any()
         results.append(c)
     assert np.array_equal(*results)
+
+
+GOES_ON = [
+    ("wide", (5, 1), 2, 4, {}),
+    ("wide", (3, 2), 4, 1, {}),  # pieces too short to have fetched for the one behind them
+    ("tall", (2, 3), 5, 2, {}),
+    ("large", (1, 3), 2, 3, {}),
+    ("large", (2, 2), 1, 5, {"UNROLL": 2}),  # an odd number of rounds
+]
+"""Schedule, tiles along each axis, blocks, rounds of k."""
+
+
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("dtype", ["s8", "f16"])
+@pytest.mark.parametrize(("schedule", "tiles", "blocks", "rounds", "unroll"), GOES_ON, ids=str)
+def test_blocks_go_on_from_tile_to_tile(modules, device, dtype, schedule, tiles, blocks, rounds, unroll, even):
+    """What is fetched for the following tile is that tile's, in whole tiles and at the edges of all three extents."""
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    tm, tn = {"wide": (128, 256), "tall": (256, 128), "large": (256, 192)}[schedule]
+    m, n, k = tm * tiles[0], tn * tiles[1], rounds * 128 // DTYPES[dtype].bytes
+    if not even:
+        m, n, k = m - 5, n - 9, k - 16
+    a, b = operands(m, n, k, dtype)
+    right = np.ascontiguousarray(b.T)
+    dims = {"m": m, "n": n, "a0": m, "a1": k, "b0": n, "b1": k}
+    name, types = ("matmul_bytes", {"O": "s32"}) if dtype == "s8" else ("matmul_tensor", {})
+    constants = unroll | {"AT_ONCE": blocks, "B_T": True}
+    kernel = module.compile(name, schedule, absent=ALONE, **dims, **types, T=dtype, **constants)
+    c = narrow(np.full((m, n), -7.0), DTYPES["s32" if dtype == "s8" else dtype])
+    kernel.run(c, a, right, *([1.0] if dtype == "s8" else []), None, None)
+    check(c, a, b, dtype)
 
 
 @pytest.mark.parametrize("b_t", [False, True])

@@ -242,11 +242,34 @@ LATE_RING = """
         wait(STAGES - 2)
     store(y[0 : 256], t)
 """
+NESTED_RING = """
+    shared s: f32[ring STAGES, 256]
+    t = zeros(f32[256])
+    for static i in range(STAGES - 1):
+        copy(s[i], x[i, 0 : 256])
+        commit()
+    wait(STAGES - 2)
+    at = 0
+    for r in range(0, 4):
+        t = t + 0.0 * load(s[at, 255 - arange(256)])
+        for i in range(0, 4):
+            copy(s[at + STAGES - 1], x[4 * r + i + STAGES - 1, 0 : 256])
+            commit()
+            t = t + load(s[at, 255 - arange(256)])
+            wait(STAGES - 2)
+            at = at + 1
+    wait(0)
+    store(y[0 : 256], t)
+"""
 for _stages in (2, 3, 4, 5):
-    for _name, _text in (("a ring of copies", RING), ("a ring of copies fetched first", LATE_RING)):
+    for _name, _text, _count in (
+        ("a ring of copies", RING, 1),
+        ("a ring of copies fetched first", LATE_RING, 1),
+        ("a ring that goes on from loop to loop", NESTED_RING, 2),
+    ):
         # With two stages, what is fetched first goes where the round before has read.
         CASES[f"{_name}, {_stages} stages"] = Case(
-            _text, 1, 0, lambda x: x[:16, ::-1].astype(np.float64).sum(0), constants={"STAGES": _stages}
+            _text, _count, 0, lambda x: x[:16, ::-1].astype(np.float64).sum(0), constants={"STAGES": _stages}
         )
 
 
@@ -336,6 +359,34 @@ kernel k(y: f32[n], x: f32[rows, cols]):
     with pytest.raises(TileError) as caught:
         compile_kernel(text, {"x": X, "y": np.zeros(256, np.float32)})
     assert message in caught.value.message and caught.value.loc is not None
+
+
+def test_a_ring_that_does_not_go_on_is_an_error() -> None:
+    """Its slots are counted from 0 in each round of the outer loop, while copies from the round before are in flight."""
+    text = NESTED_RING.replace("        t = t + 0.0 * load", "        at = 0\n        t = t + 0.0 * load")
+    with pytest.raises(TileError, match="while a copy into it may be in flight"):
+        compile_kernel(
+            text_of(Case(text, 0, 0, reversed_rows)), {"x": X, "y": np.zeros(256, np.float32)}, constants={"STAGES": 4}
+        )
+
+
+def test_a_wait_for_all_copies_may_find_them_there() -> None:
+    """It says so to a reader, and holds for any number of stages; one that leaves copies in flight must wait."""
+    text = """
+kernel k(y: f32[n], x: f32[rows, cols]; LEFT):
+    grid 1
+    shared s: f32[2, 256]
+    copy(s[0], x[0, 0 : 256])
+    commit()
+    wait(0)
+    wait(LEFT)
+    store(y[0 : 256], s[0])
+"""
+    args = {"x": X, "y": np.zeros(256, np.float32)}
+    launch(compile_kernel(text, args, constants={"LEFT": 0}), args)
+    assert (args["y"] == X[0]).all()
+    with pytest.raises(TileError, match=r"wait\(1\) never waits"):
+        compile_kernel(text, args, constants={"LEFT": 1})
 
 
 def test_a_loop_that_commits_without_waiting_is_waited_for_after_it() -> None:

@@ -124,6 +124,22 @@ store(y[0 : 128], v)
     assert kernel.ptx.count("%tid.x") == 2
 
 
+def test_in_a_loop_with_loops_the_thread_is_asked_for_again_around_each() -> None:
+    """At the head, at the head of the outer loop, behind the inner one, and behind the outer one."""
+    body = """
+for r in range(n):
+    for i in range(2):
+        v = v + load(x[0 : 128])
+    store(y[0 : 128], v)
+store(y[0 : 128], v)
+"""
+    assert (value_of(body, n=5) == X * 11).all() and (value_of(body, n=0) == X).all()
+    text = "kernel k(y: s32[128], x: s32[128], n: s32):\n    grid 1\n    v = load(x[0 : 128])\n"
+    text += "".join(f"    {line}\n" for line in body.strip().split("\n"))
+    kernel = compile_kernel(text, {"y": X.copy(), "x": X, "n": 5})
+    assert kernel.ptx.count("%tid.x") == 4
+
+
 def test_masks_of_a_loop_that_counts_down() -> None:
     body = """
 for i in range(n, -2, -1):

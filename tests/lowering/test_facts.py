@@ -10,12 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lowering.builder import Builder
-from lowering.facts import ANY, Analysis, Facts, linear
+from lowering.facts import ANY, Analysis, Facts, facts_of, linear
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.location import Loc, Source
 from lowering.ops import OPS
 from lowering.types import DTYPES, I1, INDEX, S32, U32, DType, TileType, int_range
+from tests.compile_and_run import compile_kernel
 
 LOC = Loc(Source("test.tile", " "), 0, 1)
 INTEGERS = [d for d in DTYPES.values() if d.is_int]
@@ -532,3 +533,30 @@ def test_a_shift_by_a_negative_constant_is_left_to_the_machine() -> None:
 def test_a_narrow_unsigned_value_is_never_negative() -> None:
     k = Kernel()
     assert k.facts(k.scalar(DTYPES["u8"], 3)).low == 0
+
+
+def test_what_a_loop_carries_is_known_from_its_start_and_from_round_to_round() -> None:
+    """A tile's place, which the loop takes from the tile behind it, a counter of its own, and what becomes of it in an
+    inner loop; what half of the rounds spoil is not known."""
+    text = """
+kernel k(y: s32[n], x: s32[n]):
+    grid 1
+    i, at, spoilt = block(0) * 64, 0, 0
+    for t in range(n):
+        for r in range(4):
+            at = at + 8
+        store(y[i + arange(128)], x[i + arange(128)])
+        store(y[spoilt + arange(128)], x[at + arange(128)])
+        i = where(t > 3, t * 32, i)
+        if t > 5:
+            spoilt = spoilt + 3
+"""
+    kernel = compile_kernel(text, {"y": np.zeros(1024, np.int32), "x": np.zeros(1024, np.int32)})
+    facts = facts_of(kernel.variant.function)
+    outer = next(op for op in kernel.variant.function.body.ops if op.name == "for")
+    known = {v.name: facts.of(v) for v in outer.regions[0].args[1:]}
+    divisors = sorted(f.every for f in known.values())
+    assert divisors == [1, 8, 32]
+    assert all(facts.of(v).low == 0 for v in outer.regions[0].args[1:] if facts.of(v).every > 1)
+    inner = next(op for op in outer.regions[0].ops if op.name == "for")
+    assert facts.of(inner.results[0]).every == 8

@@ -100,7 +100,9 @@ class Analysis:
     def __init__(self, function: Function):
         self.function = function
         self.known: dict[Value, Facts] = {}
-        self.carried: dict[Value, tuple[Value, Value]] = {}  # in the body of a loop: the start, and what the next round has
+        self.carried: dict[
+            Value, tuple[Value, Value]
+        ] = {}  # in the body of a loop: the start, and what the next round has
         for name, value in function.dims.items():
             self.known[value] = Facts(min(function.divisors.get(name, 1), ANY), (), (), (), 0, None)
 

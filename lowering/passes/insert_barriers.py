@@ -352,7 +352,9 @@ class _Inserter:
     def first_round(self, op: Op, carried: list[_Carried]) -> Callable[[Touch], Touch]:
         """Slots and offsets relative to what the loop carries, if its own accesses are: each has its start in the first round."""
         starts = {id(c.inside): linear(c.start) for c in carried}
-        slots: dict[Value, dict[int, int]] = defaultdict(dict)  # factors of what is carried, in the body's accesses of a memory
+        slots: dict[Value, dict[int, int]] = defaultdict(
+            dict
+        )  # factors of what is carried, in the body's accesses of a memory
         offsets: dict[Value, dict[int, int]] = defaultdict(dict)
         for touch in self.all_touches(op.regions[0]):
             if touch.slot is not None:
@@ -695,7 +697,9 @@ def _carried(op: Op) -> list[_Carried]:
     step = constant_of(op.operands[2])
     if step is not None:
         out.append(_Carried(op.operands[0], body.args[0], None, ({body.args[0]: 1}, int(step))))
-    for start, arg, result, value in zip(op.operands[3:], body.args[1:], op.results, body.ops[-1].operands, strict=True):
+    for start, arg, result, value in zip(
+        op.operands[3:], body.args[1:], op.results, body.ops[-1].operands, strict=True
+    ):
         if not arg.tile.shape and arg.dtype.is_int:
             out.append(_Carried(start, arg, result, linear(value)))
     return out

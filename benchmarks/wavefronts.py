@@ -1,0 +1,187 @@
+"""Passes over the banks of shared memory, instruction by instruction, as Nsight Compute counts them on a GPU.
+
+    python3 benchmarks/wavefronts.py [--json wavefronts.json] [--ncu ncu]
+
+Each variant of the products' samples is launched once under the profiler, which counts for every machine instruction
+the passes ("wavefronts") that it took and those that it would take without a bank conflict (the metrics
+`memory_l1_wavefronts_shared` and `memory_l1_wavefronts_shared_ideal`; its raw conflict counter also counts what is no
+conflict). Beside them stand the compiler's verdict (`bank_conflicts`, over all accesses; "?" where offsets are data)
+and the passes that the emulator counts on the same arrays, which must be as many. Exits with 1 if anything differs
+from 0, or from the emulator, by as much as one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import dsl
+from dsl.compile import lower
+from lowering.passes.swizzle_shared import bank_conflicts
+
+SAMPLES = Path(__file__).resolve().parent.parent / "samples"
+METRICS = ("memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ideal")
+AT_ONCE = 3
+SHAPES = {
+    "large": (256, 384),
+    "wide": (256, 256),
+    "tall": (256, 256),
+    "square": (128, 256),
+    "wave": (64, 128),
+    "deep": (64, 64),
+}
+
+
+@dataclass
+class Case:
+    """A variant of a product: m x n x k, of `dtype`, in one of the orders of its operands."""
+
+    schedule: str
+    dtype: str
+    a_t: bool
+    b_t: bool
+
+    @property
+    def kernel(self) -> str:
+        return "matmul_bytes" if self.dtype == "s8" else "matmul_tensor"
+
+    @property
+    def label(self) -> str:
+        return f"{self.kernel} {self.schedule} {self.dtype} {'a.T' if self.a_t else 'a'} @ {'b.T' if self.b_t else 'b'}"
+
+    def compiled(self, module: dsl.api.Module) -> tuple[Any, list[Any]]:
+        """The variant, and its arguments."""
+        size = {"s8": 1, "f16": 2, "bf16": 2, "f32": 4}[self.dtype]
+        (m, n), k = SHAPES[self.schedule], 1024 // size
+        a, b = (k, m) if self.a_t else (m, k), (n, k) if self.b_t else (k, n)
+        dims = {"m": m, "n": n, "a0": a[0], "a1": a[1], "b0": b[0], "b1": b[1]}
+        shares = self.schedule in ("large", "deep")
+        constants: dict[str, Any] = {"T": self.dtype, "A_T": self.a_t, "B_T": self.b_t}
+        sums = np.dtype(np.int32 if self.dtype == "s8" else np.float32)
+        left: list[Any] = [None, None]
+        if shares:
+            left = [np.zeros(2 * AT_ONCE * 256 * 192, sums), np.zeros(AT_ONCE, np.int32)]
+            dims |= {"space": left[0].size, "blocks": AT_ONCE}
+            constants |= {"AT_ONCE": AT_ONCE, "LEAST": 1}
+        if self.dtype == "s8":
+            constants["O"] = "s32"
+        absent = set() if shares else {"shares", "arrived"}
+        kernel = module.compile(self.kernel, self.schedule, absent=absent, **dims, **constants)
+        of = np.dtype({"s8": "i1", "f16": "f2", "f32": "f4"}[self.dtype])
+        c = np.zeros((m, n), sums if self.dtype == "s8" else of)
+        return kernel, [c, np.ones(a, of), np.ones(b, of), *([1.0] if self.dtype == "s8" else []), *left]
+
+
+def cases() -> list[Case]:
+    orders = [*product((False, True), repeat=2)]
+    return [Case(s, t, *order) for s in SHAPES for t in ("s8", "f16", "f32") for order in orders]
+
+
+@dataclass
+class Row:
+    """What one variant's accesses of shared memory take, summed over its instructions."""
+
+    label: str
+    verdict: int | None
+    emulated: int
+    wavefronts: int = 0
+    ideal: int = 0
+    instructions: dict[str, int] = field(default_factory=dict)
+    conflicts: list[str] = field(default_factory=list)  # machine instructions with more passes than the ideal
+
+    @property
+    def ok(self) -> bool:
+        return self.verdict == 0 and not self.conflicts and self.wavefronts == self.emulated == self.ideal
+
+
+def launch_all() -> None:
+    """What the profiler runs."""
+    module = dsl.load(SAMPLES / "matmul.tile", device="cuda")
+    for case in cases():
+        kernel, arguments = case.compiled(module)
+        kernel.run(*arguments)
+
+
+def profiled(ncu: str) -> Iterator[list[dict[str, str]]]:
+    """The machine instructions of each launch, in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = str(Path(folder) / "report.ncu-rep")
+        measure = [ncu, "--clock-control", "none", "--metrics", ",".join(METRICS), "-f", "-o", report]
+        child = [sys.executable, str(Path(__file__).resolve()), "--launch"]
+        done = subprocess.run([*measure, *child], capture_output=True, text=True)
+        if done.returncode or not Path(report).exists():
+            raise SystemExit(f"the profiler failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        show = [ncu, "--import", report, "--page", "source", "--csv", "--print-source", "sass"]
+        text = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+    for part in re.split(r'^"Kernel Name".*\n', text, flags=re.M)[1:]:
+        yield list(csv.DictReader(io.StringIO(part)))
+
+
+def measured(case: Case, listing: list[dict[str, str]], module: dsl.api.Module) -> Row:
+    kernel, arguments = case.compiled(module)
+    verdicts = [n for _, n in bank_conflicts(lower(module.program, kernel.compiled.variant.request).variant.function)]
+    verdict = None if None in verdicts else sum(n for n in verdicts if n)
+    row = Row(case.label, verdict, kernel.run(*arguments, counters=True).counters.totals.shared_wavefronts)
+    kinds: Counter[str] = Counter()
+    for line in listing:
+        wavefronts, ideal = (int(line[m]) for m in METRICS)
+        if wavefronts:
+            kinds[re.sub(r"^@!?U?P\w+ ", "", line["Source"].strip()).split()[0].split(".")[0]] += 1
+        if wavefronts != ideal:
+            row.conflicts.append(f"{line['Source'].strip()}: {wavefronts} of {ideal}")
+        row.wavefronts, row.ideal = row.wavefronts + wavefronts, row.ideal + ideal
+    row.instructions = dict(kinds)
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the rows here")
+    parser.add_argument("--ncu", default="ncu", help="Nsight Compute's command")
+    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.launch:
+        launch_all()
+        return
+    if shutil.which(options.ncu) is None:
+        raise SystemExit(f"'{options.ncu}' is not installed: Nsight Compute counts what this prints")
+    module = dsl.load(SAMPLES / "matmul.tile", device="emulator")
+    rows = [measured(c, lines, module) for c, lines in zip(cases(), profiled(options.ncu), strict=True)]
+    table = Table(title="passes over the banks of shared memory")
+    for name in ("variant", "verdict", "emulator", "GPU", "ideal", "machine instructions"):
+        table.add_column(name, justify="left" if name in ("variant", "machine instructions") else "right")
+    for row in rows:
+        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(row.instructions.items()))
+        verdict = "?" if row.verdict is None else str(row.verdict)
+        table.add_row(row.label, verdict, str(row.emulated), str(row.wavefronts), str(row.ideal), kinds)
+    Console().print(table)
+    for row in rows:
+        for conflict in row.conflicts:
+            print(f"{row.label}: {conflict}")
+    print(
+        f"{sum(row.ok for row in rows)} of {len(rows)} without a conflict on the compiler's word, the emulator and the GPU"
+    )
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    sys.exit(not all(row.ok for row in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -2,12 +2,14 @@
 
     python3 benchmarks/wavefronts.py [--json wavefronts.json] [--ncu ncu]
 
-Each variant of the products' samples is launched once under the profiler, which counts for every machine instruction
-the passes ("wavefronts") that it took and those that it would take without a bank conflict (the metrics
-`memory_l1_wavefronts_shared` and `memory_l1_wavefronts_shared_ideal`; its raw conflict counter also counts what is no
-conflict). Beside them stand the compiler's verdict (`bank_conflicts`, over all accesses; "?" where offsets are data)
-and the passes that the emulator counts on the same arrays, which must be as many. Exits with 1 if anything differs
-from 0, or from the emulator, by as much as one.
+Each variant of the products' sample is launched once under the profiler, which counts for every machine instruction
+the passes ("wavefronts") that it took and those that its bytes need (the metrics `memory_l1_wavefronts_shared` and
+`memory_l1_wavefronts_shared_ideal`; its raw conflict counter also counts what is no conflict). Beside them stand the
+compiler's verdict (`bank_conflicts`, over all accesses; "?" where offsets are data) and what the emulator counts on
+arrays of the same shapes. A copy takes more passes than its bytes need where its rows are shorter than 128 bytes, since
+a pass writes bytes of one line of global memory; the emulator counts those, too. Exits with 1 if there is a conflict by
+anyone's word, or if the GPU takes more passes than the emulator. (It may take fewer: the assembler leaves out loads of
+what the thread has just stored.)
 """
 
 from __future__ import annotations
@@ -100,15 +102,18 @@ class Row:
 
     label: str
     verdict: int | None
+    emulated_conflicts: int
     emulated: int
     wavefronts: int = 0
     ideal: int = 0
+    lines: int = 0  # passes of copies beyond the ideal
     instructions: dict[str, int] = field(default_factory=dict)
-    conflicts: list[str] = field(default_factory=list)  # machine instructions with more passes than the ideal
+    conflicts: list[str] = field(default_factory=list)  # other machine instructions that take more than the ideal
 
     @property
     def ok(self) -> bool:
-        return self.verdict == 0 and not self.conflicts and self.wavefronts == self.emulated == self.ideal
+        without = self.verdict == self.emulated_conflicts == 0 and not self.conflicts
+        return without and self.ideal + self.lines == self.wavefronts <= self.emulated
 
 
 def launch_all() -> None:
@@ -138,14 +143,19 @@ def measured(case: Case, listing: list[dict[str, str]], module: dsl.api.Module) 
     kernel, arguments = case.compiled(module)
     verdicts = [n for _, n in bank_conflicts(lower(module.program, kernel.compiled.variant.request).variant.function)]
     verdict = None if None in verdicts else sum(n for n in verdicts if n)
-    row = Row(case.label, verdict, kernel.run(*arguments, counters=True).counters.totals.shared_wavefronts)
+    totals = kernel.run(*arguments, counters=True).counters.totals
+    row = Row(case.label, verdict, totals.bank_conflicts, totals.shared_wavefronts)
     kinds: Counter[str] = Counter()
     for line in listing:
         wavefronts, ideal = (int(line[m]) for m in METRICS)
+        source = line["Source"].strip()
+        kind = re.sub(r"^@!?U?P\w+ ", "", source).split()[0].split(".")[0]
         if wavefronts:
-            kinds[re.sub(r"^@!?U?P\w+ ", "", line["Source"].strip()).split()[0].split(".")[0]] += 1
-        if wavefronts != ideal:
-            row.conflicts.append(f"{line['Source'].strip()}: {wavefronts} of {ideal}")
+            kinds[kind] += 1
+        if kind == "LDGSTS":
+            row.lines += wavefronts - ideal
+        elif wavefronts != ideal:
+            row.conflicts.append(f"{source}: {wavefronts} of {ideal}")
         row.wavefronts, row.ideal = row.wavefronts + wavefronts, row.ideal + ideal
     row.instructions = dict(kinds)
     return row
@@ -165,19 +175,19 @@ def main() -> None:
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator")
     rows = [measured(c, lines, module) for c, lines in zip(cases(), profiled(options.ncu), strict=True)]
     table = Table(title="passes over the banks of shared memory")
-    for name in ("variant", "verdict", "emulator", "GPU", "ideal", "machine instructions"):
-        table.add_column(name, justify="left" if name in ("variant", "machine instructions") else "right")
+    numbers = ("verdict", "emulator's conflicts", "emulator", "GPU", "ideal", "by lines")
+    for name in ("variant", *numbers, "machine instructions"):
+        table.add_column(name, justify="right" if name in numbers else "left")
     for row in rows:
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(row.instructions.items()))
         verdict = "?" if row.verdict is None else str(row.verdict)
-        table.add_row(row.label, verdict, str(row.emulated), str(row.wavefronts), str(row.ideal), kinds)
+        counts = (row.emulated_conflicts, row.emulated, row.wavefronts, row.ideal, row.lines)
+        table.add_row(row.label, verdict, *map(str, counts), kinds)
     Console().print(table)
     for row in rows:
         for conflict in row.conflicts:
             print(f"{row.label}: {conflict}")
-    print(
-        f"{sum(row.ok for row in rows)} of {len(rows)} without a conflict on the compiler's word, the emulator and the GPU"
-    )
+    print(f"{sum(row.ok for row in rows)} of {len(rows)} without a conflict by the compiler, the emulator and the GPU")
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
     sys.exit(not all(row.ok for row in rows))

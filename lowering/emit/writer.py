@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lowering.emit.global_address import GlobalMap
 
 
-Text = list["str | Text"]
-"""Lines, and what is put between them later."""
+Text = list[Any]
+"""Lines, and texts that are put between them later."""
 
 
 def flat(text: Text) -> Iterator[str]:

@@ -350,7 +350,7 @@ class _Inserter:
                 yield from self.all_touches(region)
 
     def first_round(self, op: Op, carried: list[_Carried]) -> Callable[[Touch], Touch]:
-        """Slots and offsets relative to what the loop carries, if its own accesses are: each has its start in the first round."""
+        """Slots and offsets relative to what the loop carries, which has its start in the first round."""
         starts = {id(c.inside): linear(c.start) for c in carried}
         slots: dict[Value, dict[int, int]] = defaultdict(
             dict

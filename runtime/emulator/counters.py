@@ -11,7 +11,8 @@ class Counters:
 
     `instructions` counts warp instructions, `thread_instructions` the lanes that took part in them.  Shared memory is
     counted in wavefronts (one pass over the 32 banks), global memory in 32-byte sectors; each has beside it the fewest
-    that the same bytes could need.
+    that the same bytes could need. Wavefronts beyond the fewest are bank conflicts, but for those that `cp.async` takes
+    because a pass writes bytes of one line of global memory.
     """
 
     instructions: int = 0

@@ -11,7 +11,7 @@ from .counters import Counters
 from .findings import Kind
 from .memory import GLOBAL_WINDOW, RANK_SHIFT, Memory
 from .shadow import Place, Shadow
-from .traffic import global_sectors, shared_wavefronts
+from .traffic import copy_wavefronts, global_sectors, phase_lanes, shared_wavefronts
 
 RAMP = np.arange(1 << 15, dtype=np.int64)
 
@@ -202,6 +202,13 @@ class SharedSpace(Space):
         counters.shared_wavefronts += passes
         counters.shared_ideal += phases
         counters.bank_conflicts += passes - phases
+
+    def count_lines(self, offsets: Any, lines: Any, size: int, g: Any, counters: Counters) -> None:
+        """What a copy takes more than an access to these offsets, for the lines of global memory that it comes from."""
+        rows, by_warp = g.by_warp(offsets), g.by_warp(lines)
+        phases = by_warp.reshape(-1, phase_lanes(size))
+        if not (phases == phases[:, :1]).all():
+            counters.shared_wavefronts += copy_wavefronts(rows, by_warp, size) - shared_wavefronts(rows, size)[0]
 
 
 class LocalSpace(Space):

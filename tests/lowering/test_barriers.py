@@ -362,7 +362,7 @@ kernel k(y: f32[n], x: f32[rows, cols]):
 
 
 def test_a_ring_that_does_not_go_on_is_an_error() -> None:
-    """Its slots are counted from 0 in each round of the outer loop, while copies from the round before are in flight."""
+    """Its slots are counted from 0 in each round of the outer loop, while copies of the last one are in flight."""
     text = NESTED_RING.replace("        t = t + 0.0 * load", "        at = 0\n        t = t + 0.0 * load")
     with pytest.raises(TileError, match="while a copy into it may be in flight"):
         compile_kernel(

@@ -79,10 +79,9 @@ def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, s
     assert counters.bank_conflicts == 0
     blocks = 2
     warps = kernel.compiled.header.threads // 32
-    if constants["STAGED"]:  # around each part on its way through shared memory
-        more = 2 * constants["PM"] * constants["PN"] - 1
-    else:  # blocks that go on from tile to tile: before the first copies
-        more = constants["AT_ONCE"] < 1 << 30
+    # Around each part that goes through shared memory; else, where blocks go on to a next tile, before the first copies.
+    goes_on, staged = constants["AT_ONCE"] < 1 << 30, 2 * constants["PM"] * constants["PN"] - 1
+    more = staged if constants["STAGED"] else goes_on
     assert counters.barriers == blocks * warps * (1 + 4 + more)  # behind each wait
     assert counters.mma == blocks * warps * 4 * (192 if schedule == "large" else 128)
     assert "ldmatrix.sync.aligned.m8n8.x4" in kernel.ptx and "cp.async.cg.shared.global" in kernel.ptx

@@ -9,7 +9,8 @@ import numpy as np
 from ..code import BarrierOperands, Code, Op, Values
 from ..reader import Instruction, Register
 from ..shadow import PLAIN_READ, Place
-from ..spaces import Space
+from ..spaces import SharedSpace, Space
+from ..traffic import LINE
 from .memory_access import access, state_space
 from .registry import instruction
 
@@ -48,6 +49,7 @@ def start_copy(code: Code, ins: Instruction) -> Op:
     dtype, count = (np.dtype(np.uint32), 1) if size == 4 else (np.dtype(np.uint64), size // 8)
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
+        assert isinstance(memory, SharedSpace)
         target = memory.place(address, size, g, site, True, g.launch.counters_of(site))
         source = v[source_base] + np.uint64(source_offset % (1 << 64))
         wanted = np.full(1, size) if source_size is None else v[source_size]
@@ -64,6 +66,9 @@ def start_copy(code: Code, ins: Instruction) -> Op:
                 place, data[full] = read_source(source[full], g.part(full))
             partly = np.flatnonzero((wanted > 0) & (wanted < size))
             read_bytes(data, partly, wanted, source, g, g.wave.space("global"), site)
+        lines = np.where(wanted > 0, (source // np.uint64(LINE)).astype(np.int64), -1)
+        shared = np.broadcast_to(address.astype(np.int64), g.n)
+        memory.count_lines(shared, np.broadcast_to(lines, g.n), size, g, g.launch.counters_of(site))
         memory.shadow.start_copy(target, g, site)  # type: ignore[union-attr]
         memory.store(target, data if count > 1 else data[:, 0], dtype, count)
         taken = data if len(full) == g.n else data[full]

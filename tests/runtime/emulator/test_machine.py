@@ -651,6 +651,25 @@ def test_bank_conflicts(access: str, stride: int, wavefronts: int, ideal: int) -
     assert totals.bank_conflicts == wavefronts - ideal
 
 
+@pytest.mark.parametrize(("row", "wavefronts"), [(16, 32), (32, 16), (64, 8), (128, 4), (512, 4)])
+def test_a_copy_takes_a_pass_for_each_line_of_global_memory(row: int, wavefronts: int) -> None:
+    """Rows 512 bytes apart, side by side in shared memory: no bank is met twice. Counted so on an H200, too
+    (benchmarks/wavefronts.py)."""
+    body = f"""
+    shl.b32 %r20, %r0, 4;
+    add.u32 %r21, %r20, %r2;
+    div.u32 %r22, %r20, {row};
+    rem.u32 %r23, %r20, {row};
+    mad.lo.u32 %r24, %r22, 512, %r23;
+    cvt.u64.u32 %rd10, %r24;
+    add.u64 %rd10, %rd10, %rd0;
+    cp.async.cg.shared.global [%r21], [%rd10], 16;
+    """
+    x = np.zeros(32 * 128, np.uint32)
+    totals = emulate(kernel(body, shared=8192), "kernel", 1, 32, [x, words()]).counters.totals
+    assert (totals.shared_wavefronts, totals.shared_ideal, totals.bank_conflicts) == (wavefronts, 4, 0)
+
+
 def test_reading_one_word_is_one_wavefront_and_ldmatrix_one_for_each_matrix() -> None:
     body = """
     @%p0 st.shared.u32 [%r2], 1;

@@ -42,8 +42,9 @@ def shared_wavefronts(rows: Any, size: int) -> tuple[int, int]:
 def copy_wavefronts(rows: Any, lines: Any, size: int) -> int:
     """Passes of `cp.async` to shared addresses [warps, 32], from the lines of global memory [warps, 32], -1 for none.
 
-    A pass writes bytes of one line of 128: as Nsight Compute counts on sm_90, 8 lanes of 16 bytes take two passes from
-    two rows of 64 bytes, four from four of 32, whatever their banks.
+    A pass writes bytes of one line of 128: as Nsight Compute counts on sm_90 (benchmarks/wavefronts.py), 8 lanes of 16
+    bytes take two passes from two rows of 64 bytes, four from four of 32, whatever their banks. Rows that share a line,
+    or begin 16 bytes past a multiple of 32, take more there than are counted here.
     """
     lanes = phase_lanes(size)
     phases, lines = rows.reshape(-1, lanes), lines.reshape(-1, lanes)

@@ -79,7 +79,7 @@ def test_the_large_schedules_have_no_conflicts_and_one_barrier_a_step(modules, s
     assert counters.bank_conflicts == 0
     blocks = 2
     warps = kernel.compiled.header.threads // 32
-    # Around each part that goes through shared memory; else, where blocks go on to a next tile, before the first copies.
+    # Around each part that goes through shared memory; else, where blocks do several tiles, before the first copies.
     goes_on, staged = constants["AT_ONCE"] < 1 << 30, 2 * constants["PM"] * constants["PN"] - 1
     more = staged if constants["STAGED"] else goes_on
     assert counters.barriers == blocks * warps * (1 + 4 + more)  # behind each wait

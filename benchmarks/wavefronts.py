@@ -8,8 +8,8 @@ the passes ("wavefronts") that it took and those that its bytes need (the metric
 compiler's verdict (`bank_conflicts`, over all accesses; "?" where offsets are data) and what the emulator counts on
 arrays of the same shapes. A copy takes more passes than its bytes need where its rows are shorter than 128 bytes, since
 a pass writes bytes of one line of global memory ("by lines"); the emulator counts those, too, though for several rows
-of 16 bytes in one line fewer than the GPU. Exits with 1 if there is a conflict by anyone's word. (The GPU may take fewer
-passes than the emulator: the assembler leaves out loads of what the thread has just stored.)
+of 16 bytes in one line fewer than the GPU. The GPU may also take fewer passes than the emulator: the assembler leaves
+out loads of what the thread has just stored. Exits with 1 if anyone says that there is a conflict.
 """
 
 from __future__ import annotations

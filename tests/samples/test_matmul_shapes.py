@@ -9,6 +9,7 @@ import pytest
 import dsl
 from dsl.host_arrays import narrow, widen
 from lowering.types import DTYPES
+from runtime.errors import LaunchError
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul.tile"
 BOUND = {"f16": 2e-3, "bf16": 1.6e-2, "f32": 4e-3}
@@ -206,6 +207,17 @@ def test_the_dispatch_chooses_by_tiles_and_multiprocessors(modules, shape, sched
     check(c, a, b, "s8")
     plan = module.matmul_s8.plan(module.matmul_s8.facts({"c": c, "a": a, "b": right, "scale": 1.0}))
     assert [step.request.schedule for step in plan.steps] == [schedule]
+
+
+def test_what_a_launch_cannot_do_is_said_before_it(modules):
+    """No elements to sum, and a workspace for smaller tiles."""
+    module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
+    c, a = np.zeros((64, 64), np.float16), np.zeros((64, 0), np.float16)
+    with pytest.raises(LaunchError, match=r"requires .* > 0"):
+        module.matmul(c, a, a, B_T=True)
+    a = np.zeros((64, 64), np.float16)
+    with pytest.raises(LaunchError, match="requires space >= 2"):
+        module.matmul(c, a, a, B_T=True, schedule="large")
 
 
 @pytest.mark.parametrize("scale", [1 / 4096, 1.0])

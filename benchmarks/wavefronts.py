@@ -70,8 +70,8 @@ class Case:
 
     def compiled(self, module: dsl.api.Module) -> tuple[Any, list[Any]]:
         """The variant, and its arguments."""
-        size = {"s8": 1, "f16": 2, "bf16": 2, "f32": 4}[self.dtype]
-        (m, n), k = SHAPES[self.schedule], 1024 // size
+        of = np.dtype({"s8": "i1", "f16": "f2", "f32": "f4"}[self.dtype])
+        (m, n), k = SHAPES[self.schedule], 1024 // of.itemsize
         a, b = (k, m) if self.a_t else (m, k), (n, k) if self.b_t else (k, n)
         dims = {"m": m, "n": n, "a0": a[0], "a1": a[1], "b0": b[0], "b1": b[1]}
         shares = self.schedule in ("large", "deep")
@@ -86,7 +86,6 @@ class Case:
             constants["O"] = "s32"
         absent = set() if shares else {"shares", "arrived"}
         kernel = module.compile(self.kernel, self.schedule, absent=absent, **dims, **constants)
-        of = np.dtype({"s8": "i1", "f16": "f2", "f32": "f4"}[self.dtype])
         c = np.zeros((m, n), sums if self.dtype == "s8" else of)
         return kernel, [c, np.ones(a, of), np.ones(b, of), *([1.0] if self.dtype == "s8" else []), *left]
 

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from lowering.fold import constant_of
-from lowering.ir import Function, Op, Value, walk
+from lowering.ir import Function, Op, Value, carried_integers, walk
 from lowering.types import I1, S32, DType, TileType, int_range
 
 ANY = 1 << 30  # "divisible by everything": the divisor of zero
@@ -119,10 +119,8 @@ class Analysis:
 
     def enter_carried(self, loop: Op) -> None:
         """The scalars that this `for` carries; its body is complete."""
-        body = loop.regions[0]
-        for start, inside, following in zip(loop.operands[3:], body.args[1:], body.ops[-1].operands, strict=True):
-            if not inside.tile.shape and inside.dtype.is_int:
-                self.carried[inside] = start, following
+        for start, inside, following, _ in carried_integers(loop):
+            self.carried[inside] = start, following
 
     def assuming(self, value: Value, facts: Facts) -> Analysis:
         """This analysis, if `value` had these facts."""

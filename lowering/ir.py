@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,15 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
+
+
+def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
+    """The scalar integers that a `for` carries: at its start, in its body, what the next round has, behind it."""
+    body = loop.regions[0]
+    ends = body.ops[-1].operands
+    for start, inside, following, behind in zip(loop.operands[3:], body.args[1:], ends, loop.results, strict=True):
+        if not inside.tile.shape and inside.dtype.is_int:
+            yield start, inside, following, behind
 
 
 @dataclass(slots=True)

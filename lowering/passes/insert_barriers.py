@@ -22,7 +22,7 @@ from typing import NoReturn
 from lowering.affine import Affine, AffineOffsets, Terms, apply_affine, free_of_carries
 from lowering.facts import linear
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Value, walk
+from lowering.ir import Block, Function, Op, Value, carried_integers, walk
 from lowering.layout import Layout, apply
 from lowering.location import TileError
 from lowering.ops import OPS, operand
@@ -352,9 +352,8 @@ class _Inserter:
     def first_round(self, op: Op, carried: list[_Carried]) -> Callable[[Touch], Touch]:
         """Slots and offsets relative to what the loop carries, which has its start in the first round."""
         starts = {id(c.inside): linear(c.start) for c in carried}
-        slots: dict[Value, dict[int, int]] = defaultdict(
-            dict
-        )  # factors of what is carried, in the body's accesses of a memory
+        # Factors of what is carried, in the body's accesses of a memory.
+        slots: dict[Value, dict[int, int]] = defaultdict(dict)
         offsets: dict[Value, dict[int, int]] = defaultdict(dict)
         for touch in self.all_touches(op.regions[0]):
             if touch.slot is not None:
@@ -697,12 +696,7 @@ def _carried(op: Op) -> list[_Carried]:
     step = constant_of(op.operands[2])
     if step is not None:
         out.append(_Carried(op.operands[0], body.args[0], None, ({body.args[0]: 1}, int(step))))
-    for start, arg, result, value in zip(
-        op.operands[3:], body.args[1:], op.results, body.ops[-1].operands, strict=True
-    ):
-        if not arg.tile.shape and arg.dtype.is_int:
-            out.append(_Carried(start, arg, result, linear(value)))
-    return out
+    return out + [_Carried(start, arg, behind, linear(then)) for start, arg, then, behind in carried_integers(op)]
 
 
 def _next_round(carried: list[_Carried], inside: set[int]) -> Callable[[Touch], Touch]:

@@ -23,9 +23,9 @@ def choose(device: str | int = "auto") -> int | None:
         return None
     if device == "auto":
         return 0 if gpu_reason() is None else None
-    match = re.fullmatch(r"(?:cuda:)?(\d+)|cuda", str(device))
+    match = re.fullmatch(r"(?:cuda:)?([0-9]{1,4})|cuda", str(device))
     if match is None or isinstance(device, bool):
-        raise LaunchError("device", f"{device!r} is no device", "auto, cuda, cuda:1 or emulator")
+        raise LaunchError("device", f"{str(device)[:40]!r} is no device", "auto, cuda, cuda:1 or emulator")
     from runtime.cuda import driver
 
     ordinal = int(match[1] or 0)

@@ -10,7 +10,8 @@ from runtime.errors import LaunchError
 from runtime.expressions import Expression, ExpressionError, Number, compile_expression, show
 from runtime.header import Header, Tensor
 
-INT32_LIMIT = 1 << 31
+MOST_INT32 = (1 << 31) - (1 << 21)
+"""Elements that 32 bits count, with room above them for a slice that passes the edge."""
 GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 """Blocks along x, y and z (CUDA programming guide, "Technical specifications per compute capability")."""
 
@@ -121,8 +122,8 @@ class Checker:
             raise self.fail("output", message, "pass a contiguous array")
         if self.header.index_bits == 32:
             low, high = (end // array.itemsize for end in array.span)
-            if max(-low, high, *array.shape, 0) >= INT32_LIMIT:
-                message = f"{name} has 2^31 elements or more, this variant counts in 32 bits"
+            if max(-low, high, *array.shape, 0) > MOST_INT32:
+                message = f"{name} has more than {MOST_INT32} elements, this variant counts in 32 bits"
                 raise self.fail("index", message, "compile with 64-bit indices")
 
     def _bind_dims(self, arrays: Mapping[str, Array]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.arguments import Layout
 from runtime.arrays import Array
 from runtime.checks import CallClass, Checker
-from runtime.errors import DeviceError, FindingError
+from runtime.errors import DeviceError, FindingError, LaunchError
 from runtime.frameworks import Recogniser, unrecognised
 from runtime.header import RECORD_WORDS
 from runtime.record import assert_error
@@ -57,7 +57,7 @@ class EmulatedLaunch:
         """
         import numpy
 
-        from runtime.emulator import EmulatorError, Memory, PtxError, emulate
+        from runtime.emulator import EmulatorError, LaunchRefusedError, Memory, PtxError, emulate
 
         self._checker.check_pointers(self.call, values)
         packed = bytearray(self._template)
@@ -90,6 +90,8 @@ class EmulatedLaunch:
             )
         except EmulatorError as error:
             raise FindingError(f"{self.header.label}: {error.finding}", error.finding) from None
+        except LaunchRefusedError as error:
+            raise LaunchError(error.code, f"{self.header.label}: {error}") from None
         except PtxError as error:
             raise DeviceError("ptx", f"{self.header.label}: the emulator refuses the PTX: {error}") from None
         failed = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())

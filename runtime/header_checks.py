@@ -163,7 +163,9 @@ def check_signature(
         is_float = DTYPES[dtype].is_float
         letter = parameter.type[0]
         clash = not is_float if letter == "f" else is_float and letter in "us" and size > 2
-        if parameter.bytes != size or parameter.is_array != (kind == "table") or clash:
+        # LLVM writes a scalar of 16-bit floats as two bytes.
+        is_half = kind == "scalar" and is_float and size == 2 and parameter.type == "b8"
+        if parameter.bytes != size or parameter.is_array != (kind == "table" or is_half) or clash:
             what = f"{kind} {of}".strip()
             message = f"arguments[{index}] ({what}, {dtype}, {size} bytes) does not fit the entry's parameter {has}"
             raise LaunchError("header", f"header field {message}")

@@ -30,7 +30,7 @@ Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
 MAX_CLASSES = 1024
 """Prepared launches that a kernel keeps; beyond it starts afresh (shapes may change with every call)."""
 OPTIONS = ("grid", "stream")
-EMULATION = ("seed", "budget", "on_finding", "watch", "blocks")
+EMULATION = ("seed", "budget", "time_limit", "on_finding", "watch", "blocks")
 """Options of `Kernel.run` that are the emulator's."""
 
 
@@ -99,8 +99,9 @@ class Kernel:
         """Launches, waits, and tells about it.
 
         `time` measures on a GPU; `counters` insists on the emulator's. `seed=`, `budget=` (instructions),
-        `on_finding=`, `watch=` (a tensor's name and a byte offset: what wrote it?) and `blocks=` (run so many of the
-        first ones) go to the emulator. Raises DeviceError and DeviceAssertError for what failed.
+        `time_limit=` (seconds), `on_finding=`, `watch=` (a tensor's name and a byte offset: what wrote it?) and
+        `blocks=` (run so many of the first ones) go to the emulator. Raises DeviceError and DeviceAssertError for what
+        failed.
         """
         emulation = {key: named.pop(key) for key in EMULATION if key in named}
         arguments, grid, stream = self._order(arguments, named)
@@ -125,9 +126,7 @@ class Kernel:
                 writer=result.writer,
             )
         if counters or emulation:
-            raise LaunchError(
-                "device", "counters, seed, budget, on_finding, watch and blocks are the emulator's", "device=emulator"
-            )
+            raise LaunchError("device", f"counters, {', '.join(EMULATION)} are the emulator's", "device=emulator")
         microseconds = None
         if time:
             microseconds = launch.timed(values, arguments, stream)

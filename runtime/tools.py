@@ -61,12 +61,21 @@ def assemble(ptx: str, arch: str, entry: str | None = None, maxregs: int | None 
         command = [str(find("ptxas")), "-v", f"-arch={arch}", str(source), "-o", str(target)]
         if maxregs is not None:
             command.append(f"-maxrregcount={maxregs}")
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT)
+        done = _run(command)
         log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx").strip()
         if done.returncode:
             raise LaunchError("ptxas", f"ptxas refuses the PTX for {arch}:\n{log}")
         cubin = target.read_bytes()
     return Assembly(**_figures(log, entry), cubin=cubin, log=log)
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end. Raises DeviceError `tool` when that takes too long."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT)
+    except subprocess.TimeoutExpired:
+        name = Path(command[0]).name
+        raise DeviceError("tool", f"{name} did not end in {TIME_LIMIT} seconds and was stopped") from None
 
 
 def _figures(log: str, entry: str | None) -> dict[str, int]:
@@ -96,7 +105,7 @@ def sass(cubin: bytes) -> str:
         file.write(cubin)
         file.flush()
         command = [str(find("nvdisasm")), "--print-code", "--print-line-info", file.name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT)
+        done = _run(command)
     if done.returncode:
         raise DeviceError("tool", f"nvdisasm fails: {done.stderr.strip()}")
     return done.stdout

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import settings
+
+# The collector walks all that a worker has ever imported and cached, again and again: a quarter of the time of the
+# reductions' tests. Rarely is enough.
+gc.set_threshold(200_000, 50, 100)
 
 settings.register_profile("tests", deadline=None, print_blob=True)  # a busy machine is no failure
 settings.load_profile("tests")

@@ -8,16 +8,20 @@ instructions/  one closure for each instruction    ordering.py   happens-before
 launch.py      arguments, waves, results           copies.py     asynchronous operations
 wave.py        which threads run next              rendezvous.py who waits for whom
 group.py       threads that run together           mbarriers.py  mbarrier objects
-counters.py, traffic.py  what is counted           findings.py   what is reported
+counters.py, traffic.py  what is counted           landings.py   copies that mbarriers complete
+undefined.py, undefined_bits.py  registers that nobody wrote
+guesses.py     loads that a swap checks            findings.py    what is reported
+relaxed.py     fences beside relaxed arrivals
 provenance.py  what stores may reach               printf.py     vprintf
 inlining.py    calls                               order.py      preference of blocks
+legal/         what the ISA allows, form by form   limits.py     how much a text may ask for
 arguments.py   bytes and arrays of the parameters  allocation.py  freed memory stays
 numerics.py, integers.py, matrix.py  arithmetic
 ```
 """
 
 from .counters import Counters, LaunchCounters
-from .findings import EmulatorError, Finding, Kind, Location, PtxError
+from .findings import EmulatorError, Finding, Kind, LaunchRefusedError, Location, PtxError
 from .launch import Result, emulate
 from .memory import DevicePointer, Memory
 
@@ -28,6 +32,7 @@ __all__ = [
     "Finding",
     "Kind",
     "LaunchCounters",
+    "LaunchRefusedError",
     "Location",
     "Memory",
     "PtxError",

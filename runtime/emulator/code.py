@@ -100,9 +100,13 @@ class BarrierOperands:
 
 @dataclass
 class Record:
-    """The registers that one built instruction reads and writes, and the frame entries it uses."""
+    """The registers that one built instruction reads and writes, and the frame entries it uses.
+
+    `uses` are the registers that it reads, those with a known value too; `reads` is for their liveness.
+    """
 
     reads: list[str] = field(default_factory=list)
+    uses: list[str] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
     entries: list[int] = field(default_factory=list)
     written_entries: list[int] = field(default_factory=list)
@@ -176,6 +180,8 @@ class Code:
         if not isinstance(operand, Register):
             raise self.error(f"unexpected operand {operand}")
         name = operand.name
+        if name in self.registers:
+            self.record.uses.append(name)
         if name in self.known:
             return self.known_constant(*self.known[name], type_name)
         if name in self.registers:
@@ -208,8 +214,11 @@ class Code:
         return number
 
     def write_extended(self, operand: Operand, type_name: str) -> int:
-        """A destination that may be wider than the type: integers extend by their sign (PTX ISA 9.4.1)."""
-        if isinstance(operand, Register) and operand.name in self.registers and type_name[0] in "bsu":
+        """A destination that may be wider than the type: integers extend by their sign, others with 0 (ISA 9.4.1).
+
+        The bits of a float are written there as an integer's.
+        """
+        if isinstance(operand, Register) and operand.name in self.registers and type_name in DTYPES:
             held = self.bytes_of(operand.name)
             if held > np.dtype(DTYPES[type_name]).itemsize:
                 sign = "s" if type_name[0] == "s" else "u"
@@ -219,8 +228,6 @@ class Code:
     def constant(self, value: int, type_name: str) -> int:
         if type_name in PACKED:
             return self.entry(Entry("constant", value & 0xFFFFFFFF, type_name))
-        if type_name in {"f16", "f32", "f64", "tf32"}:
-            return self.entry(Entry("constant", float(value), type_name))
         if type_name == "pred":
             return self.entry(Entry("constant", bool(value), "pred"))
         dtype = np.dtype(DTYPES[type_name])
@@ -228,12 +235,14 @@ class Code:
         return self.entry(Entry("constant", wrapped, type_name))
 
     def float_constant(self, operand: Float, type_name: str) -> int:
-        if type_name[0] in "bus" and type_name != "bf16":
-            width = np.dtype(DTYPES[type_name]).itemsize * 8
-            if operand.bits is None or operand.width != width:
-                raise self.error(f"the constant {operand} has no .{type_name} bits")
-            return self.constant(operand.bits, type_name)
-        return self.entry(Entry("constant", operand.value, type_name))
+        """A floating constant by its bits, which tell -0 from +0 and one NaN from another, as values do not."""
+        if type_name in FLOATS:
+            return self.entry(Entry("bits", float_bits(operand, type_name), type_name))
+        width = 32 if type_name in PACKED else np.dtype(DTYPES[type_name]).itemsize * 8
+        bits = float_bits(operand, f"f{width}") if width in {32, 64} else None
+        if bits is None or (width == 32 and operand.width != 32):
+            raise self.error(f"the constant {operand} has no .{type_name} bits")
+        return self.constant(bits, type_name)
 
     def fixed_value(self, operand: Operand) -> int | None:
         """The value of an integer operand that is the same for all threads and known from the text."""
@@ -281,6 +290,19 @@ class Code:
         return self.read(operand, "pred"), False
 
 
+FLOATS = {"f16", "bf16", "f32", "tf32", "f64"}
+
+
+def float_bits(operand: Float, type_name: str) -> int:
+    """The bits of a floating constant in a type; `0f` in f32 and `0d` in f64 are exact, others are rounded."""
+    width = 8 * np.dtype(DTYPES[type_name]).itemsize
+    if operand.bits is not None and operand.width == width:
+        return operand.bits
+    if type_name == "bf16":
+        return int(np.array([operand.value], np.float32).view(np.uint32)[0] >> 16)
+    return int(np.array([operand.value], np.float64).astype(DTYPES[type_name]).view(f"u{width // 8}")[0])
+
+
 def seen_as(row: Any, type_name: str, register_bytes: int) -> Any:
     """A register's row seen as a type: reinterpreted, its low part when narrower, two columns when packed."""
     if type_name in PACKED:
@@ -302,6 +324,4 @@ def constant_array(value: Any, type_name: str) -> Any:
     """A constant as an array of one element (one row of two when packed)."""
     if type_name in PACKED:
         return np.array([value], np.uint32).view(DTYPES[PACKED[type_name][0]]).reshape(1, 2)
-    if type_name == "bf16" and isinstance(value, float):
-        return (np.array([value], np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return np.array([value], DTYPES[type_name])

@@ -1,8 +1,8 @@
 """Asynchronous operations: what one reads, what it writes, how it completes.
 
-A `cp.async` is such an operation, completed by a group that its thread waits for.  At issue its destination is in
-flight; at completion the destination becomes a write of the issuing thread, made then, and the source must still hold
-what was copied.
+A `cp.async` is such an operation, completed by a group that its thread waits for or by an mbarrier (`landings.py`).  At
+issue its destination is in flight and its source is being read, so that nobody may write there; at completion the
+destination becomes a write and the source a read of the issuing thread, made then.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import numpy as np
 
 from .code import Site
 from .findings import Kind
+from .landings import Landing, Landings
 from .ordering import U
-from .shadow import Place
+from .shadow import PLAIN_READ, Place
 from .spaces import Space
+
+Source = tuple[Any, Place]  # positions among an operation's threads, and what each of them reads
 
 
 @dataclass
@@ -26,15 +29,92 @@ class Operation:
     site: Site
     threads: Any
     groups: Any  # the number of the group, of its thread, that each copy belongs to
+    numbers: Any  # of each copy, in its wave
     memory: Space
     target: Place
     device: Space
-    source_lanes: Any  # positions among `threads` of those that read a source, for `source` and `data`
-    source: Place | None
-    data: Any
-    dtype: Any
-    count: int
+    sources: list[Source]
     stamps: Any  # without the time
+
+    def part(self, lanes: Any) -> Operation:
+        """The copies of some of the threads."""
+        position = np.full(len(self.threads), -1)
+        position[lanes] = np.arange(len(lanes))
+        sources = []
+        for readers, place in self.sources:
+            kept = np.flatnonzero(position[readers] >= 0)
+            if len(kept):
+                sources.append((position[readers[kept]], place.restricted(kept)))
+        return Operation(
+            self.site,
+            self.threads[lanes],
+            self.groups[lanes],
+            self.numbers[lanes],
+            self.memory,
+            self.target.restricted(lanes),
+            self.device,
+            sources,
+            self.stamps[lanes],
+        )
+
+    def units(self) -> Any:
+        """[threads, granules] of the destinations."""
+        return self.target.units(granule(self.memory))
+
+
+@dataclass
+class Tracked:
+    """An arrival at an mbarrier of each of some threads, which comes after the copies that these have issued."""
+
+    site: Site
+    threads: Any
+    known: Any  # what is before the arrivals
+    copies: list[list[tuple[Landings, Any, int]]]  # for each thread: where, which granules, the copy's number
+
+
+def granule(space: Space) -> int:
+    assert space.shadow is not None
+    return space.shadow.granule
+
+
+class Sources:
+    """What the copies in flight of all waves read in one space."""
+
+    def __init__(self, count: int, size: int):
+        self.granule = size
+        self.readers = np.zeros(count, np.int32)
+        self.operations: dict[int, tuple[Any, Operation]] = {}
+
+    def add(self, wave: Any, operation: Operation) -> None:
+        self.operations[id(operation)] = (wave, operation)
+        for _, place in operation.sources:
+            np.add.at(self.readers, place.units(self.granule), 1)
+
+    def remove(self, operation: Operation) -> None:
+        if self.operations.pop(id(operation), None) is not None:
+            for _, place in operation.sources:
+                np.subtract.at(self.readers, place.units(self.granule), 1)
+
+    def check_write(self, place: Place, g: Any, site: Site) -> None:
+        """Reports a write to what a copy is still reading."""
+        if not self.operations:
+            return
+        units = place.units(self.granule)
+        met = self.readers[units] > 0
+        if not met.any():
+            return
+        lane = int(np.flatnonzero(met.any(1))[0])
+        unit = int(units[lane][met[lane]][0])
+        writer = f"written by {g.launch.who(int(g.lane('gid')[lane]), site.stamp)}"
+        message = "the source of an asynchronous copy is written before the copy is complete"
+        for wave, operation in self.operations.values():
+            for readers, source in operation.sources:
+                rows = np.flatnonzero((source.units(self.granule) == unit).any(1))
+                if len(rows):
+                    reader = int(readers[rows[0]])
+                    part = wave.lanes_at(operation.threads[reader : reader + 1])
+                    g.launch.report(Kind.SOURCE_CHANGED, message, part, 0, operation.site, writer)
+                    return
 
 
 class Copies:
@@ -43,85 +123,131 @@ class Copies:
     def __init__(self, wave: Any):
         self.wave = wave
         self.open = np.zeros(wave.lanes, np.int64)
+        self.made = 0
         self.pending: list[Operation] = []
+        self.landed: list[Operation] = []  # an mbarrier completed them, and their threads have not waited for them
+        self.most_landed = 64
 
     def start(
-        self,
-        g: Any,
-        site: Site,
-        memory: Space,
-        target: Place,
-        device: Space,
-        source_lanes: Any,
-        source: Place | None,
-        data: Any,
-        dtype: Any,
-        count: int,
+        self, g: Any, site: Site, memory: Space, target: Place, device: Space, sources: list[tuple[Any, Place]]
     ) -> None:
         threads = g.index()
+        numbers = self.made + 1 + np.arange(g.n)
+        self.made += g.n
         stamps = g.lane("gid stamp") | U(site.stamp)
         groups = self.open[threads]
-        self.pending.append(
-            Operation(site, threads, groups, memory, target, device, source_lanes, source, data, dtype, count, stamps)
-        )
+        written = [source for source in sources if not source[1].unwritten]
+        operation = Operation(site, threads, groups, numbers, memory, target, device, written, stamps)
+        if self.wave.program.tracks_copies:
+            landings_of(memory).started(operation.units(), numbers)
+        self.begin(operation)
+
+    def begin(self, operation: Operation) -> None:
+        self.pending.append(operation)
+        if operation.sources:
+            shadow = operation.device.shadow
+            assert shadow is not None
+            if shadow.sources is None:
+                shadow.sources = Sources(shadow.count, shadow.granule)
+            shadow.sources.add(self.wave, operation)
 
     def commit(self, g: Any) -> None:
         self.open[g.index()] += 1
 
+    # Completion by waiting
+
     def wait(self, g: Any, allowed: int | None) -> None:
         """Completes all but the `allowed` latest committed groups of these threads; None completes everything."""
-        if not self.pending:
+        if not self.pending and not self.landed:
             return
         done_below = np.zeros(self.wave.lanes, np.int64)
         index = g.index()
         done_below[index] = self.open[index] + 1 if allowed is None else self.open[index] - allowed
-        rest = []
-        for operation in self.pending:
-            done = operation.groups < done_below[operation.threads]
-            if done.any():
-                remaining = self.complete(operation, done, g)
-                if remaining is not None:
-                    rest.append(remaining)
+        for operation in self.taken("pending", lambda each: each.groups < done_below[each.threads]):
+            self.complete(operation)
+        for operation in self.taken("landed", lambda each: each.groups < done_below[each.threads]):
+            self.settle(operation)
+
+    def taken(self, name: str, chosen: Any) -> list[Operation]:
+        """Takes the copies that a function (of an operation, a mask of its threads) chooses out of a list."""
+        found, rest = [], []
+        for operation in getattr(self, name):
+            done = chosen(operation)
+            if done.all():
+                self.released(operation)
+                found.append(operation)
+            elif done.any():
+                self.released(operation)
+                found.append(operation.part(np.flatnonzero(done)))
+                rest.append(operation.part(np.flatnonzero(~done)))
+                self.reading(rest[-1], name)
             else:
                 rest.append(operation)
-        self.pending = rest
+        setattr(self, name, rest)
+        return found
 
-    def complete(self, operation: Operation, done: Any, g: Any) -> Operation | None:
-        lanes = np.flatnonzero(done)
-        everything = len(lanes) == len(done)
-        target = operation.target if everything else operation.target.restricted(lanes)
+    def reading(self, operation: Operation, name: str) -> None:
+        sources = operation.device.shadow.sources if operation.device.shadow is not None else None
+        if name == "pending" and operation.sources and sources is not None:
+            sources.add(self.wave, operation)
+
+    def released(self, operation: Operation) -> None:
+        sources = operation.device.shadow.sources if operation.device.shadow is not None else None
+        if sources is not None:
+            sources.remove(operation)
+
+    def complete(self, operation: Operation) -> None:
+        shadow, source_shadow = operation.memory.shadow, operation.device.shadow
+        assert shadow is not None and source_shadow is not None
+        shadow.finish_copy(operation.target, operation.stamps, self.wave.ordering.clock.now)
+        for readers, place in operation.sources:
+            part = self.wave.lanes_at(operation.threads[readers])
+            source_shadow.access(PLAIN_READ, place, part, operation.site)
+
+    # Completion by an mbarrier
+
+    def tracked(self, g: Any, lanes: Any, site: Site) -> Tracked:
+        """An arrival of these lanes (positions in the group), after all copies that they have issued so far."""
+        threads = g.index()[lanes]
+        copies: list[list[tuple[Landings, Any, int]]] = [[] for _ in threads]
+        for operation in self.pending:
+            units = operation.units()
+            where = np.searchsorted(operation.threads, threads)
+            for lane, at in enumerate(where.tolist()):
+                if at < len(operation.threads) and operation.threads[at] == threads[lane]:
+                    copies[lane].append((landings_of(operation.memory), units[at], int(operation.numbers[at])))
+        return Tracked(site, threads, self.wave.ordering.snapshot(threads), copies)
+
+    def land(self, tracked: Tracked, lane: int, landing: Landing) -> None:
+        """The copies of one of the threads arrive."""
+        for landings, units, number in tracked.copies[lane]:
+            landings.land(units, number, landing)
+        arrived = [number for _, _, number in tracked.copies[lane]]
+        if arrived:
+            self.landed += self.taken("pending", lambda each: np.isin(each.numbers, arrived))
+            self.forget_landed()
+
+    def forget_landed(self) -> None:
+        """Drops copies whose destination something else has filled since: there is room for no more than all of it."""
+        if len(self.landed) > self.most_landed:
+            self.taken("landed", lambda each: ~is_current(each).any(1))
+            self.most_landed = 64 + 2 * len(self.landed)
+
+    def settle(self, operation: Operation) -> None:
+        """Their thread has waited for copies that an mbarrier has completed before."""
         shadow = operation.memory.shadow
         assert shadow is not None
-        shadow.finish_copy(target, operation.stamps[lanes], self.wave.ordering.clock.now)
-        if operation.source is not None:
-            self.check_source(operation, done, g)
-        if everything:
-            return None
-        keep = np.flatnonzero(~done)
-        position = np.cumsum(~done) - 1
-        kept = ~done[operation.source_lanes]
-        source = None if operation.source is None else operation.source.restricted(np.flatnonzero(kept))
-        return Operation(
-            operation.site,
-            operation.threads[keep],
-            operation.groups[keep],
-            operation.memory,
-            operation.target.restricted(keep),
-            operation.device,
-            position[operation.source_lanes[kept]],
-            source,
-            operation.data[kept],
-            operation.dtype,
-            operation.count,
-            operation.stamps[keep],
-        )
+        shadow.settle_copy(operation.units(), is_current(operation), operation.stamps, self.wave.ordering.clock.now)
 
-    def check_source(self, operation: Operation, done: Any, g: Any) -> None:
-        assert operation.source is not None
-        now = operation.device.load(operation.source, operation.dtype, operation.count)
-        changed = (now.reshape(-1, operation.count) != operation.data).any(1) & done[operation.source_lanes]
-        if changed.any():
-            lane = int(operation.source_lanes[np.flatnonzero(changed)[0]])
-            part = g.wave.lanes_at(operation.threads[lane : lane + 1])
-            message = "the source of an asynchronous copy changed before the copy was complete"
-            g.launch.report(Kind.SOURCE_CHANGED, message, part, 0, operation.site)
+
+def is_current(operation: Operation) -> Any:
+    """[threads, granules]: is this copy the last that was written there?"""
+    return landings_of(operation.memory).copies[operation.units()] == operation.numbers[:, None]
+
+
+def landings_of(memory: Space) -> Landings:
+    shadow = memory.shadow
+    assert shadow is not None
+    if shadow.landings is None:
+        shadow.landings = Landings(shadow.count)
+    return shadow.landings

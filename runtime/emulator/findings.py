@@ -23,7 +23,10 @@ class Kind(enum.StrEnum):
     DIVERGENT_BARRIER = "divergent barrier"
     BARRIER_MISUSE = "barrier misuse"
     DEADLOCK = "deadlock"
+    DIVERGENT_BRANCH = "divergent branch"
+    BRANCH_TARGET = "branch target"
     BUDGET = "instruction budget"
+    TIME = "time limit"
     TRAP = "trap"
 
 
@@ -88,6 +91,14 @@ class EmulatorError(Exception):
     def __init__(self, finding: Finding):
         super().__init__(str(finding))
         self.finding = finding
+
+
+class LaunchRefusedError(ValueError):
+    """A grid, a block or a target (code `arch`) that is not launched."""
+
+    def __init__(self, message: str, code: str = "grid"):
+        super().__init__(message)
+        self.code = code
 
 
 class PtxError(Exception):

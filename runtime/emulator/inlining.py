@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .findings import PtxError
+from .limits import MOST_INSTRUCTIONS
 from .reader import (
+    TYPE_BYTES,
     Address,
     Arguments,
     Function,
@@ -15,13 +17,12 @@ from .reader import (
     Not,
     Operand,
     Pair,
+    Part,
     Register,
     Symbol,
     Variable,
     Vector,
 )
-
-INLINE_DEPTH = 64
 
 
 def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
@@ -37,27 +38,42 @@ def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
         return type(operand)(tuple(renamed(item, names, suffix) for item in operand.items))
     if isinstance(operand, Pair):
         return Pair(renamed(operand.first, names, suffix), renamed(operand.second, names, suffix))
+    if isinstance(operand, Part):
+        return Part(Register(names.get(operand.register.name, operand.register.name)), operand.part)
     if isinstance(operand, Not):
         return Not(renamed(operand.operand, names, suffix))
     return operand
 
 
-def bare_names(operand: Operand) -> list[str]:
-    return [item.name for item in operand.items if isinstance(item, Register)] if isinstance(operand, Arguments) else []
+def list_of(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Arguments) else ()
+
+
+def access_type(variable: Variable) -> str:
+    """The type that moves one value of a formal parameter."""
+    return "pred" if variable.type == "pred" else f"b{8 * TYPE_BYTES[variable.type]}"
 
 
 class Inliner:
-    """Puts the bodies of called functions in place of their calls; recursion is refused."""
+    """Puts the bodies of called functions in place of their calls; recursion is refused.
+
+    Arguments go by value: a formal `.reg` parameter is a register of its own, set before the body and, for a result,
+    read after it.  A formal `.param` variable can only be read (an argument) or only be written (a result), so it is
+    the caller's variable, unless that one stands on both sides of the call.
+    """
 
     def __init__(self, module: Module):
         self.module = module
         self.count = 0
+        self.size = 0
         self.registers: dict[str, str] = {}
         self.variables: dict[str, Variable] = {}
         self.targets: dict[str, tuple[str, ...]] = {}
 
-    def expand(self, function: Function, names: dict[str, str], suffix: str, depth: int) -> list[Instruction | Label]:
-        if depth > INLINE_DEPTH:
+    def expand(
+        self, function: Function, names: dict[str, str], suffix: str, callers: tuple[str, ...] = ()
+    ) -> list[Instruction | Label]:
+        if function.name in callers:
             raise PtxError(f"recursive calls of {function.name} are not supported", function.ptx_line)
         for name, kind in function.registers.items():
             names[name] = name + suffix
@@ -74,27 +90,48 @@ class Inliner:
             if isinstance(item, Label):
                 body.append(Label(names[item.name]))
                 continue
+            self.size += 1
+            if self.size > MOST_INSTRUCTIONS:
+                raise PtxError(
+                    f"with its calls inlined, the kernel has more than {MOST_INSTRUCTIONS} instructions; "
+                    "call fewer functions, or call them from a loop",
+                    item.ptx_line,
+                )
             guard = Register(names.get(item.guard.name, item.guard.name)) if item.guard else None
             operands = tuple(renamed(operand, names, suffix) for operand in item.operands)
             ins = replace(item, operands=operands, guard=guard)
-            body += self.call(ins, depth) if ins.opcode[0] == "call" else [ins]
+            body += self.call(ins, (*callers, function.name)) if ins.opcode[0] == "call" else [ins]
         return body
 
-    def call(self, ins: Instruction, depth: int) -> list[Instruction | Label]:
+    def call(self, ins: Instruction, callers: tuple[str, ...]) -> list[Instruction | Label]:
         callee = next(
             (self.module.functions.get(item.name) for item in ins.operands if isinstance(item, Register)), None
         )
         if callee is None or not callee.has_body:
             return [ins]
-        lists = [bare_names(operand) for operand in ins.operands]
-        results = lists[0] if callee.results else []
-        arguments = lists[-1] if callee.params else []
+        lists = [list_of(operand) for operand in ins.operands]
+        results = lists[0] if callee.results else ()
+        arguments = lists[-1] if callee.params else ()
+        if len(results) != len(callee.results) or len(arguments) != len(callee.params):
+            raise PtxError(f"{callee.name} takes other numbers of arguments and results in `{ins}`", ins.ptx_line)
         self.count += 1
         suffix = f"/{self.count}"
-        names = dict(zip([one.name for one in callee.results], results, strict=True))
-        names.update(zip([one.name for one in callee.params], arguments, strict=True))
-        after = Label(f"return{suffix}")
-        body = self.expand(callee, names, suffix, depth + 1)
+        names: dict[str, str] = {}
+        before: list[Instruction] = []
+        behind: list[Instruction] = []
+        given = {str(result) for result in results}
+        for formal, actual in zip(callee.params, arguments, strict=True):
+            shared = self.is_variable(actual) and formal.space == "param" and str(actual) not in given
+            names[formal.name] = str(actual) if shared else self.own(formal, suffix)
+            if not shared:
+                before += self.transfer(self.target(formal, names), actual, formal, ins)
+        for formal, actual in zip(callee.results, results, strict=True):
+            shared = self.is_variable(actual) and formal.space == "param"
+            names[formal.name] = str(actual) if shared else self.own(formal, suffix)
+            if not shared and str(actual) != "_":
+                behind += self.transfer(actual, self.target(formal, names), formal, ins)
+        after, skipped = Label(f"return{suffix}"), Label(f"after call{suffix}")
+        body = self.expand(callee, names, suffix, callers)
         jump = Instruction(("bra",), (Register(after.name),), None, False, ins.ptx_line, ins.location)
         inlined: list[Instruction | Label] = [
             replace(item, opcode=("bra",), operands=jump.operands)
@@ -102,7 +139,47 @@ class Inliner:
             else item
             for item in body
         ]
+        whole = [*before, *inlined, after, *behind]
         if ins.guard is not None:
-            skip = replace(jump, guard=ins.guard, guard_negated=not ins.guard_negated)
-            inlined.insert(0, skip)
-        return [*inlined, after]
+            around = (Register(skipped.name),)
+            opcode = ("bra", *ins.opcode[1:])  # a divergent call.uni is as wrong as the branch
+            skip = replace(jump, opcode=opcode, operands=around, guard=ins.guard, guard_negated=not ins.guard_negated)
+            whole = [skip, *whole, skipped]
+        return whole
+
+    def is_variable(self, operand: Operand) -> bool:
+        return isinstance(operand, Register) and operand.name in self.variables
+
+    def own(self, formal: Variable, suffix: str) -> str:
+        """A register or variable that stands for a formal parameter in one call."""
+        name = formal.name + suffix
+        if formal.space == "reg":
+            self.registers[name] = formal.type
+        else:
+            self.variables[name] = replace(formal, name=name)
+        return name
+
+    def target(self, formal: Variable, names: dict[str, str]) -> Operand:
+        return Register(names[formal.name])
+
+    def transfer(self, to: Operand, source: Operand, formal: Variable, ins: Instruction) -> list[Instruction]:
+        """Moves one argument or result, between registers, constants and `.param` variables."""
+
+        def made(opcode: str, *operands: Operand) -> Instruction:
+            return Instruction(tuple(opcode.split(".")), operands, None, False, ins.ptx_line, ins.location)
+
+        kind = access_type(formal)
+        if not self.is_variable(to) and not self.is_variable(source):
+            return [made(f"mov.{kind}", to, source)]
+        if not self.is_variable(to):
+            return [made(f"ld.param.{kind}", to, Address(source))]  # type: ignore[arg-type]
+        if not self.is_variable(source):
+            return [made(f"st.param.{kind}", Address(to), source)]  # type: ignore[arg-type]
+        unit = TYPE_BYTES[formal.type]
+        scratch = Register(f"copy/{self.count}")
+        self.registers[scratch.name] = f"b{8 * max(unit, 2)}"
+        moves = []
+        for at in range(0, formal.size, unit):
+            moves.append(made(f"ld.param.b{8 * unit}", scratch, Address(source, at)))  # type: ignore[arg-type]
+            moves.append(made(f"st.param.b{8 * unit}", Address(to, at), scratch))  # type: ignore[arg-type]
+        return moves

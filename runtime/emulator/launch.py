@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -15,19 +16,23 @@ from .allocation import keep_freed_memory
 from .arguments import Arguments
 from .code import DTYPES, Entry, Site, array_of_bits, constant_array
 from .counters import Counters, LaunchCounters
-from .findings import EmulatorError, Finding, Kind, Location
+from .delays import Delays
+from .findings import EmulatorError, Finding, Kind, LaunchRefusedError, Location
+from .legal import check_module
+from .limits import MOST_LOCAL, MOST_SHARED
 from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, Memory
 from .ordering import SITE_MASK, THREAD_BITS, Clock, threads_of
 from .printf import c_string
 from .program import Program, Segment, static_counters
 from .provenance import ANYWHERE
-from .reader import Variable, read_module
+from .reader import Function, Variable, read_module
 from .shadow import PLAIN_WRITE, STRONG_WRITE, Shadow
 from .spaces import GlobalSpace, PatternCache
 from .wave import Registers, Wave, coordinates
 
 MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
+TIME_LIMIT = 300.0  # seconds
 ROWS_BYTES = 12 << 20  # registers of a wave: with 3 MiB, which stay in a second-level cache, small operations cost more
 RESIDENT_WAVES = 16
 SPINS = 4  # turns without an end before a wave lets another one start
@@ -36,13 +41,14 @@ Extent = int | Sequence[int]
 
 @dataclass
 class Result:
-    """Counters, what was found (empty unless collected), the text that the kernel printed, and what last wrote the
-    watched byte, in words."""
+    """Counters, what was found (empty unless collected), the text that the kernel printed, what last wrote the watched
+    byte, in words, and notes: findings that strictly are faults and do no harm."""
 
     counters: LaunchCounters
     findings: list[Finding] = field(default_factory=list)
     output: str = ""
     writer: str | None = None
+    notes: list[Finding] = field(default_factory=list)
 
 
 def extent(value: Extent) -> tuple[int, int, int]:
@@ -78,25 +84,29 @@ class Launch:
         budget: int,
         on_finding: str,
         blocks: int | None,
+        time_limit: float = TIME_LIMIT,
     ):
         self.program, self.memory = program, memory
         self.seed, self.budget, self.on_finding = seed, budget, on_finding
+        self.time_limit, self.deadline = time_limit, monotonic() + time_limit
         self.random = np.random.default_rng(seed)
         self.grid, self.block = extent(grid), extent(block)
         self.cluster = extent(program.function.required_cluster or cluster)
         if any(blocks % size for blocks, size in zip(self.grid, self.cluster, strict=True)):
-            raise ValueError(f"the grid {self.grid} is not a multiple of the cluster {self.cluster}")
+            raise LaunchRefusedError(f"the grid {self.grid} is not a multiple of the cluster {self.cluster}")
         self.cluster_grid = extent([blocks // size for blocks, size in zip(self.grid, self.cluster, strict=True)])
         self.cluster_size = volume(self.cluster)
         self.threads = volume(self.block)
         if not 1 <= self.threads <= MOST_THREADS:
-            raise ValueError(f"a block has 1 to {MOST_THREADS} threads, not {self.threads}")
+            raise LaunchRefusedError(f"a block has 1 to {MOST_THREADS} threads, not {self.threads}")
+        self.check_block(program.function)
         self.block_lanes = align(self.threads, 32)
         all_blocks = volume(self.grid)
         self.blocks = all_blocks if blocks is None else min(align(blocks, self.cluster_size), all_blocks)
         if self.blocks * self.block_lanes >> THREAD_BITS:
-            raise ValueError(f"{self.blocks} blocks are too many to emulate")
+            raise LaunchRefusedError(f"{self.blocks} blocks are too many to emulate")
         self.findings: list[Finding] = []
+        self.notes: list[Finding] = []
         self.seen: set[tuple[Kind, int]] = set()
         self.output: list[str] = []
         self.spent = 0
@@ -104,11 +114,21 @@ class Launch:
         self.segment_lanes = [0] * len(program.segments)
         self.site_counters: dict[int, Counters] = {}
         self.patterns = PatternCache()
-        self.clock = Clock(self.blocks)
+        self.clock = Clock(self.blocks, np.arange(self.block_lanes) < self.threads)
         self.spare_registers: list[Registers] = []
         self.addresses: dict[str, int] = {}
         self.allocations: list[Allocation] = []
         self.lay_out_variables(shared_bytes)
+
+    def check_block(self, function: Function) -> None:
+        """`.reqntid` names the block's shape, `.maxntid` the most threads it has (PTX ISA 11.4)."""
+        if function.required_block is not None and extent(function.required_block) != self.block:
+            raise LaunchRefusedError(
+                f"{function.name} is for blocks of {extent(function.required_block)}, not {self.block}"
+            )
+        if function.most_threads is not None and volume(extent(function.most_threads)) < self.threads:
+            most = volume(extent(function.most_threads))
+            raise LaunchRefusedError(f"{function.name} is for blocks of at most {most} threads, not {self.threads}")
 
     # Memory
 
@@ -139,6 +159,14 @@ class Launch:
         self.dynamic_bytes = shared_bytes
         self.arena = align(self.shared_end, 1024)
         self.local_bytes = align(local, 64)
+        asked = shared - SHARED_START + shared_bytes  # without the padding that the emulator puts between
+        if asked > MOST_SHARED:
+            raise LaunchRefusedError(f"a block has {asked} bytes of shared memory, of {MOST_SHARED} at most")
+        if self.local_bytes * self.block_lanes * self.cluster_size > MOST_LOCAL:
+            total = self.local_bytes * self.block_lanes * self.cluster_size
+            raise LaunchRefusedError(
+                f"the threads of a cluster have {total} bytes of local memory; {MOST_LOCAL} are the most"
+            )
         for variable in variables:
             for offset, name, addend in variable.pointers:
                 start = self.addresses[variable.name] - GLOBAL_WINDOW + offset
@@ -170,9 +198,13 @@ class Launch:
         padded = bytes(image) + bytes(64)
         self.constants = [self.constant(entry, padded, offsets) for entry in self.program.code.entries]
         global_granule = self.program.granules["global"]
-        shadow = Shadow("global", self.memory.top, global_granule, False, False, self.finding)
+        shadow = Shadow(
+            "global", self.memory.top, global_granule, False, False, self.finding, 0, self.program.has_chains
+        )
         written = self.written_allocations(bytes(image), offsets)
         self.device = GlobalSpace(self.memory, shadow, written)
+        if self.program.waits_for_memory:
+            self.device.delays = Delays(self.device)
         self.constant_memory = GlobalSpace(self.memory, None, written)
 
     def written_allocations(self, image: bytes, offsets: dict[str, int]) -> set[int]:
@@ -277,7 +309,7 @@ class Launch:
                 active.append(Wave(self, following))
 
     def end(self, wave: Wave) -> None:
-        self.clock.forget(wave.blocks)
+        wave.causality.end()
         self.spare_registers.append(wave.registers)
 
     def registers_of(self, lanes: int) -> Registers:
@@ -302,15 +334,26 @@ class Launch:
         self, kind: Kind, message: str, g: Any, lane: int, site: Site | None, last_writer: str | None = None
     ) -> None:
         """Raises a finding, or keeps the first of its kind for each instruction."""
-        block, thread = self.where(int(g.lane("gid")[lane]))
-        location = site.location if site else None
-        finding = Finding(kind, message, block, thread, location, site.ptx_line if site else None, last_writer)
+        finding = self.described(kind, message, g, lane, site, last_writer)
         if self.on_finding == "raise":
             raise EmulatorError(finding)
         key = (kind, site.number if site else -1)
         if key not in self.seen:
             self.seen.add(key)
             self.findings.append(finding)
+
+    def note(self, kind: Kind, message: str, g: Any, lane: int, site: Site, last_writer: str | None) -> None:
+        """Keeps the first of its kind for each instruction, of what strictly is a fault and does no harm."""
+        if (kind, -2 - site.number) not in self.seen:
+            self.seen.add((kind, -2 - site.number))
+            self.notes.append(self.described(kind, message, g, lane, site, last_writer))
+
+    def described(
+        self, kind: Kind, message: str, g: Any, lane: int, site: Site | None, last_writer: str | None
+    ) -> Finding:
+        block, thread = self.where(int(g.lane("gid")[lane]))
+        location = site.location if site else None
+        return Finding(kind, message, block, thread, location, site.ptx_line if site else None, last_writer)
 
     def where(self, gid: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """(block, thread) coordinates of a thread's number in the launch."""
@@ -341,9 +384,8 @@ class Launch:
         shadow = self.device.shadow
         if shadow is None:
             return None
-        for kind in (PLAIN_WRITE, STRONG_WRITE):
-            record = shadow.records.get(kind)
-            if record is not None:
+        for kind, record in shadow.records.items():
+            if kind.base in (PLAIN_WRITE, STRONG_WRITE):
                 stamp = record[(address - GLOBAL_WINDOW) // shadow.granule]
                 if stamp:
                     return self.who(int(threads_of(stamp)), int(stamp) & SITE_MASK)
@@ -353,6 +395,12 @@ class Launch:
         site = segment.counters[-1][0] if segment.counters else None
         message = f"the launch has run {self.spent} thread instructions, which is more than its budget of {self.budget}"
         self.report(Kind.BUDGET, message, g, 0, site)
+        raise BudgetSpent
+
+    def out_of_time(self, g: Any, segment: Segment) -> None:
+        site = segment.counters[-1][0] if segment.counters else None
+        message = f"the launch did not end in {self.time_limit:g} seconds: it was stopped here"
+        self.report(Kind.TIME, message, g, 0, site)
         raise BudgetSpent
 
     # Counters
@@ -410,15 +458,18 @@ def emulate(
     on_finding: str = "raise",
     watch: int | None = None,
     blocks: int | None = None,
+    time_limit: float = TIME_LIMIT,
 ) -> Result:
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
     `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, and pointers of a
-    `Memory`.  `shared_bytes` is the dynamic shared memory of a block, `budget` the most thread instructions.  A `seed`
-    other than 0 permutes blocks and the order of atomics.  With `on_finding="raise"` the first finding is raised as
-    `EmulatorError`; with "collect" the first of each kind and instruction is kept, and the run goes on where it can.
-    `watch` is the address of a byte of which the result tells the last writer.  With `blocks` only so many of the
-    grid's first blocks run, of whole clusters: for counting what a block of a large launch costs.
+    `Memory`.  `shared_bytes` is the dynamic shared memory of a block, `budget` the most thread instructions and
+    `time_limit` the most seconds.  A `seed` other than 0 permutes blocks and the order of atomics.  With
+    `on_finding="raise"` the first finding is raised as `EmulatorError`; with "collect" the first of each kind and
+    instruction is kept, and the run goes on where it can.  What strictly is a fault and does no harm does not stop a
+    launch: the result has it as a note.  `watch` is the address of a byte of which the result tells the last writer.
+    With `blocks` only so many of the grid's first blocks run, of whole clusters: for counting what a block of a large
+    launch costs.
     PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
     """
     keep_freed_memory()
@@ -427,14 +478,16 @@ def emulate(
     arguments = Arguments(program, args)
     launch: Launch | None = None
     try:
-        launch = Launch(program, grid, block, cluster, shared_bytes, arguments.memory, seed, budget, on_finding, blocks)
+        launch = Launch(
+            program, grid, block, cluster, shared_bytes, arguments.memory, seed, budget, on_finding, blocks, time_limit
+        )
         launch.set_arguments(arguments.images())
         with suppress(BudgetSpent):
             launch.run()
         if not launch.findings:
             arguments.copy_back()
         writer = None if watch is None else launch.writer(watch)
-        return Result(launch.counted(), launch.findings, "".join(launch.output), writer)
+        return Result(launch.counted(), launch.findings, "".join(launch.output), writer, launch.notes)
     finally:
         arguments.release(launch.allocations if launch else [])
 
@@ -442,7 +495,9 @@ def emulate(
 @lru_cache(maxsize=32)
 def program_of(ptx: str, entry: str) -> Program:
     """A program is the same for all launches, so that a text is read once."""
-    return Program(read_module(ptx), entry)
+    module = read_module(ptx)
+    check_module(module)
+    return Program(module, entry)
 
 
 def check_target(target: str, arch: str) -> None:
@@ -451,4 +506,4 @@ def check_target(target: str, arch: str) -> None:
         return
     wanted, have = ("".join(filter(str.isdigit, name)) for name in (target, arch))
     if int(have) < int(wanted) or (target[-1].isalpha() and target != arch):
-        raise ValueError(f"PTX for {target} does not run on {arch}")
+        raise LaunchRefusedError(f"PTX for {target} does not run on {arch}", "arch")

@@ -1,31 +1,68 @@
 """mbarrier objects (PTX ISA 9.7.13.15): phases that complete when the expected arrivals and bytes have come.
 
-The object's 64 bits in shared memory are opaque, so the state is kept beside it, by block and address.
+The object's 64 bits in shared memory are opaque, so the state is kept beside it, by its place.  To the shadow memory
+`init` is a plain write and all else is strong, so that what nothing orders is a race; no other instruction may touch a
+valid object.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .code import Site
+from .copies import Tracked
 from .findings import Kind
+from .knowledge import Snapshot
+from .landings import Landing
 from .memory import RANK_SHIFT
+from .relaxed import BLOCK, CLUSTER
+from .shadow import PLAIN_WRITE, STRONG_READ, STRONG_WRITE, Place
+from .spaces import BadLanes, SharedSpace, Space
+
+BYTES = 8
+MOST = (1 << 20) - 1  # arrivals, and bytes, that an object can count
+# A state, the token that an arrival returns: the pending count before it, the phase, the object.
+PHASE_SHIFT, OBJECT_SHIFT = 20, 44
+PHASE_MASK = (1 << OBJECT_SHIFT - PHASE_SHIFT) - 1
+OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
+KEPT_LANDINGS = 4  # phases back, of which a wait may still tell
+
+
+@dataclass(frozen=True)
+class Order:
+    """What an arrival or a wait orders: with which threads, and by itself or only with a fence."""
+
+    reach: int = BLOCK
+    relaxed: bool = False
+
+
+ORDERS = Order()
 
 
 @dataclass
 class Mbarrier:
+    number: int  # of the object, in its wave
     expected: int
     pending: int
     phase: int = 0
     bytes: int = 0
-    arriving: Any = None  # what the arrivals of this phase know
-    published: Any = None  # what the completed phases made known
+    # What the arrivals of this phase know, and what the completed phases made known: to waits of the scope of the
+    # block, and to those of the cluster's.
+    arriving: list[Snapshot | None] = field(default_factory=lambda: [None, None])
+    published: list[Snapshot | None] = field(default_factory=lambda: [None, None])
+    deferred: list[Tracked] = field(default_factory=list)  # arrivals of asynchronous copies, which may come late
+    landing: Landing | None = None  # the copies that have arrived in this phase
+    landed: list[Landing] = field(default_factory=list)  # those of the last phases
 
-    def join(self, known: Any) -> None:
-        self.arriving = known if self.arriving is None else np.maximum(self.arriving, known)
+    def join(self, known: Snapshot | None, reach: int) -> None:
+        """An arrival of a thread of another block (`reach` CLUSTER) is nothing to waits of the scope of the block."""
+        if known is None:
+            return
+        for each in range(reach, CLUSTER + 1):
+            self.arriving[each] = joined(self.arriving[each], known)
 
     def advance(self) -> bool:
         """Completes the phase if nothing is missing."""
@@ -33,100 +70,303 @@ class Mbarrier:
             return False
         self.phase += 1
         self.pending = self.expected
-        if self.arriving is not None:
-            self.published = self.arriving if self.published is None else np.maximum(self.published, self.arriving)
-        self.arriving = None
+        self.published = [joined(*each) for each in zip(self.published, self.arriving, strict=True)]
+        self.arriving = [None, None]
+        if self.landing is not None:
+            self.landed = [*self.landed, self.landing][-KEPT_LANDINGS:]
+            self.landing = None
         return True
+
+    def state(self) -> int:
+        return self.pending | (self.phase & PHASE_MASK) << PHASE_SHIFT | (self.number & OBJECT_MASK) << OBJECT_SHIFT
 
 
 class Mbarriers:
-    """The mbarrier objects of a wave."""
+    """The mbarrier objects of a wave, by the number of their 8 bytes in the wave's shared memory."""
 
     def __init__(self, wave: Any):
         self.wave = wave
-        self.objects: dict[tuple[int, int], Mbarrier] = {}
+        self.objects: dict[int, Mbarrier] = {}
+        self.made = 0
+        self.waiting: set[int] = set()
+        self.refused = np.zeros(wave.lanes, bool)  # waited for an object that is none, which is reported
 
-    def keys(self, g: Any, address: Any) -> list[tuple[int, int]]:
-        slots = g.lane("slot")
-        rank = address.astype(np.int64) >> RANK_SHIFT
-        cluster = self.wave.cluster
-        slots = np.where(rank == 0, slots, slots // cluster * cluster + rank - 1)
-        offsets = address.astype(np.int64) & ((1 << RANK_SHIFT) - 1)
-        return list(zip(slots.tolist(), offsets.tolist(), strict=True))
+    # Where they are
 
-    def find(self, key: tuple[int, int], g: Any, lane: int, site: Site) -> Mbarrier:
-        found = self.objects.get(key)
-        if found is None:
-            message = f"no mbarrier was initialised at shared address {key[1]:#x}"
+    def place(self, g: Any, memory: Space, address: Any, site: Site, own: bool) -> Place:
+        """Where the lanes' objects lie; `own` operations are those of the object's own block only."""
+        if not isinstance(memory, SharedSpace):
+            message = "an mbarrier lies in shared memory, which this address does not"
+            g.launch.report(Kind.BARRIER_MISUSE, message, g, 0, site)
+            raise BadLanes(np.ones(g.n, bool))
+        address = np.broadcast_to(address, g.n)
+        place = memory.place(address, BYTES, g, site, True, None)
+        if own:
+            foreign = place.index // (memory.arena // BYTES) != g.lane("slot")
+            if foreign.any():
+                lane = int(np.flatnonzero(foreign)[0])
+                message = "this mbarrier belongs to another block, whose threads alone may do this"
+                g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
+                raise BadLanes(foreign)
+        return place
+
+    def objects_at(self, g: Any, memory: Space, address: Any, site: Site, own: bool = False) -> tuple[Place, list[int]]:
+        """(place, numbers of the places) of valid objects; lanes that name none are reported."""
+        place = self.place(g, memory, address, site, own)
+        keys = place.index.tolist()
+        missing = [key not in self.objects for key in keys]
+        if any(missing):
+            lane = missing.index(True)
+            where = int(np.broadcast_to(address, g.n)[lane]) & ((1 << RANK_SHIFT) - 1)
+            message = f"no mbarrier was initialised at shared address {where:#x}"
             g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
-            found = self.objects[key] = Mbarrier(1, 1)
-        return found
+            raise BadLanes(np.array(missing))
+        return place, keys
 
-    def change(self, action: str, g: Any, address: Any, amounts: Any, site: Site) -> None:
-        for lane, key in enumerate(self.keys(g, np.broadcast_to(address, g.n))):
-            amount = 0 if amounts is None else int(amounts[lane])
-            if action == "init":
-                if amount < 1:
-                    g.launch.report(Kind.BARRIER_MISUSE, "an mbarrier expects at least one arrival", g, lane, site)
-                self.objects[key] = Mbarrier(amount, amount)
-                continue
-            found = self.find(key, g, lane, site)
-            if action == "inval":
-                del self.objects[key]
-            elif action == "expect_tx":
-                found.bytes += amount
-            else:
-                found.bytes -= amount
-                if found.advance():
-                    self.wave.wake_waiters()
+    def touch(self, kind: int, place: Place, g: Any, memory: Space, site: Site) -> None:
+        """Records the access of an mbarrier instruction, which alone may meet a valid object."""
+        shadow = memory.shadow
+        assert shadow is not None
+        reserved, shadow.reserved = shadow.reserved, None
+        try:
+            shadow.access(kind, place, g, site)
+        finally:
+            shadow.reserved = reserved
+
+    # Operations
+
+    def init(self, g: Any, memory: Space, address: Any, counts: Any, site: Site) -> None:
+        place = self.place(g, memory, address, site, own=True)
+        counts = np.broadcast_to(counts, g.n).astype(np.int64)
+        self.check_range(counts, 1, MOST, "an mbarrier expects {} arrivals", g, site)
+        self.touch(PLAIN_WRITE, place, g, memory, site)
+        for lane, (key, count) in enumerate(zip(place.index.tolist(), counts.tolist(), strict=True)):
+            if key in self.objects:
+                message = "initialises an mbarrier that is valid already: mbarrier.inval must come between"
+                g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
+            self.made += 1
+            self.objects[key] = Mbarrier(self.made, count, count)
+        memory.shadow.reserve(place, True)  # type: ignore[union-attr]
+
+    def invalidate(self, g: Any, memory: Space, address: Any, site: Site) -> None:
+        place, keys = self.objects_at(g, memory, address, site, own=True)
+        self.note_users(place, g, memory, site)
+        self.touch(STRONG_WRITE, place, g, memory, site)
+        for lane, key in enumerate(keys):
+            found = self.objects.pop(key, None)
+            if found is not None and (found.deferred or key in self.waiting):
+                what = "asynchronous copies are still to arrive" if found.deferred else "threads wait"
+                g.launch.report(Kind.BARRIER_MISUSE, f"invalidates an mbarrier at which {what}", g, lane, site)
+        memory.shadow.reserve(place, False)  # type: ignore[union-attr]
+
+    def note_users(self, place: Place, g: Any, memory: Space, site: Site) -> None:
+        """Notes uses that nothing orders before the end of an object.
+
+        They may come too late, strictly; but libcu++'s pipeline ends its objects after an atomic that one lane of each
+        warp makes for all of them, which on every GPU is late enough.
+        """
+        for kind in (STRONG_WRITE, STRONG_READ):
+            met = memory.shadow.unordered(kind, place, g, site)  # type: ignore[union-attr]
+            if met is not None:
+                lane, user = met
+                message = "invalidates an mbarrier that another thread has used, with nothing to order the two"
+                g.launch.note(Kind.RACE, message, g, lane, site, f"used by {user}")
+
+    def transfer(self, g: Any, memory: Space, address: Any, amounts: Any, site: Site, expects: bool) -> None:
+        """`expect_tx` and `complete_tx`: bytes that the phase waits for, and bytes that have come."""
+        place, keys = self.objects_at(g, memory, address, site)
+        amounts = np.broadcast_to(amounts, g.n).astype(np.int64)
+        self.check_range(amounts, 0, MOST, "{} bytes at an mbarrier", g, site)
+        self.touch(STRONG_WRITE, place, g, memory, site)
+        for lane, (key, amount) in enumerate(zip(keys, amounts.tolist(), strict=True)):
+            found = self.objects[key]
+            found.bytes += amount if expects else -amount
+            if abs(found.bytes) > MOST:
+                message = f"{abs(found.bytes)} bytes at an mbarrier, which can count {MOST}"
+                g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
+            if not expects:
+                self.advance(found)
+
+    def check_range(self, values: Any, low: int, high: int, words: str, g: Any, site: Site) -> None:
+        wrong = (values < low) | (values > high)
+        if wrong.any():
+            lane = int(np.flatnonzero(wrong)[0])
+            message = f"{words.format(int(values[lane]))}, which must be {low} to {high}"
+            g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
+            raise BadLanes(wrong)
+
+    def advance(self, found: Mbarrier) -> None:
+        if found.advance():
+            self.wave.wake_waiters()
 
     def arrive(
-        self, g: Any, address: Any, amounts: Any, site: Site, drops: bool = False, raises_pending: bool = False
+        self,
+        g: Any,
+        memory: Space,
+        address: Any,
+        amounts: Any,
+        site: Site,
+        drops: bool = False,
+        order: Order = ORDERS,
+        completes: bool = True,
     ) -> Any:
-        """Each lane arrives; returns the phases they arrived in, which is the state that a wait names."""
-        keys = self.keys(g, np.broadcast_to(address, g.n))
-        amounts = np.broadcast_to(amounts, g.n)
+        """Each lane arrives; returns the states before, which a wait names.  `completes`: may this end the phase?"""
+        place, keys = self.objects_at(g, memory, address, site)
+        amounts = np.broadcast_to(amounts, g.n).astype(np.int64)
+        self.check_range(amounts, 1, MOST, "{} arrivals at an mbarrier", g, site)
+        self.touch(STRONG_WRITE, place, g, memory, site)
         state = np.zeros(g.n, np.uint64)
-        index = g.index()
-        teams: dict[tuple[int, int], list[int]] = {}
-        for lane, key in enumerate(keys):
-            teams.setdefault(key, []).append(lane)
-        for key, lanes in teams.items():
-            found = self.find(key, g, lanes[0], site)
-            known = self.wave.ordering.snapshot(index[lanes])
+        assert isinstance(memory, SharedSpace)
+        owner = place.index // (memory.arena // BYTES) == g.lane("slot")
+        for key, lanes in teams(keys).items():
+            found = self.objects[key]
+            known = [self.released(g, lanes, owner, reach, order) for reach in (BLOCK, CLUSTER)]
             for lane in lanes:
-                state[lane] = found.phase
-                found.join(known)
-                if raises_pending:
-                    found.pending += 1
+                state[lane] = found.state()
+                for reach, each in enumerate(known):
+                    found.join(each, reach)
                 if drops:
-                    found.expected -= 1
+                    found.expected -= int(amounts[lane])
                 found.pending -= int(amounts[lane])
-                if found.pending < 0:
-                    g.launch.report(Kind.BARRIER_MISUSE, "more arrivals at an mbarrier than it expects", g, lane, site)
-                    found.pending = 0
-                if found.advance():
-                    self.wave.wake_waiters()
+                self.check_counts(found, g, lane, site, completes)
+                self.advance(found)
         return state
 
-    def complete(self, g: Any, address: Any, state: Any, parity: bool, site: Site) -> Any:
-        """For each lane: is the phase that it names complete?"""
-        done = np.zeros(g.n, bool)
-        for lane, key in enumerate(self.keys(g, address)):
-            phase = self.find(key, g, lane, site).phase
-            done[lane] = (phase & 1) != (int(state[lane]) & 1) if parity else phase > int(state[lane])
+    def released(self, g: Any, lanes: list[int], owner: Any, reach: int, order: Order) -> Any:
+        """What those of the lanes publish whose block is the object's (`reach` BLOCK), or those of other blocks."""
+        members = g.index()[[lane for lane in lanes if owner[lane] == (reach == BLOCK)]]
+        if not len(members) or order.reach < reach:
+            return None
+        return self.wave.relaxed.released(members, reach) if order.relaxed else self.wave.ordering.snapshot(members)
+
+    def check_counts(self, found: Mbarrier, g: Any, lane: int, site: Site, completes: bool) -> None:
+        message = ""
+        if found.pending < 0:
+            message = "more arrivals at an mbarrier than it expects"
+        elif found.expected < 0:
+            message = "more arrivals are dropped from an mbarrier than it expects"
+        elif not completes and found.pending == 0:
+            message = "an arrival with .noComplete completes the phase of its mbarrier"
+        if message:
+            g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
+            found.pending, found.expected = max(found.pending, 0), max(found.expected, 0)
+
+    # Arrivals of asynchronous copies
+
+    def defer(self, g: Any, memory: Space, address: Any, site: Site, raises_pending: bool) -> None:
+        """`cp.async.mbarrier.arrive`: arrives once the thread's copies are complete, which may be late.
+
+        It comes no earlier than somebody looks at the object.  What the thread did before is taken as released.
+        """
+        place, keys = self.objects_at(g, memory, address, site, own=True)
+        self.touch(STRONG_WRITE, place, g, memory, site)
+        for key, lanes in teams(keys).items():
+            found = self.objects[key]
+            if raises_pending:
+                found.pending += len(lanes)
+                if found.pending > MOST:
+                    message = f"{found.pending} arrivals are pending at an mbarrier, which can count {MOST}"
+                    g.launch.report(Kind.BARRIER_MISUSE, message, g, lanes[-1], site)
+            found.deferred.append(self.wave.copies.tracked(g, np.array(lanes), site))
+            if key in self.waiting:
+                self.wave.wake_waiters()
+
+    def settle(self, key: int) -> None:
+        """The arrivals of copies that this object waits for come now."""
+        found = self.objects.get(key)
+        if found is None or not found.deferred:
+            return
+        deferred, found.deferred = found.deferred, []
+        for tracked in deferred:
+            part = self.wave.lanes_at(tracked.threads)
+            for lane in range(part.n):
+                if found.landing is None:
+                    found.landing = Landing()
+                self.wave.copies.land(tracked, lane, found.landing)
+                found.join(tracked.known, BLOCK)
+                found.pending -= 1
+                self.check_counts(found, part, lane, tracked.site, completes=True)
+                self.advance(found)
+
+    # Waiting
+
+    def own_keys(self, g: Any, address: Any) -> list[int]:
+        """The places of objects that each lane's own block may hold; −1 where the address is of none."""
+        memory = self.wave.space("shared")
+        rank, offset = address >> RANK_SHIFT, address & ((1 << RANK_SHIFT) - 1)
+        inside = (offset >= memory.start) & (offset + BYTES <= memory.end) & (offset % BYTES == 0)
+        inside &= (rank == 0) | (rank == g.lane("rank").astype(np.int64) + 1)
+        return np.where(inside, (g.lane("slot") * memory.arena + offset) // BYTES, -1).tolist()
+
+    def ready(self, g: Any, keys: Any, state: Any, parity: bool) -> Any:
+        """For each lane that would wait: may it go on?  Lanes whose wait means nothing go on, to be reported."""
+        done = np.ones(g.n, bool)
+        for lane, key in enumerate(keys):
+            self.settle(key)
+            found = self.objects.get(key)
+            if found is None or (not parity and wrong_state(found, int(state[lane]))):
+                continue
+            if not is_complete(found, int(state[lane]), parity):
+                done[lane] = False
+                self.waiting.add(key)
         return done
 
-    def test(self, g: Any, address: Any, state: Any, parity: bool, site: Site) -> Any:
-        """As `complete`; lanes that see a complete phase learn what was published with it."""
-        done = self.complete(g, address, state, parity, site)
-        teams: dict[tuple[int, int], list[int]] = {}
-        for lane, key in enumerate(self.keys(g, address)):
-            if done[lane]:
-                teams.setdefault(key, []).append(lane)
+    def test(
+        self, g: Any, memory: Space, address: Any, state: Any, parity: bool, site: Site, order: Order = ORDERS
+    ) -> Any:
+        """For each lane: is the phase that it names complete?  Those who see so learn what was published with it."""
+        place, keys = self.objects_at(g, memory, address, site, own=True)
+        self.touch(STRONG_READ, place, g, memory, site)
+        done = np.zeros(g.n, bool)
+        for lane, key in enumerate(keys):
+            self.settle(key)
+            found = self.objects[key]
+            wrong = "" if parity else wrong_state(found, int(state[lane]))
+            if wrong:
+                g.launch.report(Kind.BARRIER_MISUSE, wrong, g, lane, site)
+            done[lane] = bool(wrong) or is_complete(found, int(state[lane]), parity)
         index = g.index()
-        for key, lanes in teams.items():
-            published = self.objects[key].published
+        stamps = g.stamps(site)
+        for key, lanes in teams([key if done[lane] else -1 for lane, key in enumerate(keys)]).items():
+            if key < 0:
+                continue
+            found = self.objects[key]
+            published = found.published[order.reach]
             if published is not None:
-                self.wave.ordering.learn(index[lanes], published)
+                learn = self.wave.relaxed.saw if order.relaxed else self.wave.ordering.learn
+                learn(index[lanes], published)
+            if not order.relaxed:
+                for landing in found.landed:
+                    landing.seen_by(stamps[lanes])
         return done
+
+
+def joined(first: Snapshot | None, second: Snapshot | None) -> Snapshot | None:
+    """What two together know; None is nothing."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first.join(second)
+
+
+def is_complete(found: Mbarrier, state: int, parity: bool) -> bool:
+    if parity:
+        return (found.phase & 1) != (state & 1)
+    return found.phase & PHASE_MASK != state >> PHASE_SHIFT & PHASE_MASK
+
+
+def wrong_state(found: Mbarrier, state: int) -> str:
+    """What is wrong with a state that names a phase; mostly nothing."""
+    if state >> OBJECT_SHIFT != found.number & OBJECT_MASK:
+        return "waits for an mbarrier with a state that no arrival at it returned"
+    age = found.phase - (state >> PHASE_SHIFT & PHASE_MASK) & PHASE_MASK
+    if age > 1:
+        return f"waits with a state of {age} phases back, and only the last one can be asked for"
+    return ""
+
+
+def teams(keys: list[int]) -> dict[int, list[int]]:
+    """The lanes of each object."""
+    found: dict[int, list[int]] = {}
+    for lane, key in enumerate(keys):
+        found.setdefault(key, []).append(lane)
+    return found

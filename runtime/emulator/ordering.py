@@ -3,16 +3,18 @@
 Every access is stamped with the time of the launch (a count of synchronisation events), the thread, and the
 instruction.  Barriers move what each block, warp or cluster knows forward.  PTX in which fewer than all threads of a
 block or warp synchronise (named barriers, mbarrier, clusters, partial `bar.warp.sync`) keeps a vector clock for each
-thread: the time up to which it knows each other thread's accesses.  Between blocks only release/acquire chains order
-accesses; they are kept for whole blocks: a block knows another one up to a time (PTX ISA 8.9, "Causality order").
+thread: the time up to which it knows each other thread's accesses.  What a thread learns from memory, by release and
+acquire, is kept in `causality.py`, and goes on from thread to thread at these barriers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from .causality import Causality
+from .knowledge import CTA, GPU, Knowledge, Published, Snapshot
 
 U = np.uint64
 SITE_BITS, THREAD_BITS, LEVEL_BITS, TIME_BITS = 12, 28, 2, 22
@@ -42,46 +44,15 @@ def without_level(stamps: Any) -> Any:
     return stamps & ~U(LEVEL_MASK << LEVEL_SHIFT)
 
 
-@dataclass(frozen=True)
-class Knowledge:
-    """What is before a point of the launch; never changed, so that addresses and blocks can share it.
-
-    `until`: [blocks], all that each block did up to this time.  `writes`: (address, block) to a time: the strong writes
-    of a block to one address, where they come after the fence that made them a release and so after `until`.
-    """
-
-    until: Any
-    writes: dict[tuple[int, int], int]
-
-    def join(self, other: Knowledge | None) -> Knowledge:
-        if other is None or other is self:
-            return self
-        writes = self.writes
-        if other.writes and writes is not other.writes:
-            writes = {**writes, **other.writes}
-            for key in self.writes.keys() & other.writes.keys():
-                writes[key] = max(self.writes[key], other.writes[key])
-        return Knowledge(np.maximum(self.until, other.until), writes)
-
-    def with_block(self, block: int, until: int) -> Knowledge:
-        times = self.until.copy()
-        times[block] = max(times[block], until)
-        return Knowledge(times, self.writes)
-
-    def with_write(self, addresses: range, block: int, time: int) -> Knowledge:
-        return Knowledge(self.until, self.writes | {(address, block): time for address in addresses})
-
-
 class Clock:
-    """The time of a launch, shared by its waves, and what blocks know of each other."""
+    """The time of a launch, shared by its waves, and what its strong writes have published, by address."""
 
-    def __init__(self, blocks: int) -> None:
+    def __init__(self, blocks: int, exists: Any) -> None:
+        """`exists`: [threads of a block], rounded up to whole warps."""
         self.now = 1
-        self.nothing = Knowledge(np.zeros(blocks, np.uint32), {})
-        self.known: dict[int, Knowledge] = {}  # by block
-        self.fences: dict[int, Knowledge] = {}  # by block: what was before its last fence
-        self.published: dict[int, Knowledge] = {}  # by address
-        self.read: dict[int, dict[int, Knowledge]] = {}  # by block: what it has read without acquiring
+        self.nothing = Knowledge(np.zeros(blocks, np.int64), {}, {})
+        self.blank = np.where(exists, 0, 0xFFFFFFFF).astype(np.uint32)  # nothing of a block's threads
+        self.published: dict[int, Published] = {}
 
     def tick(self) -> int:
         """A synchronisation event: returns the time up to which everything is before it."""
@@ -90,51 +61,6 @@ class Clock:
         if self.now >= LAST_TIME:
             raise OverflowError("the launch has more synchronisation events than the race detector can stamp")
         return before
-
-    def release(self, addresses: range, block: int, until: int, releases: bool, modifies: bool) -> None:
-        """A strong write: it publishes what is before it if it releases, or what was before the block's last fence.
-
-        A write that reads what it changes (`modifies`) hands on what is published there; any other takes its place.
-        """
-        address = addresses.start
-        found: Knowledge | None
-        if releases:
-            found = self.known.get(block, self.nothing).with_block(block, until)
-        else:
-            found = self.fences.get(block)
-            if found is not None:
-                found = found.with_write(addresses, block, until)
-        before = self.published.get(address) if modifies else None
-        if found is None:
-            if not modifies:
-                self.published.pop(address, None)
-            return
-        self.published[address] = found.join(before)
-
-    def acquire(self, address: int, block: int, acquires: bool) -> None:
-        """A strong read: what is published there is known now, or from the block's next fence on."""
-        found = self.published.get(address)
-        if found is None:
-            return
-        if acquires:
-            self.known[block] = found.join(self.known.get(block))
-        else:
-            self.read.setdefault(block, {})[id(found)] = found
-
-    def fence(self, block: int, until: int) -> None:
-        known = self.known.get(block, self.nothing)
-        read = self.read.pop(block, None)
-        if read is not None:
-            for found in read.values():
-                known = known.join(found)
-            self.known[block] = known
-        self.fences[block] = known.with_block(block, until)
-
-    def forget(self, blocks: Any) -> None:
-        """These blocks have ended: nobody asks what they know."""
-        for block in blocks.tolist():
-            for table in (self.known, self.fences, self.read):
-                table.pop(block, None)
 
 
 class History:
@@ -178,7 +104,11 @@ class History:
 class Ordering:
     """What the threads of one wave know.  `vector` gives every thread a clock of its own."""
 
-    def __init__(self, clock: Clock, lanes: int, block_lanes: int, cluster: int, exists: Any, vector: bool):
+    def __init__(
+        self, clock: Clock, blocks: Any, block_lanes: int, cluster: int, exists: Any, vector: bool, narrow: bool
+    ):
+        """`blocks` are their linear numbers; `narrow`: does the program name a scope below .gpu?"""
+        lanes = len(exists)
         self.clock = clock
         self.block_lanes = block_lanes
         self.block_shift = block_lanes.bit_length() - 1 if block_lanes & (block_lanes - 1) == 0 else None
@@ -194,7 +124,8 @@ class Ordering:
             self.clocks = np.zeros((lanes // size, size, size), np.uint32)
             absent = ~exists.reshape(-1, size)
             self.clocks[np.broadcast_to(absent[:, None, :], self.clocks.shape)] = 0xFFFFFFFF
-        self.exists = exists
+        self.learned = np.zeros(len(blocks), np.int64)  # when threads of the block last learned from outside of it
+        self.causality = Causality(clock, self, blocks, narrow)
 
     # Synchronisation
 
@@ -204,6 +135,7 @@ class Ordering:
         self.block_since[slots] = self.clock.now
         self.limit.reshape(-1, self.block_lanes)[slots] = U(self.clock.now << TIME_SHIFT)
         self.version += 1
+        self.causality.share_blocks(slots)
         if self.vector:
             per_cluster = self.cluster_lanes // self.block_lanes
             for slot in np.arange(len(self.block_since))[slots]:
@@ -215,15 +147,24 @@ class Ordering:
         """All threads of these warps met."""
         before = self.clock.tick()
         self.warp_since[warps] = self.clock.now
+        self.causality.share_warps(warps)
         if self.vector:
             for warp in np.arange(len(self.warp_since))[warps]:
-                self.lanes_joined(np.arange(32 * warp, 32 * warp + 32), before)
+                self.meet(*self.members(np.arange(32 * warp, 32 * warp + 32)), before)
 
-    def lanes_joined(self, lanes: Any, before: int | None = None) -> None:
+    def lanes_joined(self, lanes: Any) -> None:
         """These lanes of one cluster met; needs vector clocks."""
-        before = self.clock.tick() if before is None else before
-        cluster = int(lanes[0]) // self.cluster_lanes
-        self.meet(self.clocks[cluster], np.asarray(lanes) % self.cluster_lanes, before)
+        self.causality.share(lanes)
+        self.meet(*self.members(lanes), self.clock.tick())
+
+    def members(self, lanes: Any) -> tuple[Any, Any]:
+        """(clocks of the cluster, positions in it) of lanes of one cluster."""
+        return self.clocks[int(lanes[0]) // self.cluster_lanes], np.asarray(lanes) % self.cluster_lanes
+
+    def row(self, lane: int) -> Any:
+        """The clock of one lane."""
+        cluster, within = divmod(lane, self.cluster_lanes)
+        return self.clocks[cluster, within]
 
     def meet(self, rows: Any, members: Any, before: int) -> None:
         """Everybody learns what anybody knew, and all that the others did."""
@@ -231,27 +172,27 @@ class Ordering:
         joined[members] = np.maximum(joined[members], before)
         rows[members] = joined
 
-    def snapshot(self, lanes: Any) -> Any:
+    def snapshot(self, lanes: Any) -> Snapshot:
         """What these lanes of one cluster know together, for another thread to learn later."""
         before = self.clock.tick()
-        cluster = int(lanes[0]) // self.cluster_lanes
-        members = np.asarray(lanes) % self.cluster_lanes
-        joined = self.clocks[cluster][members].max(0)
-        joined[members] = np.maximum(joined[members], before)
-        return joined
+        rows, members = self.members(lanes)
+        row = rows[members].max(0)
+        row[members] = np.maximum(row[members], before)
+        return Snapshot(row, self.causality.together(lanes))
 
-    def learn(self, lanes: Any, what: Any) -> None:
-        cluster = int(lanes[0]) // self.cluster_lanes
-        members = np.asarray(lanes) % self.cluster_lanes
-        rows = self.clocks[cluster]
-        rows[members] = np.maximum(rows[members], what)
+    def learn(self, lanes: Any, what: Snapshot) -> None:
+        rows, members = self.members(lanes)
+        rows[members] = np.maximum(rows[members], what.row)
+        self.learned[lanes // self.block_lanes] = self.clock.now
+        if what.knowledge is not None:
+            self.causality.learn(lanes, what.knowledge)
 
     # Questions
 
     def ordered(self, stamps: Any, addresses: Any, g: Any, lanes: Any) -> Any:
         """For stamps (below GRID) met by the lanes (positions in the group): is that access before what the lane does?
 
-        `addresses` are where the stamps were met, as in `Knowledge.writes`.
+        `addresses` are where the stamps were met.
         """
         time, thread, level = times(stamps), threads_of(stamps), levels(stamps)
         me = g.lane("gid")[lanes]
@@ -263,22 +204,9 @@ class Ordering:
         ok |= in_block & (level <= BLOCK) & (time < self.block_since[g.lane("slot")[lanes]])
         if self.vector:
             ok |= self.ordered_by_clocks(time, thread, level, me, g, lanes)
-        if self.clock.known:
-            self.ordered_by_chains(ok, time, blocks, my_blocks, addresses)
+        if self.causality.held:
+            self.causality.ordered(ok, time, thread, level, blocks, addresses, g.index()[lanes])
         return ok & (time != U(LAST_TIME))
-
-    def ordered_by_chains(self, ok: Any, time: Any, blocks: Any, my_blocks: Any, addresses: Any) -> None:
-        """Adds to `ok` what each lane's block knows."""
-        rest = np.flatnonzero(~ok)
-        for block in np.unique(my_blocks[rest]).tolist():
-            known = self.clock.known.get(block)
-            if known is None:
-                continue
-            asked = rest[my_blocks[rest] == block]
-            ok[asked] = time[asked] <= known.until[blocks[asked].astype(np.int64)]
-            if known.writes:
-                for index in asked[~ok[asked]]:
-                    ok[index] = time[index] <= known.writes.get((int(addresses[index]), int(blocks[index])), 0)
 
     def block_of(self, threads: Any) -> Any:
         """Linear numbers of the blocks of threads."""
@@ -298,6 +226,13 @@ class Ordering:
                 members = theirs[part, None] // width * width + np.arange(width)
                 known[part] = self.clocks[index[part, None], mine[part, None], members].min(1)
         return together & (level <= BLOCK) & (time <= known)
+
+    def beyond(self, scope: int, stamps: Any, mine: Any) -> Any:
+        """Were these accesses made outside of what a scope around `mine` includes?"""
+        width = U(self.block_lanes if scope == CTA else self.cluster_lanes)
+        if scope == GPU:
+            return np.zeros(stamps.shape, bool)
+        return threads_of(stamps) // width != threads_of(mine) // width
 
     def relation(self, stamps: Any, mine: Any) -> Any:
         """The level that stamps get when accesses with the stamps `mine`, of other threads, join them."""

@@ -11,7 +11,9 @@ SPECIFIER = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t)?([
 
 
 def c_string(data: Any, start: int) -> str:
-    """The zero-terminated text at an offset of a byte array."""
+    """The zero-terminated text at an offset of a byte array; IndexError where there is none."""
+    if not 0 <= start < len(data):
+        raise IndexError(start)
     end = start
     while end < len(data) and data[end]:
         end += 1

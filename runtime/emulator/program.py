@@ -10,9 +10,12 @@ from typing import Any
 from .code import PACKED, REGISTER_BYTES, REGISTER_DTYPE, BarrierOperands, Code, Op, Record, Site
 from .counters import Counters
 from .findings import PtxError
+from .guesses import guesses
 from .inlining import Inliner
 from .instructions import build
 from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
+from .knowledge import GPU, scope_of
+from .limits import MOST_VARIABLE
 from .order import weak_topological_order
 from .provenance import stored_through
 from .reader import (
@@ -26,9 +29,15 @@ from .reader import (
     Module,
     Not,
     Pair,
+    Part,
     Register,
+    Symbol,
     Vector,
 )
+from .undefined import Step, Undefined, step_of
+
+# Bytes of one kernel (CUDA C++ guide, compute capability).
+MOST_STATIC = {"global": MOST_VARIABLE, "shared": 48 << 10, "const": 64 << 10, "local": 512 << 10}
 
 
 @dataclass
@@ -40,6 +49,7 @@ class End:
     entry: int = 0
     negated: bool = False
     site: Site | None = None
+    uniform: bool = False
 
 
 @dataclass
@@ -59,6 +69,9 @@ class Segment:
     written_slots: frozenset[int] = frozenset()
     live_slots: frozenset[int] = frozenset()
     counters: list[tuple[Site, str]] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    arrival: list[Op] = field(default_factory=list)  # run when threads come to the rendezvous
+    mask_name: str = ""
     size: int = 0
     only_leaves: bool = False
 
@@ -83,11 +96,17 @@ class Program:
         self.module = module
         self.function = module.functions[entry]
         inliner = Inliner(module)
-        body = inliner.expand(self.function, {}, "", 0)
+        body = inliner.expand(self.function, {}, "")
         self.variables = {**module.variables, **inliner.variables}
         self.code = Code(inliner.registers, self.variables, self.function)
         self.code.uses = count_uses(body)
         self.code.known = constant_registers(body, inliner.registers)
+        self.variables = {
+            name: variable
+            for name, variable in self.variables.items()
+            if variable.space != "shared" or variable.external or self.code.uses[name] or name in inliner.variables
+        }
+        self.check_static_memory()
         self.branch_targets = inliner.targets
         raws, labels = self.split(body)
         successors = [self.successors(raws, labels, number) for number in range(len(raws))]
@@ -103,12 +122,39 @@ class Program:
             self.close(self.segments[number], raws[raw], raw, labels)
         self.slots: dict[str, int] = {}
         self.slot_bytes: list[int] = []
+        self.guesses = guesses(self.segments)
+        self.undefined = Undefined(self.segments, self.start)
         self.allocate_slots()
         self.special_entries = [each for each in enumerate(self.code.entries) if each[1].kind == "special"]
         self.granules = self.smallest_accesses(body)
         self.stored_through = stored_through(body, self.function, inliner.registers)
+        self.tracks_copies = any(
+            isinstance(item, Instruction) and item.opcode[:3] == ("cp", "async", "mbarrier") for item in body
+        )
+        self.relaxes = any(
+            isinstance(item, Instruction)
+            and {"mbarrier", "cluster"} & set(item.opcode[:2])
+            and "relaxed" in item.opcode
+            for item in body
+        )
         self.needs_clocks = self.has_partial_synchronisation(body)
+        opcodes = [item.opcode for item in body if isinstance(item, Instruction)]
+        self.has_chains = any(map(orders_memory, opcodes))
+        self.names_narrow_scopes = any(map(names_narrow_scope, opcodes))
         self.waits_for_memory = any(isinstance(item, Instruction) and can_wait(item, self.code.uses) for item in body)
+
+    def check_static_memory(self) -> None:
+        """What the kernel names of `.shared`, and all of `.const` and of local memory, have room in an SM."""
+        totals = dict.fromkeys(MOST_STATIC, 0)
+        for variable in self.variables.values():
+            named = variable.space != "shared" or self.code.uses[variable.name]
+            if variable.space in totals and named:
+                totals[variable.space] = -(-totals[variable.space] // variable.align) * variable.align + variable.size
+        for space, most in MOST_STATIC.items():
+            if totals[space] > most:
+                message = f"{self.function.name} has {totals[space]} bytes of .{space} memory, of {most} at most"
+                hint = "; declare more as .extern .shared, for the launch to size" if space == "shared" else ""
+                raise PtxError(message + hint, self.function.ptx_line)
 
     # Control flow
 
@@ -148,7 +194,9 @@ class Program:
                     raws.append(Raw())
                 continue
             raws[-1].instructions.append(item)
-        raws[-1].falls = raws[-1].falls and raws[-1].end is None
+        if raws[-1].end is not None and raws[-1].falls:
+            raws.append(Raw())  # threads that a guard keeps here run off the end, which is to return
+        raws[-1].falls = False
         return raws, labels
 
     def is_jump(self, ins: Instruction) -> bool:
@@ -192,6 +240,8 @@ class Program:
         record, site = self.code.record, self.code.site
         if row.sync:
             segment.sync, segment.mask, segment.barrier, segment.site = row.sync, record.mask, record.barrier, site
+            if record.mask is not None and self.code.entries[record.mask].kind == "register":
+                segment.mask_name = self.code.entries[record.mask].name
         if ins.guard is not None:
             guard = self.code.read(ins.guard, "pred")
             if row.effect:
@@ -199,6 +249,7 @@ class Program:
             else:
                 op = merged_by_guard(op, guard, ins.guard_negated, list(record.written_entries))
             record.reads += record.writes  # the old value shows through where the guard is false
+        segment.steps.append(step_of(self.code, record, ins, site, row.effect, len(segment.ops)))
         if not (ins.opcode[0] == "mov" and str(ins.operands[0]) in self.code.known):
             segment.ops.append(op)
         segment.records.append(record)
@@ -223,10 +274,10 @@ class Program:
             entry = self.code.read(ins.guard, "pred")
             kind = "branch" if kind == "jump" else "exit where"
         if raw.falls:
-            if following is None:
-                raise PtxError("control runs off the end of the function", ins.ptx_line)
+            assert following is not None
             targets.append(following)
-        segment.end = End(kind, targets, entry, ins.guard_negated, site)
+        segment.end = End(kind, targets, entry, ins.guard_negated, site, "uni" in ins.opcode)
+        segment.steps.append(step_of(self.code, record, replace(ins, guard=None), site, True, len(segment.ops)))
         segment.records.append(record)
         segment.counters.append((site, "branches" if ins.opcode[0] in {"bra", "brx"} else ""))
         segment.size += 1
@@ -343,7 +394,7 @@ class Program:
         for item in body:
             if not isinstance(item, Instruction):
                 continue
-            if item.opcode[0] == "mbarrier" or ("cluster" in item.opcode and item.opcode[0] == "barrier"):
+            if "mbarrier" in item.opcode or ("cluster" in item.opcode and item.opcode[0] == "barrier"):
                 return True
             if item.opcode[:2] in {("bar", "warp"), ("barrier", "warp")}:
                 if getattr(item.operands[0], "value", None) not in {0xFFFFFFFF, -1}:
@@ -380,6 +431,16 @@ def can_wait(ins: Instruction, uses: Counter[str]) -> bool:
     return ins.opcode[:2] == ("mbarrier", "test_wait") or (ins.opcode[0] == "ld" and bool(strong & set(ins.opcode)))
 
 
+def orders_memory(opcode: tuple[str, ...]) -> bool:
+    """Is this a fence, or does it release or acquire?"""
+    return opcode[0] in {"fence", "membar"} or not {"acquire", "release", "acq_rel"}.isdisjoint(opcode)
+
+
+def names_narrow_scope(opcode: tuple[str, ...]) -> bool:
+    """Is this a strong operation or a fence for fewer threads than those of the device?"""
+    return opcode[0] in {"ld", "st", "atom", "red", "fence", "membar"} and scope_of(opcode) != GPU
+
+
 def access_bytes(ins: Instruction) -> int | None:
     """Bytes that one lane accesses at once, for instructions that touch memory."""
     root = ins.opcode[0]
@@ -401,7 +462,7 @@ def count_uses(body: list[Instruction | Label]) -> Counter[str]:
     uses: Counter[str] = Counter()
 
     def visit(operand: Any) -> None:
-        if isinstance(operand, Register):
+        if isinstance(operand, Register | Symbol):
             uses[operand.name] += 1
         elif isinstance(operand, Address):
             visit(operand.base)
@@ -413,6 +474,8 @@ def count_uses(body: list[Instruction | Label]) -> Counter[str]:
             visit(operand.second)
         elif isinstance(operand, Not):
             visit(operand.operand)
+        elif isinstance(operand, Part):
+            visit(operand.register)
 
     for item in body:
         if isinstance(item, Instruction):
@@ -435,6 +498,8 @@ def constant_registers(body: list[Instruction | Label], registers: dict[str, str
             for each in part.items if isinstance(part, Vector) else (part,):
                 if isinstance(each, Register):
                     definitions[each.name] += 1
+                elif isinstance(each, Part):
+                    definitions[each.register.name] += 1
         if item.opcode[0] == "mov" and item.guard is None and isinstance(target, Register) and target.name in registers:
             width = 8 * REGISTER_BYTES.get(registers[target.name], 0)
             source = item.operands[1]

@@ -7,7 +7,7 @@ memory, or packed from parts, may point anywhere.
 
 from __future__ import annotations
 
-from .reader import Address, Function, Instruction, Label, Operand, Pair, Register, Symbol, Vector
+from .reader import Address, Function, Instruction, Label, Operand, Pair, Part, Register, Symbol, Vector
 
 ANYWHERE = "anywhere"
 STORES = {"st", "atom", "red"}
@@ -20,6 +20,8 @@ def names_in(operand: Operand | None) -> list[str]:
         return [operand.name]
     if isinstance(operand, Address):
         return names_in(operand.base)
+    if isinstance(operand, Part):
+        return [operand.register.name]
     if isinstance(operand, Vector):
         return [name for item in operand.items for name in names_in(item)]
     if isinstance(operand, Pair):

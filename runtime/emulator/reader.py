@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from .findings import Location, PtxError
+from .limits import MOST_ALIGNMENT, MOST_DEPTH, MOST_REGISTERS, MOST_TEXT, MOST_VARIABLE
 
 TOKEN = re.compile(
     r"""
@@ -107,6 +111,17 @@ class Not:
 
 
 @dataclass(frozen=True)
+class Part:
+    """`r.b0` or `r.h1`, a byte or half of a register in a video instruction."""
+
+    register: Register
+    part: str
+
+    def __str__(self) -> str:
+        return f"{self.register}.{self.part}"
+
+
+@dataclass(frozen=True)
 class Arguments:
     """The parenthesised list of a call."""
 
@@ -116,7 +131,7 @@ class Arguments:
         return "(" + ", ".join(map(str, self.items)) + ")"
 
 
-Operand = Register | Integer | Float | Symbol | Address | Vector | Pair | Not | Arguments
+Operand = Register | Integer | Float | Symbol | Address | Vector | Pair | Not | Part | Arguments
 
 
 @dataclass(frozen=True)
@@ -142,6 +157,7 @@ class Instruction:
 @dataclass(frozen=True)
 class Label:
     name: str
+    ptx_line: int = 0
 
 
 @dataclass
@@ -156,6 +172,7 @@ class Variable:
     data: bytes = b""
     pointers: list[tuple[int, str, int]] = field(default_factory=list)
     external: bool = False
+    ptx_line: int = 0
 
 
 @dataclass
@@ -169,8 +186,12 @@ class Function:
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     body: list[Instruction | Label] = field(default_factory=list)
     required_cluster: tuple[int, ...] | None = None
+    required_block: tuple[int, ...] | None = None
+    most_threads: tuple[int, ...] | None = None
     has_body: bool = False
     ptx_line: int = 0
+    external: bool = False
+    vectors: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -186,8 +207,29 @@ TYPE_BYTES = {
     **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (8, 16, 32, 64)},
     **{"b128": 16, "f16": 2, "f16x2": 4, "bf16": 2, "bf16x2": 4, "f32": 4, "f64": 8, "pred": 1},
 }
+EXTENTS = {".reqnctapercluster": "required_cluster", ".reqntid": "required_block", ".maxntid": "most_threads"}
+MOST_EXTENT = (1 << 31) - 1
+MOST_DIMENSIONS = 16
 LINKAGE = {".visible", ".extern", ".weak", ".common"}
 SPACES = {".global", ".const", ".shared", ".local", ".param"}
+MODULE_SPACES = {".global", ".const", ".shared"}
+REGISTER_TYPES = {*TYPE_BYTES} - {"bf16", "bf16x2"}
+PARTS = {"b0", "b1", "b2", "b3", "h0", "h1"}
+MEMBERS = {2: ("xy", "rg"), 4: ("xyzw", "rgba")}  # of a vector register (PTX ISA 5.4.2)
+# How many integers a performance directive takes (PTX ISA 11.4); those of EXTENTS take one to three.
+DIRECTIVES = {".minnctapersm": 1, ".maxnctapersm": 1, ".maxnreg": 1, ".maxclusterrank": 1, ".explicitcluster": 0}
+# The PTX version that brought a target (PTX ISA 13).
+TARGETS = {
+    **dict.fromkeys(("sm_50", "sm_52", "sm_53"), (4, 2)),
+    **dict.fromkeys(("sm_60", "sm_61", "sm_62"), (5, 0)),
+    **{"sm_70": (6, 0), "sm_72": (6, 1), "sm_75": (6, 3), "sm_80": (7, 0), "sm_86": (7, 1), "sm_87": (7, 4)},
+    **{"sm_88": (9, 0), "sm_89": (7, 8), "sm_90": (7, 8), "sm_90a": (8, 0)},
+    **{"sm_100": (8, 6), "sm_100a": (8, 6), "sm_100f": (8, 8), "sm_103": (8, 8), "sm_103a": (8, 8), "sm_103f": (8, 8)},
+    **{"sm_110": (9, 0), "sm_110a": (9, 0), "sm_110f": (9, 0)},
+    **{"sm_120": (8, 7), "sm_120a": (8, 7), "sm_120f": (8, 8), "sm_121": (8, 8), "sm_121a": (8, 8), "sm_121f": (8, 8)},
+}
+TARGET_OPTIONS = {"texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"}
+SUPPLIED = {"vprintf", "__assertfail"}  # functions of the driver
 
 
 @dataclass
@@ -199,6 +241,8 @@ class Token:
 
 def tokens_of(text: str) -> list[Token]:
     """The tokens of a PTX text, with their line numbers (from 1)."""
+    if len(text) > MOST_TEXT:
+        raise PtxError(f"the text has {len(text)} characters; the emulator reads {MOST_TEXT} at most", 1)
     tokens, line, at = [], 1, 0
     for match in TOKEN.finditer(text):
         if match.start() != at:
@@ -218,8 +262,17 @@ def tokens_of(text: str) -> list[Token]:
     return tokens
 
 
-def integer(text: str) -> int:
-    return int(text.rstrip("U"), 0) if not re.fullmatch(r"0[0-7]+U?", text) else int(text.rstrip("U"), 8)
+def integer(token: Token) -> int:
+    """The value of an integer constant; those of more than 64 bits and octal ones with an 8 are none."""
+    text = token.text.rstrip("U")
+    base = 8 if re.fullmatch(r"0[0-9]+", text) else 0
+    try:
+        value = int(text, base) if len(text) <= 70 else 1 << 64
+    except ValueError:
+        value = 1 << 64
+    if value >> 64:
+        raise PtxError(f"{token.text[:70]} is not an integer of 64 bits", token.line)
+    return value
 
 
 def floating(text: str) -> Float:
@@ -233,6 +286,17 @@ def floating(text: str) -> Float:
     return Float(float(text))
 
 
+def rounded_f32(value: float) -> bytes:
+    with np.errstate(all="ignore"):
+        return np.float32(value).tobytes()
+
+
+def negated(constant: Float) -> Float:
+    """The constant with its sign turned, a NaN's too."""
+    bits = None if constant.bits is None else constant.bits ^ 1 << (constant.width - 1)
+    return Float(-constant.value, bits, constant.width)
+
+
 class Reader:
     """A recursive-descent reader over the tokens of one module."""
 
@@ -244,8 +308,13 @@ class Reader:
         self.inlined: dict[tuple[int, int, int], tuple[int, int, int]] = {}
         self.scopes: list[dict[str, str]] = []
         self.scope_count = 0
+        self.vectors: dict[str, int] = {}
+        self.labels: dict[int, list[str]] | None = None
 
     # Tokens
+
+    def peek_kind(self, ahead: int = 0) -> str:
+        return self.tokens[self.at + ahead].kind if self.at + ahead < len(self.tokens) else ""
 
     def peek(self, ahead: int = 0) -> str:
         return self.tokens[self.at + ahead].text if self.at + ahead < len(self.tokens) else ""
@@ -283,46 +352,92 @@ class Reader:
         token = self.next()
         if token.kind != "int":
             raise PtxError(f"expected an integer, found {token.text!r}", token.line)
-        return -integer(token.text) if negative else integer(token.text)
+        return -integer(token) if negative else integer(token)
 
     # Module
 
     def read(self) -> Module:
         self.read_file_names()
+        self.header()
         while self.at < len(self.tokens):
             self.module_statement()
+        self.check_symbols()
         return self.module
 
     def read_file_names(self) -> None:
         """`.file` may stand after its uses, so the names are collected first."""
-        for index, token in enumerate(self.tokens):
-            if token.text == ".file" and self.tokens[index + 2].kind == "string":
-                self.module.files[int(self.tokens[index + 1].text)] = self.tokens[index + 2].text[1:-1]
+        for index, token in enumerate(self.tokens[:-2]):
+            number, name = self.tokens[index + 1 : index + 3]
+            if token.text == ".file" and number.kind == "int" and name.kind == "string":
+                self.module.files[integer(number)] = name.text[1:-1]
+
+    def header(self) -> None:
+        """`.version`, `.target` and `.address_size`, in this order, before all else (PTX ISA 11.1)."""
+        while self.peek() == ".file":  # debug information may stand first
+            self.next()
+            self.file_directive()
+        line = self.expect_directive(".version").line
+        self.module.version = self.next().text
+        if not re.fullmatch(r"[1-9]\.\d", self.module.version):
+            raise PtxError(f"{self.module.version} is no version of PTX", line)
+        line = self.expect_directive(".target").line
+        self.module.target = self.next().text
+        needed = TARGETS.get(self.module.target)
+        if needed is None:
+            raise PtxError(f"the emulator knows no target {self.module.target}", line)
+        if tuple(map(int, self.module.version.split("."))) < needed:
+            raise PtxError(f"{self.module.target} needs PTX .version {needed[0]}.{needed[1]} or later", line)
+        while self.accept(","):
+            option = self.next().text
+            if option not in TARGET_OPTIONS:
+                raise PtxError(f"the emulator knows no option {option} of .target", line)
+        if self.accept(".address_size") and self.number() != 64:
+            raise PtxError("only addresses of 64 bits are supported", self.tokens[self.at - 1].line)
+
+    def expect_directive(self, name: str) -> Token:
+        token = self.next()
+        if token.text != name:
+            raise PtxError(f"expected {name} before {token.text!r}", token.line)
+        return token
 
     def module_statement(self) -> None:
         token = self.next()
-        if token.text == ".version":
-            self.module.version = self.next().text
-        elif token.text == ".target":
-            self.module.target = self.next().text
-            while self.accept(","):
-                self.next()
-        elif token.text == ".address_size":
-            self.next()
-        elif token.text == ".file":
+        if token.text == ".file":
             self.file_directive()
         elif token.text == ".section":
             self.next()
             self.skip_braces()
-        elif token.text in {".pragma", ".alias"}:
-            self.skip_to(";")
+        elif token.text == ".pragma":
+            self.pragma()
+        elif token.text == ".alias":
+            raise PtxError("aliases of functions are not supported", token.line)
         elif token.text == ".loc":
             self.location_directive(token)
-        elif token.text == ";":
-            pass
         else:
             self.at -= 1
             self.declaration()
+
+    def pragma(self) -> None:
+        while True:
+            token = self.next()
+            if token.kind != "string":
+                raise PtxError(f"expected a string after .pragma, found {token.text!r}", token.line)
+            if not self.accept(","):
+                break
+        self.expect(";")
+
+    def check_symbols(self) -> None:
+        """Names that initial values point at, and functions without a body, once everything is read."""
+        for variable in self.module.variables.values():
+            for _, name, _ in variable.pointers:
+                aim = self.module.variables.get(name)
+                if aim is None or aim is variable or aim.space not in {"global", "const"}:
+                    raise PtxError(f"the initial value of {variable.name} is no variable: {name}", variable.ptx_line)
+            if variable.external and variable.space != "shared":
+                raise PtxError(f"the variable {variable.name} of another module is not supported", variable.ptx_line)
+        for function in self.module.functions.values():
+            if not function.has_body and not function.external and function.name not in SUPPLIED:
+                raise PtxError(f"the function {function.name} has no body", function.ptx_line)
 
     def file_directive(self) -> None:
         self.number()
@@ -331,79 +446,137 @@ class Reader:
             self.number()
 
     def declaration(self) -> None:
-        external = False
-        while self.peek() in LINKAGE:
-            external |= self.next().text == ".extern"
+        linkage = self.next().text if self.peek() in LINKAGE else ""
         token = self.next()
         if token.text in {".entry", ".func"}:
-            self.function(token)
-        elif token.text in SPACES:
-            for variable in self.variables(token.text[1:], external):
-                self.module.variables[variable.name] = variable
+            self.function(token, linkage == ".extern")
+        elif token.text in MODULE_SPACES:
+            for variable in self.variables(token.text[1:], linkage == ".extern"):
+                known = self.module.variables.get(variable.name)
+                if variable.name in self.module.functions or (known and not known.external and not variable.external):
+                    raise PtxError(f"{variable.name} is declared twice", variable.ptx_line)
+                if known is None or known.external:
+                    self.module.variables[variable.name] = variable
         else:
             raise PtxError(f"unknown directive {token.text!r}", token.line)
 
-    def function(self, start: Token) -> None:
+    def function(self, start: Token, external: bool) -> None:
         is_entry = start.text == ".entry"
-        while self.peek() in {".noreturn", ".attribute"}:
-            if self.next().text == ".attribute":
-                self.skip_to(")")
+        while self.peek() == ".attribute":
+            self.next()
+            self.skip_to(")")
         results = self.parameters() if not is_entry and self.peek() == "(" else []
-        name = self.next().text
+        token = self.next()
+        name = token.text
+        if token.kind != "word" or name[0] == ".":
+            raise PtxError(f"expected the name of a function, found {name!r}", token.line)
         params = self.parameters() if self.peek() == "(" else []
-        function = Function(name, is_entry, params, results, ptx_line=start.line)
+        function = Function(name, is_entry, params, results, ptx_line=start.line, external=external)
+        self.check_parameters(function)
         while self.peek() not in {"{", ";", ""}:
             self.performance_directive(function)
+        if function.required_block and function.most_threads:
+            raise PtxError(f"{name} has both .maxntid and .reqntid", start.line)
+        known = self.module.functions.get(name)
+        if name in self.module.variables or (known and (known.has_body and self.peek() == "{")):
+            raise PtxError(f"{name} is declared twice", start.line)
+        if known and not known.has_body:
+            self.check_prototype(known, function)
         if self.accept("{"):
             function.has_body = True
             self.body(function)
         else:
             self.expect(";")
-        if function.has_body or name not in self.module.functions:
+        if function.has_body or known is None:
             self.module.functions[name] = function
+
+    def check_prototype(self, known: Function, function: Function) -> None:
+        def shape(each: Function) -> tuple[Any, ...]:
+            formals = [(one.space, TYPE_BYTES[one.type], one.size) for one in (*each.results, *each.params)]
+            return each.is_entry, len(each.results), formals
+
+        if shape(known) != shape(function):
+            raise PtxError(f"{function.name} is declared with other parameters before", function.ptx_line)
+
+    def check_parameters(self, function: Function) -> None:
+        seen: set[str] = set()
+        total = 0
+        for variable in (*function.results, *function.params):
+            if variable.name in seen:
+                raise PtxError(f"{function.name} has two parameters {variable.name}", variable.ptx_line)
+            seen.add(variable.name)
+            if variable.space != "param" and (function.is_entry or variable.space != "reg"):
+                raise PtxError(f"the parameter {variable.name} cannot lie in .{variable.space}", variable.ptx_line)
+            if variable.type == "pred" and variable.space == "param":
+                raise PtxError(f"the parameter {variable.name} cannot be a predicate", variable.ptx_line)
+            total = -(-total // variable.align) * variable.align + variable.size
+        modern = tuple(map(int, self.module.version.split("."))) >= (8, 1) and self.module.target >= "sm_70"
+        most = 32764 if modern else 4352
+        if function.is_entry and total > most:
+            raise PtxError(f"the parameters of {function.name} have {total} bytes of {most} at most", function.ptx_line)
 
     def performance_directive(self, function: Function) -> None:
         token = self.next()
-        if token.text == ".reqnctapercluster":
-            sizes = [self.number()]
-            while self.accept(","):
-                sizes.append(self.number())
-            function.required_cluster = tuple(sizes)
+        if token.text in EXTENTS:
+            setattr(function, EXTENTS[token.text], self.extents(token))
         elif token.text == ".pragma":
-            self.skip_to(";")
-        elif token.text.startswith("."):
-            while self.tokens[self.at].kind == "int" or self.peek() == ",":
-                self.at += 1
+            self.pragma()
+        elif token.text == ".noreturn" and not function.is_entry:
+            pass
+        elif token.text in DIRECTIVES:
+            for _ in range(DIRECTIVES[token.text]):
+                if self.number() <= 0:
+                    raise PtxError(f"{token.text} takes a number from 1 on", token.line)
         else:
             raise PtxError(f"unexpected {token.text!r} after the parameters of {function.name}", token.line)
+
+    def extents(self, token: Token) -> tuple[int, ...]:
+        """One to three sizes; those left out are 1."""
+        sizes = [self.number()]
+        while self.accept(","):
+            sizes.append(self.number())
+        if len(sizes) > 3 or any(not 1 <= size <= MOST_EXTENT for size in sizes):
+            raise PtxError(f"{token.text} takes one to three sizes from 1 to {MOST_EXTENT}", token.line)
+        return tuple([*sizes, 1, 1][:3])
 
     def parameters(self) -> list[Variable]:
         self.expect("(")
         found: list[Variable] = []
-        while not self.accept(")"):
-            space = self.next().text
-            found += self.variables(space[1:], external=False, single=True)
-            self.accept(",")
+        if self.accept(")"):
+            return found
+        while True:
+            token = self.next()
+            if token.text not in {".param", ".reg"}:
+                raise PtxError(f"expected a parameter, found {token.text!r}", token.line)
+            found += self.variables(token.text[1:], external=False, single=True)
+            if not self.accept(","):
+                break
+        self.expect(")")
         return found
 
     def variables(self, space: str, external: bool, single: bool = False) -> list[Variable]:
         """`.align 4 .b8 name[12] = {…}, …;` after its state space; a parameter ends at the comma."""
         align, type_name, lanes = 0, "", 1
         while self.peek().startswith("."):
-            word = self.next().text
+            token = self.next()
+            word = token.text
             if word == ".align":
-                align = self.number()
-            elif word in {".v2", ".v4", ".v8"}:
+                align = self.alignment()
+            elif word in {".v2", ".v4"}:
                 lanes = int(word[2:])
             elif word == ".attribute":
                 self.skip_to(")")
-            elif word[1:] in TYPE_BYTES:
+            elif word[1:] in REGISTER_TYPES and not type_name:
                 type_name = word[1:]
-            elif word == ".ptr":
+            elif word == ".ptr" and space == "param":
                 self.pointer_attributes()
             else:
-                raise PtxError(f"unknown attribute {word!r} of a variable", self.tokens[self.at].line)
-        found = []
+                raise PtxError(f"unknown attribute {word!r} of a variable", token.line)
+        if not type_name:
+            raise PtxError(f"a variable in .{space} needs a type", self.tokens[self.at - 1].line)
+        if type_name == "pred" and space != "reg":
+            raise PtxError(f"a predicate cannot lie in .{space}", self.tokens[self.at - 1].line)
+        found: list[Variable] = []
         while True:
             found.append(self.variable(space, align, type_name, lanes, external))
             if single or not self.accept(","):
@@ -412,44 +585,97 @@ class Reader:
             self.expect(";")
         return found
 
+    def alignment(self) -> int:
+        line = self.tokens[self.at - 1].line
+        value = self.number()
+        if value < 1 or value & (value - 1) or value > MOST_ALIGNMENT:
+            raise PtxError(f"an alignment is a power of two, and here at most {MOST_ALIGNMENT}, not {value}", line)
+        return value
+
     def pointer_attributes(self) -> None:
         while self.peek() in {".global", ".shared", ".const", ".local", ".align"}:
             if self.next().text == ".align":
-                self.number()
+                self.alignment()
 
     def variable(self, space: str, align: int, type_name: str, lanes: int, external: bool) -> Variable:
-        name = self.next().text
-        width = TYPE_BYTES[type_name] if type_name else 8
-        count, unsized = lanes, False
-        while self.accept("["):
-            if self.accept("]"):
-                unsized = True
-                continue
-            count *= self.number()
-            self.expect("]")
-        size = 0 if unsized else count * width
-        result = Variable(name, space, align or width * lanes, size, type_name, external=external)
+        token = self.next()
+        name, width = token.text, TYPE_BYTES[type_name]
+        if token.kind != "word" or name[0] == ".":
+            raise PtxError(f"expected the name of a variable, found {name!r}", token.line)
+        dims = self.dimensions(name, token.line)
+        unsized = bool(dims) and dims[0] is None
+        count = 1
+        for extent in dims:
+            count *= 1 if extent is None else extent
+        size = 0 if unsized else count * width * lanes
+        if size > MOST_VARIABLE:
+            raise PtxError(f"{name} has {size} bytes; the emulator holds {MOST_VARIABLE} at most", token.line)
+        result = Variable(name, space, align or width * lanes, size, type_name, external=external, ptx_line=token.line)
         if self.accept("="):
+            if space not in {"global", "const"} or type_name in {"f16", "bf16", "f16x2", "bf16x2", "b128"}:
+                raise PtxError(f"{name}, of type .{type_name} in .{space}, cannot have an initial value", token.line)
             image = bytearray()
-            self.initialiser(result, image, type_name, width)
+            self.initialiser(result, image, [*dims, lanes] if lanes > 1 else dims, width)
             if unsized:
                 result.size = len(image)
             result.data = bytes(image)
+        elif unsized and not external and space != "param":
+            raise PtxError(f"{name} has no size", token.line)
         return result
 
-    def initialiser(self, variable: Variable, image: bytearray, type_name: str, width: int) -> None:
-        if self.accept("{"):
-            while not self.accept("}"):
-                self.initialiser(variable, image, type_name, width)
-                self.accept(",")
+    def dimensions(self, name: str, line: int) -> list[int | None]:
+        dims: list[int | None] = []
+        while self.accept("["):
+            if self.accept("]"):
+                if dims:
+                    raise PtxError(f"only the first extent of {name} may be left out", line)
+                dims.append(None)
+                continue
+            extent = self.number()
+            if extent < 1 or len(dims) == MOST_DIMENSIONS:
+                raise PtxError(f"{extent} is no extent of {name}", line)
+            dims.append(extent)
+            self.expect("]")
+        return dims
+
+    def initialiser(self, variable: Variable, image: bytearray, dims: list[int | None], width: int) -> None:
+        """Values in as many braces as the variable has extents; those left out are 0."""
+        if not dims:
+            self.initial_value(variable, image, width)
             return
-        token = self.tokens[self.at]
-        if token.kind == "float" or (self.peek() == "-" and self.tokens[self.at + 1].kind == "float"):
-            sign = -1.0 if self.accept("-") else 1.0
+        start, line, count = len(image), self.expect("{").line, 0
+        inner = width
+        for extent in dims[1:]:
+            inner *= extent or 1
+        while not (count == 0 and self.peek() == "}"):
+            if dims[0] is not None and count == dims[0]:
+                raise PtxError(f"{variable.name} has more initial values than elements", line)
+            self.initialiser(variable, image, dims[1:], width)
+            count += 1
+            if not self.accept(","):
+                break
+        self.expect("}")
+        if dims[0] is not None:
+            image += bytes(start + dims[0] * inner - len(image))
+
+    def initial_value(self, variable: Variable, image: bytearray, width: int) -> None:
+        negative = self.peek() == "-" and self.peek_kind(1) == "float" and self.accept("-")
+        token = self.tokens[self.at] if self.at < len(self.tokens) else self.next()
+        if token.kind == "float":
+            if variable.type[0] in "su" or width < 4:
+                raise PtxError(f"{token.text} is no value of type .{variable.type}", token.line)
             value = floating(self.next().text)
-            image += struct.pack("<f" if width == 4 else "<d", sign * value.value)
+            value = negated(value) if negative else value
+            if value.bits is not None and value.width == 8 * width:
+                image += value.bits.to_bytes(width, "little")
+            else:
+                image += struct.pack("<d", value.value) if width == 8 else rounded_f32(value.value)
         elif token.kind == "word":
+            if width != 8 or variable.type[0] not in "bsu":
+                raise PtxError(f"the address of {token.text} does not fit .{variable.type}", token.line)
             image += self.initial_address(variable, len(image), width)
+        elif variable.type[0] == "f":
+            raise PtxError(f"{token.text} is no value of type .{variable.type}", token.line)
         else:
             image += (self.number() & ((1 << 8 * width) - 1)).to_bytes(width, "little")
 
@@ -467,37 +693,53 @@ class Reader:
 
     def body(self, function: Function) -> None:
         self.location = None
-        self.scopes = [{}]
-        prefix_depth = 0
+        self.scopes = [{variable.name: variable.name for variable in (*function.params, *function.results)}]
+        self.vectors = function.vectors
         while True:
             token = self.next()
             if token.text == "{":
+                if len(self.scopes) > MOST_DEPTH:
+                    raise PtxError(f"more than {MOST_DEPTH} braces in braces", token.line)
                 self.scope_count += 1
                 self.scopes.append({"": f"@{self.scope_count}"})
                 self.declare_labels()
-                prefix_depth += 1
             elif token.text == "}":
-                if prefix_depth == 0:
+                if len(self.scopes) == 1:
                     return
-                prefix_depth -= 1
                 self.scopes.pop()
             else:
                 self.body_statement(function, token)
 
+    def declare(self, name: str, line: int) -> str:
+        """The name that a name of this scope has in the whole function."""
+        if name in self.scopes[-1]:
+            raise PtxError(f"{name} is declared twice", line)
+        own = self.scopes[-1][name] = name + self.scopes[-1].get("", "")
+        return own
+
     def declare_labels(self) -> None:
         """Labels of a nested scope are local to it: they are found ahead, because a branch may precede its label."""
-        depth = 1
-        for index in range(self.at, len(self.tokens) - 1):
-            text = self.tokens[index].text
-            depth += {"{": 1, "}": -1}.get(text, 0)
-            if depth == 0:
-                return
-            is_start = self.tokens[index - 1].text in {";", "{", "}", ":"} or self.tokens[index - 1].kind in {
-                "int",
-                "string",
-            }
-            if depth == 1 and self.tokens[index].kind == "word" and self.tokens[index + 1].text == ":" and is_start:
-                self.scopes[-1][text] = text + self.scopes[-1][""]
+        for text in self.labels_of(self.at - 1):
+            self.scopes[-1][text] = text + self.scopes[-1][""]
+
+    def labels_of(self, brace: int) -> list[str]:
+        """The labels right inside the brace at a token, from one pass over all tokens."""
+        if self.labels is None:
+            self.labels = {}
+            opened: list[int] = []
+            for index, token in enumerate(self.tokens):
+                if token.text == "{":
+                    opened.append(index)
+                elif token.text == "}" and opened:
+                    opened.pop()
+                elif token.text == ":" and opened and self.is_label(index - 1):
+                    self.labels.setdefault(opened[-1], []).append(self.tokens[index - 1].text)
+        return self.labels.get(brace, [])
+
+    def is_label(self, index: int) -> bool:
+        before = self.tokens[index - 1]
+        starts = before.text in {";", "{", "}", ":"} or before.kind in {"int", "string"}
+        return starts and self.tokens[index].kind == "word"
 
     def body_statement(self, function: Function, token: Token) -> None:
         if token.text == ".loc":
@@ -505,18 +747,17 @@ class Reader:
         elif token.text == ".reg":
             self.register_declaration(function)
         elif token.text[0] == "." and (token.text in SPACES or token.text in LINKAGE):
-            while token.text in LINKAGE:
-                token = self.next()
+            if token.text in LINKAGE:
+                raise PtxError(f"{token.text} stands outside of functions only", token.line)
             for variable in self.variables(token.text[1:], external=False):
-                name = variable.name + self.scopes[-1].get("", "")
-                self.scopes[-1][variable.name] = name
+                name = self.declare(variable.name, variable.ptx_line)
                 function.variables[name] = replace(variable, name=name)
         elif token.text == ".pragma":
-            self.skip_to(";")
+            self.pragma()
         elif token.text == ".file":
             self.file_directive()
-        elif token.text == ";":
-            pass
+        elif token.text[0] == ".":
+            raise PtxError(f"unknown directive {token.text!r}", token.line)
         elif token.kind == "word" and self.peek() == ":":
             self.at += 1
             self.label(function, token)
@@ -526,6 +767,8 @@ class Reader:
 
     def label(self, function: Function, token: Token) -> None:
         if self.peek() in {".branchtargets", ".calltargets"}:
+            if self.resolve(token.text) in function.targets:
+                raise PtxError(f"{token.text} is declared twice", token.line)
             self.next()
             names = [self.next().text]
             while self.accept(","):
@@ -535,28 +778,49 @@ class Reader:
         elif self.peek() == ".callprototype":
             self.skip_to(";")
         else:
-            function.body.append(Label(self.resolve(token.text)))
+            function.body.append(Label(self.resolve(token.text), token.line))
 
     def register_declaration(self, function: Function) -> None:
-        kinds = [self.next().text[1:]]
+        line, kind, lanes = self.tokens[self.at - 1].line, "", 1
         while self.peek().startswith("."):
-            kinds.append(self.next().text[1:])
-        suffix = self.scopes[-1].get("", "")
+            word = self.next().text[1:]
+            if word == "align":
+                self.alignment()
+            elif word in {"v2", "v4"} and lanes == 1:
+                lanes = int(word[1:])
+            elif word in REGISTER_TYPES and not kind:
+                kind = word
+            else:
+                raise PtxError(f"a register cannot be .{word}", line)
+        if not kind or lanes * TYPE_BYTES[kind] > 16 or (lanes > 1 and kind == "pred"):
+            raise PtxError("a register has a type, and 16 bytes at most", line)
         while True:
-            name = self.next().text
+            token = self.next()
+            name = token.text
+            if token.kind != "word" or name[0] == ".":
+                raise PtxError(f"expected the name of a register, found {name!r}", token.line)
+            names = [name]
             if self.accept("<"):
                 count = self.number()
                 self.expect(">")
+                self.check_register_count(len(function.registers) + count * lanes, count, line)
                 names = [f"{name}{index}" for index in range(count)]
-            else:
-                names = [name]
+            self.check_register_count(len(function.registers) + lanes, 1, line)
             for each in names:
-                if suffix:
-                    self.scopes[-1][each] = each + suffix
-                function.registers[each + suffix] = kinds[-1]
+                own = self.declare(each, token.line)
+                if lanes == 1:
+                    function.registers[own] = kind
+                    continue
+                function.vectors[own] = lanes
+                for member in MEMBERS[lanes][0]:
+                    function.registers[f"{own}.{member}"] = kind
             if not self.accept(","):
                 break
         self.expect(";")
+
+    def check_register_count(self, total: int, count: int, line: int) -> None:
+        if count < 0 or total > MOST_REGISTERS:
+            raise PtxError(f"a function has 0 to {MOST_REGISTERS} registers on the emulator, not {total}", line)
 
     def resolve(self, name: str) -> str:
         for scope in reversed(self.scopes):
@@ -601,7 +865,7 @@ class Reader:
             negated = self.accept("!")
             guard = Register(self.resolve(self.next().text))
         token = self.next()
-        if token.kind != "word":
+        if token.kind != "word" or not token.text[0].isalpha():
             raise PtxError(f"expected an instruction, found {token.text!r}", token.line)
         operands: list[Operand] = []
         if not self.accept(";"):
@@ -612,35 +876,43 @@ class Reader:
         return Instruction(tuple(token.text.split(".")), tuple(operands), guard, negated, line, self.location)
 
     def operand(self) -> Operand:
+        token = self.tokens[self.at] if self.at < len(self.tokens) else self.next()
+        if token.text in {"{", "("}:
+            self.at += 1
+            return self.operand_list("}" if token.text == "{" else ")")
         first = self.simple_operand()
         if self.accept("|"):
             return Pair(first, self.simple_operand())
         return first
 
+    def operand_list(self, end: str) -> Operand:
+        items: list[Operand] = []
+        if not self.accept(end):
+            items.append(self.simple_operand())
+            while self.accept(","):
+                items.append(self.simple_operand())
+            self.expect(end)
+        return Vector(tuple(items)) if end == "}" else Arguments(tuple(items))
+
     def simple_operand(self) -> Operand:
         token = self.next()
         if token.text == "[":
             return self.address()
-        if token.text in {"{", "("}:
-            end = "}" if token.text == "{" else ")"
-            items = []
-            while not self.accept(end):
-                items.append(self.operand())
-                self.accept(",")
-            return Vector(tuple(items)) if end == "}" else Arguments(tuple(items))
-        if token.text == "!":
-            return Not(self.simple_operand())
-        if token.text == "-":
-            value = self.simple_operand()
-            if isinstance(value, Integer):
-                return Integer(-value.value)
-            if isinstance(value, Float):
-                return Float(-value.value)
+        if token.text == "!" and self.peek_kind() == "word":
+            return Not(self.named(self.next()))
+        if token.text in {"-", "~", "!"} and self.peek_kind() == "int":
+            value = integer(self.next())
+            return Integer({"-": -value, "~": ~value, "!": int(not value)}[token.text])
+        if token.text == "-" and self.peek_kind() == "float":
+            number = self.next()
+            if number.text[:2] in {"0f", "0F", "0d", "0D"}:
+                raise PtxError(f"{number.text} has its sign in its bits", number.line)
+            return negated(floating(number.text))
         if token.kind == "int":
-            return Integer(integer(token.text))
+            return Integer(integer(token))
         if token.kind == "float":
             return floating(token.text)
-        if token.kind == "word":
+        if token.kind == "word" and token.text[0] != ".":
             return self.named(token)
         raise PtxError(f"unexpected {token.text!r} among the operands", token.line)
 
@@ -650,20 +922,43 @@ class Reader:
         name = self.resolve(token.text)
         if self.accept("+"):
             return Symbol(name, self.number())
+        if self.accept("["):
+            address = Address(Register(name), self.number())
+            self.expect("]")
+            return address
+        if name in self.vectors:
+            return Vector(tuple(Register(f"{name}.{member}") for member in MEMBERS[self.vectors[name]][0]))
+        stem, dot, member = token.text.rpartition(".")
+        vector = self.resolve(stem) if dot else ""
+        if vector in self.vectors:
+            for letters in MEMBERS[self.vectors[vector]]:
+                if member in letters and len(member) == 1:
+                    return Register(f"{vector}.{MEMBERS[self.vectors[vector]][0][letters.index(member)]}")
+            raise PtxError(f"{stem} has no member {member}", token.line)
+        if dot and member in PARTS:
+            return Part(Register(vector), member)
         return Register(name)
 
     def address(self) -> Operand:
         token = self.next()
+        base: Register | None = None
         if token.text == "-" or token.kind == "int":
             self.at -= 1
-            base: Register | None = None
             offset = self.number()
+        elif token.kind == "word" and token.text[0] != ".":
+            found = self.named(token)
+            offset = 0
+            if isinstance(found, Symbol):
+                base, offset = Register(found.name), found.offset
+            elif isinstance(found, Register):
+                base = found
+            else:
+                raise PtxError(f"{token.text} is no address", token.line)
         else:
-            base, offset = Register(self.resolve(token.text)), 0
-        while self.peek() in {"+", "-"}:
-            sign = -1 if self.next().text == "-" else 1
-            offset += sign * self.number()
-        if self.accept(","):
+            raise PtxError(f"unexpected {token.text!r} in an address", token.line)
+        while self.accept("+"):
+            offset += self.number()
+        if self.peek() == ",":
             raise PtxError("tensor coordinates in an address are not supported", token.line)
         self.expect("]")
         return Address(base, offset)

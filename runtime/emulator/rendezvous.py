@@ -10,12 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from .code import BarrierOperands
 from .findings import Kind
 from .group import Group
 from .instructions.barrier import reduced
+from .knowledge import Snapshot
 from .program import Segment
+from .relaxed import CLUSTER
 
 FULL = 0xFFFFFFFF
+BARRIERS = 16  # of a block (PTX ISA, "bar, barrier")
 
 
 class WarpMeetings:
@@ -137,9 +141,22 @@ class Meeting:
     following: list[int | None] = field(default_factory=list)
     flags: list[Any] = field(default_factory=list)
     known: list[Any] = field(default_factory=list)
+    reductions: list[BarrierOperands | None] = field(default_factory=list)
     count: int = 0
-    expected: int | None = None
+    expected: int | None = None  # the threads that were named; None: all of the block
     segment: Segment | None = None
+
+    @property
+    def kind(self) -> str:
+        """What may meet at one barrier: threads that sync or arrive, or threads of one reduction."""
+        return meeting_kind(self.segment)
+
+
+def meeting_kind(segment: Segment | None) -> str:
+    barrier = segment.barrier if segment is not None else None
+    if barrier is None or barrier.mode != "red":
+        return "bar.sync or bar.arrive"
+    return f"bar.red.{barrier.reduction}"
 
 
 class BlockMeetings:
@@ -151,8 +168,10 @@ class BlockMeetings:
         self.partial: dict[int, list[Group]] = {}
         self.sleeping: list[tuple[int, Group]] = []
         self.watched: dict[int, int] = {}
+        self.split: dict[int, tuple[Any, Any]] = {}  # by block: threads that have loaded two values of one word
         clusters = wave.slots // wave.cluster
         self.cluster_arrived = np.zeros(wave.lanes, bool)
+        self.cluster_owed = np.zeros(wave.lanes, bool)  # has arrived and not waited yet
         self.cluster_phase = np.zeros(clusters, np.int64)
         self.lane_phase = np.zeros(wave.lanes, np.int64)
         self.cluster_known: dict[int, Any] = {}
@@ -176,11 +195,51 @@ class BlockMeetings:
         assert barrier.number is not None
         number = values[barrier.number]
         count = None if barrier.count is None else values[barrier.count]
+        wrong = self.wrong_operands(segment, g, number, count)
+        if wrong is not None:
+            self.pass_by(segment, g, np.flatnonzero(wrong))
+            rest = np.flatnonzero(~wrong)
+            if len(rest):
+                self.arrive(segment, self.wave.restrict(g, rest, segment))
+            return
         if self.is_everybody(g, number, count, barrier.mode):
+            if self.split:
+                self.check_split(segment, g)
             self.wave.ordering.blocks_joined(np.unique(g.lane("slot")) if g.threads is not None else slice(None))
             self.wave.run(segment, g)
             return
         self.some(segment, g, np.broadcast_to(number, g.n), None if count is None else np.broadcast_to(count, g.n))
+
+    def wrong_operands(self, segment: Segment, g: Group, number: Any, count: Any) -> Any:
+        """Lanes that name a barrier which does not exist or a number of threads that cannot meet; mostly None."""
+        assert segment.barrier is not None
+        arrives = segment.barrier.mode == "arrive"
+        outside = number >= BARRIERS
+        if outside.any():
+            lane = int(np.flatnonzero(outside)[0])
+            text = f"barrier {int(number[lane])} does not exist: a block has the barriers 0 to {BARRIERS - 1}"
+            g.launch.report(Kind.BARRIER_MISUSE, text, g, lane, segment.site)
+        if count is None:
+            return np.broadcast_to(outside, g.n) if outside.any() else None
+        wrong = (count % 32 != 0) | (count == 0) | (count > self.wave.block_lanes)
+        if wrong.any():
+            lane = int(np.flatnonzero(wrong)[0])
+            threads = int(count[lane])
+            reason = "which is not a multiple of the warp size"
+            if threads == 0:
+                reason = "which an arrival must name" if arrives else "which nobody can meet"
+            elif threads % 32 == 0:
+                reason = f"but the block has {self.wave.block_lanes}"
+            text = f"a barrier for {threads} threads, {reason}"
+            g.launch.report(Kind.BARRIER_MISUSE, text, g, lane, segment.site)
+        wrong = wrong | outside
+        return np.broadcast_to(wrong, g.n) if wrong.any() else None
+
+    def pass_by(self, segment: Segment, g: Group, lanes: Any) -> None:
+        """What these lanes execute means nothing, which is reported: they go on as if it were not there."""
+        part = self.wave.restrict(g, lanes, segment)
+        self.wave.account(segment, part)
+        self.wave.put(Group(self.wave, part.index(), part.turn), segment.end.targets[0])
 
     def is_everybody(self, g: Group, number: Any, count: Any, mode: str) -> bool:
         """All live threads of each of the group's blocks, at one barrier that waits for all."""
@@ -226,6 +285,29 @@ class BlockMeetings:
                 message = "part of a warp waits at an aligned barrier, and other lanes of the warp have passed it by"
                 self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, int(lanes[0]), at)
 
+    def note_split(self, late: Any, others: Any) -> None:
+        """These threads have loaded two values of one word: remembered for blocks of which all do."""
+        lanes = self.wave.block_lanes
+        counts = np.bincount(late // lanes, minlength=self.wave.slots)
+        for slot in np.flatnonzero(counts).tolist():
+            sides = late[late // lanes == slot], others[others // lanes == slot]
+            if len(sides[1]) and len(sides[0]) + len(sides[1]) == self.wave.live_counts()[slot]:
+                self.split[slot] = sides
+
+    def check_split(self, segment: Segment, g: Group) -> None:
+        """A barrier of those that loaded one value of a word, while those that loaded the other have ended."""
+        live = self.wave.live
+        for slot, (late, others) in list(self.split.items()):
+            here = live[late], live[others]
+            if any(one.all() and not other.any() for one, other in (here, here[::-1])):
+                del self.split[slot]
+                message = (
+                    "threads wait at a barrier, and the others of their block have ended: each has loaded a word by "
+                    "itself that another thread writes, and two loads may differ (let one thread load and share it)"
+                )
+                lane = int(np.argmax(g.lane("slot") == slot))
+                self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, lane, segment.site)
+
     def some(self, segment: Segment, g: Group, numbers: Any, counts: Any) -> None:
         """The general case: block by block, barrier by barrier."""
         barrier = segment.barrier
@@ -237,28 +319,58 @@ class BlockMeetings:
         self.wave.account(segment, g)
         self.wave.flush(g, segment)
         slots, index = g.lane("slot"), g.index()
-        keys = slots * 16 + numbers
+        keys = slots * BARRIERS + numbers
         touched = []
         for key in np.unique(keys):
             lanes = np.flatnonzero(keys == key)
-            slot, number = int(key) // 16, int(key) % 16
-            meeting = self.meetings.setdefault((slot, number), Meeting())
+            slot, number = int(key) // BARRIERS, int(key) % BARRIERS
+            named = None if counts is None else self.one_count(segment, g, lanes, counts)
+            meeting = self.meetings.get((slot, number))
+            if meeting is None:
+                meeting = self.meetings[slot, number] = Meeting(expected=named)
+            else:
+                self.check_meeting(meeting, named, number, segment, g, int(lanes[0]))
             touched.append((slot, number))
             meeting.segment = segment
+            meeting.reductions.append(barrier if barrier.mode == "red" else None)
             meeting.arrived.append(index[lanes])
             meeting.following.append(None if barrier.mode == "arrive" else segment.end.targets[0])
             meeting.flags.append(None if flags is None else flags[lanes])
             is_arrival = barrier.mode == "arrive"
             meeting.known.append(self.wave.ordering.snapshot(index[lanes]) if is_arrival else None)
             meeting.count += 32 * len(np.unique(index[lanes] >> 5)) if barrier.aligned else len(lanes)
-            if counts is not None:
-                meeting.expected = int(counts[lanes[0]])
-                if meeting.expected % 32:
-                    message = f"a barrier for {meeting.expected} threads, which is not a multiple of the warp size"
-                    g.launch.report(Kind.BARRIER_MISUSE, message, g, int(lanes[0]), segment.site)
             if is_arrival:
                 self.wave.put(Group(self.wave, index[lanes], g.turn), segment.end.targets[0])
         self.complete(touched)
+
+    def one_count(self, segment: Segment, g: Group, lanes: Any, counts: Any) -> int:
+        """The threads that lanes at one barrier wait for, which must be one number."""
+        named = counts[lanes]
+        other = np.flatnonzero(named != named[0])
+        if len(other):
+            message = f"a barrier for {int(named[0])} threads and for {int(named[other[0]])} at once"
+            g.launch.report(Kind.BARRIER_MISUSE, message, g, int(lanes[other[0]]), segment.site)
+        return int(named[0])
+
+    def check_meeting(
+        self, meeting: Meeting, named: int | None, number: int, segment: Segment, g: Group, lane: int
+    ) -> None:
+        """Those who meet execute the same kind of barrier, for the same number of threads."""
+        mine, theirs = meeting_kind(segment), meeting.kind
+        if mine != theirs:
+            message = f"{mine} at barrier {number}, where other threads of the block wait with {theirs}"
+            self.report_meeting(message, meeting, segment, g, lane)
+        wanted, other = (self.wave.block_lanes if each is None else each for each in (named, meeting.expected))
+        if wanted != other:
+            message = f"barrier {number} for {wanted} threads, where others wait for {other}"
+            self.report_meeting(message, meeting, segment, g, lane)
+
+    def report_meeting(self, message: str, meeting: Meeting, segment: Segment, g: Group, lane: int) -> None:
+        site = meeting.segment.site if meeting.segment else None
+        where = None
+        if site is not None:
+            where = f"the others came at {site.location or 'no source line'} (PTX line {site.ptx_line})"
+        g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, segment.site, where)
 
     def complete(self, keys: list[tuple[int, int]]) -> None:
         """Lets go the meetings at which nobody is missing any more."""
@@ -296,14 +408,12 @@ class BlockMeetings:
             self.wave.ordering.blocks_joined(np.array(joined))
 
     def give_result(self, meeting: Meeting) -> None:
-        segment = meeting.segment
-        if segment is None or segment.barrier is None or segment.barrier.mode != "red":
-            return
         votes = sum(int(flags.sum()) for flags in meeting.flags if flags is not None)
         present = sum(len(lanes) for lanes in meeting.arrived)
-        row = self.wave.rows[self.wave.program.slots[segment.barrier.result]]
-        for lanes in meeting.arrived:
-            row[lanes] = reduced(segment.barrier.reduction, np.uint32(votes), np.uint32(present))
+        for lanes, barrier in zip(meeting.arrived, meeting.reductions, strict=True):
+            if barrier is not None:
+                row = self.wave.rows[self.wave.program.slots[barrier.result]]
+                row[lanes] = reduced(barrier.reduction, np.uint32(votes), np.uint32(present))
 
     # mbarrier and cluster
 
@@ -331,20 +441,35 @@ class BlockMeetings:
         index = g.index()
         clusters = g.lane("slot") // self.wave.cluster
         ordering = self.wave.ordering
-        if barrier.mode == "cluster.arrive":
+        arrives = barrier.mode == "cluster.arrive"
+        wrong = self.cluster_owed[index] == arrives
+        if wrong.any():
+            message = "waits at the barrier of its cluster without having arrived at it"
+            if arrives:
+                message = "arrives at the barrier of its cluster again, without having waited since it arrived"
+            g.launch.report(Kind.BARRIER_MISUSE, message, g, int(np.flatnonzero(wrong)[0]), segment.site)
+            self.pass_by(segment, g, np.flatnonzero(wrong))
+            rest = np.flatnonzero(~wrong)
+            if len(rest):
+                self.cluster(segment, self.wave.restrict(g, rest, segment))
+            return
+        if arrives:
+            self.cluster_owed[index] = True
             self.cluster_arrived[index] = True
             self.lane_phase[index] = self.cluster_phase[clusters]
-            if barrier.orders:
-                for cluster in np.unique(clusters):
-                    known = ordering.snapshot(index[clusters == cluster])
+            for cluster in np.unique(clusters):
+                lanes = index[clusters == cluster]
+                known = ordering.snapshot(lanes) if barrier.orders else self.wave.relaxed.released(lanes, CLUSTER)
+                if known is not None:
                     before = self.cluster_known.get(int(cluster))
-                    self.cluster_known[int(cluster)] = known if before is None else np.maximum(before, known)
+                    self.cluster_known[int(cluster)] = known if before is None else before.join(known)
             self.wave.run(segment, g)
             self.complete_clusters()
             return
         ready = self.lane_phase[index] < self.cluster_phase[clusters]
         for cluster in np.unique(clusters[ready]):
             ordering.learn(index[ready & (clusters == cluster)], self.cluster_published[int(cluster)])
+        self.cluster_owed[index[ready]] = False
         self.sleep_until(segment, g, ready)
 
     def complete_clusters(self) -> None:
@@ -356,7 +481,7 @@ class BlockMeetings:
             self.cluster_arrived.reshape(-1, lanes)[cluster] = False
             known = self.cluster_known.pop(int(cluster), None)
             if known is None:
-                known = np.zeros(lanes, np.uint32)
+                known = Snapshot(np.zeros(lanes, np.uint32), None)
             self.cluster_published[int(cluster)] = known
             self.wake()
 

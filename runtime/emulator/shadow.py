@@ -1,20 +1,23 @@
 """Shadow memory: who last wrote and read each granule, and whether an access is ordered after them.
 
-A granule is as large as the smallest access of the PTX to that space.  Four records are kept, each an array of stamps
-(`ordering.py`): plain writes, plain reads, strong writes (atomics, volatile, relaxed) and strong reads.  Accesses that
-are both strong do not race with each other; any other pair does, when one of them writes and nothing orders them.
+A granule is as large as the smallest access of the PTX to that space.  A record is an array of stamps (`ordering.py`).
+There is one for plain writes, one for plain reads, one for plain reads of guesses (`guesses.py`), and one for the
+strong writes and reads (atomics, volatile, relaxed) of each scope and size.  Two accesses race when one of them writes,
+nothing orders them, and they are not both strong, of one size and in each other's scope (PTX ISA 8.7).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .causality import Strong
 from .code import Site
 from .findings import Kind
+from .knowledge import GPU
 from .ordering import (
     BLOCK,
     GRID,
@@ -33,14 +36,31 @@ from .ordering import (
     without_level,
 )
 
-PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ = range(4)
+PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ, GUESS_READ = range(5)
 CHECKED = {
     PLAIN_READ: (PLAIN_WRITE, STRONG_WRITE),
-    PLAIN_WRITE: (PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ),
+    PLAIN_WRITE: (PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ, GUESS_READ),
     STRONG_READ: (PLAIN_WRITE,),
-    STRONG_WRITE: (PLAIN_WRITE, PLAIN_READ),
+    STRONG_WRITE: (PLAIN_WRITE, PLAIN_READ, GUESS_READ),
+    GUESS_READ: (PLAIN_WRITE, STRONG_WRITE),
 }
-WORDS = {PLAIN_WRITE: "written", PLAIN_READ: "read", STRONG_WRITE: "written atomically", STRONG_READ: "read"}
+NOTED = {(GUESS_READ, STRONG_WRITE), (STRONG_WRITE, GUESS_READ)}  # a race that does no harm (`guesses.py`)
+WORDS = {
+    PLAIN_WRITE: "written",
+    PLAIN_READ: "read",
+    STRONG_WRITE: "written atomically",
+    STRONG_READ: "read",
+    GUESS_READ: "read",
+}
+WRITES = {PLAIN_WRITE, STRONG_WRITE}
+
+
+class Access(NamedTuple):
+    """What a record is of: a kind above, and for strong accesses their scope and the size of an element."""
+
+    base: int
+    scope: int = GPU
+    size: int = 0
 
 
 @dataclass
@@ -81,6 +101,12 @@ class Place:
         units = self.start + where[0] if self.index is None else self.index[where[0]]
         return units if len(where) == 1 else units * (self.size // granule) + where[1]
 
+    def units(self, granule: int) -> Any:
+        """[lanes, granules of each]: the numbers of the granules."""
+        ratio = self.size // granule
+        index = self.start + np.arange(self.lanes) if self.index is None else self.index
+        return index[:, None] * ratio + np.arange(ratio)
+
     def restricted(self, lanes: Any) -> Place:
         index = self.start + lanes if self.index is None else self.index[lanes]
         return Place(self.size, len(lanes), 0, index)
@@ -93,76 +119,115 @@ class Shadow:
     """The records of one space.  `private` spaces belong to blocks, so that a block's barrier orders all of theirs."""
 
     def __init__(
-        self, name: str, size: int, granule: int, private: bool, starts_empty: bool, report: Report, base: int = 0
+        self,
+        name: str,
+        size: int,
+        granule: int,
+        private: bool,
+        starts_empty: bool,
+        report: Report,
+        base: int = 0,
+        exact: bool = False,
     ):
-        """`base` is added to an offset in the space for an address that no other space of the launch has."""
+        """`base` is added to an offset in the space for an address that no other space of the launch has.
+
+        `exact`: threads may be ordered one by one, so that a stamp does not stand for a whole warp or block.  (For
+        plain reads of shared memory it still does: it is read by all threads at once, and as a rule ordered by them.)
+        """
         self.name = name
         self.base = base
+        self.exact = exact
         self.granule = granule
         self.count = -(-size // 64) * 64 // granule
         self.private = private
         self.starts_empty = starts_empty
         self.report = report
-        self.records: dict[int, Any] = {}
-        self.histories: dict[int, History] = {}
+        self.records: dict[Access, Any] = {}
+        self.histories: dict[Access, History] = {}
         self.read_only_reads: Any = None
+        self.reserved: Any = None  # [granules]: part of a valid mbarrier
+        self.sources: Any = None  # what asynchronous copies are reading (`copies.py`)
+        self.landings: Any = None  # copies that mbarriers complete (`landings.py`)
 
-    def record(self, kind: int) -> Any:
+    def record(self, kind: Access) -> Any:
         found = self.records.get(kind)
         if found is None:
             found = self.records[kind] = np.zeros(self.count, U)
         return found
 
+    def kind_of(self, base: int, strong: Strong | None) -> Access:
+        if strong is None:
+            return Access(base)
+        return Access(base, GPU if self.private else strong.scope, strong.size)
+
     # Accesses
 
-    def access(self, kind: int, place: Place, g: Any, site: Site, read_modify: bool = False) -> None:
+    def access(
+        self, base: int, place: Place, g: Any, site: Site, strong: Strong | None = None, read_modify: bool = False
+    ) -> None:
         """Checks an access against the records that it can race with, then records it."""
+        kind = self.kind_of(base, strong)
+        if self.reserved is not None:
+            self.check_reserved(base, place, g, site)
+        if self.sources is not None and base in (PLAIN_WRITE, STRONG_WRITE):
+            self.sources.check_write(place, g, site)
         stamps = g.stamps(site)
         column = stamps[:, None] if place.size != self.granule else stamps
         limit = g.limit() if self.private else None
-        needs_value = self.starts_empty and (kind in (PLAIN_READ, STRONG_READ) or read_modify)
+        needs_value = self.starts_empty and (base in (PLAIN_READ, STRONG_READ, GUESS_READ) or read_modify)
         if needs_value:
-            self.record(PLAIN_WRITE)
-        for other in CHECKED[kind]:
-            record = self.records.get(other)
-            if record is not None:
+            self.record(Access(PLAIN_WRITE))
+        for other, record in self.records.items():
+            is_plain_write = other.base == PLAIN_WRITE
+            if self.may_race(kind, other):
                 met = place.take(record, self.granule)
                 suspect = self.suspects(met, column, limit)
                 if suspect is not None:
                     self.check(kind, other, place, met, suspect, g, site)
-                if needs_value and other == PLAIN_WRITE:
+                if needs_value and is_plain_write:
                     self.check_written(met, place, g, site)
-        if kind in (PLAIN_WRITE, STRONG_WRITE) and self.read_only_reads is not None:
+        if base in WRITES and self.read_only_reads is not None:
             self.check_read_only(place, g, site)
         self.note(kind, place, column, limit, g, site)
 
-    def volatile(self, kind: int, place: Place, g: Any, site: Site) -> None:
+    def may_race(self, kind: Access, other: Access) -> bool:
+        if other.base in CHECKED[kind.base]:
+            return True
+        is_conflict = kind.base in WRITES or other.base in WRITES
+        return is_conflict and bool(kind.size and other.size) and not (kind[1:] == other[1:] and kind.scope == GPU)
+
+    def volatile(self, base: int, place: Place, g: Any, site: Site) -> None:
         """Before a volatile access is recorded: reports a volatile read and a write that nothing orders.
 
         They do not race, but the read gives what the memory happens to hold.  A read in a loop may wait for the write.
         """
-        other = STRONG_WRITE if kind == STRONG_READ else STRONG_READ
-        record = self.records.get(other)
-        if record is None or (kind == STRONG_READ and site.in_loop):
+        wanted = STRONG_WRITE if base == STRONG_READ else STRONG_READ
+        if base == STRONG_READ and site.in_loop:
             return
+        for kind, record in self.records.items():
+            if kind.base == wanted and self.unordered_volatile(base, kind, record, place, g, site):
+                return
+
+    def unordered_volatile(self, base: int, other: Access, record: Any, place: Place, g: Any, site: Site) -> bool:
         stamps = g.stamps(site)
         met = place.take(record, self.granule)
         column = stamps[:, None] if place.size != self.granule else stamps
         suspect = self.suspects(met, column, g.limit() if self.private else None)
         if suspect is None:
-            return
+            return False
         where = np.nonzero(suspect)
         ok, culprits = self.ordered(other, place.granules(where, self.granule), met[suspect], g, where[0])
         for i in np.flatnonzero(~ok):
             first = g.launch.site_of(int(culprits[i]))
-            if first is not None and ".volatile" in first.text and not (other == STRONG_READ and first.in_loop):
-                verb, done = ("reads", "written") if kind == STRONG_READ else ("writes", "read")
+            if first is not None and ".volatile" in first.text and not (other.base == STRONG_READ and first.in_loop):
+                verb, done = ("reads", "written") if base == STRONG_READ else ("writes", "read")
                 message = (
                     f"{verb} {self.name} memory that another thread has {done}, both volatile, which orders nothing"
                 )
                 who = g.launch.who(int(threads_of(culprits[i : i + 1])[0]), int(culprits[i]) & SITE_MASK)
                 self.report(Kind.UNORDERED, message, g, int(where[0][i]), site, f"{done} by {who}")
-                return
+                return True
+        return False
 
     def suspects(self, met: Any, column: Any, limit: Any) -> Any:
         """Which stamps may be unordered with this access: neither empty nor this thread's nor before a block barrier.
@@ -179,57 +244,115 @@ class Shadow:
             suspect &= met != 0
         return suspect if suspect.any() else None
 
-    def check(self, kind: int, other: int, place: Place, met: Any, suspect: Any, g: Any, site: Site) -> None:
+    def check(self, kind: Access, other: Access, place: Place, met: Any, suspect: Any, g: Any, site: Site) -> None:
         where = np.nonzero(suspect)
-        found = met[suspect]
-        ok, culprits = self.ordered(other, place.granules(where, self.granule), found, g, where[0])
+        found, units = met[suspect], place.granules(where, self.granule)
+        both_strong = other.base not in CHECKED[kind.base]
+        scope = min(kind.scope, other.scope) if both_strong and kind.size == other.size else None
+        ok, culprits = self.ordered(other, units, found, g, where[0], scope)
+        if self.landings is not None and other.base == PLAIN_WRITE:
+            ok |= self.landings.known(units, self.base + units * self.granule, g, where[0])
         bad = np.flatnonzero(~ok)
         if len(bad):
             self.conflict(kind, other, culprits[bad], where[0][bad], g, site)
 
-    def ordered(self, kind: int, units: Any, stamps: Any, g: Any, lanes: Any) -> tuple[Any, Any]:
-        """Is all that the stamps of a record stand for before what the lanes do now?  And else, what is not?"""
+    def ordered(
+        self, kind: Access, units: Any, stamps: Any, g: Any, lanes: Any, scope: int | None = None
+    ) -> tuple[Any, Any]:
+        """Is all that the stamps of a record stand for before what the lanes do now?  And else, what is not?
+
+        With a `scope`, what was done within the scope around the lane need not be.
+        """
         addresses = self.base + units * self.granule
+
+        def one_by_one(each: Any, addresses: Any, lanes: Any) -> Any:
+            ok = g.ordering.ordered(each, addresses, g, lanes)
+            return ok if scope is None else ok | ~g.ordering.beyond(scope, each, g.lane("gid stamp")[lanes])
+
         several = levels(stamps) == GRID
         if not several.any():
-            return g.ordering.ordered(stamps, addresses, g, lanes), stamps
+            return one_by_one(stamps, addresses, lanes), stamps
         culprits = stamps.copy()
-        ok = g.ordering.ordered(np.where(several, without_level(stamps), stamps), addresses, g, lanes)
+        ok = one_by_one(np.where(several, without_level(stamps), stamps), addresses, lanes)
         asked = np.flatnonzero(ok & several)
         if len(asked):
             counts, others = self.histories[kind].of(units[asked])
             which = np.repeat(asked, counts)
-            bad = ~g.ordering.ordered(others, addresses[which], g, lanes[which])
+            bad = ~one_by_one(others, addresses[which], lanes[which])
             ok[which[bad]] = False
             culprits[which[bad]] = others[bad]
         return ok, culprits
 
-    def remember(self, kind: int, units: Any, stamps: Any) -> None:
+    def unordered(self, base: int, place: Place, g: Any, site: Site) -> tuple[int, str] | None:
+        """(lane, who) of an access of a kind that nothing orders before an access here; None where all are."""
+        for kind, record in self.records.items():
+            if kind.base == base and (found := self.unordered_in(kind, record, place, g, site)) is not None:
+                return found
+        return None
+
+    def unordered_in(self, kind: Access, record: Any, place: Place, g: Any, site: Site) -> tuple[int, str] | None:
+        stamps = g.stamps(site)
+        met = place.take(record, self.granule)
+        column = stamps[:, None] if place.size != self.granule else stamps
+        suspect = self.suspects(met, column, g.limit() if self.private else None)
+        if suspect is None:
+            return None
+        where = np.nonzero(suspect)
+        ok, culprits = self.ordered(kind, place.granules(where, self.granule), met[suspect], g, where[0])
+        bad = np.flatnonzero(~ok)
+        if not len(bad):
+            return None
+        stamp = culprits[bad[:1]]
+        return int(where[0][bad[0]]), g.launch.who(int(threads_of(stamp)[0]), int(stamp[0]) & SITE_MASK)
+
+    def remember(self, kind: Access, units: Any, stamps: Any) -> None:
         """What the stamp in the record, of level GRID, leaves out."""
         if kind not in self.histories:
             self.histories[kind] = History()
         self.histories[kind].add(units, stamps)
 
-    def conflict(self, kind: int, other: int, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
+    def conflict(self, kind: Access, other: Access, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
         who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
-        verb = "writes" if kind in (PLAIN_WRITE, STRONG_WRITE) else "reads"
+        verb = "writes" if kind.base in WRITES else "reads"
         if int(times(stamps[:1])[0]) == LAST_TIME:
             message = f"{verb} {self.name} memory that an asynchronous copy is still filling"
             self.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"copy started by {who}")
             return
-        message = f"{verb} {self.name} memory that another thread has {WORDS[other]}, with nothing to order the two"
-        self.report(Kind.RACE, message, g, int(lanes[0]), site, f"{WORDS[other]} by {who}")
+        words, reason = WORDS[other.base], "with nothing to order the two"
+        if kind.size and other.size:
+            reason = (
+                "of another size, " + reason if kind.size != other.size else "in a scope without the other, " + reason
+            )
+        message = f"{verb} {self.name} memory that another thread has {words}, {reason}"
+        if (kind.base, other.base) in NOTED:
+            message += "; what is read is only a guess that atom.cas checks"
+            g.launch.note(Kind.RACE, message, g, int(lanes[0]), site, f"{words} by {who}")
+            return
+        self.report(Kind.RACE, message, g, int(lanes[0]), site, f"{words} by {who}")
 
     def check_written(self, stamps: Any, place: Place, g: Any, site: Site) -> None:
         empty = stamps == 0
         if not empty.any():
             return
-        strong = self.records.get(STRONG_WRITE)
-        if strong is not None:
-            empty &= place.take(strong, self.granule) == 0
+        for kind, strong in self.records.items():
+            if kind.base == STRONG_WRITE:
+                empty &= place.take(strong, self.granule) == 0
         if empty.any():
             lane = int(np.nonzero(empty)[0][0])
             self.report(Kind.UNINITIALISED, f"reads {self.name} memory that nobody has written", g, lane, site, None)
+
+    def check_reserved(self, kind: int, place: Place, g: Any, site: Site) -> None:
+        met = place.take(self.reserved, self.granule) != 0
+        if met.any():
+            verb = "writes" if kind in (PLAIN_WRITE, STRONG_WRITE) else "reads"
+            message = f"{verb} {self.name} memory that holds an mbarrier, which only mbarrier instructions may do"
+            self.report(Kind.BARRIER_MISUSE, message, g, int(np.nonzero(met)[0][0]), site, None)
+
+    def reserve(self, place: Place, valid: bool) -> None:
+        """An mbarrier begins or ends to be valid here."""
+        if self.reserved is None:
+            self.reserved = np.zeros(self.count, np.uint8)
+        place.put(self.reserved, self.granule, int(valid))
 
     def check_read_only(self, place: Place, g: Any, site: Site) -> None:
         alias = place.take(self.read_only_reads, self.granule) != 0
@@ -241,9 +364,8 @@ class Shadow:
 
     def read_only(self, place: Place, g: Any, site: Site) -> None:
         """`ld.global.nc`: the bytes must not be written in the whole launch."""
-        for kind in (PLAIN_WRITE, STRONG_WRITE):
-            record = self.records.get(kind)
-            if record is None:
+        for kind, record in self.records.items():
+            if kind.base not in WRITES:
                 continue
             stamps = place.take(record, self.granule)
             if stamps.any():
@@ -258,10 +380,12 @@ class Shadow:
 
     # Recording
 
-    def note(self, kind: int, place: Place, column: Any, limit: Any, g: Any, site: Site) -> None:
+    def note(self, kind: Access, place: Place, column: Any, limit: Any, g: Any, site: Site) -> None:
         record = self.record(kind)
-        if kind == PLAIN_WRITE:
+        if kind.base == PLAIN_WRITE:
             place.put(record, self.granule, column)
+            if self.landings is not None:
+                self.landings.overwritten(place, self.granule)
             if place.index is not None:
                 again = place.take(record, self.granule)
                 lost = again != column
@@ -272,9 +396,9 @@ class Shadow:
         new = self.combined(kind, place, old, column, limit, g)
         place.put(record, self.granule, new)
         if place.index is not None:
-            self.merge_duplicates(kind, place, new, g)
+            self.merge_duplicates(kind, place, new, g, site)
 
-    def combined(self, kind: int, place: Place, old: Any, column: Any, limit: Any, g: Any) -> Any:
+    def combined(self, kind: Access, place: Place, old: Any, column: Any, limit: Any, g: Any) -> Any:
         """A stamp replaces what is ordered before it; otherwise it comes to stand for several threads."""
         suspect = self.suspects(old, column, limit)
         if suspect is None:
@@ -286,14 +410,19 @@ class Shadow:
             return column
         new = np.array(np.broadcast_to(column, old.shape))
         mine = np.broadcast_to(column, old.shape)[suspect]
-        level = np.where(unordered, g.ordering.relation(met, mine), U(0))
+        level = np.where(unordered, self.relation(kind, met, mine, g), U(0))
         wide = level == GRID
         if wide.any():
             self.remember(kind, units[wide], met[wide])
         new[suspect] |= level << U(LEVEL_SHIFT)
         return new
 
-    def merge_duplicates(self, kind: int, place: Place, new: Any, g: Any) -> None:
+    def relation(self, kind: Access, stamps: Any, mine: Any, g: Any) -> Any:
+        if self.exact and (kind.size or self.name == "global"):
+            return np.full(len(stamps), GRID, U)
+        return g.ordering.relation(stamps, mine)
+
+    def merge_duplicates(self, kind: Access, place: Place, new: Any, g: Any, site: Site) -> None:
         """Several lanes of one instruction at one granule: one stamp stays and gets the level of all of them."""
         record = self.record(kind)
         again = place.take(record, self.granule)
@@ -301,8 +430,12 @@ class Shadow:
         if not len(where[0]):
             return
         kept, lost = again[where], np.broadcast_to(new, again.shape)[where]
-        level = np.maximum(g.ordering.relation(kept, lost), levels(lost))
-        stamps = kept | level << U(LEVEL_SHIFT)
+        if kind.base == STRONG_WRITE and kind.scope != GPU:
+            apart = g.ordering.beyond(kind.scope, kept, lost)
+            if apart.any():
+                self.conflict(kind, kind, kept[apart], where[0][apart], g, site)
+        level = np.maximum(self.relation(kind, kept, lost, g), levels(lost))
+        stamps = without_level(kept) | level << U(LEVEL_SHIFT)
         units = place.granules(where, self.granule)
         widest = level.max()
         if level.min() == widest:
@@ -323,9 +456,16 @@ class Shadow:
         """The destination must be free to write; then it is in flight, even for the thread that issued the copy."""
         self.access(PLAIN_WRITE, place, g, site)
         stamps = g.stamps(site) | IN_FLIGHT
-        place.put(self.record(PLAIN_WRITE), self.granule, stamps[:, None] if place.size != self.granule else stamps)
+        place.put(
+            self.record(Access(PLAIN_WRITE)), self.granule, stamps[:, None] if place.size != self.granule else stamps
+        )
+
+    def settle_copy(self, units: Any, chosen: Any, stamps: Any, now: int) -> None:
+        """Those granules of copies that still hold them become writes made now."""
+        done = np.broadcast_to((stamps | U(now << TIME_SHIFT))[:, None], units.shape)
+        self.record(Access(PLAIN_WRITE))[units[chosen]] = done[chosen]
 
     def finish_copy(self, place: Place, stamps: Any, now: int) -> None:
         """The copy has become a write of the thread that issued it, made now."""
         done = stamps | U(now << TIME_SHIFT)
-        place.put(self.record(PLAIN_WRITE), self.granule, done[:, None] if place.size != self.granule else done)
+        place.put(self.record(Access(PLAIN_WRITE)), self.granule, done[:, None] if place.size != self.granule else done)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from .findings import Kind
 from .memory import GLOBAL_WINDOW, RANK_SHIFT, Memory
 from .shadow import Place, Shadow
 from .traffic import copy_wavefronts, global_sectors, phase_lanes, shared_wavefronts
+
+if TYPE_CHECKING:
+    from .delays import Delays
 
 RAMP = np.arange(1 << 15, dtype=np.int64)
 
@@ -30,6 +33,7 @@ class Space:
     def __init__(self, data: Any, shadow: Shadow | None):
         self.data = data
         self.shadow = shadow
+        self.delays: Delays | None = None  # in programs whose threads may load what others write
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
         """Where the lanes' addresses lie; reports and raises `BadLanes` for those that cannot be accessed."""

@@ -7,17 +7,22 @@ points.
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
-from .code import REGISTER_DTYPE, seen_as
+from .causality import Strong
+from .code import REGISTER_DTYPE, Site, seen_as
 from .copies import Copies
+from .delays import Delays
+from .findings import Kind
 from .group import Group, Lanes
 from .mbarriers import Mbarriers
 from .memory import GLOBAL_WINDOW, LOCAL_WINDOW
 from .ordering import THREAD_SHIFT, Ordering, U
 from .program import Segment
+from .relaxed import Relaxed
 from .rendezvous import BlockMeetings, WarpMeetings
 from .shadow import Place, Shadow
 from .spaces import LocalSpace, SharedSpace, Space
@@ -60,12 +65,16 @@ class Wave:
         self.live = self.exists.copy()
         self.constants: dict[str, Any] = {}
         vector = self.program.needs_clocks
-        self.ordering = Ordering(launch.clock, self.lanes, self.block_lanes, self.cluster, self.exists, vector)
+        narrow = self.program.names_narrow_scopes
+        self.ordering = Ordering(launch.clock, blocks, self.block_lanes, self.cluster, self.exists, vector, narrow)
+        self.causality = self.ordering.causality
         self.spaces: dict[str, Space] = {"global": launch.device, "const": launch.constant_memory}
         self.make_spaces()
         self.registers = launch.registers_of(self.lanes)
         self.rows = self.registers.rows
         self.values = self.full_frame()
+        self.undefined = self.program.undefined.table(self.lanes)
+        self.relaxed = Relaxed(self)
         self.copies = Copies(self)
         self.mbarriers = Mbarriers(self)
         self.warp_meetings = WarpMeetings(self)
@@ -78,8 +87,12 @@ class Wave:
         launch, granules = self.launch, self.program.granules
         arena, start, end = launch.arena, launch.shared_start, launch.shared_end
         base = -(1 + int(self.blocks[0])) << SHARED_BASE_BITS
-        shadow = Shadow("shared", self.slots * arena, granules["shared"], self.cluster == 1, True, launch.finding, base)
+        exact, private = self.program.has_chains, self.cluster == 1
+        size = self.slots * arena
+        shadow = Shadow("shared", size, granules["shared"], private, True, launch.finding, base, exact)
         self.spaces["shared"] = SharedSpace(self.slots, arena, start, end, self.cluster, shadow)
+        if self.program.waits_for_memory:
+            self.spaces["shared"].delays = Delays(self.spaces["shared"])
         size = launch.local_bytes
         written = Shadow("local", self.lanes * size, granules["local"], True, True, launch.finding)
         self.spaces["local"] = LocalSpace(self.lanes, size, written)
@@ -182,6 +195,8 @@ class Wave:
         number = min(self.pending, key=lambda each: (min(g.turn for g in self.pending[each]), each))
         segment = self.program.segments[number]
         g = self.merge(self.pending.pop(number), segment)
+        for op in segment.arrival:
+            op([], g)
         if segment.sync == "barrier":
             self.block_meetings.arrive(segment, g)
             return True
@@ -209,6 +224,8 @@ class Wave:
         launch.spent += g.n * segment.size
         if launch.spent > launch.budget:
             launch.out_of_budget(g, segment)
+        if monotonic() > launch.deadline:
+            launch.out_of_time(g, segment)
 
     def go_on(self, segment: Segment, g: Group, values: list[Any]) -> None:
         end = segment.end
@@ -249,6 +266,8 @@ class Wave:
             rows = g.by_warp(taken.astype(np.int8))
             mixed = int(((rows == 1).any(1) & (rows == 0).any(1)).sum())
             self.launch.counters_of(end.site).divergent_branches += mixed
+            if mixed and end.uniform:
+                self.report_divergence(g, taken, end.site)
         self.flush(g, segment)
         index = g.index()
         gone, stay = (Group(self, index[np.flatnonzero(each)], g.turn, g.back_edges) for each in (taken, ~taken))
@@ -258,14 +277,27 @@ class Wave:
         else:
             self.move(segment, gone, end.targets[0])
 
+    def report_divergence(self, g: Group, taken: Any, site: Site) -> None:
+        """`.uni` promises that the threads of a warp that are here go one way (PTX ISA "bra")."""
+        warps = g.index() >> 5
+        first = np.flatnonzero(np.diff(warps, prepend=-1))
+        own = np.searchsorted(warps[first], warps)
+        lane = int(np.flatnonzero(taken != taken[first][own])[0])
+        message = f"{site.text.split()[-2]} is .uni, but threads of one warp go different ways"
+        self.launch.report(Kind.DIVERGENT_BRANCH, message, g, lane, site)
+
     def switch(self, segment: Segment, g: Group, values: list[Any]) -> None:
         which = np.broadcast_to(values[segment.end.entry], g.n)
         self.flush(g, segment)
         index = g.index()
         for each in np.unique(which):
+            lanes = np.flatnonzero(which == each)
+            part = Group(self, index[lanes], g.turn, g.back_edges)
             if int(each) >= len(segment.end.targets):
-                raise IndexError(f"brx.idx {int(each)} of {len(segment.end.targets)} targets")
-            part = Group(self, index[np.flatnonzero(which == each)], g.turn, g.back_edges)
+                message = f"brx.idx takes target {int(each)} of {len(segment.end.targets)}; the first is 0"
+                self.launch.report(Kind.BRANCH_TARGET, message, g, int(lanes[0]), segment.end.site)
+                self.leave(part)
+                continue
             self.move(segment, part, segment.end.targets[int(each)])
 
     def leave(self, g: Group) -> None:
@@ -288,6 +320,7 @@ class Wave:
         return min((g.turn for groups in self.pending.values() for g in groups), default=0)
 
     def wake_waiters(self) -> None:
+        self.mbarriers.waiting.clear()
         self.block_meetings.wake()
 
     def atomic_order(self, count: int) -> Any:
@@ -315,55 +348,47 @@ class Wave:
 
     # Release and acquire
 
-    def accesses(
-        self, place: Place, g: Lanes, memory: Space, order: Any = slice(None), writes: Any = True
-    ) -> list[tuple[int, int, bool]]:
-        """(address, block, writes) of the lanes of a strong access in order, without repetitions in a row."""
+    def addresses(self, place: Place, memory: Space) -> Any:
+        """Of each lane, unlike those of any other space of the launch."""
         base = memory.shadow.base if memory.shadow is not None else 0
         index = place.index if place.index is not None else place.start + np.arange(place.lanes)
-        found = np.empty((g.n, 3), np.int64)
-        found[:, 0], found[:, 1], found[:, 2] = base + index * place.size, self.blocks[g.lane("slot")], writes
-        found = found[order]
-        fresh = np.ones(g.n, bool)
-        fresh[1:] = (found[1:] != found[:-1]).any(1)
-        return [(address, block, bool(each)) for address, block, each in found[fresh].tolist()]
+        return base + index * place.size
 
-    def observe(self, place: Place, g: Lanes, memory: Space, acquires: bool) -> None:
-        """A strong read."""
-        clock = self.launch.clock
-        if clock.published:
-            for address, block, _ in set(self.accesses(place, g, memory)):
-                clock.acquire(address, block, acquires)
+    def observe(self, place: Place, g: Lanes, memory: Space, strong: Strong, late: Any = None) -> None:
+        """A strong read; the elements in `late` ([lanes, elements]) are what was there before the last write."""
+        if self.launch.clock.published:
+            for element, offset in enumerate(range(0, place.size, strong.size)):
+                addresses = self.addresses(place, memory) + offset
+                self.causality.observe(addresses, g.index(), strong, None if late is None else late[:, element])
 
-    def publish(self, place: Place, g: Lanes, memory: Space, releases: bool) -> None:
+    def observe_late(self, place: Place, g: Lanes, memory: Space, strong: Strong, late: Any) -> None:
+        """Atomic operations of the lanes in `late` (a mask), which came before the last write and changed nothing."""
+        if self.launch.clock.published:
+            lanes = np.flatnonzero(late)
+            for offset in range(0, place.size, strong.size):
+                addresses = self.addresses(place, memory)[lanes] + offset
+                self.causality.observe(addresses, g.index()[lanes], strong, np.ones(len(lanes), bool))
+
+    def publish(self, place: Place, g: Lanes, memory: Space, strong: Strong) -> None:
         """A strong write; of several to one address the last one stays."""
-        clock = self.launch.clock
-        if releases or clock.fences or clock.published:
-            step, until = granule_of(memory, place), clock.tick()
-            for address, block, _ in self.accesses(place, g, memory):
-                clock.release(range(address, address + place.size, step), block, until, releases, modifies=False)
+        if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
+            for offset in range(0, place.size, strong.size):
+                addresses = self.addresses(place, memory) + offset
+                self.causality.publish(addresses, g.index(), strong, granule_of(memory, place))
 
-    def modify(
-        self, place: Place, g: Lanes, memory: Space, order: Any, wrote: Any, acquires: bool, releases: bool
-    ) -> None:
+    def modify(self, place: Place, g: Lanes, memory: Space, order: Any, wrote: Any, strong: Strong) -> None:
         """Atomic operations in their order: each sees what those before it have published.
 
         `wrote` tells which lanes write: a compare-and-swap that finds another value only reads.
         """
-        clock = self.launch.clock
-        if not (releases or clock.fences or clock.published):
-            return
-        step, until = granule_of(memory, place), clock.tick()
-        for address, block, writes in self.accesses(place, g, memory, order, wrote):
-            clock.acquire(address, block, acquires)
-            if writes:
-                clock.release(range(address, address + place.size, step), block, until, releases, modifies=True)
+        if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
+            writes = True if wrote is True else wrote[order]
+            for offset in range(0, place.size, strong.size):
+                addresses = (self.addresses(place, memory) + offset)[order]
+                self.causality.modify(addresses, g.index()[order], writes, strong, granule_of(memory, place))
 
-    def fence(self, g: Lanes) -> None:
-        clock = self.launch.clock
-        before = clock.tick()
-        for block in np.unique(self.blocks[g.lane("slot")]).tolist():
-            clock.fence(block, before)
+    def fence(self, g: Lanes, scope: int, acquires: bool, releases: bool, sequential: bool) -> None:
+        self.causality.fence(g.index(), scope, acquires, releases, sequential)
 
     def bytes_behind(self, address: int, position: int) -> tuple[Any, int]:
         """(bytes, offset) of a generic address of one thread: its local memory or device memory."""

@@ -15,6 +15,7 @@ from . import (
     memory_access,
     movement,
     tensor,
+    video,
     warp,
 )
 from .registry import Row
@@ -30,6 +31,7 @@ FAMILIES = (
     memory_access,
     movement,
     tensor,
+    video,
     warp,
 )
 

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..code import BarrierOperands, Code, Op, Values
-from ..reader import Instruction, Register
+from ..findings import Kind
+from ..mbarriers import MOST, Order
+from ..memory import SHARED_WINDOW
+from ..reader import Instruction, Integer, Not, Register
+from ..relaxed import BLOCK, CLUSTER
 from ..shadow import PLAIN_READ, Place
-from ..spaces import SharedSpace, Space
+from ..spaces import BadLanes, SharedSpace, Space
 from ..traffic import LINE
 from .memory_access import access, state_space
 from .registry import instruction
@@ -24,25 +28,27 @@ def copy(code: Code, ins: Instruction) -> Op:
     if word == "wait_all":
         return lambda v, g: g.wave.copies.wait(g, None)
     if word == "wait_group":
-        count = getattr(ins.operands[0], "value", 0)
+        count = ins.operands[0].value  # type: ignore[union-attr]  # a constant from 0 on, as the legal forms say
         return lambda v, g: g.wave.copies.wait(g, count)
     if word == "mbarrier":
         return copy_arrive(code, ins)
-    if word not in {"ca", "cg"}:
-        raise code.error("unknown form of cp.async")
     return start_copy(code, ins)
 
 
 def start_copy(code: Code, ins: Instruction) -> Op:
-    size = getattr(ins.operands[2], "value", 0)
+    constant = ins.operands[2]
+    assert isinstance(constant, Integer)  # 4, 8 or 16, as the legal forms say
+    size = constant.value
     source_base, source_offset = code.address(ins.operands[1])
     ignored: int | None = None
+    negated = False
     source_size: int | None = None
-    if len(ins.operands) > 3:
-        operand = ins.operands[3]
-        is_predicate = isinstance(operand, Register) and code.registers.get(operand.name) == "pred"
-        if is_predicate:
-            ignored = code.read(operand, "pred")
+    rest = ins.operands[3 : -1 if "L2::cache_hint" in ins.opcode else None]
+    if rest:
+        operand = rest[0]
+        source = operand.operand if isinstance(operand, Not) else operand
+        if isinstance(source, Register) and code.registers.get(source.name) == "pred":
+            ignored, negated = code.predicate(operand)
         else:
             source_size = code.read(operand, "u32")
     site = code.site
@@ -54,25 +60,30 @@ def start_copy(code: Code, ins: Instruction) -> Op:
         source = v[source_base] + np.uint64(source_offset % (1 << 64))
         wanted = np.full(1, size) if source_size is None else v[source_size]
         if ignored is not None:
-            wanted = np.where(v[ignored], 0, wanted)
+            wanted = np.where(~v[ignored] if negated else v[ignored], 0, wanted)
+        if (wanted > size).any():
+            lane = int(np.flatnonzero(np.broadcast_to(wanted > size, g.n))[0])
+            message = f"a copy of {size} bytes is told to read {int(np.broadcast_to(wanted, g.n)[lane])}"
+            g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
+            wanted = np.minimum(wanted, size)
         if (wanted == size).all():
-            full = g.wave.positions[: g.n]
             place, data = read_source(source, g)
+            sources = [(g.wave.positions[: g.n], place)]
         else:
             source, wanted = np.broadcast_to(source, g.n), np.broadcast_to(wanted, g.n)
             data = np.zeros((g.n, count), dtype)
-            full, place = np.flatnonzero(wanted == size), None
+            partly = np.flatnonzero((wanted > 0) & (wanted < size))
+            sources = read_bytes(data, partly, wanted, source, g, g.wave.space("global"), site)
+            full = np.flatnonzero(wanted == size)
             if len(full):
                 place, data[full] = read_source(source[full], g.part(full))
-            partly = np.flatnonzero((wanted > 0) & (wanted < size))
-            read_bytes(data, partly, wanted, source, g, g.wave.space("global"), site)
+                sources.append((full, place))
         lines = np.where(wanted > 0, (source // np.uint64(LINE)).astype(np.int64), -1)
         shared = np.broadcast_to(address.astype(np.int64), g.n)
         memory.count_lines(shared, np.broadcast_to(lines, g.n), size, g, g.launch.counters_of(site))
         memory.shadow.start_copy(target, g, site)  # type: ignore[union-attr]
         memory.store(target, data if count > 1 else data[:, 0], dtype, count)
-        taken = data if len(full) == g.n else data[full]
-        g.wave.copies.start(g, site, memory, target, g.wave.space("global"), full, place, taken, dtype, count)
+        g.wave.copies.start(g, site, memory, target, g.wave.space("global"), sources)
 
     def read_source(source: Any, part: Any) -> tuple[Place, Any]:
         device = part.wave.space("global")
@@ -84,35 +95,39 @@ def start_copy(code: Code, ins: Instruction) -> Op:
     return access(code, state_space(ins.opcode), ins.operands[0], body)
 
 
-def read_bytes(data: Any, lanes: Any, wanted: Any, source: Any, g: Any, device: Space, site: Any) -> None:
-    """Source sizes below the copy's: that many bytes, the rest are zeros."""
+def read_bytes(
+    data: Any, lanes: Any, wanted: Any, source: Any, g: Any, device: Space, site: Any
+) -> list[tuple[Any, Place]]:
+    """Source sizes below the copy's: that many bytes, the rest are zeros.  Returns who has read which granules."""
     image = data.view(np.uint8)
+    read = []
     for byte in range(int(wanted[lanes].max()) if len(lanes) else 0):
         chosen = lanes[wanted[lanes] > byte]
         part = g.part(chosen)
         place = device.place(source[chosen] + np.uint64(byte), 1, part, site, False, None)
         shadow = device.shadow
         assert shadow is not None
-        shadow.access(PLAIN_READ, place.widened(shadow.granule), part, site)
+        granules = place.widened(shadow.granule)
+        shadow.access(PLAIN_READ, granules, part, site)
         image[chosen, byte] = device.load(place, np.uint8, 1)
+        read.append((chosen, granules))
+    return read
 
 
 def copy_arrive(code: Code, ins: Instruction) -> Op:
-    """`cp.async.mbarrier.arrive{.noinc}`: the barrier completes once the thread's copies have."""
+    """`cp.async.mbarrier.arrive{.noinc}`: arrives once the thread's copies are complete."""
     counted = "noinc" in ins.opcode
+    site = code.site
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
-        g.wave.copies.wait(g, None)
-        g.wave.mbarriers.arrive(g, address, 1, code_site, raises_pending=not counted)
+        g.wave.mbarriers.defer(g, memory, address, site, raises_pending=not counted)
 
-    code_site = code.site
-    return access(code, "shared", ins.operands[0], body)
+    return access(code, state_space(ins.opcode), ins.operands[0], body)
 
 
 @instruction("mbarrier", effect=True)
 def mbarrier(code: Code, ins: Instruction) -> Op:
     action = ins.opcode[1]
-    site = code.site
     space = state_space(ins.opcode)
     if action in {"init", "inval", "expect_tx", "complete_tx"}:
         return change(code, ins, action, space)
@@ -120,26 +135,34 @@ def mbarrier(code: Code, ins: Instruction) -> Op:
         return arrive(code, ins, space)
     if action == "test_wait":
         return wait(code, ins, space)
-    if action == "pending_count":
-        a = code.read(ins.operands[1], "u64")
-        d = code.write(ins.operands[0], "u32")
+    assert action == "pending_count"
+    a = code.read(ins.operands[1], "u64")
+    d = code.write(ins.operands[0], "u32")
 
-        def pending(v: Values, g: Any) -> None:
-            v[d][...] = (v[a] & np.uint64(0xFFFFF)).astype(np.uint32)
+    def pending(v: Values, g: Any) -> None:
+        v[d][...] = (v[a] & np.uint64(MOST)).astype(np.uint32)
 
-        return pending
-    raise code.error(f"unknown form of mbarrier at {site.ptx_line}")
+    return pending
 
 
 def change(code: Code, ins: Instruction, action: str, space: str) -> Op:
-    count = code.read(ins.operands[1], "u32") if len(ins.operands) > 1 else None
+    count = code.read(ins.operands[1], "u32") if action != "inval" else None
     site = code.site
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
-        values = None if count is None else np.broadcast_to(v[count], g.n)
-        g.wave.mbarriers.change(action, g, np.broadcast_to(address, g.n), values, site)
+        if count is None:
+            g.wave.mbarriers.invalidate(g, memory, address, site)
+        elif action == "init":
+            g.wave.mbarriers.init(g, memory, address, v[count], site)
+        else:
+            g.wave.mbarriers.transfer(g, memory, address, v[count], site, action == "expect_tx")
 
     return access(code, space, ins.operands[0], body)
+
+
+def order_of(ins: Instruction) -> Order:
+    """The scope of an mbarrier operation is the block's unless it names the cluster's."""
+    return Order(CLUSTER if "cluster" in ins.opcode else BLOCK, "relaxed" in ins.opcode)
 
 
 def arrive(code: Code, ins: Instruction, space: str) -> Op:
@@ -148,16 +171,19 @@ def arrive(code: Code, ins: Instruction, space: str) -> Op:
     has_state = isinstance(ins.operands[0], Register)
     operands = ins.operands[1:] if has_state else ins.operands
     count = code.read(operands[1], "u32") if len(operands) > 1 else None
-    d = code.write(ins.operands[0], "b64") if has_state else None
-    site, drops = code.site, ins.opcode[1] == "arrive_drop"
+    wants_state = has_state and getattr(ins.operands[0], "name", "_") != "_"
+    d = code.write(ins.operands[0], "b64") if wants_state else None
+    site, drops, order = code.site, ins.opcode[1] == "arrive_drop", order_of(ins)
+    completes = "noComplete" not in ins.opcode
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
-        amount = 1 if count is None else np.broadcast_to(v[count], g.n)
-        address = np.broadcast_to(address, g.n)
+        amount = 1 if count is None else v[count]
+        if d is not None:
+            g.wave.mbarriers.place(g, memory, address, site, own=True)  # only those have a state that means something
         if expects:
-            g.wave.mbarriers.change("expect_tx", g, address, amount, site)
+            g.wave.mbarriers.transfer(g, memory, address, amount, site, expects=True)
             amount = 1
-        state = g.wave.mbarriers.arrive(g, address, amount, site, drops=drops)
+        state = g.wave.mbarriers.arrive(g, memory, address, amount, site, drops, order, completes)
         if d is not None:
             v[d][...] = state
 
@@ -166,17 +192,28 @@ def arrive(code: Code, ins: Instruction, space: str) -> Op:
 
 def wait(code: Code, ins: Instruction, space: str) -> Op:
     """`mbarrier.{test,try}_wait{.parity} p, [addr], state{, time limit}`."""
-    parity = "parity" in ins.opcode
+    parity, order = "parity" in ins.opcode, order_of(ins)
     state = code.read(ins.operands[2], "u32" if parity else "b64")
     d = code.write(ins.operands[0], "pred")
     site = code.site
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
-        v[d][...] = g.wave.mbarriers.test(
-            g, np.broadcast_to(address, g.n), np.broadcast_to(v[state], g.n), parity, site
-        )
+        states = np.broadcast_to(v[state], g.n)
+        try:
+            v[d][...] = g.wave.mbarriers.test(g, memory, address, states, parity, site, order)
+        except BadLanes as fault:
+            g.wave.mbarriers.refused[g.index()[fault.bad]] = True
+            raise
 
-    return access(code, space, ins.operands[1], body)
+    test = access(code, space, ins.operands[1], body)
+
+    def run(v: Values, g: Any) -> None:
+        test(v, g)
+        refused = g.wave.mbarriers.refused[g.index()]
+        if refused.any():
+            v[d][refused] = True  # reported; whoever collects findings must not wait for ever
+
+    return run
 
 
 @instruction("mbarrier.try_wait", effect=True, sync="barrier")
@@ -185,11 +222,12 @@ def try_wait(code: Code, ins: Instruction) -> Op:
     parity = "parity" in ins.opcode
     base, offset = code.address(ins.operands[1])
     state = code.read(ins.operands[2], "u32" if parity else "b64")
-    site = code.site
+    window = SHARED_WINDOW if state_space(ins.opcode) == "generic" else 0
 
     def ready(v: Values, g: Any) -> Any:
-        address = np.broadcast_to(v[base] + v[base].dtype.type(offset), g.n)
-        return g.wave.mbarriers.complete(g, address, np.broadcast_to(v[state], g.n), parity, site)
+        address = v[base] + v[base].dtype.type(offset % (1 << 8 * v[base].dtype.itemsize))
+        keys = g.wave.mbarriers.own_keys(g, np.broadcast_to(address, g.n).astype(np.int64) - window)
+        return g.wave.mbarriers.ready(g, keys, np.broadcast_to(v[state], g.n), parity)
 
     code.record.barrier = BarrierOperands("try_wait", aligned=False, ready=ready)
     return wait(code, ins, state_space(ins.opcode))

@@ -13,7 +13,7 @@ from ..code import DTYPES, Code, Op, Values
 from ..reader import Instruction, Operand, Register
 from ..shadow import STRONG_WRITE
 from ..spaces import Space
-from .memory_access import VECTORS, access, state_space
+from .memory_access import VECTORS, access, state_space, strong_access
 from .registry import instruction
 
 
@@ -61,45 +61,72 @@ def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple
     packed = type_name.endswith("x2")
     held = "u32" if packed else type_name
     dtype = np.dtype(DTYPES[held])
+    is_sink = getattr(target, "name", None) == "_"
     if target is not None and isinstance(target, Register) and (target.name == "_" or code.uses[target.name] == 1):
         target = None
     b = code.read(operands[1], held)
     c = code.read(operands[2], held) if name == "cas" else None
     d = code.write(target, held) if target is not None else None
-    release = bool({"release", "acq_rel"} & set(words))
-    acquire = bool({"acquire", "acq_rel"} & set(words))
+    size = dtype.itemsize // 2 if packed else dtype.itemsize
+    strong = strong_access(words, size, observes=ins.opcode[0] == "atom" and not is_sink)
     site = code.site
-    perform = performer(name, type_name)
+    step, perform = performer(name, type_name)
+    held_bits = f"u{dtype.itemsize}"
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place = memory.place(address, dtype.itemsize, g, site, True, None)
         if memory.shadow is not None:
-            memory.shadow.access(STRONG_WRITE, place, g, site, read_modify=True)
+            memory.shadow.access(STRONG_WRITE, place, g, site, strong, read_modify=True)
         index = place.index if place.index is not None else place.start + np.arange(g.n)
         order = g.wave.atomic_order(g.n)
-        values = np.broadcast_to(v[b], g.n)[order]
-        new = None if c is None else np.broadcast_to(v[c], g.n)[order]
-        old = perform(memory.elements(dtype, 1), index[order], values, new, d is not None)
+        operand, replacement = np.broadcast_to(v[b], g.n), None if c is None else np.broadcast_to(v[c], g.n)
+        earlier: Any = None
+        late: Any = None
+        delays = memory.delays
+        if delays is not None and d is not None:
+            earlier, late = delays.polled(place, g, dtype, lambda cells: unchanged(cells, operand, replacement))
+            if late is not None:
+                order = np.arange(g.n)[order]
+                order = order[~late[order]]
+        before = None if delays is None else memory.load(place, dtype, 1).copy()
+        new = None if replacement is None else replacement[order]
+        old = perform(memory.elements(dtype, 1), index[order], operand[order], new, d is not None)
         if d is not None:
             result = np.empty(g.n, dtype)
             result[order] = old
+            if late is not None:
+                result[late] = earlier[late]
             v[d][...] = result
         wrote: Any = True
         if c is not None:
-            wrote = np.empty(g.n, bool)
-            wrote[order] = old == values
-        g.wave.modify(place, g, memory, order, wrote, acquire, release)
+            wrote = np.zeros(g.n, bool)
+            wrote[order] = old == operand[order]
+        if delays is not None and before is not None:
+            changed = np.flatnonzero(memory.load(place, dtype, 1) != before)
+            if len(changed):
+                delays.wrote(place.restricted(changed), g.part(changed), site, before[changed], dtype, 1)
+        if late is not None:
+            g.wave.observe_late(place, g, memory, strong, late)
+        g.wave.modify(place, g, memory, order, wrote, strong)
+
+    def unchanged(cells: Any, operand: Any, new: Any) -> Any:
+        """Where would the operation leave these values as they are?"""
+        after = np.where(cells == operand, new, cells) if new is not None else step(cells, operand)
+        return after.view(held_bits) == cells.view(held_bits)
 
     return access(code, state_space(words), operands[0], body)
 
 
-def performer(name: str, type_name: str) -> Callable[..., Any]:
-    """A function (cells, index, values, new, wants_old) that does the operations one after another in lane order."""
+def performer(name: str, type_name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """One operation on values, and a function (cells, index, values, new, wants_old) that does operations on memory,
+    one after another in lane order."""
     step = packed_step(type_name) if type_name in {"f16x2", "bf16x2", "bf16"} else OPERATIONS.get(name, exchange)
     is_integer_add = name == "add" and type_name[0] in "su"
     unordered = isinstance(step, np.ufunc) and not type_name.startswith("bf16")
 
     def perform(cells: Any, index: Any, values: Any, new: Any, wants_old: bool) -> Any:
+        if not len(index):
+            return np.empty(0, cells.dtype)
         if not wants_old and unordered:
             step.at(cells, index, values)  # type: ignore[attr-defined]
             return None
@@ -118,7 +145,7 @@ def performer(name: str, type_name: str) -> Callable[..., Any]:
             return old
         rank = np.arange(len(index)) - np.repeat(starts, np.diff(np.append(starts, len(index))))
         by_rank = np.argsort(rank, kind="stable")
-        bounds = np.searchsorted(rank[by_rank], np.arange(int(rank.max()) + 2))
+        bounds = np.searchsorted(rank[by_rank], np.arange(int(rank.max(initial=-1)) + 2))
         for low, high in itertools.pairwise(bounds):
             lanes = order[by_rank[low:high]]
             found = cells[index[lanes]]
@@ -129,7 +156,7 @@ def performer(name: str, type_name: str) -> Callable[..., Any]:
                 cells[index[lanes]] = step(found, values[lanes])
         return old
 
-    return perform
+    return step, perform
 
 
 def packed_step(type_name: str) -> Callable[[Any, Any], Any]:

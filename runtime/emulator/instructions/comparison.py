@@ -65,6 +65,8 @@ def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) 
     def both(v: Values, negate: bool) -> Any:
         third = ~v[c] if negated else v[c]
         result = compare(v[a], v[b])
+        if result.ndim > 1:
+            third = third[:, None]  # joins both halves of a packed comparison
         return join(~result if negate else result, third)
 
     return both

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..code import Code, Op, Values
 from ..findings import Kind
 from ..printf import formatted
-from ..reader import Address, Arguments, Instruction, Operand, Register
+from ..reader import Address, Arguments, Float, Instruction, Integer, Operand, Register
 from ..shadow import PLAIN_WRITE
 from .memory_access import nothing
 from .registry import instruction
@@ -31,10 +32,11 @@ def argument_reader(code: Code, operand: Operand, index: int, type_name: str) ->
     if not isinstance(operand, Arguments):
         raise code.error("unknown form of a call")
     item = operand.items[index]
-    if code.is_register(item):
+    if code.is_register(item) or isinstance(item, Integer | Float):
         entry = code.read(item, type_name)
         return lambda v, g: np.broadcast_to(v[entry], g.n)
-    assert isinstance(item, Register)
+    if not isinstance(item, Register):
+        raise code.error(f"{item} cannot be an argument of a call")
     base, _ = code.address(Address(item))
     site, dtype = code.site, np.dtype(np.uint64 if type_name == "u64" else np.uint32)
 
@@ -71,12 +73,18 @@ def call(code: Code, ins: Instruction) -> Op:
         text = argument_reader(code, arguments, 0, "u64")
         buffer = argument_reader(code, arguments, 1, "u64")
         count = result_writer(code, ins.operands[0])
+        site = code.site
 
         def print_lanes(v: Values, g: Any) -> None:
             count(v, g)
             for position, (where, start) in enumerate(zip(text(v, g), buffer(v, g), strict=True)):
-                data, begin = g.wave.bytes_behind(int(start), int(g.index()[position]))
-                g.launch.output.append(formatted(g.launch.global_text(int(where)), data, begin, g.launch.global_text))
+                try:
+                    data, begin = g.wave.bytes_behind(int(start), int(g.index()[position]))
+                    printed = formatted(g.launch.global_text(int(where)), data, begin, g.launch.global_text)
+                    g.launch.output.append(printed)
+                except (IndexError, struct.error):
+                    message = "vprintf reads a format, a text or an argument outside of memory"
+                    g.launch.report(Kind.OUT_OF_BOUNDS, message, g, position, site)
 
         return print_lanes
     if name == "__assertfail":
@@ -84,7 +92,11 @@ def call(code: Code, ins: Instruction) -> Op:
         message = argument_reader(code, arguments, 0, "u64")
 
         def fail(v: Values, g: Any) -> None:
-            g.launch.report(Kind.TRAP, f"assertion failed: {g.launch.global_text(int(message(v, g)[0]))}", g, 0, site)
+            try:
+                text = g.launch.global_text(int(message(v, g)[0]))
+            except IndexError:
+                text = "its message lies outside of memory"
+            g.launch.report(Kind.TRAP, f"assertion failed: {text}", g, 0, site)
 
         return fail
     raise code.error(f"the function {name} has no body, and indirect calls are not supported")

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import numerics
 from ..code import Code, Op, Values
+from ..formats import to_f32
 from ..reader import Instruction
 from .registry import instruction, take_modifiers
 
@@ -30,10 +31,19 @@ def element(type_name: str) -> str:
 def split(code: Code, ins: Instruction) -> tuple[set[str], str, str]:
     """(modifiers, rounding, type) of a float instruction."""
     modifiers, types = take_modifiers(ins, MODIFIERS)
+    if narrow_sources(ins):
+        types = types[:1]
     if len(types) != 1 or element(types[0]) not in {"f16", "bf16", "f32", "f64"}:
         raise code.error("unknown form of a floating point instruction")
     rounding = next(iter(modifiers & ROUNDINGS), "rn")
     return modifiers, rounding, types[0]
+
+
+def narrow_sources(ins: Instruction) -> str:
+    """The 16-bit type of `add.f32.f16 d, a, c` and its like: a, and b of fma, are widened (PTX ISA 8.6, sm_100)."""
+    narrow = ins.opcode[-1]
+    is_mixed = ins.opcode[0] in ("add", "sub", "fma") and ins.opcode[-2] == "f32" and narrow in ("f16", "bf16")
+    return narrow if is_mixed else ""
 
 
 def reads(code: Code, ins: Instruction, type_name: str) -> list[int]:
@@ -58,17 +68,18 @@ def plain_f32(function: np.ufunc, d: int, a: int, b: int) -> Op:
 
 def binary_float(code: Code, ins: Instruction) -> Op:
     """add, sub and mul."""
-    kind = ins.opcode[0]
+    kind, narrow = ins.opcode[0], narrow_sources(ins)
     modifiers, rounding, type_name = split(code, ins)
-    a, b = reads(code, ins, type_name)
+    a, b = [code.read(o, t) for o, t in zip(ins.operands[1:], (narrow or type_name, type_name), strict=True)]
     d = code.write(ins.operands[0], type_name)
-    if type_name == "f32" and rounding == "rn" and not modifiers & {"ftz", "sat"}:
+    if not narrow and type_name == "f32" and rounding == "rn" and not modifiers & {"ftz", "sat"}:
         return plain_f32({"add": np.add, "sub": np.subtract, "mul": np.multiply}[kind], d, a, b)
     function = {"add": numerics.add, "sub": numerics.sub, "mul": numerics.mul}[kind]
     dtype, ftz, saturate = element(type_name), "ftz" in modifiers, "sat" in modifiers
 
     def run(v: Values, g: Any) -> None:
-        v[d][...] = function(v[a], v[b], dtype, rounding, ftz, saturate)
+        left = to_f32(v[a], narrow)
+        v[d][...] = function(left, v[b], dtype, rounding, ftz, saturate)
 
     return run
 
@@ -76,12 +87,15 @@ def binary_float(code: Code, ins: Instruction) -> Op:
 @instruction("fma")
 def fused(code: Code, ins: Instruction) -> Op:
     modifiers, rounding, type_name = split(code, ins)
-    a, b, c = reads(code, ins, type_name)
+    narrow = narrow_sources(ins)
+    types = (narrow or type_name, narrow or type_name, type_name)
+    a, b, c = [code.read(o, t) for o, t in zip(ins.operands[1:], types, strict=True)]
     d = code.write(ins.operands[0], type_name)
     dtype, ftz, saturate, relu = element(type_name), "ftz" in modifiers, "sat" in modifiers, "relu" in modifiers
 
     def run(v: Values, g: Any) -> None:
-        v[d][...] = numerics.fma(v[a], v[b], v[c], dtype, rounding, ftz, saturate, relu=relu)
+        left, right = to_f32(v[a], narrow), to_f32(v[b], narrow)
+        v[d][...] = numerics.fma(left, right, v[c], dtype, rounding, ftz, saturate, relu=relu)
 
     return run
 

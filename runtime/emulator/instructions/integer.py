@@ -67,22 +67,27 @@ def add_sub(code: Code, ins: Instruction) -> Op:
     a, b = reads(code, ins, [seen, seen])
     d = code.write(ins.operands[0], seen)
     if "cc" in words:
-        return with_carry(code, integers.addc if kind == "add" else integers.subc, d, a, b, type_name, carries_in=False)
+        function = integers.addc if kind == "add" else integers.subc
+        return with_carry(code, function, d, a, b, type_name, carries_in=False, carries_out=True)
     if "sat" in words:
         saturating = integers.add if kind == "add" else integers.sub
         return computed(lambda x, y: saturating(x, y, type_name, saturate=True), d, [a, b])
     return into(np.add if kind == "add" else np.subtract, d, a, b)
 
 
-def with_carry(code: Code, function: Any, d: int, a: int, b: int, type_name: str, carries_in: bool) -> Op:
+def with_carry(
+    code: Code, function: Any, d: int, a: int, b: int, type_name: str, *, carries_in: bool, carries_out: bool
+) -> Op:
+    """An addition or subtraction with the condition code register; only `.cc` writes it."""
     code.registers.setdefault(CARRY, "pred")
     carry_in = code.read(Register(CARRY), "pred") if carries_in else None
-    carry_out = code.write(Register(CARRY), "pred")
+    carry_out = code.write(Register(CARRY), "pred") if carries_out else None
 
     def run(v: Values, g: Any) -> None:
         result, carry = function(v[a], v[b], None if carry_in is None else v[carry_in], type_name)
         v[d][...] = result
-        v[carry_out][...] = carry
+        if carry_out is not None:
+            v[carry_out][...] = carry
 
     return run
 
@@ -93,7 +98,8 @@ def add_with_carry(code: Code, ins: Instruction) -> Op:
     a, b = reads(code, ins, [seen, seen])
     d = code.write(ins.operands[0], seen)
     function = integers.addc if ins.opcode[0] == "addc" else integers.subc
-    return with_carry(code, function, d, a, b, ins.opcode[-1], carries_in=True)
+    carries_out = "cc" in ins.opcode
+    return with_carry(code, function, d, a, b, ins.opcode[-1], carries_in=True, carries_out=carries_out)
 
 
 @instruction("mul", "mul24")
@@ -145,7 +151,12 @@ def mad(code: Code, ins: Instruction) -> Op:
     if kind == "mad24":
         a, b, c = reads(code, ins, ["u32"] * 3)
         d = code.write(ins.operands[0], "u32")
-        return computed(lambda x, y, z: product24(x, y, mode, type_name) + z, d, [a, b, c])
+        saturate = "sat" in words
+
+        def sum24(x: Any, y: Any, z: Any) -> Any:
+            return integers.add(product24(x, y, mode, type_name), z, type_name, saturate)
+
+        return computed(sum24, d, [a, b, c])
     seen = unsigned(type_name)
     result_type = wide(seen) if mode == "wide" else seen
     if kind == "madc" or "cc" in words:

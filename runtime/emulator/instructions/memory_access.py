@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..causality import Strong
 from ..code import DTYPES, Code, Entry, Op, Values
+from ..knowledge import scope_of
 from ..memory import LOCAL_WINDOW, SHARED_WINDOW
 from ..reader import Address, Instruction, Operand, Register, Symbol, Vector
-from ..shadow import PLAIN_READ, PLAIN_WRITE, STRONG_READ, STRONG_WRITE
+from ..shadow import GUESS_READ, PLAIN_READ, PLAIN_WRITE, STRONG_READ, STRONG_WRITE
 from ..spaces import BadLanes, Space
 from .registry import instruction
 
@@ -37,6 +39,13 @@ def state_space(words: tuple[str, ...]) -> str:
     return found.split("::")[0]
 
 
+def strong_access(words: tuple[str, ...], size: int, observes: bool = True) -> Strong:
+    """`size` is that of one element."""
+    orders = set(words)
+    acquires, releases = bool(orders & {"acquire", "acq_rel"}), bool(orders & {"release", "acq_rel"})
+    return Strong(scope_of(words), size, acquires, releases, observes)
+
+
 def is_hint(word: str) -> bool:
     return word.startswith(("L1::", "L2::", "evict", "no_allocate")) or word in {"L1", "L2"}
 
@@ -47,6 +56,8 @@ def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
     Generic addresses of several spaces are taken apart.  Lanes whose access is impossible (a finding is reported) give
     zeros, and the others go on.
     """
+    if space == "generic":
+        space = space_of_symbol(code, operand)
     base, offset = code.address(operand)
     entries, written = code.record.entries, code.record.written_entries
 
@@ -76,6 +87,13 @@ def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
     return run
 
 
+def space_of_symbol(code: Code, operand: Operand) -> str:
+    """A generic access that names a variable goes to the variable's space."""
+    name = getattr(operand.base, "name", "") if isinstance(operand, Address) else ""
+    variable = code.variables.get(name)
+    return "generic" if variable is None else {"param": "local"}.get(variable.space, variable.space)
+
+
 def vector_items(operand: Operand) -> tuple[Operand, ...]:
     return operand.items if isinstance(operand, Vector) else (operand,)
 
@@ -97,6 +115,7 @@ def load(code: Code, ins: Instruction) -> Op:
     if type_name not in DTYPES:
         raise code.error(f"ld of type .{type_name} is not supported")
     space = state_space(words)
+    type_name = {"f32": "b32", "f64": "b64"}.get(type_name, type_name)  # bits move, also into wider registers
     dtype = np.dtype(DTYPES[type_name])
     size = dtype.itemsize * count
     items = vector_items(ins.operands[0])
@@ -107,7 +126,8 @@ def load(code: Code, ins: Instruction) -> Op:
         if constants[0] is not None:
             return load_parameter([code.write_extended(item, type_name) for item in items], constants)
         space = "local" if names_variable(code, ins.operands[1]) else "const"
-    strong, acquire, read_only = bool(STRONG & set(words)), "acquire" in words, "nc" in words
+    strong = strong_access(words, dtype.itemsize) if STRONG & set(words) else None
+    read_only = "nc" in words
     targets = [code.write_extended(item, type_name) for item in items]
     site = code.site
     kind, volatile = STRONG_READ if strong else PLAIN_READ, "volatile" in words
@@ -117,17 +137,20 @@ def load(code: Code, ins: Instruction) -> Op:
         if memory.shadow is not None and not place.unwritten:
             if volatile and memory.shadow.name == "shared":
                 memory.shadow.volatile(kind, place, g, site)
-            memory.shadow.access(kind, place, g, site)
+            guesses = kind == PLAIN_READ and site.number in g.launch.program.guesses
+            memory.shadow.access(GUESS_READ if guesses else kind, place, g, site, strong)
             if read_only:
                 memory.shadow.read_only(place, g, site)
-        values = memory.load(place, dtype, count)
+        values, late = memory.load(place, dtype, count), None
+        if strong is not None and memory.delays is not None:
+            values, late = memory.delays.read(place, g, values, dtype, count)
         if count == 1:
             v[targets[0]][...] = values
         else:
             for index, target in enumerate(targets):
                 v[target][...] = values[:, index]
-        if strong:
-            g.wave.observe(place, g, memory, acquire)
+        if strong is not None:
+            g.wave.observe(place, g, memory, strong, late)
 
     return access(code, space, ins.operands[1], body)
 
@@ -168,7 +191,7 @@ def store(code: Code, ins: Instruction) -> Op:
         raise code.error("the vector has another length than the opcode says")
     if space == "param":
         space = "local"
-    strong, release = bool(STRONG & set(words)), "release" in words
+    strong = strong_access(words, dtype.itemsize) if STRONG & set(words) else None
     kind, site, volatile = STRONG_WRITE if strong else PLAIN_WRITE, code.site, "volatile" in words
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
@@ -176,15 +199,17 @@ def store(code: Code, ins: Instruction) -> Op:
         if memory.shadow is not None:
             if volatile and memory.shadow.name == "shared":
                 memory.shadow.volatile(kind, place, g, site)
-            memory.shadow.access(kind, place, g, site)
-        if strong:
-            g.wave.publish(place, g, memory, release)
+            memory.shadow.access(kind, place, g, site, strong)
         if count == 1:
             values = v[sources[0]]
         else:
             values = np.empty((g.n, count), dtype)
             for index, source in enumerate(sources):
                 values[:, index] = v[source]
+        if strong is not None:
+            if memory.delays is not None:
+                memory.delays.wrote(place, g, site, memory.load(place, dtype, count), dtype, count)
+            g.wave.publish(place, g, memory, strong)
         memory.store(place, values, dtype, count)
 
     return access(code, space, ins.operands[0], body)
@@ -192,12 +217,24 @@ def store(code: Code, ins: Instruction) -> Op:
 
 @instruction("membar", "fence", effect=True)
 def fence(code: Code, ins: Instruction) -> Op:
-    """Orders what the thread did before with its later strong operations; proxy fences order nothing here."""
-    if "proxy" in ins.opcode or "mbarrier_init" in ins.opcode:
+    """Orders what the thread did before with its later strong operations; proxy fences order nothing here.
+
+    `fence.mbarrier_init` is for relaxed arrivals at the cluster's barrier, and is taken to order all there.
+    """
+    if "proxy" in ins.opcode:
         return nothing
+    scope = scope_of(ins.opcode)
+    words, is_whole = ins.opcode, "mbarrier_init" not in ins.opcode
+    acquires, releases = "release" not in words, "acquire" not in words
+    sequential = words[0] == "membar" or "sc" in words
 
     def run(v: Values, g: Any) -> None:
-        g.wave.fence(g)
+        if acquires:
+            g.wave.relaxed.acquire(g)
+        if is_whole:
+            g.wave.fence(g, scope, acquires, releases, sequential)
+        if releases:
+            g.wave.relaxed.release(g, words)
 
     return run
 

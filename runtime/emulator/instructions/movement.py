@@ -9,9 +9,10 @@ import numpy as np
 from .. import numerics
 from ..code import DTYPES, Code, Op, Values
 from ..memory import GLOBAL_WINDOW, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES
-from ..reader import Instruction, Register, Vector
+from ..reader import Instruction, Integer, Operand, Register, Vector
 from .floating import ROUNDINGS
 from .integer import into
+from .memory_access import VECTORS, vector_items
 from .registry import instruction, take_modifiers
 
 CONVERSION_MODIFIERS = ROUNDINGS | {"sat", "relu", "satfinite", "ftz"}
@@ -21,6 +22,8 @@ CONVERSION_MODIFIERS = ROUNDINGS | {"sat", "relu", "satfinite", "ftz"}
 def mov(code: Code, ins: Instruction) -> Op:
     target, source = ins.operands
     type_name = ins.opcode[-1]
+    if ins.opcode[1] in VECTORS:
+        return move_vector(code, target, source, type_name)
     if isinstance(target, Vector):
         return unpack(code, ins, target)
     if isinstance(source, Vector):
@@ -30,6 +33,24 @@ def mov(code: Code, ins: Instruction) -> Op:
     a = code.read(source, type_name)
     d = code.write(target, type_name)
     return copy(d, a)
+
+
+def move_vector(code: Code, target: Operand, source: Operand, type_name: str) -> Op:
+    """`mov.v4.b32 d, a` of vector registers and lists; of a special register its x, y, z and 0."""
+    targets = vector_items(target)
+    sources = vector_items(source)
+    if len(sources) == 1:
+        name = str(source)
+        sources = (*tuple(Register(f"{name}.{axis}") for axis in "xyz"), Integer(0))
+    a = [code.read(item, type_name) for item in sources]
+    wanted = [(code.write(item, type_name), a[index]) for index, item in enumerate(targets) if str(item) != "_"]
+
+    def run(v: Values, g: Any) -> None:
+        values = [v[entry].copy() for _, entry in wanted]  # a source may be a later destination
+        for (d, _), value in zip(wanted, values, strict=True):
+            v[d][...] = value
+
+    return run
 
 
 def copy(d: int, a: int) -> Op:
@@ -78,7 +99,7 @@ def unpack(code: Code, ins: Instruction, target: Vector) -> Op:
     part = part_type(code, ins.opcode[-1], len(target.items))
     a = code.read(ins.operands[1], ins.opcode[-1])
     wanted = [
-        (index, code.write(item, part))
+        (index, code.write_extended(item, part))
         for index, item in enumerate(target.items)
         if not (isinstance(item, Register) and item.name == "_")
     ]
@@ -130,7 +151,11 @@ def convert_one(
         out = v[d]
         if result == "tf32":
             out = out.view(np.float32)
-        out[...] = found.view(dtype) if result[0] in "su" else found
+        if result[0] in "su":
+            found = found.view(dtype)
+        elif out.dtype.itemsize > found.dtype.itemsize:
+            found = found.view(f"u{found.dtype.itemsize}")  # a wider register takes the bits
+        out[...] = found
 
     return run
 

@@ -10,8 +10,8 @@ from .. import matrix
 from ..code import Code, Op, Values
 from ..findings import PtxError
 from ..reader import Instruction
-from ..shadow import PLAIN_READ, PLAIN_WRITE
-from ..spaces import Space
+from ..shadow import PLAIN_READ, PLAIN_WRITE, Place
+from ..spaces import BadLanes, Space
 from .memory_access import access, state_space, vector_items
 from .registry import instruction
 
@@ -35,7 +35,8 @@ def mma(code: Code, ins: Instruction) -> Op:
     layouts = [word for word in after if word in {"row", "col"}]
     saturate = "satfinite" in after
     bit_op = next((word for word in after if word in {"xor", "and"}), None)
-    types = [word for word in after if word not in {"row", "col", "satfinite", "xor", "and", "popc"}]
+    no_types = {"row", "col", "satfinite", "xor", "and", "popc", "kind::f8f6f4"}
+    types = [word for word in after if word not in no_types]
     if len(types) != 4 or len(layouts) != 2:
         raise code.error("unknown form of mma.sync")
     d_type, a_type, b_type, c_type = types
@@ -87,8 +88,7 @@ def ldmatrix(code: Code, ins: Instruction) -> Op:
     site = code.site
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
-        rows, part = row_lanes(g, count)
-        place = memory.place(address[rows], 16, part, site, False, g.launch.counters_of(site))
+        place, part = row_places(g, count, memory, address, site, False)
         if memory.shadow is not None:
             memory.shadow.access(PLAIN_READ, place, part, site)
         data = np.ascontiguousarray(memory.load(place, np.uint64, 2)).view(np.uint8).reshape(-1, count, 8, 16)
@@ -106,6 +106,18 @@ def row_lanes(g: Any, count: int) -> tuple[Any, Any]:
     return rows, g.part(rows)
 
 
+def row_places(g: Any, count: int, memory: Space, address: Any, site: Any, write: bool) -> tuple[Place, Any]:
+    """(where the rows lie, the lanes that say so); a row that cannot be accessed spoils its warp's matrices."""
+    rows, part = row_lanes(g, count)
+    try:
+        return memory.place(
+            np.broadcast_to(address, g.n)[rows], 16, part, site, write, g.launch.counters_of(site)
+        ), part
+    except BadLanes as fault:
+        warps = part.index()[np.broadcast_to(fault.bad, part.n)] >> 5
+        raise BadLanes(np.isin(g.index() >> 5, warps)) from None
+
+
 @instruction("stmatrix.sync", effect=True, sync="warp")
 def stmatrix(code: Code, ins: Instruction) -> Op:
     check_form(code, ins)
@@ -114,8 +126,7 @@ def stmatrix(code: Code, ins: Instruction) -> Op:
     site = code.site
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
-        rows, part = row_lanes(g, count)
-        place = memory.place(address[rows], 16, part, site, True, g.launch.counters_of(site))
+        place, part = row_places(g, count, memory, address, site, True)
         if memory.shadow is not None:
             memory.shadow.access(PLAIN_WRITE, place, part, site)
         data = matrix.stmatrix_collect([by_warps(v[entry], g) for entry in sources], transposed)

@@ -16,7 +16,7 @@ import numpy as np
 from runtime.emulator import Finding, Result, emulate
 
 HEADER = """
-.version 8.0
+.version 8.6
 .target sm_90
 .address_size 64
 .file 1 "kernel.src"

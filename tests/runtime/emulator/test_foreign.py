@@ -108,6 +108,16 @@ def test_pipeline_of_asynchronous_copies() -> None:
     np.testing.assert_allclose(y.reshape(15, 128, 4), 2 * tiles + np.roll(tiles, -1, axis=1), rtol=1e-6)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("entry", "lanes", "partner"), [("together", 64, 33), ("apart", 32, 5)])
+def test_stages_that_copies_fill_and_mbarriers_guard(entry: str, lanes: int, partner: int, seed: int) -> None:
+    """The library's pipelines; of one group, and of a warp that fills and a warp that reads."""
+    x = np.random.default_rng(1).integers(-99, 99, (7, lanes)).astype(np.int32)
+    y = np.zeros(lanes, np.int32)
+    run("stages", entry, 1, 64, [x, y, 7], seed=seed)
+    np.testing.assert_array_equal(y, x.sum(0)[np.arange(lanes) ^ partner])
+
+
 def test_gemm_on_tensor_cores() -> None:
     a, b = random(128, 96).astype(np.float16), random(64, 96).astype(np.float16)
     c = np.zeros((128, 64), np.float32)

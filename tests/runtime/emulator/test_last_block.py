@@ -163,6 +163,7 @@ def test_a_grid_barrier_orders_reads_by_all_blocks_before_a_write(seed: int) -> 
     """All blocks read y[64], meet at a counter, and then one of them overwrites it."""
     meet = """
   ld.global.u32 %r12, [%rd1+256];
+  {together}
   setp.ne.u32 %p3, %r0, 0;
   @%p3 bra MET;
   {count}
@@ -176,7 +177,10 @@ MET:
   setp.eq.u32 %p5, %r9, 70;
   @%p5 st.global.u32 [%rd1+256], 9;  //! reset
 """
-    _, y = launch(meet.format(count="red.release.gpu.global.add.u32 [%rd1], 1;"), 7, seed)
+    release, relaxed = (f"red.{order}.gpu.global.add.u32 [%rd1], 1;" for order in ("release", "relaxed"))
+    _, y = launch(meet.format(together="bar.sync 0;", count=release), 7, seed)
     assert y[64] == 9
     with pytest.raises(EmulatorError, match="read"):
-        launch(meet.format(count="red.relaxed.gpu.global.add.u32 [%rd1], 1;"), 7, seed)
+        launch(meet.format(together="bar.sync 0;", count=relaxed), 7, seed)
+    with pytest.raises(EmulatorError, match="read"):  # a release by one thread releases nothing of the others
+        launch(meet.format(together="", count=release), 7, seed)

@@ -371,6 +371,16 @@ def test_producer_and_consumer_with_named_barriers() -> None:
     np.testing.assert_array_equal(outcome(body), np.where(T < 32, 0, 5 * (T - 32) + 10))
 
 
+@pytest.mark.parametrize(
+    "end", ["@%p1 ret;", "@%p1 exit;", "L: add.u32 %r0, %r0, 1;\nsetp.lt.u32 %p2, %r0, 9;\n@%p2 bra L;"]
+)
+def test_the_end_of_the_text_is_an_exit(end: str) -> None:
+    text = kernel(f"st.global.u32 [%rd4], %r0;\n{end}").replace("\n  ret;\n}", "\n}")
+    y = np.zeros(1024, np.uint32)
+    emulate(text, "kernel", 1, 64, [words(), y])
+    np.testing.assert_array_equal(y[:64], T)
+
+
 def test_producer_and_consumer_with_mbarriers() -> None:
     body = """
     setp.eq.u32 %p2, %r0, 0;

@@ -1,0 +1,408 @@
+"""Release and acquire: what each thread of a wave knows of others by way of memory (PTX ISA 8.7 to 8.9).
+
+A release pattern publishes, with its write, what is before its first operation for the thread that makes it: that
+thread's own accesses, what barriers have made known to it, and what it has acquired.  An acquire pattern teaches the
+thread that makes it, and nobody else: others learn from it at a barrier.  An edge needs scopes that include each other:
+those of each write and read on the way, and those of the first operation of the release and the last of the acquire.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .knowledge import ANYBODY, CLUSTER, CTA, GPU, Items, Knowledge, Pages, Published, either, merged
+
+if TYPE_CHECKING:
+    from .ordering import Clock, Ordering
+
+MOST_CACHED = 64  # what so many threads knew at their last fence is kept
+
+
+@dataclass(frozen=True)
+class Strong:
+    """A strong access: what it orders, for whom.  `size` is that of one of its elements (PTX ISA 8.2.4, 8.2.5)."""
+
+    scope: int
+    size: int
+    acquires: bool = False
+    releases: bool = False
+    observes: bool = True  # can its read be part of an acquire pattern?  That of `red` cannot
+
+
+@dataclass
+class Fences:
+    """The last fence of each thread at one scope: its time, and what the thread knew then; 0 where there is none."""
+
+    time: Any
+    known: Any
+    block_since: Any
+    warp_since: Any
+    rows: Any
+
+
+class Causality:
+    """What the threads of one wave have learned from memory, beside what their barriers tell (`ordering.py`)."""
+
+    def __init__(self, clock: Clock, ordering: Ordering, blocks: Any, narrow: bool):
+        """`blocks` are linear numbers; `narrow`: does the program name a scope below .gpu?"""
+        self.clock, self.ordering, self.blocks, self.narrow = clock, ordering, blocks, narrow
+        self.block_lanes = ordering.block_lanes
+        self.cluster = ordering.cluster_lanes // ordering.block_lanes
+        lanes = len(ordering.limit)
+        self.known = np.zeros(lanes, np.int64)  # serial numbers of what each thread has learned; 0 is nothing
+        self.held: dict[int, Knowledge] = {}
+        self.kept = 64  # more values than this are looked through for those that nobody holds any more
+        self.mixed = np.zeros(len(blocks), bool)  # has some thread of the block learned what the others have not?
+        self.reads = np.zeros(lanes, np.int64)  # numbers of what each thread has read without acquiring
+        self.pending: dict[int, Items] = {}
+        self.numbers = itertools.count(1)
+        self.fences: dict[int, Fences] = {}
+        self.at_fence: dict[tuple[int, int], tuple[int, Knowledge]] = {}
+
+    # Learning
+
+    def learn(self, lanes: Any, knowledge: Knowledge) -> None:
+        """These threads (positions in the wave) know this from now on."""
+        serials = self.known[lanes]
+        for serial in distinct(serials):
+            found = knowledge.join(self.held.get(serial))
+            if found.serial != serial:
+                self.held[found.serial] = found
+                self.known[lanes[serials == serial]] = found.serial
+        slots = lanes // self.block_lanes
+        self.mixed[slots] = True
+        self.ordering.learned[slots] = self.clock.now
+        if len(self.held) > self.kept:
+            self.forget()
+
+    def forget(self) -> None:
+        serials = np.concatenate([self.known, *(each.known for each in self.fences.values())])
+        self.held = {serial: self.held[serial] for serial in np.unique(serials).tolist() if serial}
+        self.kept = 2 * len(self.held) + 64
+
+    def end(self) -> None:
+        """The threads have ended: nobody asks what they know."""
+        for table in (self.held, self.pending, self.fences, self.at_fence):
+            table.clear()
+
+    def together(self, lanes: Any) -> Knowledge | None:
+        """What these threads have learned, all together."""
+        if not self.held:
+            return None
+        found: Knowledge | None = None
+        for serial in np.unique(self.known[lanes]).tolist():
+            found = either(found, self.held.get(serial))
+        return found
+
+    def share(self, lanes: Any) -> None:
+        """These threads met at a barrier."""
+        found = self.together(lanes)
+        if found is not None:
+            self.known[lanes] = found.serial
+            self.held[found.serial] = found
+
+    def share_blocks(self, slots: Any) -> None:
+        if self.held:
+            for slot in np.flatnonzero(self.mixed[slots]) if isinstance(slots, slice) else slots[self.mixed[slots]]:
+                self.share(slice(slot * self.block_lanes, (slot + 1) * self.block_lanes))
+                self.mixed[slot] = False
+
+    def share_warps(self, warps: Any) -> None:
+        if self.held:
+            per_block = self.block_lanes // 32
+            for warp in np.arange(len(self.known) // 32)[warps]:
+                if self.mixed[warp // per_block]:
+                    self.share(slice(32 * warp, 32 * warp + 32))
+
+    # Patterns
+
+    def state(self, lane: int, until: int, known: int, block_since: int, warp_since: int, row: Any) -> Knowledge:
+        """All that is before a point of one thread, up to its own time `until`."""
+        clock, size = self.clock, self.block_lanes
+        before = self.held.get(known, clock.nothing)
+        slot, thread = divmod(lane, size)
+        block = int(self.blocks[slot])
+        threads = dict(before.threads)
+        if row is not None:
+            first = block // self.cluster * self.cluster
+            for rank, times in enumerate(row.reshape(self.cluster, size)):
+                if times.any():
+                    threads[first + rank] = np.maximum(times, threads.get(first + rank, 0))
+        page = threads.get(block, clock.blank).copy()
+        warp = page[thread // 32 * 32 : thread // 32 * 32 + 32]
+        np.maximum(warp, max(warp_since - 1, 0), out=warp)
+        page[thread] = until
+        threads[block] = page
+        times = before.until
+        if block_since > int(times[block]) + 1:
+            times = times.copy()
+            times[block] = block_since - 1
+        return Knowledge(times, threads, before.writes, before)
+
+    def now(self, lane: int, until: int) -> Knowledge:
+        ordering = self.ordering
+        block_since = int(ordering.block_since[lane // self.block_lanes])
+        row = ordering.row(lane) if ordering.vector else None
+        return self.state(lane, until, int(self.known[lane]), block_since, int(ordering.warp_since[lane // 32]), row)
+
+    def before_fence(self, scope: int, lane: int) -> Knowledge:
+        fences = self.fences[scope]
+        time = int(fences.time[lane])
+        cached = self.at_fence.get((scope, lane))
+        if cached is not None and cached[0] == time:
+            return cached[1]
+        row = None if fences.rows is None else fences.rows[lane]
+        since = int(fences.block_since[lane]), int(fences.warp_since[lane])
+        found = self.state(lane, time, int(fences.known[lane]), *since, row)
+        if len(self.at_fence) >= MOST_CACHED:
+            self.at_fence.clear()
+        self.at_fence[scope, lane] = time, found
+        return found
+
+    def key(self, block: int, scope: int) -> tuple[int, int]:
+        return (block, scope) if self.narrow else ANYBODY
+
+    def released(self, lane: int, strong: Strong, addresses: range, until: int) -> Items:
+        """What a strong write of this thread publishes by itself, and by the fences before it."""
+        slot, thread = divmod(lane, self.block_lanes)
+        block = int(self.blocks[slot])
+        items: Items = {}
+        if strong.releases:
+            items[self.key(block, strong.scope)] = self.now(lane, until)
+        latest = 0
+        for scope in (GPU, CLUSTER, CTA):
+            fences = self.fences.get(scope)
+            if fences is None or int(fences.time[lane]) <= latest or (strong.releases and strong.scope >= scope):
+                continue
+            latest = int(fences.time[lane])
+            found = self.before_fence(scope, lane).with_write(addresses, block, thread, self.clock.blank, until)
+            items[self.key(block, scope)] = found
+        return items
+
+    def includes(self, block: int, scope: int, other: int) -> bool:
+        """Does the scope of an operation in a block include the other block?"""
+        return scope == GPU or block == other or (scope == CLUSTER and block // self.cluster == other // self.cluster)
+
+    def can_observe(self, found: Published, block: int, strong: Strong) -> bool:
+        """Is an access of this block morally strong with the write that it meets?"""
+        return (
+            found.size == strong.size
+            and self.includes(found.block, found.scope, block)
+            and self.includes(block, strong.scope, found.block)
+        )
+
+    def usable(self, items: Items, block: int, scope: int) -> tuple[Knowledge | None, Items]:
+        """What the last operation of an acquire pattern takes of these items, and what it leaves."""
+        if not self.narrow:
+            return reduce(either, items.values(), None), {}
+        taken: Knowledge | None = None
+        left: Items = {}
+        for (other, width), each in items.items():
+            if self.includes(other, width, block) and self.includes(block, scope, other):
+                taken = either(taken, each)
+            else:
+                left[other, width] = each
+        return taken, left
+
+    # Strong accesses and fences
+
+    def read(self, found: Published, lanes: Any, strong: Strong) -> None:
+        """Threads (of one block, see `by_block`) read what `found` has published: now, or from a later fence on."""
+        block = int(self.blocks[int(lanes[0]) // self.block_lanes])
+        if not strong.observes or not found.items or not self.can_observe(found, block, strong):
+            return
+        items = found.items
+        if strong.acquires:
+            taken, items = self.usable(items, block, strong.scope)
+            if taken is not None:
+                self.learn(lanes, taken)
+        if items:
+            numbers = self.reads[lanes]
+            for number in distinct(numbers):
+                before = self.pending.get(number, {})
+                together = merged(before, items)
+                if together is not before:
+                    fresh = next(self.numbers)
+                    self.pending[fresh] = together
+                    self.reads[lanes[numbers == number]] = fresh
+            if len(self.pending) > 256:
+                self.pending = {each: self.pending[each] for each in np.unique(self.reads).tolist() if each}
+
+    def observe(self, addresses: Any, lanes: Any, strong: Strong, earlier: Any = None) -> None:
+        """A strong load; of the lanes in `earlier` (a mask), what was published before the last write."""
+        published = self.clock.published
+        if not published or not len(lanes):
+            return
+        order = np.argsort(addresses, kind="stable")
+        addresses, lanes = addresses[order], lanes[order]
+        earlier = np.zeros(len(lanes), bool) if earlier is None else earlier[order]
+        fresh = np.flatnonzero(addresses[1:] != addresses[:-1]) + 1
+        for start, end in itertools.pairwise([0, *fresh.tolist(), len(lanes)]):
+            found = published.get(int(addresses[start]))
+            if found is not None:
+                late, part = earlier[start:end], lanes[start:end]
+                self.read_by(part[late].tolist(), found.previous, strong)
+                self.read_by(part[~late].tolist(), found, strong)
+
+    def publish(self, addresses: Any, lanes: Any, strong: Strong, granule: int) -> None:
+        """Strong stores, one after another: each takes the place of what was published there."""
+        clock = self.clock
+        until = clock.tick()
+        for address, lane in self.concerned(addresses, lanes, strong):
+            found = clock.published.get(address)
+            own = self.released(lane, strong, range(address, address + strong.size, granule), until)
+            if found is not None and self.is_writer(found, lane):
+                own = merged(own, found.own)
+            if own or found is not None:
+                self.put(address, lane, strong, own, own, found, until)
+
+    def modify(self, addresses: Any, lanes: Any, writes: Any, strong: Strong, granule: int) -> None:
+        """Atomic operations in their order: each sees what those before it have published, and hands it on."""
+        clock = self.clock
+        until = clock.tick()
+        wrote = None if writes is True else dict(zip(lanes.tolist(), writes.tolist(), strict=True))
+        readers: dict[int, list[int]] = {}
+        for address, lane in self.concerned(addresses, lanes, strong):
+            found = clock.published.get(address)
+            if wrote is not None and not wrote[lane]:
+                if found is not None:
+                    readers.setdefault(address, []).append(lane)
+                continue
+            self.read_by(readers.pop(address, []), found, strong)
+            block = int(self.blocks[lane // self.block_lanes])
+            chain = found if found is not None and self.can_observe(found, block, strong) else None
+            if chain is not None:
+                self.read(chain, np.array([lane]), strong)
+            own = self.released(lane, strong, range(address, address + strong.size, granule), until)
+            if own or found is not None:
+                self.put(address, lane, strong, merged(chain.items, own) if chain else own, own, found, until)
+        for address, those in readers.items():
+            self.read_by(those, clock.published[address], strong)
+
+    def read_by(self, lanes: list[int], found: Published | None, strong: Strong) -> None:
+        """Threads of any blocks read what `found` has published."""
+        if lanes and found is not None:
+            for part in self.by_block(np.array(lanes)):
+                self.read(found, part, strong)
+
+    def by_block(self, lanes: Any) -> list[Any]:
+        """The lanes of each block; all together where scopes do not tell blocks apart."""
+        if not self.narrow:
+            return [lanes]
+        slots = lanes // self.block_lanes
+        return [lanes[slots == slot] for slot in np.unique(slots)]
+
+    def concerned(self, addresses: Any, lanes: Any, strong: Strong) -> Iterator[tuple[int, int]]:
+        """(address, position) of the strong writes that publish something or meet what is published by their turn."""
+        pairs = zip(addresses.tolist(), lanes.tolist(), strict=True)
+        fenced = np.full(len(lanes), strong.releases)
+        for fences in self.fences.values():
+            fenced |= fences.time[lanes] != 0
+        published = self.clock.published
+        if published or fenced.any():
+            for pair, publishes in zip(pairs, fenced.tolist(), strict=True):
+                if publishes or pair[0] in published:
+                    yield pair
+
+    def is_writer(self, found: Published, lane: int) -> bool:
+        slot, thread = divmod(lane, self.block_lanes)
+        return found.thread == thread and found.block == int(self.blocks[slot])
+
+    def put(
+        self, address: int, lane: int, strong: Strong, items: Items, own: Items, found: Published | None, time: int
+    ) -> None:
+        slot, thread = divmod(lane, self.block_lanes)
+        if found is not None:
+            found.previous = None
+        block = int(self.blocks[slot])
+        self.clock.published[address] = Published(time, block, thread, strong.scope, strong.size, items, own, found)
+
+    def fence(self, lanes: Any, scope: int, acquires: bool, releases: bool, sequential: bool) -> None:
+        """Each of these threads by itself: what it has read is known now, and what it writes later is a release.
+
+        A fence.sc comes after those before it in the order of all of them (PTX ISA 8.9.3), so that what was written
+        before them is seen after it (`delays.py`).  That this orders plain accesses is not kept: it depends on chance.
+        """
+        before = self.clock.tick()
+        if sequential:
+            self.ordering.learned[lanes // self.block_lanes] = self.clock.now
+        if acquires and self.pending:
+            numbers = self.reads[lanes]
+            for number in np.unique(numbers[numbers != 0]).tolist():
+                self.acquire_pending(number, lanes[numbers == number], scope)
+        if releases:
+            self.set_fence(lanes, scope, before)
+
+    def acquire_pending(self, number: int, lanes: Any, scope: int) -> None:
+        for part in self.by_block(lanes):
+            taken, left = self.usable(self.pending[number], int(self.blocks[int(part[0]) // self.block_lanes]), scope)
+            if taken is not None:
+                self.learn(part, taken)
+            fresh = 0
+            if left:
+                fresh = next(self.numbers)
+                self.pending[fresh] = left
+            self.reads[part] = fresh
+
+    def set_fence(self, lanes: Any, scope: int, before: int) -> None:
+        ordering = self.ordering
+        fences = self.fences.get(scope)
+        if fences is None:
+            count = len(self.known)
+            rows = np.zeros((count, ordering.cluster_lanes), np.uint32) if ordering.vector else None
+            time, known, block_since, warp_since = (np.zeros(count, np.int64) for _ in range(4))
+            fences = self.fences[scope] = Fences(time, known, block_since, warp_since, rows)
+        fences.time[lanes] = before
+        fences.known[lanes] = self.known[lanes]
+        fences.block_since[lanes] = ordering.block_since[lanes // self.block_lanes].astype(np.int64)
+        fences.warp_since[lanes] = ordering.warp_since[lanes >> 5].astype(np.int64)
+        if fences.rows is not None:
+            clusters, within = np.divmod(lanes, ordering.cluster_lanes)
+            fences.rows[lanes] = ordering.clocks[clusters, within]
+
+    # Questions
+
+    def ordered(self, ok: Any, time: Any, thread: Any, level: Any, blocks: Any, addresses: Any, lanes: Any) -> None:
+        """Adds to `ok` what the threads (positions `lanes`) have learned of the accesses stamped so."""
+        rest = np.flatnonzero(~ok)
+        serials = self.known[lanes[rest]]
+        for serial in np.unique(serials).tolist():
+            if serial:
+                asked = rest[serials == serial]
+                ok[asked] = self.knows(self.held[serial], time, thread, level, blocks, addresses, asked)
+
+    def knows(
+        self, knowledge: Knowledge, time: Any, thread: Any, level: Any, blocks: Any, addresses: Any, asked: Any
+    ) -> Any:
+        times, where = time[asked].astype(np.int64), blocks[asked].astype(np.int64)
+        ok = times <= knowledge.until[where]
+        for pages, address in [(knowledge.threads, None), *((each, at) for at, each in knowledge.writes.items())]:
+            chosen = np.flatnonzero(~ok if address is None else ~ok & (addresses[asked] == address))
+            if len(chosen) and pages:
+                which = asked[chosen]
+                threads = thread[which].astype(np.int64) - where[chosen] * self.block_lanes
+                ok[chosen] = times[chosen] <= self.latest(pages, where[chosen], threads, level[which])
+        return ok
+
+    def latest(self, pages: Pages, blocks: Any, threads: Any, level: Any) -> Any:
+        """Until when pages know these threads, or all that stamps of their level stand for."""
+        named, rows = np.unique(blocks, return_inverse=True)
+        size = self.block_lanes
+        table = np.concatenate([pages.get(block, self.clock.blank) for block in named.tolist()])
+        starts = rows * size
+        found = table[starts + threads]
+        for each in np.flatnonzero(level):
+            width = 32 if level[each] == 1 else size
+            start = starts[each] + threads[each] // width * width
+            found[each] = table[start : start + width].min()
+        return found.astype(np.int64)
+
+
+def distinct(numbers: Any) -> list[int]:
+    return np.unique(numbers).tolist() if len(numbers) > 1 else [int(numbers[0])]

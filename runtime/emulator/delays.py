@@ -1,0 +1,116 @@
+"""Strong writes that are seen late: one instruction may load two values for the threads of one block.
+
+The threads of a wave run in lockstep, so that a flag that each of them loads for itself would have one value for all of
+them.  On a GPU each load happens at a time of its own.  So a strong write keeps what it takes the place of, and the
+first loads that nothing orders after it give some threads the old value (with a seed by chance, else to those with an
+odd number of ones in their number).  The next load of such a thread gives the new one.
+
+The memory model allows each of these values (PTX ISA 8.10): the write is not before the load in causality order, the
+value is that of its predecessor in coherence order, and the thread cannot have observed the write by way of another.
+That last is kept for whole blocks, by time: the block has neither read a late write nor learned anything since.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .ordering import LAST_TIME, U, threads_of, times
+from .shadow import PLAIN_WRITE, Access, Place
+from .spaces import Space
+
+ODD = np.array([bin(thread).count("1") & 1 for thread in range(1024)], bool)
+
+
+class Delays:
+    """What the last strong writes to a space have taken the place of."""
+
+    def __init__(self, space: Space):
+        assert space.shadow is not None
+        self.space, self.shadow = space, space.shadow
+        self.before = Space(np.zeros_like(space.data), None)
+        self.stamps = np.zeros(self.shadow.count, U)  # of those writes; 0 where there is none, or several at once
+
+    def wrote(self, place: Place, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
+        """A strong write has happened; `before` is what was there."""
+        granule = self.shadow.granule
+        stamps = g.stamps(site)
+        column = stamps[:, None] if place.size != granule else stamps
+        self.before.store(place, before, dtype, count)
+        place.put(self.stamps, granule, column)
+        if place.index is not None:
+            lost = place.take(self.stamps, granule) != column
+            if lost.any():
+                place.restricted(np.flatnonzero(lost if lost.ndim == 1 else lost.any(1))).put(
+                    self.stamps, granule, U(0)
+                )
+
+    def read(self, place: Place, g: Any, values: Any, dtype: Any, count: int) -> tuple[Any, Any]:
+        """(the values of a strong load, which of them are earlier ones: [lanes, count] or None)."""
+        late = self.late(place, g, count)
+        if late is None:
+            return values, None
+        late &= self.choose(late.any(1), g)[:, None]
+        before = self.before.load(place, dtype, count)
+        return np.where(late if count > 1 else late[:, 0], before, values), late
+
+    def polled(self, place: Place, g: Any, dtype: Any, unchanged: Any) -> tuple[Any, Any]:
+        """The same of an atomic operation: (earlier values, which: [lanes]) where it leaves those as they are."""
+        late = self.late(place, g, 1)
+        if late is None:
+            return None, None
+        before = self.before.load(place, dtype, 1)
+        lanes = late[:, 0] & unchanged(before)
+        return (before, self.choose(lanes, g)) if lanes.any() else (None, None)
+
+    def late(self, place: Place, g: Any, count: int) -> Any:
+        """[lanes, count]: which elements meet a write that they need not see yet; None where there are none."""
+        met = place.take(self.stamps, self.shadow.granule).reshape(g.n, -1)
+        if not met.any():
+            return None
+        stamps = of_elements(met, count)
+        whole = (of_elements(met, count, True) == stamps) & (stamps != 0)
+        slots, learned = g.lane("slot"), g.ordering.learned
+        late = whole & (times(stamps) > learned[slots].astype(U)[:, None])
+        late &= threads_of(stamps) != g.lane("gid")[:, None]
+        if late.any():
+            self.leave_unordered(late, stamps, place, g)
+            learned[slots[late.any(1)]] = g.ordering.clock.now
+        return late if late.any() else None
+
+    def leave_unordered(self, late: Any, stamps: Any, place: Place, g: Any) -> None:
+        """Takes out those for which something orders the write, or a later plain one, before the load."""
+        lanes, elements = np.nonzero(late)
+        asked = stamps[lanes, elements]
+        at = place.start + lanes if place.index is None else place.index[lanes]
+        addresses = self.shadow.base + at * place.size + elements * (place.size // late.shape[1])
+        ok = g.ordering.ordered(asked, addresses, g, lanes)
+        plain = self.shadow.records.get(Access(PLAIN_WRITE))
+        if plain is not None:
+            since = place.take(plain, self.shadow.granule).reshape(g.n, -1)
+            since = times(of_elements(since, late.shape[1], True)[lanes, elements])
+            ok |= (since >= times(asked)) & (since != U(LAST_TIME))
+        late[lanes[ok], elements[ok]] = False
+
+    def choose(self, late: Any, g: Any) -> Any:
+        """Which of the lanes in `late` really are."""
+        launch, lanes = g.launch, np.flatnonzero(late)
+        if launch.seed:
+            odd = launch.random.random(len(lanes)) < 0.5
+        else:
+            odd = ODD[(g.lane("gid")[lanes] % U(launch.block_lanes)).astype(np.int64)]
+        if odd.any() and not odd.all():
+            g.wave.block_meetings.note_split(g.index()[lanes[odd]], g.index()[lanes[~odd]])
+        found = late.copy()
+        found[lanes[~odd]] = False
+        return found
+
+
+def of_elements(stamps: Any, count: int, greatest: bool = False) -> Any:
+    """[lanes, count] from the stamps of granules: of several in one element the least, or the greatest."""
+    lanes, granules = stamps.shape
+    if granules < count:
+        return np.repeat(stamps, count // granules, 1)
+    parts = stamps.reshape(lanes, count, -1)
+    return parts.max(2) if greatest else parts.min(2)

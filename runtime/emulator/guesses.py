@@ -1,0 +1,207 @@
+"""Plain loads whose value is a guess that a compare-and-swap checks: the usual loop around `atom.cas`.
+
+    old = *word;  do { assumed = old;  old = atomicCAS(word, assumed, f(assumed)); } while (old != assumed);
+
+The load races with the atomics of other threads, strictly.  It does no harm if the value goes nowhere but into the
+compare operand of a compare-and-swap on the same word and into the computation of the value to put there: where the
+guess is wrong, nothing of it stays.  That is decided here, from the text; the shadow memory then notes such a race
+instead of reporting it.
+
+Along each way from the load every register that holds something of its value is a copy of it, computed from it, or
+stale: left over from a guess that a compare-and-swap has refused or another guess has replaced.  On the way on which
+the compare-and-swap found what was guessed the value is known to be right, and it may be used like its result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from .reader import Address, Register, Symbol
+from .undefined import Step
+from .undefined_bits import name_of
+
+COPY, COMPUTED, STALE = 1, 2, 3
+State = dict[str, int]  # registers that hold something of the guess
+STRONG = {"volatile", "relaxed", "acquire", "mmio", "nc", "v2", "v4", "v8"}
+
+
+class Used(Exception):
+    """The value goes where nothing checks it."""
+
+
+def guesses(segments: list[Any]) -> frozenset[int]:
+    """The numbers of the sites of loads whose values are guesses."""
+    steps = [step for segment in segments for step in segment.steps]
+    if not any(is_swap(step) for step in steps):
+        return frozenset()
+    words = Words(steps)
+    swapped = {words.of(step) for step in steps if is_swap(step)} - {None}
+    loads = [step for step in steps if is_load(step) and words.of(step) in swapped]
+    return frozenset(step.site.number for step in loads if Guess(segments, step, words).is_checked())
+
+
+def is_swap(step: Step) -> bool:
+    return step.ins.opcode[0] == "atom" and "cas" in step.ins.opcode
+
+
+def is_load(step: Step) -> bool:
+    words = step.ins.opcode
+    return words[0] == "ld" and not STRONG & set(words) and len(step.writes) == 1
+
+
+class Words:
+    """What memory operands name: (register or symbol, offset, size)."""
+
+    def __init__(self, steps: list[Step]):
+        definitions = Counter(name for step in steps for name in step.writes)
+        self.symbols: dict[str, tuple[str, int]] = {}  # of registers that only ever hold the address of a variable
+        for step in steps:
+            if step.ins.opcode[0] == "mov" and step.guard is None and not step.uses and len(step.writes) == 1:
+                source, target = step.ins.operands[1], step.writes[0]
+                if definitions[target] == 1 and isinstance(source, Register | Symbol):
+                    self.symbols[target] = source.name, getattr(source, "offset", 0)
+
+    def of(self, step: Step) -> tuple[str, int, str] | None:
+        address = step.ins.operands[1]
+        if not isinstance(address, Address) or address.base is None:
+            return None
+        base, offset = self.symbols.get(address.base.name, (address.base.name, 0))
+        return base, offset + address.offset, step.ins.opcode[-1][1:]
+
+
+class Guess:
+    """One load, followed through the program."""
+
+    def __init__(self, segments: list[Any], load: Step, words: Words):
+        self.segments, self.load, self.words = segments, load, words
+        self.word = words.of(load)
+        self.swaps = 0
+
+    def is_checked(self) -> bool:
+        before: dict[int, State] = {}
+        work = [each.number for each in self.segments if any(step is self.load for step in each.steps)]
+        try:
+            while work:
+                number = work.pop()
+                segment = self.segments[number]
+                state = dict(before.get(number, {}))
+                for step in segment.steps:
+                    self.follow(state, step)
+                right = self.edge_where_right(segment)
+                for edge, target in enumerate(segment.end.targets):
+                    after = {} if edge == right else state
+                    known = before.get(target)
+                    met = after if known is None else joined(known, after)
+                    if met != known:
+                        before[target] = dict(met)
+                        work.append(target)
+        except Used:
+            return False
+        return self.swaps > 0
+
+    def follow(self, state: State, step: Step) -> None:
+        """What an instruction makes of the registers; raises `Used` where something of the guess gets away."""
+        if step is self.load:
+            age(state)
+            state[step.writes[0]] = COPY
+            return
+        held = [state[name] for name in (*step.uses, *([step.guard] if step.guard else [])) if name in state]
+        if held and self.is_swap_here(step):
+            self.swap(state, step)
+        elif held and self.compares(step):
+            pass
+        elif held and step.effect:
+            raise Used
+        elif held:
+            kind = COPY if is_copy(step) and held == [COPY] else max(COMPUTED, *held)
+            for name in step.writes:
+                state[name] = kind
+            return
+        if step.guard is None:
+            for name in step.writes:
+                state.pop(name, None)
+        if self.word is not None and self.word[0] in step.writes:
+            age(state)
+
+    def is_swap_here(self, step: Step) -> bool:
+        return is_swap(step) and self.words.of(step) == self.word
+
+    def swap(self, state: State, step: Step) -> None:
+        """The guess must be what is compared with, and what is put there must come from it alone."""
+        others = [name for name in step.uses if name in state]
+        expected, new = name_of(step.ins.operands[2]), name_of(step.ins.operands[3])
+        if state.get(expected) != COPY or state.get(new) == STALE or set(others) - {expected, new}:
+            raise Used
+        if step.guard in state:
+            raise Used
+        self.swaps += 1
+        age(state)
+
+    def compares(self, step: Step) -> bool:
+        """Is this the question whether a compare-and-swap found what it expected?"""
+        return self.question(step) is not None
+
+    def question(self, step: Step) -> tuple[str, bool] | None:
+        """(predicate, does it say that they are equal) of the comparison of a guess with what the swap returned."""
+        words = step.ins.opcode
+        if words[0] != "setp" or len(words) != 3 or words[1] not in {"eq", "ne"} or len(step.writes) != 1:
+            return None
+        sides = {name_of(operand) for operand in step.ins.operands[1:3]}
+        for segment in self.segments:
+            if any(each is step for each in segment.steps):
+                swap = last_swap(segment.steps, step)
+                if swap is not None and sides == {name_of(swap.ins.operands[0]), name_of(swap.ins.operands[2])}:
+                    return step.writes[0], words[1] == "eq"
+        return None
+
+    def edge_where_right(self, segment: Any) -> int | None:
+        """Of the targets of a segment the one that is reached when the guess was right."""
+        if segment.end.kind != "branch" or len(segment.end.targets) != 2:
+            return None
+        *steps, branch = segment.steps
+        if len(branch.uses) != 1:
+            return None
+        for step in reversed(steps):
+            if branch.uses[0] in step.writes:
+                asked = self.question(step)
+                swap = last_swap(segment.steps, step)
+                if asked is None or swap is None or not self.is_swap_here(swap):
+                    return None
+                return 0 if asked[1] != segment.end.negated else 1
+        return None
+
+
+def last_swap(steps: list[Step], before: Step) -> Step | None:
+    """The last compare-and-swap before a step whose operands nothing has written since."""
+    found: Step | None = None
+    for step in steps:
+        if step is before:
+            return found
+        if is_swap(step):
+            found = step
+        elif found is not None and set(step.writes) & {name_of(found.ins.operands[at]) for at in (0, 2)}:
+            found = None
+    return None
+
+
+def is_copy(step: Step) -> bool:
+    return step.ins.opcode[0] == "mov" and step.guard is None and name_of(step.ins.operands[1]) != ""
+
+
+def age(state: State) -> None:
+    for name in state:
+        state[name] = STALE
+
+
+def joined(first: State, second: State) -> State:
+    """Where two ways meet.  What was computed from a guess is stale if the guess came on one of the ways only."""
+    found = {name: max(first.get(name, 0), second.get(name, 0)) for name in first.keys() | second.keys()}
+    for mine, other in ((first, second), (second, first)):
+        copies = {name for name, kind in mine.items() if kind == COPY}
+        if copies <= {name for name, kind in other.items() if kind == COPY}:
+            continue
+        for name, kind in found.items():
+            if kind == COMPUTED and (name in other or name not in mine):
+                found[name] = STALE
+    return found

@@ -1,0 +1,6 @@
+"""What the ISA allows: every instruction of a module against the table of legal forms, before anything runs."""
+
+from .check import all_forms, check_module, choices_of
+from .forms import runs_on
+
+__all__ = ["all_forms", "check_module", "choices_of", "runs_on"]

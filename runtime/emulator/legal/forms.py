@@ -1,0 +1,136 @@
+"""The notation in which the legal forms of instructions are written down, and how an opcode is matched with them.
+
+A form is one line, after the syntax boxes of the PTX ISA:
+
+```text
+add{.[rn rz rm rp]}{.ftz}{.sat}.T[f32]  : =T T T          : sm_20 1.0
+```
+
+In the opcode `{…}` may be missing, `[a b]` is one of several words, `T[a b]` gives the word a name.  After the first
+colon stand the operands, after the second what it needs: the target, then the PTX version.  An operand is
+
+    T  u32     a register or constant of a type (a name from the opcode, or a type)
+    =T         a destination;  =_T may be `_`;  =T|pred has a second one, =T|pred? may have it
+    ~T         the register may be wider than the type (PTX ISA 9.4.1)
+    T*4  T*V   a vector of so many registers (V a name from the opcode; where it has no word, one register)
+    &T         what `mov` takes: also a special register (as in %T), a symbol (as in +T)
+    <T         a vector of two or four parts that make up one T
+    !          a predicate, perhaps negated
+    @ @shared  an address, in the opcode's space or in this one
+    #  #4,8    an integer constant, or one of these
+    -T*4       each register by itself is a T, and none is `_`
+    i32  i64   an integer or bits of this width
+    label, table  names of the function;  barrier, threads, size, byte, special and so on: see `operands.py`
+    *T         a register only;  ^T  also a part of one, =^T only a part
+    ?…         may be missing, with all that follow;  P?T is there if the opcode has P
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+OPERAND = re.compile(
+    r"(?P<optional>\?)?(?:(?P<when>[A-Z]+)\?)?(?P<target>=_?)?(?P<mark>[-+~%&<*^]*)"
+    r"(?P<type>@[a-z]*|!|#[\d,.]*|_|[A-Za-z]\w*)(?:\*(?P<count>\w+))?(?P<second>\|pred\??)?$"
+)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One operand of a form."""
+
+    type: str
+    is_target: bool = False
+    discards: bool = False
+    mark: str = ""
+    count: str = ""
+    second: str = ""
+    optional: bool = False
+    when: str = ""
+
+    def __str__(self) -> str:
+        return self.type
+
+
+@dataclass(frozen=True)
+class Form:
+    """One line of the table."""
+
+    text: str
+    pattern: str
+    slots: tuple[Slot, ...]
+    target: str = ""
+    version: tuple[int, int] = (1, 0)
+
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        return re.compile(expression(self.pattern))
+
+    @property
+    def root(self) -> str:
+        return re.split(r"[.{]", self.pattern)[0]
+
+
+def expression(pattern: str) -> str:
+    """The regular expression of an opcode pattern."""
+    text = pattern.replace(".", r"\.").replace("{", "(?:").replace("}", ")?")
+
+    def words(match: re.Match[str]) -> str:
+        name, choices = match.groups()
+        return f"(?{f'P<{name}>' if name else ':'}{'|'.join(choices.split())})"
+
+    return re.sub(r"([A-Z]?)\[([^\]]*)\]", words, text)
+
+
+def slot(text: str) -> Slot:
+    match = OPERAND.match(text)
+    if match is None:
+        raise ValueError(f"unknown operand {text!r} in the table of forms")
+    target = match["target"] or ""
+    return Slot(
+        match["type"],
+        bool(target),
+        target == "=_",
+        match["mark"],
+        match["count"] or "",
+        (match["second"] or "")[1:],
+        bool(match["optional"]),
+        match["when"] or "",
+    )
+
+
+@dataclass
+class Table:
+    """All forms, by the first word of the opcode."""
+
+    forms: dict[str, list[Form]] = field(default_factory=dict)
+
+    def add(self, text: str, macros: dict[str, str]) -> None:
+        for line in text.strip().splitlines():
+            line = line.strip()
+            if not line or line.startswith("--"):
+                continue
+            while "$" in line:
+                line = re.sub(r"\$([A-Z0-9]+)", lambda name: macros[name[1]], line)
+            pattern, operands, needs = [*(part.strip() for part in re.split(r"\s:(?=\s|$)", line)), "", ""][:3]
+            words = needs.split()
+            target = next((word for word in words if word.startswith("sm_")), "")
+            version = next((word for word in words if word[0].isdigit()), "1.0").split(".")
+            slots = tuple(slot(each) for each in operands.split())
+            form = Form(line, pattern, slots, target, (int(version[0]), int(version[1])))
+            self.forms.setdefault(form.root, []).append(form)
+
+
+def number_of(target: str) -> int:
+    """90 of sm_90a."""
+    digits = "".join(filter(str.isdigit, target))
+    return int(digits) if digits else 0
+
+
+def runs_on(needed: str, target: str) -> bool:
+    """A target with a letter has what its number has; what needs a letter runs on that target alone."""
+    if needed and needed[-1].isalpha():
+        return needed == target
+    return number_of(target) >= number_of(needed)

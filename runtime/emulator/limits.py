@@ -1,0 +1,14 @@
+"""How much the emulator reads and lays out: beyond these it refuses the text, with its line, instead of growing.
+
+Each limit is far above what compilers emit, and low enough that a text at all of them is read or refused within 5 s and
+1 GB.
+"""
+
+MOST_TEXT = 64 << 20  # bytes of a PTX text
+MOST_REGISTERS = 100_000  # that one function declares
+MOST_DEPTH = 100  # braces in braces
+MOST_INSTRUCTIONS = 50_000  # of a kernel, with its calls inlined
+MOST_VARIABLE = 1 << 28  # bytes of all `.global` variables
+MOST_ALIGNMENT = 1 << 16  # bytes
+MOST_LOCAL = 1 << 27  # bytes of local memory of the threads that run together, at least those of a cluster
+MOST_SHARED = 227 << 10  # bytes of shared memory of a block (CUDA C++ guide, compute capability 9.0 and 10.0)

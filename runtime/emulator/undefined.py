@@ -1,0 +1,398 @@
+"""Registers that nobody wrote: where their values matter.
+
+Compilers leave undefined values where they do not matter: a register is set on one way only and looked at on that way
+only, or moved along and never used, or is a part of a wider one whose other part is used.  So it is no fault to read
+one.  What is computed from it is undefined in turn, bit for bit (`undefined_bits.py`), and it is a fault where such a
+bit is stored, decides a branch or a guard of a store, is part of an address or a barrier, or goes into an instruction
+by which threads talk to each other.
+
+Registers that are assigned on every way to each of their uses cannot be undefined; for all others, if there are any,
+the wave keeps for each thread which bits are undefined and which register that nobody wrote they come from (0: none),
+and instructions that touch such registers get an operation before them that moves this along or checks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .code import Code, Op, Record, Site, Values
+from .findings import Kind
+from .instructions.warp import source_lanes
+from .reader import Address, Instruction, Integer, Operand
+from .undefined_bits import Bits, Masks, Transfer, if_any, looked_at, name_of, ones, transfer
+
+WARP_WIDE = {"mma", "movmatrix"}
+ORIGIN = np.uint16
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an instruction does with registers, in the order of a segment: `at` is its place among the operations."""
+
+    at: int
+    ins: Instruction
+    site: Site
+    effect: bool
+    uses: tuple[str, ...]  # without the guard
+    writes: tuple[str, ...]
+    widths: dict[str, int]  # bits of the registers
+    entries: dict[str, int]  # of a register that is read, where the instruction sees it as one type
+    known: dict[str, int]  # registers that hold one constant only
+    guard: str | None
+    guard_entry: int | None
+    negated: bool
+
+
+def step_of(code: Code, record: Record, ins: Instruction, site: Site, effect: bool, at: int) -> Step:
+    kinds = {"register", "special"}
+    entries = {code.entries[each].name: each for each in record.entries if code.entries[each].kind in kinds}
+    guard = ins.guard.name if ins.guard is not None else None
+    uses = tuple(name for name in record.uses if name != guard or uses_of(ins, name))
+    writes = tuple(record.writes)
+    passed = passed_variable(code, ins)
+    if passed:
+        effect = False
+        uses, writes = ((passed,), writes) if ins.opcode[0] == "ld" else (uses, (passed,))
+    return Step(
+        at,
+        ins,
+        site,
+        effect,
+        uses,
+        writes,
+        {name: register_bits(code, name) for name in (*uses, *writes, *([guard] if guard else []))},
+        entries,
+        {name: code.known[name][0] for name in uses if name in code.known},
+        guard,
+        None if guard is None else entries.get(guard),
+        ins.guard_negated,
+    )
+
+
+def register_bits(code: Code, name: str) -> int:
+    """A predicate has one; what a call passes is taken as the widest register."""
+    size = 8 if name[0] == "[" else code.bytes_of(name)
+    return 1 if size == 1 else 8 * size
+
+
+def passed_variable(code: Code, ins: Instruction) -> str:
+    """What a call passes in memory goes on like a register: the name of the place, with its type."""
+    address = ins.operands[0 if ins.opcode[0] == "st" else 1] if len(ins.operands) == 2 else None
+    if ins.opcode[0] not in {"ld", "st"} or "param" not in ins.opcode[1] or not isinstance(address, Address):
+        return ""
+    name = getattr(address.base, "name", "")
+    if name not in code.variables or code.variables[name].space != "param":
+        return ""
+    return f"[{name}+{address.offset}] {'.'.join(word for word in ins.opcode[2:-1])}{ins.opcode[-1][1:]}"
+
+
+def uses_of(ins: Instruction, name: str) -> bool:
+    """Is the register among the operands themselves?"""
+    return any(name_of(operand) == name for operand in ins.operands[1:])
+
+
+@dataclass
+class Table:
+    """Of each register and thread the bits that are undefined, and the register (from 1) that they come from."""
+
+    bits: Any
+    origins: Any
+
+
+class Undefined:
+    """The registers of a program that may be undefined where they are used: `names`, in the order of their rows."""
+
+    def __init__(self, segments: list[Any], start: int):
+        self.segments = segments
+        self.passed = {name for segment in segments for step in segment.steps for name in step.writes if name[0] == "["}
+        suspects = self.suspects(start)
+        widths: dict[str, int] = {}
+        for segment in segments:
+            for step in segment.steps:
+                widths.update(step.widths)
+        self.names = sorted(self.reached(suspects))
+        self.row = {name: number for number, name in enumerate(self.names)}
+        self.ones = np.array([ones(widths[name]) for name in self.names], Bits)
+        if self.names:
+            for segment in segments:
+                self.instrument(segment)
+
+    def table(self, lanes: int) -> Table:
+        """At the start: nobody has written any."""
+        origins = np.arange(1, len(self.names) + 1, dtype=ORIGIN)
+        return Table(*(np.repeat(column[:, None], lanes, axis=1) for column in (self.ones, origins)))
+
+    # Which registers
+
+    def suspects(self, start: int) -> set[str]:
+        """Registers that some way leads to a use of without having assigned them."""
+        numbers: dict[str, int] = {}
+
+        def mask(names: Iterable[str]) -> int:
+            found = 0
+            for name in names:
+                found |= 1 << numbers.setdefault(name, len(numbers))
+            return found
+
+        steps = [
+            [(mask((*step.uses, *([step.guard] if step.guard else []))), step) for step in segment.steps]
+            for segment in self.segments
+        ]
+        assigned = [0] * len(self.segments)
+        for number, segment in enumerate(self.segments):
+            for step in segment.steps:
+                if step.guard is None:
+                    assigned[number] |= mask(step.writes)
+        everything = mask(numbers) if numbers else 0
+        before = [everything] * len(self.segments)
+        before[start] = 0
+        open_segments = [start]
+        seen = {start}
+        while open_segments:
+            number = open_segments.pop()
+            after = before[number] | assigned[number]
+            for target in self.segments[number].end.targets:
+                met = before[target] & after
+                if met != before[target] or target not in seen:
+                    before[target] = met
+                    seen.add(target)
+                    open_segments.append(target)
+        found = 0
+        for number in seen:
+            known = before[number]
+            for uses, step in steps[number]:
+                found |= uses & ~known
+                if step.guard is None:
+                    known |= mask(step.writes)
+        # What is passed in one way and read in another is left to the shadow memory.
+        return {name for name, bit in numbers.items() if found >> bit & 1 and (name[0] != "[" or name in self.passed)}
+
+    def reached(self, suspects: set[str]) -> set[str]:
+        """With them the registers that are computed from them."""
+        flows: dict[str, set[str]] = {}
+        for segment in self.segments:
+            for step in segment.steps:
+                sources = set(step.uses) if passes_on(step) else set()
+                if step.guard is not None and not step.effect:
+                    sources.add(step.guard)
+                for name in sources:
+                    flows.setdefault(name, set()).update(step.writes)
+        found, work = set(suspects), list(suspects)
+        while work:
+            for name in flows.get(work.pop(), ()):
+                if name not in found:
+                    found.add(name)
+                    work.append(name)
+        return found
+
+    # Operations
+
+    def instrument(self, segment: Any) -> None:
+        added: dict[int, list[Op]] = {}
+        for step in segment.steps:
+            op = self.operation(step)
+            if op is None:
+                continue
+            # A barrier's operations do not run where its threads come in parts, so that it is looked at on arrival.
+            if segment.sync == "barrier":
+                segment.arrival.append(op)
+            else:
+                added.setdefault(step.at, []).append(op)
+            if segment.sync == "warp" and step is segment.steps[0]:
+                check = self.mask_check(segment, step)
+                if check is not None:
+                    segment.arrival.append(check)
+        ops: list[Op] = []
+        for at, op in enumerate([*segment.ops, None]):
+            ops += added.get(at, [])
+            if op is not None:
+                ops.append(op)
+        segment.ops = ops
+
+    def operation(self, step: Step) -> Op | None:
+        """What comes before the instruction; None where it touches none of the registers."""
+        rows = [self.row[name] for name in dict.fromkeys(step.uses) if name in self.row]
+        targets = [name for name in step.writes if name in self.row]
+        if not rows and not targets and step.guard not in self.row:
+            return None
+        return self.built(step, self.matter(step), targets)
+
+    def matter(self, step: Step) -> dict[str, int]:
+        """What the instruction must know: registers, and which of their bits."""
+        if not step.effect:
+            return {}
+        names = step.uses
+        if passes_on(step):
+            passed = name_of(step.ins.operands[1]) if step.ins.opcode[0] == "shfl" else None
+            names = tuple(each for each in names if passed is not None and each != passed)
+        return {name: looked_at(step.ins, name) for name in names if name in self.row}
+
+    def mask_check(self, segment: Any, step: Step) -> Op | None:
+        """The member mask decides who waits for whom, before the instruction runs."""
+        name = segment.mask_name
+        return self.built(step, {name: ones(32)}, []) if name in self.row else None
+
+    def built(self, step: Step, matter: dict[str, int], targets: list[str]) -> Op:
+        site, guard, negated = step.site, step.guard_entry, step.negated
+        guard_row = self.row.get(step.guard or "")
+        lanes_of = matters_for(step.ins)
+        looked = [(self.row[name], Bits(bits)) for name, bits in matter.items()]
+        flow = self.flow(step) if targets and passes_on(step) else None
+
+        def run(v: Values, g: Any) -> None:
+            table = g.wave.undefined
+            at = slice(None) if g.threads is None else g.threads
+            active = None if guard is None or v[guard] is None else np.broadcast_to(v[guard] ^ negated, g.n)
+            unsure = None if guard_row is None else np.array(table.origins[guard_row, at])
+            if unsure is not None and step.effect and unsure.any():
+                self.report(unsure, f"decides whether `{step.ins.opcode[0]}` runs", g, site)
+                self.settle(table, guard_row, at, slice(None))
+                unsure = None
+            for row, bits in looked:
+                used = np.where(table.bits[row, at] & bits != 0, table.origins[row, at], 0)
+                if used.any():
+                    if active is not None:
+                        used = np.where(active, used, 0)
+                    if lanes_of is not None:
+                        used = np.where(g.index() & 31 < lanes_of, used, 0)
+                    if used.any():
+                        self.report(used, purpose(step.ins), g, site)
+                        self.settle(table, row, at, used > 0)
+            if not targets:
+                return
+            masks, origins = ({}, ORIGIN(0)) if flow is None else flow(v, g, Reading(self, table, at))
+            for name in targets:
+                row = self.row[name]
+                new: Any = np.broadcast_to(masks.get(name, masks.get("", Bits(0))) & self.ones[row], g.n)
+                found = np.where(new != 0, origins, 0)
+                if active is not None:
+                    new = np.where(active, new, table.bits[row, at])
+                    found = np.where(active, found, table.origins[row, at])
+                if unsure is not None:
+                    new = new | if_any(unsure) & self.ones[row]
+                    found = np.maximum(found, unsure)
+                table.bits[row, at] = new
+                table.origins[row, at] = found
+
+        return run
+
+    def settle(self, table: Table, row: Any, at: Any, reported: Any) -> None:
+        """What has been reported counts as written."""
+        for column in (table.bits, table.origins):
+            kept = np.array(column[row, at])
+            kept[reported] = 0
+            column[row, at] = kept
+
+    def report(self, origins: Any, use: str, g: Any, site: Site) -> None:
+        lane = int(np.flatnonzero(origins)[0])
+        name = self.names[int(origins[lane]) - 1].split("/")[0].split("@")[0]
+        what = "the carry flag" if name == "%carry" else f"register {name}"
+        if name[0] == "[":
+            what = f"the variable {name[1:].split('+')[0]} of a call"
+        message = f"{use} by a value of {what}, which nobody has written"
+        g.launch.report(Kind.UNINITIALISED, message, g, lane, site)
+
+    # How values go through instructions
+
+    def flow(self, step: Step) -> Flow:
+        """What is undefined of what the instruction gives, and where it comes from."""
+        if step.ins.opcode[0] == "shfl":
+            return shuffled(step)
+        names = tuple(name for name in dict.fromkeys(step.uses) if name in self.row)
+        if step.ins.opcode[0] in WARP_WIDE:
+            return over_warps(names)
+        through: Transfer = transfer(step)
+
+        def run(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
+            return through(v, reading.bits), reading.largest(names)
+
+        return run
+
+
+class Reading:
+    """The table for the threads of a group."""
+
+    def __init__(self, undefined: Undefined, table: Table, at: Any):
+        self.row, self.table, self.at = undefined.row, table, at
+
+    def bits(self, name: str) -> Any:
+        row = self.row.get(name)
+        return np.zeros(1, Bits) if row is None else self.table.bits[row, self.at]
+
+    def origins(self, name: str) -> Any:
+        row = self.row.get(name)
+        return np.zeros(1, ORIGIN) if row is None else self.table.origins[row, self.at]
+
+    def largest(self, names: Iterable[str]) -> Any:
+        found = np.zeros(1, ORIGIN)
+        for name in names:
+            found = np.maximum(found, self.origins(name))
+        return found
+
+
+Flow = Callable[[Values, Any, Reading], tuple[Masks, Any]]
+
+
+def passes_on(step: Step) -> bool:
+    """Does the instruction compute, and is that all?  Loads and what threads do together check their operands."""
+    return not step.effect or step.ins.opcode[0] in WARP_WIDE | {"shfl"}
+
+
+def matters_for(ins: Instruction) -> int | None:
+    """Lanes of each warp, from 0 on, whose addresses an instruction looks at; None: all."""
+    if ins.opcode[0] == "ldmatrix":
+        return 8 * int(next(word for word in ins.opcode if word in {"x1", "x2", "x4"})[1:])
+    return None
+
+
+def purpose(ins: Instruction) -> str:
+    """What the instruction does with a value that must be known, with `by` to follow."""
+    root = ins.opcode[0]
+    if root in {"bra", "brx", "exit", "ret"}:
+        return "control flow is decided"
+    if root == "st":
+        return "memory is written, or its address given,"
+    if root in {"ld", "ldu", "ldmatrix"}:
+        return "an address is given"
+    return f"`{'.'.join(ins.opcode)}` is told what to do"
+
+
+def over_warps(names: tuple[str, ...]) -> Flow:
+    """Anything that is undefined in a warp makes the results of all of its lanes so."""
+
+    def run(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
+        _, rows = g.warp_rows()
+        origins = np.ascontiguousarray(np.broadcast_to(reading.largest(names), g.n)).astype(np.int32)
+        found = g.by_warp(origins, 0).max(1)[rows].astype(ORIGIN)
+        return {"": if_any(found)}, found
+
+    return run
+
+
+def shuffled(step: Step) -> Flow:
+    """A lane gets what its source lane has."""
+    ins = step.ins
+    mode, source, b, c = ins.opcode[2], name_of(ins.operands[1]), ins.operands[2], ins.operands[3]
+    target = getattr(ins.operands[0], "first", ins.operands[0])  # whether the lane is in range is known
+
+    def value(operand: Operand, v: Values, g: Any) -> Any:
+        if isinstance(operand, Integer):
+            return np.full(g.n, operand.value, np.int64)
+        if name_of(operand) in step.known:
+            return np.full(g.n, step.known[name_of(operand)], np.int64)
+        return np.broadcast_to(v[step.entries[name_of(operand)]], g.n).astype(np.int64)
+
+    def flow(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
+        where, _ = source_lanes(mode, g.index() & 31, value(b, v, g), value(c, v, g))
+        _, rows = g.warp_rows()
+
+        def taken(column: Any) -> Any:
+            return g.by_warp(np.ascontiguousarray(np.broadcast_to(column, g.n)), 0)[rows, where]
+
+        return {name_of(target): taken(reading.bits(source))}, taken(reading.origins(source))
+
+    return flow

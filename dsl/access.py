@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from dsl import tree as ast
 from dsl.bindings import Access, Binding, SharedTile, Table, Tensor, describe
 from lowering.builder import broadcast_shapes
-from lowering.facts import linear
+from lowering.facts import counts_elements, linear, most_elements
 from lowering.fold import constant_of
 from lowering.ir import Value
 from lowering.location import Loc
-from lowering.types import I1, INDEX, DType
+from lowering.types import I1, INDEX, U32, DType
 
 if TYPE_CHECKING:
     from dsl.expressions import Expressions
@@ -39,19 +39,49 @@ class Place:
     mask: Value | None
 
 
-def index_value(builder: Expressions, binding: Binding, loc: Loc) -> Value | int:
-    """A subscript that is no slice: a number, or an integer scalar or tile as `index`."""
+def integer(builder: Expressions, binding: Binding, loc: Loc) -> Value | int:
+    """A subscript, or a bound of one: a number, or an integer scalar or tile."""
     binding = builder.operand(binding, loc)
     if isinstance(binding, bool | float):
         builder.error("type", loc, f"an index is an integer; this is {str(binding).lower()}")
-    if isinstance(binding, int):
-        return binding
-    if not binding.dtype.is_int:
+    if isinstance(binding, Value) and not binding.dtype.is_int:
         builder.error("type", loc, f"an index is an integer; this is {binding.tile}")
-    if binding.dtype is not INDEX:
-        builder.place(loc)
-        binding = builder.ir.value("cast", binding, to=INDEX, saturate=False, rounding=None)
     return binding
+
+
+def index_value(builder: Expressions, value: Value | int, loc: Loc) -> Value | int:
+    """An integer as `index`. What is beyond all elements stays beyond them: it is not cut to a number that is one."""
+    bits = builder.function.index_bits
+    most = most_elements(bits)
+    if isinstance(value, int):
+        return max(-most, min(value, most))
+    if value.dtype is INDEX:
+        return value
+    builder.place(loc)
+    if value.dtype.bits > bits or (value.dtype.bits == bits and not value.dtype.is_signed):
+        value = _held(builder, value, most)
+    return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
+
+
+def _held(builder: Expressions, value: Value, most: int) -> Value:
+    """`value` between -most and most, as far as facts do not say that it is."""
+    facts = builder.facts.of(value)
+    ends = [("minimum", most, facts.high is not None and facts.high <= most)]
+    ends.append(("maximum", -most, not value.dtype.is_signed or (facts.low is not None and facts.low >= -most)))
+    for name, end, holds in ends:
+        if not holds:
+            value = builder.ir.value(name, *builder.ir.same_shape([value, builder.ir.constant(end, value.dtype)]))
+    return value
+
+
+def slot_value(builder: Expressions, value: Value | int, slots: int, loc: Loc) -> Value | int:
+    """The number of a slot of a ring as `index`: a wider integer counts around it before it is cut."""
+    if isinstance(value, int) or value.tile.shape or value.dtype is INDEX:
+        return value if isinstance(value, int) else index_value(builder, value, loc)
+    builder.place(loc)
+    if value.dtype.bits > 32 or value.dtype is U32:
+        value = builder.ir.value("mod", value, builder.ir.constant(slots, value.dtype))
+    return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
 
 
 def subscripts(builder: Expressions, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
@@ -73,7 +103,11 @@ def subscripts(builder: Expressions, memory: Tensor | SharedTile | Table, node: 
         elif isinstance(sub, ast.Name) and sub.id == "None":
             builder.error("type", sub.loc, "None adds an axis to a tile, not to memory")
         else:
-            out.append(index_value(builder, builder.expr(sub), sub.loc))
+            value = integer(builder, builder.expr(sub), sub.loc)
+            if _is_ring_axis(memory, axis):
+                out.append(slot_value(builder, value, extent, sub.loc))
+            else:
+                out.append(index_value(builder, value, sub.loc))
     return out
 
 
@@ -85,7 +119,7 @@ def _slice(builder: Expressions, node: ast.Slice, extent: int | Value, loc: Loc,
     where = node.loc
     if ring:
         builder.error("type", where, "a slot of a ring is chosen by one index")
-    start: Value | int = 0 if node.start is None else index_value(builder, builder.expr(node.start), where)
+    start: Value | int = 0 if node.start is None else integer(builder, builder.expr(node.start), where)
     if node.stop is None:
         if isinstance(extent, Value):
             hint = "write start : start + EXTENT; what is past the edge is masked"
@@ -94,7 +128,7 @@ def _slice(builder: Expressions, node: ast.Slice, extent: int | Value, loc: Loc,
             )
         stop: Value | int = extent
     else:
-        stop = index_value(builder, builder.expr(node.stop), where)
+        stop = integer(builder, builder.expr(node.stop), where)
     for bound in (start, stop):
         if isinstance(bound, Value) and bound.tile.shape:
             builder.error("type", where, "the bounds of a slice are scalars", "an index tile goes without ':'")
@@ -102,7 +136,7 @@ def _slice(builder: Expressions, node: ast.Slice, extent: int | Value, loc: Loc,
     if length is None:
         builder.error("extent", where, "the extent of a slice must be constant", "write start : start + EXTENT")
     builder.check_extent(length, where, "the extent of a slice")
-    return Span(start, length)
+    return Span(index_value(builder, start, where), length)
 
 
 def _difference(stop: Value | int, start: Value | int) -> int | None:
@@ -168,7 +202,7 @@ def resolve(builder: Expressions, access: Access) -> Place:
             if not (isinstance(sub.start, int) and sub.start == 0):
                 start = _indexed(builder, sub.start)
                 parts.append(_scaled(builder, start, stride))
-                whole = ir.value("add", *ir.same_shape([start, index]))
+                whole = ir.value("add", *ir.same_shape([_with_room(builder, start), index]))
             else:
                 whole = index
             masks += _edges(builder, whole, extent)
@@ -200,6 +234,14 @@ def resolve(builder: Expressions, access: Access) -> Place:
 
 def _is_tile(sub: Any) -> bool:
     return isinstance(sub, Value) and bool(sub.tile.shape)
+
+
+def _with_room(builder: Expressions, start: Value) -> Value:
+    """The start of a slice as its mask counts from it: no element behind it overflows."""
+    facts, most = builder.facts.of(start), most_elements(builder.function.index_bits)
+    if (facts.high is not None and facts.high <= most) or counts_elements(start):
+        return start
+    return builder.ir.value("minimum", start, builder.ir.constant(most, INDEX))
 
 
 def _aligned(index: Value, axis: int, rank: int, builder: Expressions) -> Value:

@@ -19,12 +19,15 @@ from dsl.bindings import (
     SharedTile,
     Suppressed,
     describe,
+    elements,
     row_major,
     same_binding,
 )
 from dsl.constants import ConstantError
 from dsl.evaluate import TREE_FUNCTIONS, names_in
 from dsl.expressions import Expressions, Returned
+from lowering.budget import Exhausted
+from lowering.builder import COPIED
 from lowering.facts import power_of_two_divisor
 from lowering.fold import constant_of
 from lowering.ir import Block, Value
@@ -40,7 +43,7 @@ from lowering.types import (
     type_hint,
 )
 
-MAX_OPS = 60_000
+MAX_ERRORS = 20
 
 
 class KernelBuilder(Expressions):
@@ -50,14 +53,8 @@ class KernelBuilder(Expressions):
 
     def statements(self, body: list[ast.Statement], collect: bool = True) -> None:
         for statement in body:
-            if self.ir.count > MAX_OPS:
-                self.error(
-                    "limit",
-                    statement.loc,
-                    f"the kernel unrolls to more than {MAX_OPS} operations",
-                    "use a run-time loop",
-                )
             try:
+                self.spend(1, statement.loc)
                 self._STATEMENT[type(statement)](self, statement)
             except TileError as error:
                 if not collect:
@@ -68,7 +65,7 @@ class KernelBuilder(Expressions):
                     self.errors += error.errors
                 for name in assigned_names([statement]):
                     self.scope.names[name] = POISON
-                if len(self.errors) >= 20:
+                if len(self.errors) >= MAX_ERRORS or isinstance(error, Exhausted):
                     raise Errors(self.errors) from None
 
     def _assign(self, node: ast.Assign) -> None:
@@ -260,6 +257,11 @@ class KernelBuilder(Expressions):
 
     # ---- control ----
 
+    def copied_names(self, loc: Loc) -> dict[str, Binding]:
+        """The names of the scope, for a block that may bind them anew."""
+        self.spend(len(self.scope.names) >> COPIED, loc)
+        return dict(self.scope.names)
+
     @contextmanager
     def branch_of(self, condition: Value) -> Iterator[None]:
         """Inside a branch: of the block, of whole warps (neighbours in runs of 32 agree), or of single threads."""
@@ -286,7 +288,7 @@ class KernelBuilder(Expressions):
             return
         if condition.dtype is not I1:
             self.error("type", node.condition.loc, f"'if' takes i1; this is {condition.tile}", "compare with '!= 0'")
-        before = dict(self.scope.names)
+        before = self.copied_names(node.condition.loc)
         outcomes = []
         with self.branch_of(condition):
             for body in (node.then, node.otherwise):
@@ -304,6 +306,7 @@ class KernelBuilder(Expressions):
                 self.scope.names.pop(name, None)  # known on one side only: unknown after
                 self.left_behind[name] = "in one branch of an 'if'"
                 continue
+            self.spend(elements(x, self.ir.budget.steps), node.loc)
             if x is y or (not isinstance(x, Value) and not isinstance(y, Value) and same_binding(x, y)):
                 self.scope.names[name] = x
                 continue
@@ -372,6 +375,7 @@ class KernelBuilder(Expressions):
                 continue
             if before is POISON:
                 raise Suppressed("name", loc, name)
+            self.spend(elements(before, self.ir.budget.steps), loc)
             out.append((name, self.carried_value(name, before, loc)))
         return out
 
@@ -387,7 +391,7 @@ class KernelBuilder(Expressions):
     def loop_region(self, block: Block, carried: list[tuple[str, Binding]], body: list[ast.Statement]) -> list[Value]:
         """Builds a loop's body; what the carried names are at its end."""
         before = self.scope.names
-        self.scope.names = dict(before)
+        self.scope.names = self.copied_names(body[0].loc)
         count = sum(len(leaves(v)) for _, v in carried)
         self.name_results(carried, block.args[len(block.args) - count :])
         with self.ir.region(block):
@@ -435,32 +439,19 @@ class KernelBuilder(Expressions):
                 self.error("constant", iterable.loc, "the bounds of a range are integers, the step not 0")
             turns = range(*bounds)  # type: ignore[arg-type]
             count = max(0, -(-(turns.stop - turns.start) // turns.step))
-            if count > MAX_OPS:
+            if count > self.ir.budget.steps:
                 self.error("limit", iterable.loc, f"{count} unrolled rounds", "use a run-time loop")
             for i in turns:
                 self.scope.names[node.name] = i
                 self.statements(node.body, collect=False)
             return
-        limits = [self.scalar(a, "a bound of a range") for a in iterable.args]
-        for bound, arg in zip(limits, iterable.args, strict=True):
-            if not bound.dtype.is_int:
-                self.error("type", arg.loc, f"a bound of a range is an integer; this is {bound.tile}")
-        if len(limits) == 1:
-            limits.insert(0, self.number(0, limits[0].dtype, iterable.loc))
-        if len(limits) == 2:
-            limits.append(self.number(1, limits[0].dtype, iterable.loc))
-        step = constant_of(limits[2])
-        if step == 0:
-            self.error("constant", iterable.loc, "the step of a range is 0")
-        start, stop, step_value = self.agree([*limits], iterable.loc)
-        if step is None and (self.facts.of(step_value).low or 0) <= 0:
-            self.error("constant", iterable.args[-1].loc, "the step of a range is a constant or known to be positive")
+        start, stop, step = self.bounds(iterable)
         carried = self.carried(node.body, node.loc, skip=node.name)
         counter = Value(start.type, name=node.name)
         first = [v for _, c in carried for v in leaves(c)]
         block = Block([counter, *(Value(v.type) for v in first)])
         self.place(node.loc)
-        made = self.ir.op("for", [start, stop, step_value, *first], [block], unroll=self.unroll_of(node.name))
+        made = self.ir.op("for", [start, stop, step, *first], [block], unroll=self.unroll_of(node.name))
         self.facts.enter_loop(made)
         self.ir.block.ops.pop()
         before = self.scope.names.get(node.name)
@@ -474,6 +465,32 @@ class KernelBuilder(Expressions):
         self.end(block, values)
         self.ir.block.ops.append(made)
         self.name_results(carried, made.results)
+
+    def bounds(self, iterable: ast.Call) -> list[Value]:
+        """Start, stop and step of a range; numbers take the type of the bounds that are values."""
+        limits: list[Value | int | float | bool] = []
+        for arg in iterable.args:
+            bound = self.operand(self.expr(arg), arg.loc)
+            if isinstance(bound, bool | float):
+                bound = self.natural(bound, arg.loc)
+            if isinstance(bound, Value) and bound.tile.shape:
+                self.error("type", arg.loc, f"a bound of a range is a scalar; this is {bound.tile}")
+            if isinstance(bound, Value) and not bound.dtype.is_int:
+                self.error("type", arg.loc, f"a bound of a range is an integer; this is {bound.tile}")
+            limits.append(bound)
+        if len(limits) == 1:
+            limits.insert(0, 0)
+        if len(limits) == 2:
+            limits.append(1)
+        if not any(isinstance(bound, Value) for bound in limits):
+            limits[1] = self.natural(limits[1], iterable.loc)  # type: ignore[arg-type]
+        start, stop, step = self.agree(limits, iterable.loc)
+        number = constant_of(step)
+        if number == 0:
+            self.error("constant", iterable.loc, "the step of a range is 0")
+        if number is None and (self.facts.of(step).low or 0) <= 0:
+            self.error("constant", iterable.args[-1].loc, "the step of a range is a constant or known to be positive")
+        return [start, stop, step]
 
     def unroll_of(self, name: str) -> int:
         return self.function.attrs.get("unroll", {}).get(name, 1)

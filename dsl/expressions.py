@@ -6,9 +6,7 @@ name may be bound to is listed in `bindings.py`.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from dsl import tree as ast
@@ -26,6 +24,7 @@ from dsl.bindings import (
     Table,
     Tensor,
     describe,
+    elements,
     same_binding,
 )
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
@@ -49,8 +48,8 @@ from lowering.types import (
 )
 
 MAX_CALL_DEPTH = 64
+STEPS_OF_CALL = 4
 MAX_MULTIPLIED = 16  # exponents up to here are multiplications: an error of half a unit for each
-RECURSION_LIMIT = 12_000
 OPERANDS = (Value, int, float)  # bool is an int
 NAMED = (DType, str, Closure, Builtin)  # what is compared by what it is
 
@@ -72,17 +71,6 @@ class Returned(Exception):
 
     def __init__(self, value: Binding):
         self.value = value
-
-
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Room for nested syntax; nesting itself is limited by a located error."""
-    old = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(old, RECURSION_LIMIT))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(old)
 
 
 class Expressions:
@@ -260,7 +248,18 @@ class Expressions:
 
     # ---- expressions ----
 
+    def spend(self, steps: int, loc: Loc) -> None:
+        """Takes steps of the budget; TileError `limit` when it is spent."""
+        self.ir.budget.spend_steps(steps, loc, self.caller)
+
+    def tuple_of(self, parts: Iterable[Binding], loc: Loc) -> tuple[Binding, ...]:
+        """A tuple, which costs what it holds."""
+        made = tuple(parts)
+        self.spend(elements(made, self.ir.budget.steps), loc)
+        return made
+
     def expr(self, node: ast.Expr) -> Binding:
+        self.spend(1, node.loc)
         try:
             return self._EXPR[type(node)](self, node)
         except ConstantError as error:
@@ -273,7 +272,7 @@ class Expressions:
         return node.value
 
     def _sequence(self, node: ast.Sequence) -> Binding:
-        return tuple(self.expr(i) for i in node.items)
+        return self.tuple_of((self.expr(i) for i in node.items), node.loc)
 
     def _unary(self, node: ast.Unary) -> Binding:
         operand = self.operand(self.expr(node.value), node.value.loc)
@@ -549,6 +548,7 @@ class Expressions:
                 f"calls of '{definition.name}' are nested more than {MAX_CALL_DEPTH} deep",
                 "a def cannot recurse",
             )
+        self.spend(STEPS_OF_CALL, loc)
         outer, outer_caller, place = self.scope, self.caller, self.at(loc)
         self.caller = place
         self.scope = Scope(closure.scope, bound)

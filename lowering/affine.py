@@ -23,6 +23,29 @@ class Affine(NamedTuple):
     terms: Terms
     constant: int
 
+    def reach(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """The least and the greatest offset, terms left out."""
+        spread = [c * (e - 1) for c, e in zip(self.coefficients, shape, strict=True)]
+        return self.constant + sum(s for s in spread if s < 0), self.constant + sum(s for s in spread if s > 0)
+
+    def values(self, shape: tuple[int, ...]) -> list[int]:
+        """All offsets, row-major, terms left out."""
+        out = [self.constant]
+        for extent, c in zip(shape, self.coefficients, strict=True):
+            out = [e + c * x for e in out for x in range(extent)]
+        return out
+
+    def one_to_one(self, shape: tuple[int, ...]) -> bool:
+        """True if different elements have different offsets: coefficients are beyond the reach of smaller ones."""
+        reach = 0
+        for coefficient, extent in sorted(zip(map(abs, self.coefficients), shape, strict=True)):
+            if extent == 1:
+                continue
+            if coefficient <= reach:
+                return False
+            reach += coefficient * (extent - 1)
+        return True
+
 
 class Linear(NamedTuple):
     """Σ coefficient · coordinate + constant."""

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
+from lowering.budget import Budget
 from lowering.facts import Analysis
 from lowering.fold import fold
 from lowering.ir import Block, Op, Value
 from lowering.location import Loc, TileError
+from lowering.nesting import MAX_REGIONS
 from lowering.ops import OPS, Mismatch
 from lowering.types import INDEX, DType, TileType
 
@@ -30,6 +32,8 @@ def attribute_key(attrs: dict[str, Any]) -> tuple:
 
 MAX_TILE = 1 << 20
 """Elements of a tile in registers."""
+COPIED = 6
+"""2^this entries of a table are copied in the time of one step of the budget."""
 SYMBOLS = {
     "add": "+", "sub": "-", "neg": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|",
     "xor": "^", "not": "~", "shl": "<<", "shr": ">>",
@@ -48,7 +52,7 @@ class Builder:
         self.block = Block()
         self.place: tuple[Loc, Loc | None] = loc, None  # of what follows, and of the call that it is inlined for
         self.facts = facts
-        self.count = 0
+        self.budget = Budget()
         self._shared: list[dict[tuple, Value]] = [{}]  # by region: what is known in it, from outside it too
 
     @property
@@ -64,7 +68,11 @@ class Builder:
     @contextmanager
     def region(self, block: Block) -> Iterator[Block]:
         """Operations go to `block` meanwhile."""
+        if self.depth > MAX_REGIONS:
+            message = f"branches and loops are nested more than {MAX_REGIONS} deep, functions inlined"
+            raise TileError("limit", self.loc, message, "one 'if' can test several conditions with 'and'")
         outer, self.block = self.block, block
+        self.budget.spend_steps(len(self._shared[-1]) >> COPIED, *self.place)
         self._shared.append(dict(self._shared[-1]))
         try:
             yield block
@@ -79,7 +87,7 @@ class Builder:
             types = spec.infer(operands, attrs)
         except Mismatch as mismatch:
             raise TileError("type", self.loc, f"'{SYMBOLS.get(name, name)}': {mismatch}") from None
-        self.count += 1
+        self.budget.spend_operations(1, *self.place)
         made = Op(spec, operands, types, attrs, regions, self.loc)
         self.block.ops.append(made)
         return made

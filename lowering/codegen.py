@@ -7,6 +7,7 @@ from functools import lru_cache
 import llvmlite.binding as llvm
 
 from lowering.ir import Function, walk
+from lowering.ptxas_faults import avoid_faults
 from lowering.targets import Target
 
 CODEGEN_LEVEL = 3
@@ -36,4 +37,4 @@ def to_ptx(text: str, target: Target, ptx: tuple[int, int], level: int = CODEGEN
     """PTX of an LLVM module; RuntimeError with LLVM's words if the module is wrong (a bug of the compiler)."""
     _initialised()
     module = llvm.parse_assembly(text)
-    return _machine(target.arch, max(ptx, target.ptx), level).emit_assembly(module)
+    return avoid_faults(_machine(target.arch, max(ptx, target.ptx), level).emit_assembly(module))

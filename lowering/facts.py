@@ -180,6 +180,32 @@ class Analysis:
         return _unknown(shape)
 
 
+SPARE = 1 << 21
+"""What an index has above all elements: the greatest extent of a tile, twice, so that no edge of a slice overflows."""
+
+
+def most_elements(index_bits: int) -> int:
+    """The greatest number of elements that an index of so many bits counts."""
+    return (1 << index_bits - 1) - SPARE
+
+
+def counts_elements(value: Value) -> bool:
+    """True if an index is made of dims, numbers of blocks, counters and constants alone: of what counts elements, which
+    the launch has seen to fit. One that was another integer may be any number of its width."""
+    seen: set[Value] = set()
+    work = [value]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.dtype.kind != "index" and value.dtype is not I1:
+            return False
+        if value.op is not None and not value.op.regions:
+            work += value.op.operands
+    return True
+
+
 def facts_of(function: Function) -> Analysis:
     """The facts of a function whose loops stay as they are from here on: one analysis for all passes that ask."""
     if function.facts is None:

@@ -57,6 +57,16 @@ _COMPARE: dict[str, Callable[..., bool]] = {
 }
 
 
+def computed(name: str, numbers: Sequence[int], dtype: DType) -> int | None:
+    """What an operation on integers of this type makes of these numbers; None where that is not known here."""
+    if name in _COMPARE:
+        return _COMPARE[name](*numbers)
+    if name == "select":
+        return numbers[1] if numbers[0] else numbers[2]
+    result = _INTEGER[name](*numbers) if name in _INTEGER else None
+    return None if result is None else wrap(result, dtype)
+
+
 _WHOLE = {"round": "rn", "floor": "rm", "ceil": "rp", "trunc": "rz"}
 
 

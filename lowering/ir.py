@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowering.layout import Layout
 from lowering.location import Loc, printable
+from lowering.nesting import deep_recursion
 from lowering.targets import WARP
 from lowering.types import DType, SharedType, TableType, TensorType, TileType, Type
 
@@ -298,6 +299,7 @@ class Printer:
             self.op(op, indent)
 
 
+@deep_recursion()
 def to_mlir(function: Function, annotate: bool = False) -> str:
     """MLIR's generic form of a function; with `annotate`, each op's `.tile` line as a comment."""
     printer = Printer(annotate)

@@ -34,9 +34,13 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One access to memory: which memory, which way, through which proxy, and when it is complete."""
+    """One access to memory: which memory, which way, through which proxy, and when it is complete.
 
-    kind: str  # "read" or "write"
+    An "acquire" or a "release" touches nothing itself. What its threads read there orders all that the block does to
+    global memory with what other blocks do (PTX ISA 8, "Memory Consistency Model").
+    """
+
+    kind: str  # "read", "write", "acquire" or "release"
     memory: Value
     space: str  # "global", "shared" or "param"
     proxy: str = "generic"  # or "async"
@@ -349,6 +353,21 @@ def _reads_and_writes(op: Op) -> list[Effect]:
     return _reads(op) + _writes(op)
 
 
+ACQUIRES = ("acquire", "acq_rel")
+RELEASES = ("release", "acq_rel")
+
+
+def _atomic(op: Op) -> list[Effect]:
+    """Its order says something to other blocks: not in shared memory, nor where its scope is the block."""
+    memory, order = op.operands[0], op.attrs["order"]
+    space = space_of(memory)
+    out = _reads_and_writes(op)
+    if space == "global" and op.attrs["scope"] != "block":
+        out += [Effect("acquire", memory, space)] * (order in ACQUIRES)
+        out += [Effect("release", memory, space)] * (order in RELEASES)
+    return out
+
+
 def _copies(op: Op) -> list[Effect]:
     shared, tensor = op.operands[0], op.operands[op.attrs["has"].index("tensor")]
     return [
@@ -361,7 +380,7 @@ _row("load", (2, 5), _infer_load, "has cache evict", effects=_reads)
 _row("store", (3, 5), _nothing, "has cache evict", effects=_writes)
 _row("ldmatrix", (2, 3), _infer_load, "has trans", effects=_reads)
 _row("stmatrix", (3, 4), _nothing, "has trans", effects=_writes)
-_row("atomic", (3, 6), _infer_atomic, "has action order scope", effects=_reads_and_writes)
+_row("atomic", (3, 6), _infer_atomic, "has action order scope", effects=_atomic)
 _row("copy", (4, 6), _nothing, "has cache bytes", effects=_copies)
 _row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True)
 _row("commit", 0, _nothing, keep=True)

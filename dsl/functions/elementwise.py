@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dsl import tree as ast
 from dsl.bindings import Absent, Binding, describe
 from dsl.functions.arguments import signature, word_argument
 from dsl.functions.registry import BUILTINS, Handler, function
+from lowering.facts import counts_elements
 from lowering.ir import Value
 from lowering.location import Loc
 from lowering.ops import OPS
-from lowering.types import F32, I1, INDEX, DType
+from lowering.types import F32, F64, I1, INDEX, DType, int_range
 
 if TYPE_CHECKING:
     from dsl.expressions import Expressions
@@ -119,16 +121,34 @@ def convert(b: Expressions, node: ast.Call) -> Binding:
         if key != "rounding":
             b.error("call", node.loc, f".to has no argument '{key}'", "known: rounding")
     word = word_argument(b, node.loc, node.keywords.get("rounding"), "rounding", tuple(_ROUNDINGS))
-    if not isinstance(source, Value):
-        return (
-            b.number(source, dtype, node.loc)
-            if not (dtype.is_int and isinstance(source, float))
-            else b.number(int(source), dtype, node.loc)
-        )
     if saturate and not dtype.is_int:
         b.error("type", node.loc, f"'saturate' is for integer types; this is {dtype}")
     b.place(node.loc)
+    if not isinstance(source, Value):
+        if dtype.is_int and not isinstance(source, bool):
+            return b.number(whole_number(source, dtype, saturate, word, node.loc), dtype, node.loc)
+        if word is None or not dtype.is_float or isinstance(source, bool):
+            return b.number(source, dtype, node.loc)
+        source = b.number(source, F64, node.loc)
     return cast(b, source, dtype, saturate, _ROUNDINGS[word] if word else None)
+
+
+_WHOLE: dict[str, Callable[[float], int]] = {
+    "nearest": round, "zero": math.trunc, "up": math.ceil, "down": math.floor
+}  # fmt: skip
+
+
+def whole_number(source: int | float, dtype: DType, saturate: bool, rounding: str | None, loc: Loc) -> int:
+    """A number as an integer, as the conversion of a value does it: floats saturate, NaN is 0."""
+    low, high = int_range(dtype)
+    if isinstance(source, float):
+        if math.isnan(source):
+            return 0
+        if math.isinf(source):
+            return high if source > 0 else low
+        source = _WHOLE[rounding or "zero"](source)
+        saturate = True
+    return min(max(source, low), high) if saturate else source
 
 
 @function("bitcast")
@@ -182,10 +202,24 @@ def _clamp(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
 
 @function("cdiv")
 def _cdiv(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
+    """a / by, rounded up. Where a sum of the two fits, rounded down is enough; else what is left over adds 1."""
     signature(b, loc, "cdiv", args, keywords, 2, 2)
     a, by = agreed(b, loc, args)
-    less = b.ir.value("sub", by, b.ir.broadcast(b.number(1, by.dtype, loc), by.tile.shape))
-    return b.ir.value("floordiv", b.ir.value("add", a, less), by)
+    ir, high, size = b.ir, b.facts.of(a).high, b.facts.of(by)
+    one = ir.broadcast(b.number(1, by.dtype, loc), by.tile.shape)
+    if (
+        size.low is not None
+        and size.low >= 0
+        and (
+            counts_elements(a) and counts_elements(by)
+            if high is None or size.high is None
+            else high + size.high - 1 <= int_range(a.dtype)[1]
+        )
+    ):
+        return ir.value("floordiv", ir.value("add", a, ir.value("sub", by, one)), by)
+    below = ir.value("floordiv", a, by)
+    rest = ir.value("ne", ir.value("mul", below, by), a)
+    return ir.value("add", below, cast(b, rest, a.dtype))
 
 
 @function("next_pow2", "pow2_divisor")

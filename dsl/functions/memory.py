@@ -69,7 +69,10 @@ def _load(b: Expressions, node: ast.Call) -> Value:
     access = part_of_memory(b, node.args[0], "load")
     mask = _mask(b, keywords)
     other = b.expr(keywords["other"]) if "other" in keywords else None
-    return read(b, access, node.loc, mask, other, cache, evict)
+    loaded = read(b, access, node.loc, mask, other, cache, evict)
+    if cache == "volatile" and isinstance(access.memory, Tensor) and not loaded.tile.shape:
+        together(b, node.loc, "a volatile load of a scalar")  # one thread loads it for all
+    return loaded
 
 
 @function("flat")

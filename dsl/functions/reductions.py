@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dsl.bindings import Binding, Builtin, Closure
 from dsl.functions.arguments import axis_argument, flag_argument, signature, together
 from dsl.functions.registry import BUILTINS, Handler, function
-from lowering.ir import Block, Value
+from lowering.ir import Block, Op, Value, walk
 from lowering.location import Loc
 from lowering.types import I1, DType
 
@@ -25,11 +25,31 @@ def combine_region(
     block = Block([*left, *right])
     with b.ir.region(block):
         b.ir.op("yield", combine(left, right))
+    for op in walk(block):
+        _refuse_memory(b, op)
     return block
 
 
+def _refuse_memory(b: Expressions, op: Op) -> None:
+    """Pairs are joined inside a warp or a thread, as often and in such an order as the layout wants: no barrier can
+    stand between them."""
+    touched = [e.memory for e in op.spec.effects(op) if e.space != "param"] if op.spec.effects else []
+    if touched or op.name in ("barrier", "commit", "wait"):
+        assert op.loc is not None
+        what = f"touches '{touched[0].name}'" if touched else f"holds {op.name}()"
+        hint = "load what it needs before, and let it return what is to be stored"
+        b.error("type", op.loc, f"a function that joins two values {what}; it only calculates", hint)
+
+
 def reduce_tiles(
-    b: Expressions, loc: Loc, tiles: list[Value], axis: Binding, keepdims: Binding, combine: Callable, name: str
+    b: Expressions,
+    loc: Loc,
+    tiles: list[Value],
+    axis: Binding,
+    keepdims: Binding,
+    combine: Callable,
+    name: str,
+    **attrs: bool,
 ) -> list[Value]:
     shape = tiles[0].tile.shape
     if not shape:
@@ -48,7 +68,7 @@ def reduce_tiles(
         position = axis_argument(b, loc, axis, len(shape))
     region = combine_region(b, [t.dtype for t in tiles], combine)
     b.place(loc)
-    results = b.ir.op("reduce", tiles, [region], axis=position).results
+    results = b.ir.op("reduce", tiles, [region], axis=position, **attrs).results
     if keep:
         kept = (*shape[:position], 1, *shape[position + 1 :])
         return [b.ir.reshape(r, kept) for r in results]
@@ -111,7 +131,8 @@ def _arg_reduction(name: str, better: str) -> Handler:
             takes = ir.value("or", takes, ir.value("and", same, lower))
             return [ir.value("select", takes, y[0], x[0]), ir.value("select", takes, y[1], x[1])]
 
-        return reduce_tiles(b, loc, [tile, index], position, keywords.get("keepdims", False), combine, name)[1]
+        keep = keywords.get("keepdims", False)
+        return reduce_tiles(b, loc, [tile, index], position, keep, combine, name, commutes=True)[1]
 
     return handler
 

@@ -201,7 +201,7 @@ def _stack(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
 def _tuple(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
     """`tuple(a, b, …)`: also of one, and of nothing. Its parts are chosen by constants: t[0]."""
     signature(b, loc, "tuple", args, keywords, 0, None)
-    return tuple(b.as_value(a, loc) if isinstance(a, Access) else a for a in args)
+    return b.tuple_of((b.as_value(a, loc) if isinstance(a, Access) else a for a in args), loc)
 
 
 @function("append")
@@ -210,4 +210,4 @@ def _append(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
     signature(b, loc, "append", args, keywords, 2, 2)
     if not isinstance(args[0], tuple):
         b.error("type", loc, f"append takes a tuple; this is {describe(args[0])}", "begin with tuple()")
-    return (*args[0], b.as_value(args[1], loc) if isinstance(args[1], Access) else args[1])
+    return b.tuple_of((*args[0], b.as_value(args[1], loc) if isinstance(args[1], Access) else args[1]), loc)

@@ -8,11 +8,13 @@ from lowering.emit.rules import RULES, emit_op
 from lowering.emit.shared_address import SHARED
 from lowering.emit.writer import Writer, flat
 from lowering.ir import Function, Parameter
+from lowering.nesting import deep_recursion
 from lowering.targets import Target
 
 __all__ = ["RULES", "control", "elementwise", "emit", "memory", "shapes", "tensor", "threads"]
 
 
+@deep_recursion()
 def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     """The LLVM module, and the PTX version that it needs."""
     w = Writer(function, target)

@@ -8,8 +8,10 @@ from lowering.emit.elementwise import convert
 from lowering.emit.rules import count_of, emit_block, rule
 from lowering.emit.tensor import words
 from lowering.emit.writer import Writer
+from lowering.facts import counts_elements
+from lowering.fold import constant_of
 from lowering.ir import Op, Value
-from lowering.types import F64, I1, S32, S64, U32
+from lowering.types import F64, I1, S32, S64, U32, int_range
 
 
 def _phis(
@@ -63,10 +65,17 @@ def _for(w: Writer, op: Op) -> None:
     w.do(f"br i1 {go_on}, label %{inside}, label %{done}")
     at_head = _carried(w, body.args[1:], packed)
     w.start(inside)
+    w.loops += 1
     with w.stretches_of(body) if any(inner.name == "for" for inner in body.ops) else nullcontext():
         emit_block(w, body)
+    w.loops -= 1
     w.at(op)
     following = w.let(f"add {llvm} {number}, {step}")
+    if passes_the_last(w, op, down):
+        # Less than a step is left: no round follows, whatever the sum has become.
+        left = w.let(f"sub {llvm} {f'{number}, {stop}' if down else f'{stop}, {number}'}")
+        size = w.let(f"sub {llvm} 0, {step}") if down else step
+        following = w.let(f"select i1 {w.let(f'icmp ule {llvm} {left}, {size}')}, {llvm} {stop}, {llvm} {following}")
     values = [[following], *_carried(w, body.ops[-1].operands, packed)]
     _close(w, open_lines, values, w.label)
     w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
@@ -75,6 +84,29 @@ def _for(w: Writer, op: Op) -> None:
         w.anew()
     for result, registers, in_words in zip(op.results, at_head, packed, strict=True):
         (w.words if in_words else w.registers)[result] = registers
+
+
+def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
+    """True if the counter of this `for`, a step behind its last round, may pass the last number of its type."""
+    if loop.attrs.get("exact"):
+        return False
+    start, stop, step = loop.operands[:3]
+    dtype, known = stop.dtype, [constant_of(v) for v in (start, stop, step)]
+    least, most = int_range(dtype)
+    if dtype.kind == "index" and w.function.index_bits == 64:
+        least, most = int_range(S64)
+    if None not in known:
+        turns = range(*map(int, known))  # type: ignore[arg-type]
+        return bool(turns) and not least <= turns[-1] + turns.step <= most
+    end, size = w.facts.of(stop), w.facts.of(step)
+    last, pace = (end.low, size.low) if down else (end.high, size.high)
+    if dtype.kind == "index" and (last is None or pace is None):
+        return not (counts_elements(stop) and counts_elements(step))
+    if pace is None:
+        return True
+    if down:
+        return (least if last is None else max(last, least)) + 1 + pace < least
+    return (most if last is None else min(last, most)) - 1 + pace > most
 
 
 def _rolled(w: Writer) -> int:
@@ -100,7 +132,9 @@ def _while(w: Writer, op: Op) -> None:
     w.start(inside)
     for arg, registers in zip(body.args, passed, strict=True):
         w.registers[arg] = registers
+    w.loops += 1
     emit_block(w, body)
+    w.loops -= 1
     w.at(op)
     _close(w, open_lines, _carried(w, body.ops[-1].operands), w.label)
     w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
@@ -139,6 +173,14 @@ def _if(w: Writer, op: Op) -> None:
             p if p == q else _phi(w, f"phi {llvm} [ {p}, %{label_a} ], [ {q}, %{label_b} ]")
             for p, q in zip(x, y, strict=True)
         ]
+    if op.operands[0].tile.shape and w.loops:
+        _meet(w)
+
+
+def _meet(w: Writer) -> None:
+    """Threads that took a branch one by one meet here. Without an instruction that may not be moved into the branches,
+    each of them may jump to the head of the loop around on its own, and come to a barrier there alone."""
+    w.do('call void asm sideeffect "", ""() #1')
 
 
 def _if_of_elements(w: Writer, op: Op) -> None:

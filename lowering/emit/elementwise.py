@@ -126,17 +126,28 @@ def _division(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 def _extreme(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype is I1:
         return w.let(f"{'and' if op.name == 'minimum' else 'or'} i1 {x[0]}, {x[1]}")
-    if dtype.is_float and llvm == "double":  # PTX has no NaN-propagating form for f64
-        which = "olt" if op.name == "minimum" else "ogt"
-        first = w.let(f"fcmp {which} double {x[0]}, {x[1]}")
-        unordered = w.let(f"fcmp uno double {x[0]}, 0.0")
-        takes = w.let(f"or i1 {first}, {unordered}")
-        return w.let(f"select i1 {takes}, double {x[0]}, double {x[1]}")
+    if dtype.is_float and llvm == "double":
+        return _extreme_of_doubles(w, op, x)
     if dtype.is_float:
         name = f"llvm.{op.name}.{_suffix(dtype, llvm)}"
     else:
         name = f"llvm.{'s' if dtype.is_signed else 'u'}{op.name[:3]}.{llvm}"
     return w.intrinsic(name, llvm, [(llvm, x[0]), (llvm, x[1])])
+
+
+def _extreme_of_doubles(w: Writer, op: Op, x: list[str]) -> str:
+    """PTX has no form for f64 that propagates NaN. Of zeros of both signs, -0 is the smaller one: equal operands differ
+    in the sign alone, which `or` and `and` join."""
+    less = op.name == "minimum"
+    first = w.let(f"fcmp {'olt' if less else 'ogt'} double {x[0]}, {x[1]}")
+    chosen = w.let(f"select i1 {first}, double {x[0]}, double {x[1]}")
+    bits = [w.let(f"bitcast double {v} to i64") for v in x]
+    joined = w.let(f"{'or' if less else 'and'} i64 {bits[0]}, {bits[1]}")
+    joined = w.let(f"bitcast i64 {joined} to double")
+    equal = w.let(f"fcmp oeq double {x[0]}, {x[1]}")
+    number = w.let(f"select i1 {equal}, double {joined}, double {chosen}")
+    unordered = w.let(f"fcmp uno double {x[0]}, {x[1]}")
+    return w.let(f"select i1 {unordered}, double {float_constant(float('nan'), 'double')}, double {number}")
 
 
 @elementwise("neg")

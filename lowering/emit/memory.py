@@ -31,7 +31,7 @@ def _load(w: Writer, op: Op) -> None:
     if mask is not None and is_partial(w.facts, op, width):
         w.registers[op.result] = load_partly(w, op, address, mask, fill, width)
         return
-    alone = w.chosen(None) if op.attrs.get("one_thread") else None
+    alone = w.chosen(op.result.tile.layout) if op.attrs.get("one_thread") else None
     out: list[str] = []
     for first in range(0, count, width):
         name = access_name(op, "ld", space, width * dtype.bytes)

@@ -64,19 +64,19 @@ class SharedAddress:
 
     def _slot_offset(self, slot: Value) -> str:
         w, type = self.w, self.type
-        number = w.registers[slot][0]
+        number, slots = w.registers[slot][0], type.shape[0]
+        if type.ring and slots & (slots - 1):
+            if (low := w.facts.of(slot).low) is not None and low >= 0:
+                number = w.let(f"urem {w.index} {number}, {slots}")
+            else:  # slot -1 is the last one
+                rest = w.let(f"srem {w.index} {number}, {slots}")
+                negative = w.let(f"icmp slt {w.index} {rest}, 0")
+                up = w.let(f"select i1 {negative}, {w.index} {slots}, {w.index} 0")
+                number = w.let(f"add {w.index} {rest}, {up}")
         if w.index == "i64":
             number = w.let(f"trunc i64 {number} to i32")
-        if type.ring:
-            slots = type.shape[0]
-            if slots & (slots - 1) == 0:
-                number = w.let(f"and i32 {number}, {slots - 1}")
-            elif (low := w.facts.of(slot).low) is not None and low >= 0:
-                number = w.let(f"urem i32 {number}, {slots}")
-            else:  # slot -1 is the last one
-                rest = w.let(f"srem i32 {number}, {slots}")
-                up = w.let(f"select i1 {w.let(f'icmp slt i32 {rest}, 0')}, i32 {slots}, i32 0")
-                number = w.let(f"add i32 {rest}, {up}")
+        if type.ring and not slots & (slots - 1):
+            number = w.let(f"and i32 {number}, {slots - 1}")
         return w.let(f"mul i32 {number}, {slot_bytes(type)}")
 
     def of(self, register: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from lowering.emit.access import pack, unpack
 from lowering.emit.rules import count_of, rule
 from lowering.emit.shared_address import SharedAddress
@@ -49,30 +51,42 @@ def _dot(w: Writer, op: Op) -> None:
     row = instruction.row
     left, right = _registers(w, a, row["a"]), _registers(w, b, row["b"])
     per = _per_register(row["c"], c.dtype)
-    sums = list(_registers(w, c, row["c"]))
-    places = [
-        [sorted({r // per for r in registers}, key=[r // per for r in registers].index) for registers in along]
-        for along in accumulator_registers(spread)
-    ]
-    height, width, depth = len(places), len(places[0]), a.tile.shape[1] // instruction.k
+    elements = accumulator_registers(spread)
+    # The instruction's words hold neighbours of its fragment, which a layout may have in any registers.
+    aligned = per == 1 or all(_are_words(registers, per) for along in elements for registers in along)
+    held = _registers(w, c, row["c"]) if aligned else w.registers[c]
+
+    def given(registers: list[int]) -> list[str]:
+        """The accumulator as the instruction takes it."""
+        if aligned:
+            return [held[r // per] for r in registers[::per]]
+        return pack(w, [held[r] for r in registers], c.dtype)
+
+    sums = [[given(registers) for registers in along] for along in elements]
+    height, width, depth = len(sums), len(sums[0]), a.tile.shape[1] // instruction.k
     size_a, size_b = row["a"].registers, row["b"].registers
     for k in range(depth):
         for i in range(height):
             first = (k * height + i) * size_a
             for j in range(width):
                 second = (k * width + j) * size_b
-                at = places[i][j]
-                given = [
-                    *left[first : first + size_a],
-                    *right[second : second + size_b],
-                    *(sums[r] for r in at),
-                ]
-                for r, made in zip(at, w.asm(row, given), strict=True):
-                    sums[r] = made
-    if row["c"].type in ("f32", "f64") or per == 1:
-        w.registers[op.result] = sums
-    else:
-        w.words[op.result] = sums
+                operands = [*left[first : first + size_a], *right[second : second + size_b], *sums[i][j]]
+                sums[i][j] = w.asm(row, operands)
+    out = [""] * (count_of(op.result) // (per if aligned else 1))
+    for registers, made in zip(chain(*elements), chain(*sums), strict=True):
+        if aligned:
+            places = [r // per for r in registers[::per]]
+        else:
+            places, made = registers, unpack(w, made, c.dtype, len(registers))
+        for place, register in zip(places, made, strict=True):
+            out[place] = register
+    (w.words if aligned and per > 1 else w.registers)[op.result] = out
+
+
+def _are_words(registers: list[int], per: int) -> bool:
+    """True if these, taken `per` at a time, are the elements of words in order."""
+    firsts = registers[::per]
+    return all(r % per == 0 for r in firsts) and registers == [r + i for r in firsts for i in range(per)]
 
 
 @rule("split")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from lowering.builder import attribute_key
 from lowering.emit.carriers import from_carrier, into_carrier
 from lowering.emit.rules import count_of, inline, rule
 from lowering.emit.writer import Writer
-from lowering.ir import Op
+from lowering.ir import Block, Op
 from lowering.layout import Layout, Span
 from lowering.location import TileError
 from lowering.types import I1, DType
@@ -68,6 +69,8 @@ def _reduce(w: Writer, op: Op) -> None:
     region = op.regions[0]
     lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
     redux = _redux(op) if len(lanes) == 5 else None
+    stored = op.name == "partial_reduce"  # by one of the lanes
+    agree = redux is not None or not lanes or stored or op.attrs.get("commutes", False) or commutes(region)
     done: dict[int, list[str]] = {}
     for key, members in groups.items():
         value = _pairwise(w, op, members)
@@ -77,13 +80,46 @@ def _reduce(w: Writer, op: Op) -> None:
             for bit in lanes:
                 other = [shuffle(w, v, d, "bfly", str(1 << bit)) for v, d in zip(value, dtypes, strict=True)]
                 value = inline(w, region, value + other)
-        done[key] = value
+        done[key] = value if agree else [_of_first(w, v, d, lanes) for v, d in zip(value, dtypes, strict=True)]
     for i, result in enumerate(op.results):
         target = result.tile.layout
         if target is None:
             w.registers[result] = [next(iter(done.values()))[i]]
             continue
         w.registers[result] = [done[_widened(c, target, layout, axis)][i] for c in target.offsets]
+
+
+def _of_first(w: Writer, x: str, dtype: DType, lanes: list[int]) -> str:
+    """The result of the first of the lanes that were joined: each joined its own half first, and unless the function
+    commutes, they differ."""
+    others = sum(1 << bit for bit in lanes)
+    first = "0" if others == 31 else w.once(f"and i32 {w.thread()}, {31 & ~others}")
+    return shuffle(w, x, dtype, "idx", first)
+
+
+COMMUTATIVE = {"add", "mul", "minimum", "maximum", "and", "or", "xor", "eq", "ne", "mulhi"}
+MIRRORED = {"gt": "lt", "ge": "le"}
+
+
+def commutes(region: Block) -> bool:
+    """True if a function of two groups of scalars is the same with the groups exchanged, as far as its form shows."""
+    half = len(region.args) // 2
+    forms: dict[tuple, int] = {}  # by what an operation does to which forms: the number of its own
+    ends = []
+    for order in (region.args, [*region.args[half:], *region.args[:half]]):
+        form = {a: i for i, a in enumerate(order)}
+        for op in region.ops[:-1]:
+            if op.regions or not op.spec.pure or len(op.results) != 1:
+                return False
+            operands = [form[o] if o in form else forms.setdefault((o,), -1 - len(forms)) for o in op.operands]
+            if op.name in MIRRORED:
+                operands.reverse()
+            if op.name in COMMUTATIVE:
+                operands.sort()
+            made = (MIRRORED.get(op.name, op.name), *operands, attribute_key(op.attrs))
+            form[op.result] = forms.setdefault(made, -1 - len(forms))
+        ends.append([form.get(v) for v in region.ops[-1].operands])
+    return ends[0] == ends[1]
 
 
 def _pairwise(w: Writer, op: Op, registers: list[int]) -> list[str]:
@@ -192,16 +228,20 @@ def _shuffle(w: Writer, op: Op) -> None:
     first = low[0] if low else 0
     if bits and (not low or any(layout.lane[first + k : first + k + 1] != (stride << k,) for k in range(bits))):
         raise refuse()
+    others = (*layout.lane[:first], *layout.lane[first + bits :], *layout.register, *layout.warp)
+    if any(basis & (width - 1) * stride for basis in others):  # each register would need a lane of its own
+        raise refuse()
     lane = str((distance or 0) << first)
     inside: str | None = None  # a distance known only at run time may leave the segment: each keeps its own
     if distance is None:
         amount = w.registers[op.operands[1]][0]
         given = op.operands[1].dtype
+        llvm = w.llvm(given)
+        inside = w.let(f"icmp ult {llvm} {amount}, {width}")
         if w.bits(given) > 32:
-            amount = w.let(f"trunc {w.llvm(given)} {amount} to i32")
+            amount = w.let(f"trunc {llvm} {amount} to i32")
         elif w.bits(given) < 32:
-            amount = w.let(f"zext {w.llvm(given)} {amount} to i32")
-        inside = w.let(f"icmp ult i32 {amount}, {width}")
+            amount = w.let(f"zext {llvm} {amount} to i32")
         lane = w.let(f"shl i32 {amount}, {first}") if first else amount
     segment = (~((width << first) - 1)) & 31  # lane bits that name the segment
     if mode == "idx" and first:  # the low lane bits are this lane's own

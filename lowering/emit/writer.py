@@ -177,6 +177,7 @@ class Writer:
         self.globals: list[str] = []
         self.count = 0
         self.label = "entry"
+        self.loops = 0  # around what is emitted now
         self.debug = DebugInfo(function)
         self.dbg = ""
         self.facts = facts_of(function)

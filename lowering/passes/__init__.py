@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from lowering.ir import Function, to_mlir
 from lowering.location import TileError, closest
+from lowering.nesting import deep_recursion
 from lowering.passes.assign_layouts import assign_layouts
+from lowering.passes.check_names import check_names
 from lowering.passes.check_registers import check_registers
 from lowering.passes.insert_barriers import insert_barriers
 from lowering.passes.lower_copies import lower_copies
@@ -26,6 +28,7 @@ from lowering.verify import verify
 Pass = Callable[[Function, Target], None]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
+    ("check_names", lambda f, t: check_names(f)),
     ("unroll_loops", lambda f, t: unroll_loops(f)),
     ("simplify", lambda f, t: simplify(f)),
     ("assign_layouts", assign_layouts),
@@ -41,6 +44,9 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("insert_barriers", lambda f, t: insert_barriers(f)),
 )
 
+NEEDED = frozenset({"assign_layouts", "lower_exchanges", "lower_copies", "place_shared"})
+"""Passes without which there is no code: the others make it faster, or check it."""
+
 
 @dataclass(slots=True)
 class Trace:
@@ -50,6 +56,7 @@ class Trace:
     printed: dict[str, str] = field(default_factory=dict)
 
 
+@deep_recursion()
 def run_passes(
     function: Function,
     target: Target,
@@ -63,6 +70,10 @@ def run_passes(
     for name in (*skip, *print_after):
         if name not in names:
             raise TileError("call", None, f"there is no pass '{name}'", closest(name, names) or ", ".join(names))
+    for name in skip:
+        if name in NEEDED:
+            free = ", ".join(each for each in names if each not in NEEDED)
+            raise TileError("call", None, f"the pass '{name}' cannot be left out: code needs what it makes", free)
     trace = Trace()
     for name, run in passes:
         if name in skip:

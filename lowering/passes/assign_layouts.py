@@ -16,8 +16,9 @@ from lowering.access_width import masked_groups
 from lowering.facts import Analysis, facts_of
 from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, LayoutError
-from lowering.location import TileError, closest
+from lowering.location import TileError
 from lowering.ops import OPS, operand
+from lowering.passes.check_names import defined_tiles
 from lowering.targets import WARP, Target
 from lowering.tensor_cores import Mma, Product, accumulator, choose, product, replicated, split_of_warps
 from lowering.types import TileType, Type
@@ -184,6 +185,8 @@ class _Assigner:
         self.out: dict[Block, list[Op]] = {}
         self.current: Block = function.body
         self.made: dict[tuple[Value, Layout], Value] = {}
+        self.branch: Layout | None = None
+        """Inside a branch of single threads: the layout of its condition, which says whose element each thread has."""
 
     def _find_homes(self, block: Block) -> None:
         for arg in block.args:
@@ -215,17 +218,8 @@ class _Assigner:
 
     def choose(self) -> None:
         pins = self.function.pins
-        values = [v for op in walk(self.function.body) for v in self._defined(op)]
-        names = {v.name for v in values if v.name}
-        names |= {f"{op.operands[0].name}.copy" for op in walk(self.function.body) if op.name == "copy"}
-        for name, pin in pins.items():
-            if name not in names:
-                raise TileError("layout", pin.loc, f"the kernel has no value '{name}' to lay out", closest(name, names))
+        values = [v for op in walk(self.function.body) for v in defined_tiles(op)]
         products = self.products()
-        for name, instruction in self.function.instructions.items():
-            if name not in names:
-                message = f"the kernel has no value '{name}' that is a product"
-                raise TileError("name", instruction.loc, message, closest(name, names))
         for value in values:
             if value.name in pins and value.tile.shape:
                 pin = pins[value.name]
@@ -323,14 +317,6 @@ class _Assigner:
                 "pin it as 'layout acc: warps [2, 4]'; the instruction says the rest",
             )
         return spread
-
-    @staticmethod
-    def _defined(op: Op) -> list[Value]:
-        out = [r for r in op.results if isinstance(r.type, TileType)]
-        if op.name not in ("reduce", "scan"):  # their regions join scalars
-            for region in op.regions:
-                out += [a for a in region.args if isinstance(a.type, TileType)]
-        return out
 
     def give(self, value: Value, layout: Layout) -> None:
         """Sets a layout and spreads it."""
@@ -550,19 +536,30 @@ class _Assigner:
         """The layout in which an operation is done."""
         for result in op.results:
             if result in self.layouts:
-                return self.layouts[result]
+                return self.chosen(result)
         if op.name in ("store", "atomic"):
             value = operand(op, "value")
             assert value is not None
             if not value.tile.shape:
                 return None
+            if self.is_of_branch(value):
+                return self.branch
             if value in self.layouts:
                 return self.layouts[value]
             return access_layout(self.analysis, op, self.warps)
         for o in op.operands:
             if isinstance(o.type, TileType) and o.tile.shape:
-                return self.layouts.get(o) or Layout.default(o.tile.shape, self.warps)
+                return self.chosen(o) or Layout.default(o.tile.shape, self.warps)
         return None
+
+    def is_of_branch(self, value: Value) -> bool:
+        """Whether `value` has an element for each thread that decides about a branch around."""
+        return self.branch is not None and value.tile.shape == self.branch.shape
+
+    def chosen(self, value: Value) -> Layout | None:
+        """The layout of a value where the rewrite stands. A thread takes a branch of single threads for the element
+        that the condition gives it: what is done inside must be done for that element, in the condition's layout."""
+        return self.branch if self.is_of_branch(value) else self.layouts.get(value)
 
     def reducible(self, op: Op) -> Layout:
         axis = op.attrs["axis"]
@@ -579,6 +576,8 @@ class _Assigner:
     def stackable(self, op: Op) -> Layout:
         """The stacked tiles lie in one thread each: the new axis is in registers alone."""
         wanted = self.layouts[op.result]
+        if self.branch is not None and self.is_of_branch(op.operands[0]):
+            return _stacked(self.branch, len(op.operands))
         if _stacks(wanted):
             return wanted
         return _stacked(self.layouts.get(op.operands[0]) or wanted.drop(len(wanted.shape) - 1), len(op.operands))
@@ -612,13 +611,17 @@ class _Assigner:
 
     def visit_control(self, op: Op) -> None:
         first = {"for": 3, "while": 0, "if": 1}[op.name]
-        results = [self.layouts.get(r) for r in op.results]
+        results = [self.chosen(r) for r in op.results]
         operands = []
+        outer = self.branch
         for i, o in enumerate(op.operands):
             if i < first:
                 layout = None
                 if op.name == "if" and o.tile.shape:
                     layout = self.branch_layout(op)
+                    if layout.count == 1:
+                        self.branch = layout
+                        results = [self.chosen(r) for r in op.results]
                 operands.append(self.get(o, layout))
             else:
                 operands.append(self.get(o, results[i - first]))
@@ -630,6 +633,7 @@ class _Assigner:
                     self.map[arg] = arg
         for region in op.regions:
             self.rebuild_region(region, results)
+        self.branch = outer
         types = [r.tile.with_layout(layout) for r, layout in zip(op.results, results, strict=True)]
         attrs = dict(op.attrs)
         if "types" in attrs:
@@ -644,6 +648,9 @@ class _Assigner:
             new.name = old.name
             self.map[old] = new
         self.emit(made)
+        for old, new in zip(op.results, made.results, strict=True):
+            if old in self.pinned and new.tile.layout != self.layouts[old]:
+                self.map[old] = self.get(old, self.layouts[old])
 
     def rebuild_region(self, region: Block, results: list[Layout | None]) -> None:
         outer, self.current = self.current, region
@@ -662,7 +669,21 @@ class _Assigner:
         """A branch of single threads: its condition has one element a thread, unless the branches have no effects."""
         condition = op.operands[0]
         shape = condition.tile.shape
-        layout = self.layouts.get(condition)
+        layout = self.chosen(condition)
+        pinned = (
+            {}
+            if self.is_of_branch(condition)
+            else {
+                r: self.layouts[r]
+                for region in op.regions
+                for o in walk(region)
+                for r in o.results
+                if r in self.pinned and r.tile.shape == shape
+            }
+        )
+        if pinned:  # the schedule says whose elements the threads have; the condition can be moved, these cannot
+            layout = next(iter(pinned.values()))
+            self.refuse_pins(op, pinned, layout)
         if layout is None:
             inside = [
                 self.layouts[v]
@@ -688,6 +709,20 @@ class _Assigner:
                 "lay the condition out so that 32 neighbours are the lanes of a warp",
             )
         return layout
+
+    def refuse_pins(self, op: Op, pinned: dict[Value, Layout], layout: Layout) -> None:
+        """Values in a branch of single threads stay where they are: all lie as the condition does."""
+        if layout.count != 1:
+            return
+        for value, other in pinned.items():
+            if other != layout:
+                first = next(iter(pinned)).name
+                raise TileError(
+                    "layout",
+                    self.function.pins[value.name].loc if value.name in self.function.pins else op.loc,
+                    f"'{value.name}' lies in another layout than '{first}', and a branch of threads holds both",
+                    "give both the same layout, or compute one of them before the branch",
+                )
 
     def keeps_warps(self, condition: Value, layout: Layout) -> bool:
         """True if all lanes of a warp hold the same condition."""

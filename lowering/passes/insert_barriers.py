@@ -4,6 +4,10 @@ Walks the program with the accesses that no barrier has ordered yet. An access t
 have touched (one of the two writing) needs a barrier before it. Loops are walked until their back edge brings nothing
 new. Copies in flight are accesses of their own: touching one is an error, `wait` makes it a write of its thread.
 
+What a thread releases to other blocks is what it did itself and what barriers brought it from others, and what it
+acquires is known to others behind a barrier (PTX ISA 8, "Causality order"). So a release is an access that meets all
+accesses of global memory by other threads before it, and an acquire one that meets all those behind it.
+
 Where an access is, is known relative to scalars that the kernel computes. A loop's counter is such a scalar: what was
 at counter + c in one round is at counter + c - step in the next.
 """
@@ -17,13 +21,14 @@ from functools import cache, lru_cache, reduce
 from itertools import zip_longest
 from math import prod
 from operator import or_
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from lowering.affine import Affine, AffineOffsets, Terms, apply_affine, free_of_carries
 from lowering.facts import linear
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, carried_integers, walk
 from lowering.layout import Layout, apply
+from lowering.listed_offsets import Listed, ListedOffsets
 from lowering.location import TileError
 from lowering.ops import OPS, operand
 from lowering.targets import WARP
@@ -31,34 +36,49 @@ from lowering.types import SharedType
 
 MAX_ENUMERATED = 1 << 15
 MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
+PART_BITS = 5  # accesses of a set that are changed as one
 MAX_DROPS = 32  # barriers of one loop looked at again
 EXACT_ROUNDS = 2  # rounds after which an access that no barrier has ordered stands for all earlier rounds too
+
+
+class Slot(NamedTuple):
+    """The index of a slot: Σ terms + constant, modulo `modulus` if there is one."""
+
+    terms: Terms
+    constant: int
+    modulus: int | None
+
+    def at(self, constant: int) -> Slot:
+        return self._replace(constant=constant % self.modulus if self.modulus else constant)
 
 
 @dataclass(slots=True)
 class Touch:
     """One access that is not ordered yet.
 
-    slot: the linear form of the slot's index; None without a slot, or where it is not known (`in_slot` tells).
-    affine: offsets, in the slot if there is one; None for any element.
-    layout: of the tile; None for a scalar. one_thread: a scalar that only thread 0 touches.
+    bond: "acquire" or "release" if it orders global memory with other blocks, and touches nothing itself.
+    slot: the slot's index; None without a slot, or where it is not known (`in_slot` tells).
+    offsets: of elements, in the slot if there is one; None for any element.
+    layout: of the tile; None for a scalar. one_thread: each element is touched by one of the threads that hold it, a
+        scalar by thread 0.
     combines: the action of an atomic whose result nothing reads, or "store" for stores that say so; such ones need no
         order among themselves.
     joint: the lanes of a warp do it together, each for others too.
     warp_ordered: a warp barrier came after, so only other warps can still meet it.
-    age: rounds of the loop around it since.
+    age: rounds of loops that moved it since.
     before: it stands for earlier rounds too, each this much (slot, offset) further back.
     """
 
     memory: Value
     write: bool
-    slot: tuple[Terms, int] | None
-    affine: Affine | None
+    slot: Slot | None
+    offsets: Affine | Listed | None
     layout: Layout | None
     one_thread: bool
     in_slot: bool = False
     combines: str | None = None
     joint: bool = False
+    bond: str | None = None
     warp_ordered: bool = False
     age: int = 0
     before: tuple[int, int] | None = None
@@ -66,44 +86,53 @@ class Touch:
 
     def __post_init__(self) -> None:
         """Accesses are hashed far more often than made."""
-        place = (self.memory, self.slot, self.affine, self.layout)
+        place = (self.memory, self.slot, self.offsets, self.layout, self.bond)
         self._hash = hash((place, self.write, self.age, self.before, self.warp_ordered))
 
     def __hash__(self) -> int:
         return self._hash
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.layout.shape if self.layout else ()
+
     def shifted(self, slot: int, offset: int) -> Touch:
         """The same access that many slots and elements back."""
         out = self
         if slot and out.slot is not None:
-            constant = out.slot[1] - slot
-            type = out.memory.type
-            if isinstance(type, SharedType) and type.ring:
-                constant %= type.shape[0]
-            out = replace(out, slot=(out.slot[0], constant))
-        if offset and out.affine is not None:
-            out = replace(out, affine=out.affine._replace(constant=out.affine.constant - offset))
+            out = replace(out, slot=out.slot.at(out.slot.constant - slot))
+        if offset and out.offsets is not None:
+            out = replace(out, offsets=out.offsets._replace(constant=out.offsets.constant - offset))
         return out
 
     def expressed(self, forms: dict[int, tuple[dict[int, int], int]]) -> Touch:
         """The same access with values replaced by linear forms of others."""
         out = self
-        if out.slot is not None and any(v in forms for v, _ in out.slot[0]):
-            terms, constant = _substituted(out.slot[0], forms)
-            out = replace(out, slot=(terms, out.slot[1])).shifted(-constant, 0)
-        if out.affine is not None and any(v in forms for v, _ in out.affine.terms):
-            terms, constant = _substituted(out.affine.terms, forms)
-            out = replace(out, affine=out.affine._replace(terms=terms)).shifted(0, -constant)
+        if out.slot is not None and any(v in forms for v, _ in out.slot.terms):
+            terms, constant = _substituted(out.slot.terms, forms)
+            out = replace(out, slot=out.slot._replace(terms=terms)).shifted(-constant, 0)
+        if out.offsets is not None and any(v in forms for v, _ in out.offsets.terms):
+            terms, constant = _substituted(out.offsets.terms, forms)
+            out = replace(out, offsets=out.offsets._replace(terms=terms)).shifted(0, -constant)
         return out
 
     def forget(self, values: set[int]) -> Touch:
         """What hangs on these values is not known any more."""
-        out = self
-        if out.slot is not None and any(v in values for v, _ in out.slot[0]):
-            out = replace(out, slot=None, age=0, before=None)
-        if out.affine is not None and any(v in values for v, _ in out.affine.terms):
-            out = replace(out, affine=None, age=0, before=None)
-        return out
+        slot = self.slot is not None and any(v in values for v, _ in self.slot.terms)
+        offsets = self.offsets is not None and any(v in values for v, _ in self.offsets.terms)
+        return self.without(slot, offsets)
+
+    def without(self, slot: bool, offsets: bool) -> Touch:
+        """The same access without its slot or its offsets. What is left may still move from round to round."""
+        if not (slot or offsets):
+            return self
+        before = self.before and (self.before[0] * (not slot), self.before[1] * (not offsets))
+        return replace(
+            self,
+            slot=None if slot else self.slot,
+            offsets=None if offsets else self.offsets,
+            before=before if before and any(before) else None,
+        )
 
 
 def _terms(factors: dict[int, int]) -> Terms:
@@ -152,15 +181,28 @@ class _Accesses:
     def __init__(self) -> None:
         self.touches: list[Touch] = []
         self.numbers: dict[Touch, int] = {}
-        self.of_memory: dict[Value, int] = {}
+        self.of_memory: dict[Value, int] = defaultdict(int)
+        self.of_global = 0
+        self.acquires = 0
 
     def number(self, touch: Touch) -> int:
         known = self.numbers.get(touch)
         if known is None:
             known = self.numbers[touch] = len(self.touches)
             self.touches.append(touch)
-            self.of_memory[touch.memory] = self.of_memory.get(touch.memory, 0) | 1 << known
+            if touch.bond is None:
+                self.of_memory[touch.memory] |= 1 << known
+                self.of_global |= _is_global(touch) << known
+            self.acquires |= (touch.bond == "acquire") << known
         return known
+
+    def before(self, touch: Touch) -> int:
+        """The accesses that `touch` may meet when it comes behind them."""
+        if touch.bond == "acquire":
+            return 0
+        if touch.bond == "release":
+            return self.of_global | self.acquires
+        return self.of_memory[touch.memory] | (self.acquires if _is_global(touch) else 0)
 
     def changing(self, change: Callable[[Touch], Touch]) -> Callable[[int], int]:
         """`change` of accesses as a function of sets; of each set it is found once."""
@@ -169,7 +211,7 @@ class _Accesses:
         def changed(accesses: int) -> int:
             if not accesses & (accesses - 1):
                 return 1 << self.number(change(self.touches[accesses.bit_length() - 1])) if accesses else 0
-            return reduce(or_, (changed(1 << i) for i in _members(accesses)))
+            return reduce(or_, map(changed, _parts(accesses)))  # from round to round, most parts stay the same
 
         return changed
 
@@ -179,6 +221,19 @@ def _members(accesses: int) -> Iterator[int]:
         lowest = accesses & -accesses
         yield lowest.bit_length() - 1
         accesses ^= lowest
+
+
+def _parts(accesses: int) -> Iterator[int]:
+    """A set in parts of neighbouring numbers; a set that is one part, in its members."""
+    low, high = (accesses & -accesses).bit_length() - 1, accesses.bit_length() - 1
+    if low >> PART_BITS == high >> PART_BITS:
+        yield from (1 << i for i in _members(accesses))
+        return
+    while accesses:
+        first = (accesses & -accesses).bit_length() - 1 >> PART_BITS << PART_BITS
+        part = accesses & (1 << first + (1 << PART_BITS)) - 1
+        yield part
+        accesses ^= part
 
 
 @dataclass(slots=True)
@@ -217,13 +272,18 @@ class _Inserter:
     def __init__(self, function: Function):
         self.function = function
         ops = walk(function.body)
-        self.written = {e.memory for op in ops if op.spec.effects for e in op.spec.effects(op) if e.kind == "write"}
+        effects = [e for op in ops if op.spec.effects for e in op.spec.effects(op)]
+        self.written = {e.memory for e in effects if e.kind == "write"}
+        # What this kernel only reads stays as it is while it runs, but for a kernel that has an order with the whole
+        # system: a host or another kernel may write it.
+        self.all_global = any(op.attrs.get("scope") == "system" and op.attrs.get("order") != "relaxed" for op in ops)
         self.used = {value for op in ops for value in op.operands}
         # More groups than any `wait` leaves in flight need not be told apart, but for one that an error may name.
         waits = [op.attrs["groups"] for op in ops if op.name == "wait"]
         self.groups_kept = max(waits, default=0) + 2
         self.in_flight: dict[Op, int] = {}  # at each `wait`: the most groups that may be in flight
         self.affines = AffineOffsets()
+        self.listed = ListedOffsets()
         self.accesses = _Accesses()
         self.touched: dict[Op, list[int]] = {}
         self.stepped: dict[Block, list[Op]] = {}
@@ -268,6 +328,9 @@ class _Inserter:
                 state = self.loop(op, state)
             elif op.name == "if" and op.operands[0].tile.shape and self.branch is None:
                 position += self.branch_of_threads(block, position, op, state)
+            elif op.name == "if" and op.operands[0].tile.shape:
+                for region in op.regions:  # some threads take this one while others take that
+                    state = self.block(region, state)
             elif op.name == "if":
                 other = self.block(op.regions[1], state)
                 state = self.block(op.regions[0], state)
@@ -335,7 +398,8 @@ class _Inserter:
             changing = self.accesses.changing
             inside = _defined_in(op)
             carried = _carried(op) if op.name == "for" else []
-            behind = {id(c.inside): ({id(c.behind): 1}, 0) for c in carried if c.behind is not None}
+            forms = {id(c.inside): linear(c.behind) for c in carried if c.behind is not None}
+            behind = {inside: ({id(v): k for v, k in terms.items()}, n) for inside, (terms, n) in forms.items()}
             leaving = changing(lambda t: t.expressed(behind).forget(inside))
             following = changing(_next_round(carried, inside))
             entering = changing(self.first_round(op, carried)) if carried else lambda accesses: accesses
@@ -357,9 +421,9 @@ class _Inserter:
         offsets: dict[Value, dict[int, int]] = defaultdict(dict)
         for touch in self.all_touches(op.regions[0]):
             if touch.slot is not None:
-                slots[touch.memory].update((v, k) for v, k in touch.slot[0] if v in starts)
-            if touch.affine is not None:
-                offsets[touch.memory].update((v, k) for v, k in touch.affine.terms if v in starts)
+                slots[touch.memory].update((v, k) for v, k in touch.slot.terms if v in starts)
+            if touch.offsets is not None:
+                offsets[touch.memory].update((v, k) for v, k in touch.offsets.terms if v in starts)
 
         def relative(terms: Terms, factors: dict[int, int]) -> tuple[Terms, int]:
             out, back = dict(terms), 0
@@ -375,12 +439,12 @@ class _Inserter:
             if touch.before is not None:
                 return touch
             if touch.slot is not None and (factors := slots.get(touch.memory)):
-                terms, back = relative(touch.slot[0], factors)
-                touch = replace(touch, slot=(terms, touch.slot[1])).shifted(back, 0)
-            if touch.affine is not None and (factors := offsets.get(touch.memory)):
-                terms, back = relative(touch.affine.terms, factors)
-                touch = replace(touch, affine=touch.affine._replace(terms=terms)).shifted(0, back)
-            return replace(touch, age=0)
+                terms, back = relative(touch.slot.terms, factors)
+                touch = replace(touch, slot=touch.slot._replace(terms=terms)).shifted(back, 0)
+            if touch.offsets is not None and (factors := offsets.get(touch.memory)):
+                terms, back = relative(touch.offsets.terms, factors)
+                touch = replace(touch, offsets=touch.offsets._replace(terms=terms)).shifted(0, back)
+            return touch
 
         return change
 
@@ -401,12 +465,14 @@ class _Inserter:
 
     def add(self, block: Block, position: int, scope: str, op: Op, state: State) -> int:
         if self.branch is not None:
-            raise TileError(
-                "hazard",
-                op.loc,
-                "this access meets one of another thread in the same branch, and a branch of threads holds no barrier",
-                "use where() or mask= outside the branch, or 'barriers manual' in the schedule",
-            )
+            what = "this access meets one of another thread"
+            if op.name == "atomic" and op.attrs["order"] != "relaxed":
+                what = f"the order of this atomic ({op.attrs['order']}) concerns accesses of other threads"
+            elif op.attrs.get("cache") == "volatile":
+                what = "one thread loads this for all that need it"
+            message = f"{what} in the same branch, and a branch of threads holds no barrier"
+            hint = "use where() or mask= outside the branch, or 'barriers manual' in the schedule"
+            raise TileError("hazard", op.loc, message, hint)
         if self.checking:
             raise _Needed
         barrier = Op(OPS["barrier"], [], [], {"scope": scope}, (), op.loc)
@@ -451,6 +517,9 @@ class _Inserter:
             newer, met = next((i, hit & group) for i, group in enumerate(reversed(state.groups)) if hit & group)
             first = "wait(n) for it" if newer + 1 == self.groups_kept else f"wait({newer})"
         other = self.accesses.touches[next(_members(met))]
+        if touch.bond is not None:
+            message = f"this releases what the block did while a copy from '{other.memory.name}' may be in flight"
+            raise TileError("hazard", op.loc, message, f"{first} first")
         does, way = ("writes" if touch.write else "reads"), ("into" if other.write else "from")
         raise TileError(
             "hazard",
@@ -470,7 +539,7 @@ class _Inserter:
         """The widest scope in which an access meets one of `others`, or None. Each pair is looked at once."""
         touches = self.accesses.touches
         touch = touches[access]
-        new = others & self.accesses.of_memory[touch.memory] & ~known.compared
+        new = others & self.accesses.before(touch) & ~known.compared
         for number in _members(new) if new else ():
             if others & known.block:
                 break
@@ -579,27 +648,28 @@ class _Inserter:
         out = []
         for effect in op.spec.effects(op):
             memory = effect.memory
-            if effect.space == "param" or memory not in self.written:
+            if not (memory in self.written or (self.all_global and effect.space == "global")):
                 continue
+            bond = effect.kind if effect.kind in ("acquire", "release") else None
             if op.name == "atomic" and effect.kind == "read":
                 continue  # one touch for both
             copied = op.name == "copy" and effect.kind == "read"
             offset, slot = operand(op, "source" if copied else "offset"), None if copied else operand(op, "slot")
             assert offset is not None
-            form = None
-            if slot is not None:
-                terms, constant = linear(slot)
-                form = (tuple(sorted((id(v), k) for v, k in terms.items())), constant)
-            one = (op.name in ("store", "atomic") or op.attrs.get("one_thread", False)) and not offset.tile.shape
+            one = op.name not in ("load", "ldmatrix") or op.attrs.get("one_thread", False)
             combines = None
             if op.name == "atomic" and op.attrs["action"] not in ("exchange", "cas") and op.result not in self.used:
                 combines = op.attrs["action"]
             elif op.attrs.get("order") == "none":
                 combines = "store"
-            where = self.affines.of(offset)
             layout = offset.tile.layout
+            if bond is not None:
+                out.append(Touch(memory, True, None, None, layout, one, bond=bond))
+                continue
+            where = self.affines.of(offset) or self.listed.of(offset)
             joint = op.name in ("ldmatrix", "stmatrix")
             write = effect.kind == "write"
+            form = None if slot is None else _slot_of(memory, slot)
             out.append(Touch(memory, write, form, where, layout, one, slot is not None, combines, joint))
         return out
 
@@ -607,13 +677,21 @@ class _Inserter:
 
     def conflict(self, a: Touch, b: Touch) -> str | None:
         """The scope in which two accesses meet; None if whatever both touch is touched by one thread alone."""
+        if a.bond is not None or b.bond is not None:
+            return _between(self.acting(a) | self.acting(b))
         if _disjoint(a, b):
             return None
         met = self._meet(a, b)
         return "warp" if met is None and (a.joint or b.joint) else met
 
+    def acting(self, touch: Touch) -> int:
+        """The bits of thread numbers in which the threads that do an access differ."""
+        if touch.layout is None:
+            return 0 if touch.one_thread else self.function.threads - 1
+        return (self.function.threads - 1) & ~_idle(touch)
+
     def _meet(self, a: Touch, b: Touch) -> str | None:
-        if a.affine is None or b.affine is None or not _comparable(a, b):
+        if a.offsets is None or b.offsets is None or not _comparable(a, b):
             return "block"
         if a.layout is None or b.layout is None:
             return self._with_scalar(a, b)
@@ -638,16 +716,16 @@ class _Inserter:
 
     def _with_scalar(self, a: Touch, b: Touch) -> str | None:
         if a.layout is None and b.layout is None:
-            assert a.affine is not None and b.affine is not None
-            if a.affine.constant != b.affine.constant:
+            assert a.offsets is not None and b.offsets is not None
+            if a.offsets.constant != b.offsets.constant:
                 return None
             if a.one_thread and b.one_thread:
                 return None
             return "block"
         scalar, tile = (a, b) if a.layout is None else (b, a)
-        assert scalar.affine is not None and tile.affine is not None and tile.layout is not None
+        assert scalar.offsets is not None and tile.offsets is not None and tile.layout is not None
         offsets = _owners(tile, self.function.warps)
-        met = offsets.get(scalar.affine.constant)
+        met = offsets.get(scalar.offsets.constant)
         if not met:
             return None
         if scalar.one_thread and set(met) == {0}:
@@ -655,6 +733,39 @@ class _Inserter:
         if scalar.one_thread and all(t < WARP for t in met):
             return "warp"
         return "block"
+
+
+def _between(threads: int) -> str | None:
+    """The scope of a barrier between threads whose numbers differ in these bits."""
+    return None if not threads else "warp" if threads < WARP else "block"
+
+
+def _is_global(touch: Touch) -> bool:
+    return not isinstance(touch.memory.type, SharedType)
+
+
+def _slot_of(memory: Value, index: Value) -> Slot:
+    """The slot that an index chooses: of a ring modulo its slots; `i % 2` takes two in turn."""
+    assert isinstance(memory.type, SharedType)
+    modulus = memory.type.shape[0] if memory.type.ring else None
+    inner, taken = _remainder(index)
+    if taken is not None and (modulus is None or taken <= modulus):
+        index, modulus = inner, taken
+    elif taken is not None and modulus is not None and taken % modulus == 0:
+        index = inner
+    terms, constant = linear(index)
+    return Slot(_terms({id(v): k for v, k in terms.items()}), 0, modulus).at(constant)
+
+
+def _remainder(value: Value) -> tuple[Value, int | None]:
+    """What an index is a remainder of, and the divisor: of `i % n` and `i & n - 1`, which floor as slots do."""
+    op = value.op
+    if op is not None and op.name in ("mod", "and"):
+        number = constant_of(op.operands[1])
+        divisor = None if number is None else int(number) + (op.name == "and")
+        if divisor is not None and divisor > 0 and (op.name == "mod" or divisor & divisor - 1 == 0):
+            return op.operands[0], divisor
+    return value, None
 
 
 def _wider(a: str | None, b: str | None) -> str | None:
@@ -685,7 +796,7 @@ class _Carried:
 
     start: Value
     inside: Value
-    behind: Value | None  # a counter has no name there
+    behind: Value | None  # a counter has no name there, but for one that ends at its bound
     next: tuple[dict[Value, int], int]  # as a linear form
 
 
@@ -695,7 +806,8 @@ def _carried(op: Op) -> list[_Carried]:
     out = []
     step = constant_of(op.operands[2])
     if step is not None:
-        out.append(_Carried(op.operands[0], body.args[0], None, ({body.args[0]: 1}, int(step))))
+        end = op.operands[1] if op.attrs.get("exact") else None
+        out.append(_Carried(op.operands[0], body.args[0], end, ({body.args[0]: 1}, int(step))))
     return out + [_Carried(start, arg, behind, linear(then)) for start, arg, then, behind in carried_integers(op)]
 
 
@@ -712,17 +824,29 @@ def _next_round(carried: list[_Carried], inside: set[int]) -> Callable[[Touch], 
     unknown = inside - steps.keys() - renamed.keys()
 
     def change(touch: Touch) -> Touch:
-        touch = touch.forget(unknown).expressed(renamed)
-        slot = sum(k * steps.get(v, 0) for v, k in touch.slot[0]) if touch.slot is not None else 0
-        offset = sum(k * steps.get(v, 0) for v, k in touch.affine.terms) if touch.affine is not None else 0
-        if touch.before is not None or not (slot or offset):
+        touch = _renamed(touch.forget(unknown), renamed)
+        slot = sum(k * steps.get(v, 0) for v, k in touch.slot.terms) if touch.slot is not None else 0
+        offset = sum(k * steps.get(v, 0) for v, k in touch.offsets.terms) if touch.offsets is not None else 0
+        if not (slot or offset) or touch.before == (slot, offset):
             return touch
-        type = touch.memory.type
-        exact = type.shape[0] if slot and isinstance(type, SharedType) and type.ring else EXACT_ROUNDS
+        if touch.before is not None:  # another loop made it stand for rounds of its own
+            return touch.without(bool(slot), bool(offset))
+        exact = (slot and touch.slot is not None and touch.slot.modulus) or EXACT_ROUNDS
         before = (slot, offset) if touch.age + 1 >= min(exact, MAX_ROUNDS_BACK) else None
         return replace(touch.shifted(slot, offset), age=touch.age + 1, before=before)
 
     return change
+
+
+def _renamed(touch: Touch, forms: dict[int, tuple[dict[int, int], int]]) -> Touch:
+    """An access by the names of the next round. Names that come round again, each time with another constant (a pair
+    exchanged and counted on), would go on for ever: after a few rounds such a place is not known any more."""
+    out = touch.expressed(forms)
+    slot = out.slot is not None and not out.slot.modulus and out.slot.constant != touch.slot.constant  # type: ignore[union-attr]
+    offsets = out.offsets is not None and out.offsets.constant != touch.offsets.constant  # type: ignore[union-attr]
+    if not (slot or offsets):
+        return out
+    return replace(out, age=out.age + 1) if out.age < EXACT_ROUNDS else out.without(slot, offsets)
 
 
 def _rounds(a: Touch, b: Touch) -> list[Touch]:
@@ -731,90 +855,62 @@ def _rounds(a: Touch, b: Touch) -> list[Touch]:
         return [a]
     slot, offset = a.before
     rounds: Iterable[int] | None = None
-    if _comparable(a, b) and offset and a.affine is not None and b.affine is not None:
-        low_a, high_a = _range(a.affine, a.layout.shape if a.layout else ())
-        low_b, high_b = _range(b.affine, b.layout.shape if b.layout else ())
+    if _comparable(a, b) and offset and a.offsets is not None and b.offsets is not None:
+        low_a, high_a = a.offsets.reach(a.shape)
+        low_b, high_b = b.offsets.reach(b.shape)
         first, last = low_a - high_b, high_a - low_b  # of the distance by which `a` is moved back
         if offset < 0:
             first, last = -last, -first
         rounds = range(max(0, -(-first // abs(offset))), last // abs(offset) + 1)
-    elif slot and a.slot is not None and b.slot is not None and a.slot[0] == b.slot[0]:
-        type = a.memory.type
-        assert isinstance(type, SharedType)
-        if type.ring:
-            rounds = range(type.shape[0])
+    elif slot and a.slot is not None and b.slot is not None and _same_kind(a.slot, b.slot):
+        if a.slot.modulus:
+            rounds = range(a.slot.modulus)
         else:
-            away, rest = divmod(a.slot[1] - b.slot[1], slot)
+            away, rest = divmod(a.slot.constant - b.slot.constant, slot)
             rounds = [away] if away >= 0 and not rest else []
     if rounds is None or len(list(rounds)) > MAX_ROUNDS_BACK:
-        return [replace(a, slot=None, affine=None)]
+        return [a.without(bool(slot), bool(offset))]
     return [a.shifted(k * slot, k * offset) for k in rounds]
 
 
 def _different_slots(a: Touch, b: Touch) -> bool:
     """True if both slots are known and differ, rings taken into account."""
-    if a.slot is None or b.slot is None or a.slot[0] != b.slot[0]:
+    if a.slot is None or b.slot is None or not _same_kind(a.slot, b.slot):
         return False
-    distance = a.slot[1] - b.slot[1]
-    type = a.memory.type
-    if isinstance(type, SharedType) and type.ring:
-        return distance % type.shape[0] != 0
-    return distance != 0
+    distance = a.slot.constant - b.slot.constant
+    return distance % a.slot.modulus != 0 if a.slot.modulus else distance != 0
+
+
+def _same_kind(a: Slot, b: Slot) -> bool:
+    """True if the distance of two slots is that of their constants."""
+    return a.terms == b.terms and a.modulus == b.modulus
 
 
 def _comparable(a: Touch, b: Touch) -> bool:
     """True if the offsets count from the same place (of one slot, if they lie in slots) and the same unknowns."""
-    return a.in_slot == b.in_slot and (a.affine is None or b.affine is None or a.affine.terms == b.affine.terms)
+    return a.in_slot == b.in_slot and (a.offsets is None or b.offsets is None or a.offsets.terms == b.offsets.terms)
 
 
 def _disjoint(a: Touch, b: Touch) -> bool:
     """True if two accesses are known to touch different elements."""
     if _different_slots(a, b):
         return True
-    if a.affine is None or b.affine is None or not _comparable(a, b):
+    if a.offsets is None or b.offsets is None or not _comparable(a, b):
         return False
-    shape_a, shape_b = a.layout.shape if a.layout else (), b.layout.shape if b.layout else ()
-    low_a, high_a = _range(a.affine, shape_a)
-    low_b, high_b = _range(b.affine, shape_b)
+    low_a, high_a = a.offsets.reach(a.shape)
+    low_b, high_b = b.offsets.reach(b.shape)
     if high_a < low_b or high_b < low_a:
         return True
-    if max(prod(shape_a), prod(shape_b)) > MAX_ENUMERATED:
+    if max(prod(a.shape), prod(b.shape)) > MAX_ENUMERATED:
         return False
-    elements = _elements(shape_a, a.affine.coefficients)
-    distance = b.affine.constant - a.affine.constant
-    return not any(e + distance in elements for e in _elements(shape_b, b.affine.coefficients))
+    elements = _elements(a.offsets._replace(terms=(), constant=0), a.shape)
+    distance = b.offsets.constant - a.offsets.constant
+    return not any(e + distance in elements for e in _elements(b.offsets._replace(terms=(), constant=0), b.shape))
 
 
 @lru_cache(maxsize=256)
-def _elements(shape: tuple[int, ...], coefficients: tuple[int, ...]) -> frozenset[int]:
-    """All offsets of a tile, its constant and terms left out."""
-    out = [0]
-    for extent, c in zip(shape, coefficients, strict=True):
-        out = [e + c * x for e in out for x in range(extent)]
-    return frozenset(out)
-
-
-def _range(affine: Affine, shape: tuple[int, ...]) -> tuple[int, int]:
-    spread = [c * (e - 1) for c, e in zip(affine.coefficients, shape, strict=True)]
-    return affine.constant + sum(s for s in spread if s < 0), affine.constant + sum(s for s in spread if s > 0)
-
-
-def _coordinates(shape: tuple[int, ...]):
-    from itertools import product
-
-    return product(*(range(e) for e in shape))
-
-
-def _one_to_one(affine: Affine, shape: tuple[int, ...]) -> bool:
-    """True if different elements have different offsets: each coefficient is beyond the reach of the smaller ones."""
-    reach = 0
-    for coefficient, extent in sorted(zip(map(abs, affine.coefficients), shape, strict=True)):
-        if extent == 1:
-            continue
-        if coefficient <= reach:
-            return False
-        reach += coefficient * (extent - 1)
-    return True
+def _elements(offsets: Affine | Listed, shape: tuple[int, ...]) -> frozenset[int]:
+    return frozenset(offsets.values(shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -831,14 +927,16 @@ def _images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
     Either both use one formula that gives every element an offset of its own, so that elements may be compared; or the
     offsets themselves are free of carries: each coordinate has bits of its own.
     """
-    assert a.affine is not None and b.affine is not None and a.layout is not None and b.layout is not None
-    if a.affine == b.affine and a.layout.shape == b.layout.shape and _one_to_one(a.affine, a.layout.shape):
+    assert a.offsets is not None and b.offsets is not None and a.layout is not None and b.layout is not None
+    if a.offsets == b.offsets and a.shape == b.shape and a.offsets.one_to_one(a.shape):
         return _image(a, None), _image(b, None)
-    if a.affine.constant != b.affine.constant:
+    if isinstance(a.offsets, Listed) or isinstance(b.offsets, Listed):
         return None
-    if not (free_of_carries(a.affine, a.layout.shape) and free_of_carries(b.affine, b.layout.shape)):
+    if a.offsets.constant != b.offsets.constant:
         return None
-    return _image(a, a.affine), _image(b, b.affine)
+    if not (free_of_carries(a.offsets, a.layout.shape) and free_of_carries(b.offsets, b.layout.shape)):
+        return None
+    return _image(a, a.offsets), _image(b, b.offsets)
 
 
 def _image(touch: Touch, affine: Affine | None) -> Image:
@@ -855,10 +953,10 @@ def _image(touch: Touch, affine: Affine | None) -> Image:
 
 
 def _idle(touch: Touch) -> int:
-    """Bits of the thread's number that are 0 in all threads that act: one thread stores a replicated element."""
+    """Bits of the thread's number that are 0 in all threads that act."""
     assert touch.layout is not None
     free = touch.layout.replicated
-    return free["lane"] | free["warp"] << 5 if touch.write else 0
+    return free["lane"] | free["warp"] << 5 if touch.one_thread else 0
 
 
 def _scope_by_algebra(images: tuple[Image, Image]) -> str | None:
@@ -884,10 +982,10 @@ def _scope_by_algebra(images: tuple[Image, Image]) -> str | None:
 
 def _owners(touch: Touch, warps: int) -> dict[int, list[int]]:
     """Offset → the threads that touch it."""
-    layout, affine = touch.layout, touch.affine
-    assert layout is not None and affine is not None
+    layout = touch.layout
+    assert layout is not None and touch.offsets is not None
     idle = _idle(touch)
-    offsets = [apply_affine(affine, c) for c in _coordinates(layout.shape)]
+    offsets = touch.offsets.values(layout.shape)
     registers, bases = layout.offsets, layout.thread
     out: dict[int, list[int]] = {}
     for thread in range(WARP * warps):

@@ -3,13 +3,14 @@
 - a reduction over warps: each warp's part, one change of layout, then a reduction of registers
 - a change of layout that is no renaming of registers: store in the one layout, load in the other
 - an atomic done by one thread whose result all need: store by that thread, load by all
+- a volatile load of what several threads need: each could read another value, so one reads it for all
 """
 
 from __future__ import annotations
 
 from lowering.ir import Block, Function, Op, Rewriter, Value, uses
 from lowering.layout import Layout, bits_of
-from lowering.ops import OPS
+from lowering.ops import OPS, space_of
 from lowering.types import INDEX, S32, S64, DType, SharedType, TileType
 
 
@@ -36,10 +37,12 @@ class _Lowering(Rewriter):
             source = self[op.operands[0]]
             self.map[op.result] = self.convert(source, op.attrs["layout"], op)
             return True
-        if op.name == "atomic" and self.users.get(op.result):
+        if (op.name == "atomic" or _reads_what_may_change(op)) and self.users.get(op.result):
             layout = op.result.tile.layout
             if layout is None or layout.is_replicated:
                 made = self.copy(op, self.visit)
+                if op.name == "load":
+                    made.attrs["one_thread"] = True
                 self.map[made.result] = self.through_scratch(made.result, layout, op)
                 return True
         return False
@@ -129,6 +132,11 @@ class _Lowering(Rewriter):
         if len(shape) == 1:
             return flat
         return self.make(op, "reshape", [flat], [TileType(shape, INDEX, layout)], shape=shape).result
+
+
+def _reads_what_may_change(op: Op) -> bool:
+    """A load from global memory that other blocks may write meanwhile, which is no race as it is volatile."""
+    return op.name == "load" and op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global"
 
 
 def bits_of_shape(shape: tuple[int, ...]) -> int:

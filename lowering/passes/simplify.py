@@ -1,9 +1,11 @@
-"""Removes what nothing uses and computes equal things once."""
+"""Removes what nothing uses or what is masked off, and computes equal things once."""
 
 from __future__ import annotations
 
 from lowering.builder import attribute_key
+from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, replace_uses
+from lowering.ops import operand
 
 
 def _key(op: Op) -> tuple:
@@ -80,7 +82,31 @@ def _drop_carried(block: Block) -> bool:
     return changed
 
 
+def drop_what_is_off(function: Function) -> None:
+    """Loads with every element masked off are their `other`, and such stores are nothing: `s[2, …]` of two rows."""
+    mapping: dict[Value, Value] = {}
+
+    def visit(block: Block) -> None:
+        kept = []
+        for op in block.ops:
+            for region in op.regions:
+                visit(region)
+            if op.name in ("load", "store") and (mask := operand(op, "mask")) and constant_of(mask) is False:
+                if op.name == "store":
+                    continue
+                if (other := operand(op, "other")) is not None:
+                    mapping[op.result] = other
+                    continue
+            kept.append(op)
+        block.ops = kept
+
+    visit(function.body)
+    if mapping:
+        replace_uses(function.body, mapping)
+
+
 def simplify(function: Function) -> None:
-    """Common subexpressions, then dead code."""
+    """What is masked off, common subexpressions, then dead code."""
+    drop_what_is_off(function)
     share_equal(function)
     remove_unused(function)

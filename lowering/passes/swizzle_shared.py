@@ -22,6 +22,7 @@ from lowering.shared_map import (
     Phase,
     SharedMaps,
     Swizzle,
+    access_bytes,
     access_layout_of,
     conflicts,
     phase_of,
@@ -66,6 +67,8 @@ def swizzle_shared(function: Function) -> None:
         wanted = function.swizzles.get(op.attrs["name"])
         if wanted is not None:
             swizzle = _pinned(wanted, type)
+            if wanted.bits is not None:
+                _check_accesses(wanted, wanted.bits, maps, accesses.get(id(op.result), []))
         else:
             swizzle = _computed(maps, accesses.get(id(op.result), []), type, id(op.result) in again)
         if swizzle:
@@ -100,6 +103,21 @@ def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
             "BITS, the lowest bit that moves, and how far above it lie the bits that move it (at least BITS)",
         )
     return tuple((base + shift + i, 1 << base + i) for i in range(count))
+
+
+def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMaps, accesses: list[Op]) -> None:
+    """A pinned swizzle leaves the bytes of an access together: the bits that it moves are above them."""
+    widest = max(accesses, key=lambda op: access_bytes(maps.analysis, op), default=None)
+    size = 1 if widest is None else access_bytes(maps.analysis, widest)
+    if widest is None or size <= 1 << bits[1]:
+        return
+    place = f" in line {widest.loc.line}" if widest.loc is not None else ""
+    raise TileError(
+        "layout",
+        pin.loc,
+        f"this swizzle moves bits from {bits[1]} up, within the {size} bytes of an access{place}",
+        f"let the lowest bit that moves be {size.bit_length() - 1} or more, or give the accesses shorter vectors",
+    )
 
 
 def _bits(type: SharedType) -> int:

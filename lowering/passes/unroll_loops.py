@@ -5,15 +5,19 @@ Where the number of rounds is constant, what is left is straight-line code; so i
 
 from __future__ import annotations
 
+from typing import Any
+
+from lowering.budget import Budget
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Rewriter, Value
 from lowering.location import TileError
 from lowering.ops import OPS
-from lowering.types import TileType
+from lowering.types import DTYPES, DType, TileType, int_range
 
 
 def unroll_loops(function: Function) -> None:
     """Loops with the attribute `unroll` above 1 and a constant step. The code between iterations is straight-line."""
+    check_room(function)
     rewriter = _Unroller()
     function.body = rewriter.block(function.body, rewriter.visit)
 
@@ -24,6 +28,33 @@ def constant_step(loop: Op) -> int:
     if step is None or step < 1:
         raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is unrolled")
     return int(step)
+
+
+def rounds_of(start: int, stop: int, step: int) -> int:
+    """How many rounds a loop of constants has: `len(range(…))`, which ends at 2^63."""
+    return max(0, -(-(stop - start) // step))
+
+
+def check_room(function: Function) -> None:
+    """TileError `limit` at what unrolls to more operations than a kernel may have; nothing is made for that."""
+    budget = Budget()
+    for op in function.body.ops:
+        budget.spend_operations(unrolled_size(op), op.loc)
+
+
+def unrolled_size(op: Op) -> int:
+    """How many operations there are of this one once loops are unrolled: itself, and those in it."""
+    inside = sum(unrolled_size(each) for region in op.regions for each in region.ops)
+    return 1 + inside * (_copies(op) if op.name == "for" and op.attrs["unroll"] > 1 else 1)
+
+
+def _copies(loop: Op) -> int:
+    """How often the unrolled code of a loop has its body."""
+    factor, start, stop = loop.attrs["unroll"], constant_of(loop.operands[0]), constant_of(loop.operands[1])
+    if start is None or stop is None:
+        return factor + 1
+    rounds = rounds_of(int(start), int(stop), constant_step(loop))
+    return rounds if rounds < 2 * factor else factor + rounds % factor
 
 
 def clone(block: Block, arguments: list[Value], into: list[Op]) -> list[Value]:
@@ -54,6 +85,20 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
 
 
 class _Unroller(Rewriter):
+    def covered(self, distance: Value, by: int, loop: Op) -> Value:
+        """The greatest multiple of `by` within a distance, which without its sign is right however far it is."""
+        type, unsigned = distance.tile, DTYPES[f"u{distance.dtype.bits}"]
+
+        def made(name: str, operands: list[Value], of: DType, **attrs: Any) -> Value:
+            return self.emit(Op(OPS[name], operands, [type.with_dtype(of)], attrs, (), loop.loc)).result
+
+        def cast(value: Value, to: DType) -> Value:
+            return made("cast", [value], to, to=to, saturate=False, rounding=None) if value.dtype is not to else value
+
+        round_ = made("constant", [], unsigned, value=by, dtype=unsigned)
+        rounds = made("floordiv", [cast(distance, unsigned), round_], unsigned)
+        return cast(made("mul", [rounds, round_], unsigned), type.dtype)
+
     def visit(self, op: Op) -> bool:
         if op.name != "for" or op.attrs["unroll"] <= 1:
             return False
@@ -82,12 +127,23 @@ class _Unroller(Rewriter):
                     self.emit(each)
             return values
 
-        if turns is not None and len(turns) < 2 * factor:
+        count = 0 if turns is None else rounds_of(turns.start, turns.stop, step)
+        if turns is not None and count < 2 * factor:
             self.map.update(zip(op.results, straight(turns, carried), strict=True))
             return True
+        if step * factor > int_range(type.dtype)[1]:
+            raise TileError(
+                "schedule", op.loc, f"rounds of {factor} steps of {step} pass what {type.dtype} holds", "unroll it less"
+            )
         round_ = number(step * factor)
-        rounds = join("floordiv", join("sub", stop, start), round_)
-        middle = join("add", start, join("mul", join("maximum", rounds, number(0)), round_))
+        if turns is not None:
+            middle = number(turns.start + count // factor * factor * step)
+        elif type.dtype.kind == "index":  # a difference of indices does not overflow
+            rounds = join("floordiv", join("sub", stop, start), round_)
+            middle = join("add", start, join("mul", join("maximum", rounds, number(0)), round_))
+        else:
+            covered = self.covered(join("sub", join("maximum", start, stop), start), step * factor, op)
+            middle = join("add", start, covered)
         main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
         values = main.args[1:]
         for i in range(factor):
@@ -101,9 +157,11 @@ class _Unroller(Rewriter):
         main.ops.append(Op(OPS["yield"], values, [], {}, (), op.loc))
         attrs = op.attrs | {"unroll": 1}
         types = [r.type for r in op.results]
-        first = self.emit(Op(op.spec, [start, middle, round_, *carried], types, dict(attrs), [main], op.loc))
+        first = self.emit(
+            Op(op.spec, [start, middle, round_, *carried], types, attrs | {"exact": True}, [main], op.loc)
+        )
         if turns is not None:
-            left = turns[len(turns) // factor * factor :]
+            left = turns[count // factor * factor :]
             self.map.update(zip(op.results, straight(left, first.results), strict=True))
             return True
         rest = self.emit(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowering.affine import Affine
 from lowering.ir import Value
 from lowering.layout import Layout
-from lowering.passes.insert_barriers import Affine, Touch, _images, _owners, _scope_by_algebra
+from lowering.passes.insert_barriers import Touch, _images, _owners, _scope_by_algebra
 from lowering.types import F32, SharedType
 
 MEMORY = Value(SharedType((4096,), F32), name="s")
@@ -31,7 +32,8 @@ def touches(draw: st.DrawFn, shape: tuple[int, ...], coefficients: tuple[int, ..
         lane = [b or draw(st.sampled_from([0, register[0]])) for b in lane]
     layout = Layout.registers(shape, register, lane, warp)
     affine = Affine(coefficients, (), draw(st.sampled_from([0, 0, 64])))
-    return Touch(MEMORY, draw(st.booleans()), None, affine, layout, False)
+    is_write = draw(st.booleans())
+    return Touch(MEMORY, is_write, None, affine, layout, one_thread=is_write)
 
 
 @st.composite
@@ -60,13 +62,13 @@ def test_algebra_equals_enumeration(pair: tuple[Touch, Touch]) -> None:
 
 def test_owners_hold_each_element_once_where_a_store_is_replicated() -> None:
     layout = Layout.blocked((32,), (1,), (32,), (4,))
-    touch = Touch(MEMORY, True, None, Affine((1,), (), 0), layout, False)
+    touch = Touch(MEMORY, True, None, Affine((1,), (), 0), layout, one_thread=True)
     assert _owners(touch, WARPS) == {i: [i] for i in range(32)}
 
 
 def test_padded_rows_are_compared_by_element() -> None:
     """A pitch of 20 carries; the same formula on both sides is still decided without enumerating."""
     layout = Layout.blocked((8, 16), (1, 1), (2, 16), (4, 1))
-    touch = Touch(MEMORY, True, None, Affine((20, 1), (), 0), layout, False)
+    touch = Touch(MEMORY, True, None, Affine((20, 1), (), 0), layout, one_thread=True)
     images = _images(touch, touch)
     assert images is not None and _scope_by_algebra(images) is None

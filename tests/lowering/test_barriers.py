@@ -205,6 +205,22 @@ CASES = {
         t = s[255 - arange(256)]
     store(y[0 : 256], t)
 """, 1, 0, lambda x: x[0, ::-1]),
+    "a warp's own elements, permuted": Case(
+        """
+    shared s: f32[128]
+    s[0 : 128] = load(x[0, 0 : 128])
+    store(y[0 : 128], s[arange(128) ^ 1])
+    store(y[128 : 256], s[arange(128) // 3 * 3])
+""", 1, 1, lambda x: np.concatenate([x[0, np.arange(128) ^ 1], x[0, np.arange(128) // 3 * 3]])),
+    "two slots by turns, by a remainder": Case(
+        """
+    shared s: f32[2, 256]
+    t = zeros(f32[256])
+    for i in range(0, 4):
+        s[i % 2] = load(x[i, 0 : 256])
+        t = t + load(s[i & 1, 255 - arange(256)]) * (i % 2 + 1).to(f32)
+    store(y[0 : 256], t)
+""", 1, 0, lambda x: x[0, ::-1] + 2 * x[1, ::-1] + x[2, ::-1] + 2 * x[3, ::-1]),
     "a branch of threads": Case(
         """
     shared s: f32[128]

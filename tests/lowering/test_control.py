@@ -426,3 +426,29 @@ def test_an_ellipsis_gives_the_callers_constants() -> None:
     functions = "def f(a; P, Q, R = 7, S = 9):\n    return a * P + Q * 10 + R * 100 + S * 1000\n"
     body = "r = f(n, Q=3, ...)\nS = 4\ndef g(b; P):\n    return f(b, ...)\nr = r * 100000 + g(n, P=2)" + STORE
     assert (value_of(body, 2, functions=functions, extra="; P = 5, Q = 6, R = 8") == 9840_04864).all()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(n):\n    barrier()\n    if T % 2 == 0:\n        y[T] = v + i.to(s32)\n    else:\n"
+        "        z[T] = v + i.to(s32)",
+        "a = v\ni = n\nwhile i > 0:\n    store(s[0 : 128], a)\n    a = load(s[127 - T])\n    if v > 5:\n"
+        "        a = a * 3 + load(x[T ^ 1])\n        y[T] = a\n    else:\n        z[T] = a + 1\n    i = i - 1",
+    ],
+)
+def test_threads_that_took_both_sides_meet_before_the_next_round(body: str) -> None:
+    """Each side may not jump to the loop's head, with its barrier, on its own."""
+    text = "kernel k(y: s32[128], z: s32[128], x: s32[128], n: s32):\n    grid 1\n    shared s: s32[128]\n"
+    text += "    T = arange(128)\n    v = load(x[0 : 128])\n" + "".join(f"    {line}\n" for line in body.split("\n"))
+    args = {"y": np.zeros(128, np.int32), "z": np.zeros(128, np.int32), "x": X, "n": 4}
+    launch(compile_kernel(text, args), args)
+    y, z, a, t = np.zeros(128, np.int32), np.zeros(128, np.int32), X.copy(), np.arange(128)
+    for i in range(4):
+        if body.startswith("for"):
+            y[::2], z[1::2] = (X + i)[::2], (X + i)[1::2]
+            continue
+        a = a[127 - t]
+        a = np.where(X > 5, a * 3 + X[t ^ 1], a)
+        y, z = np.where(X > 5, a, y), np.where(X > 5, z, a + 1)
+    assert (args["y"] == y).all() and (args["z"] == z).all()

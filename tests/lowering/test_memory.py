@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dsl
 from lowering.location import TileError
 from tests.compile_and_run import NUMPY, Kernel, compile_kernel, launch, run
 
@@ -219,6 +220,15 @@ def test_scalars_of_every_type(dtype: str) -> None:
         f"kernel k(y: {dtype}[32], v1: {dtype}, entry: s32):\n    grid 1\n    store(y[0 : 32], full({dtype}[32], v1))\n"
     )
     run(text, {"y": y, "v1": 1, "entry": 3})
+    assert (y == 1).all()
+
+
+@pytest.mark.parametrize("dtype", ["i1", "s8", "u16", "s32", "u64", "f16", "bf16", "f32", "f64"])
+def test_scalars_of_every_type_pass_through_the_launch(dtype: str) -> None:
+    """The header agrees with the parameters that LLVM writes: 16-bit floats are two bytes there."""
+    text = f"kernel k(y: {dtype}[32], v: {dtype}):\n    grid 1\n    store(y[0 : 32], full({dtype}[32], v))\n"
+    y = np.zeros(32, NUMPY[dtype])
+    dsl.parse(text, device="emulator").compile("k", arch="sm_80").run(y, True if dtype == "i1" else 1)
     assert (y == 1).all()
 
 

@@ -423,3 +423,32 @@ kernel k(y: f32[128], x: f32[128]):
 """
     with pytest.raises(TileError, match="inside a tile 'if'"):
         compile_kernel(text, {"x": np.zeros(128, np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a = a + s[0]", "touches 's'"),
+        ("a = a + x[3]", "touches 'x'"),
+        ("s[0] = a", "touches 's'"),
+        ("atomic_add(s[0], 1.0)", "touches 's'"),
+        ("barrier()", "holds barrier()"),
+    ],
+)
+@pytest.mark.parametrize("call", ["reduce(f, v)", "scan(f, v)"])
+def test_a_function_that_joins_values_touches_no_memory(call: str, line: str, message: str) -> None:
+    """It runs between the threads of a warp, where no barrier can order what it touches."""
+    text = f"""
+kernel k(y: f32[128], x: f32[128]):
+    grid 1
+    shared s: f32[128]
+    v = load(x[0 : 128])
+    s[0 : 128] = v
+    def f(a, b):
+        {line}
+        return a + b
+    store(y[0 : 128], v + {call})
+"""
+    with pytest.raises(TileError, match="a function that joins two values") as caught:
+        compile_kernel(text, {"x": np.zeros(128, np.float32)})
+    assert message in caught.value.message and caught.value.loc is not None

@@ -1,0 +1,36 @@
+"""Refuses a schedule that lays out a value which the kernel does not have.
+
+First of the passes: later ones remove values (loads that are masked off take their indices along), and a layout of a
+value that is gone says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lowering.ir import Function, Op, Value, walk
+from lowering.location import TileError, closest
+from lowering.types import TileType
+
+
+def defined_tiles(op: Op) -> Iterator[Value]:
+    """Tiles that an operation defines, those of its loops' heads included."""
+    yield from (r for r in op.results if isinstance(r.type, TileType))
+    if op.name not in ("reduce", "scan"):  # their regions join scalars
+        yield from (a for region in op.regions for a in region.args if isinstance(a.type, TileType))
+
+
+def check_names(function: Function) -> None:
+    """TileError `layout` or `name` for a pin or an instruction of a value that no line defines."""
+    names: set[str] = set()
+    for op in walk(function.body):
+        names |= {value.name for value in defined_tiles(op) if value.name}
+        if op.name == "copy":
+            names.add(f"{op.operands[0].name}.copy")
+    for name, pin in function.pins.items():
+        if name not in names:
+            raise TileError("layout", pin.loc, f"the kernel has no value '{name}' to lay out", closest(name, names))
+    for name, instruction in function.instructions.items():
+        if name not in names:
+            message = f"the kernel has no value '{name}' that is a product"
+            raise TileError("name", instruction.loc, message, closest(name, names))

@@ -1,0 +1,189 @@
+"""What is computed when compiling is what the run computes: folded operations, numbers, functions of both."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from test_elementwise import ROWS, specials, wrapped
+
+from dsl.constants import ConstantError, call
+from lowering.builder import Builder
+from lowering.fold import constant_of
+from lowering.location import Loc, Source
+from lowering.types import DTYPES, int_range
+from tests.compile_and_run import NUMPY, compile_kernel, launch, run
+
+INTEGERS = [d for d in DTYPES.values() if d.is_int and d.kind != "index"]
+FOLDED = [n for n, (_, on_integers, _) in ROWS.items() if on_integers and n != "select"]
+INF, NAN = math.inf, math.nan
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_a_folded_operation_is_what_the_run_makes_of_it(dtype) -> None:
+    """Against the table that the emulator is held to: whatever of two constants becomes a constant."""
+    values = [int(v) for v in specials(dtype, 24)]
+    builder, folded = Builder(Loc(Source("test", ""), 0, 0)), set()
+    for name in FOLDED:
+        text, meaning, _ = ROWS[name]
+        binary = name not in ("neg", "not", "abs", "popc", "clz", "brev")
+        for a in values:
+            for b in values if binary else [0]:
+                operands = [builder.constant(v, dtype) for v in ((a, b) if binary else (a,))]
+                got = constant_of(builder.value(name, *operands))
+                want = meaning(*((a, b) if binary else (a,)), dtype)
+                if got is None or want is None:  # left to the run, or without a meaning
+                    continue
+                folded.add(name)
+                result = bool(want) if ".to(s8)" in text else wrapped(int(want), dtype)
+                assert got == result, f"{name} of {a} and {b}: {got}, not {result}"
+    assert {"add", "mul", "floordiv", "mod", "shl", "shr", "neg", "lt", "minimum"} <= folded
+
+
+@pytest.mark.parametrize("name", ["u8", "s8", "s16", "u32", "s32", "s64", "u64"])
+def test_cdiv_rounds_up_everywhere(name: str) -> None:
+    """Of all pairs of 8 bits, of special numbers else; also with divisors that are known."""
+    dtype = DTYPES[name]
+    low, high = int_range(dtype)
+    values = range(low, high + 1) if dtype.bits == 8 else [int(v) for v in specials(dtype, 64)]
+    pairs = [(a, b) for a in values for b in values]
+    size = 1 << (len(pairs) - 1).bit_length()
+    a, b = (np.resize(np.array(side, NUMPY[name]), size) for side in zip(*pairs, strict=True))
+    block = min(size, 8192)
+    text = f"""
+kernel k(y: {name}[n], seven: {name}[n], a: {name}[n], b: {name}[n]; BLOCK):
+    grid n // BLOCK
+    i = block(0) * BLOCK
+    v = load(a[i : i + BLOCK])
+    store(y[i : i + BLOCK], cdiv(v, load(b[i : i + BLOCK])))
+    store(seven[i : i + BLOCK], cdiv(v, 7))
+"""
+    args = {"y": np.zeros_like(a), "seven": np.zeros_like(a), "a": a, "b": b}
+    launch(compile_kernel(text, args, constants={"BLOCK": block}), args)
+    for divisor, got in ((b.tolist(), args["y"]), ([7] * size, args["seven"])):
+        met = zip(a.tolist(), divisor, got.tolist(), strict=True)
+        assert not [(x, by, g) for x, by, g in met if by and g != -(-x // by) and g != wrapped(-(-x // by), dtype)]
+
+
+def test_cdiv_of_indices_near_the_last() -> None:
+    y = np.zeros(4, np.int64)
+    text = """
+kernel k(y: s64[4], n: s32):
+    grid 1
+    i = n.to(index)
+    y[0] = cdiv(i, 64).to(s64)
+    y[1] = cdiv(i, i).to(s64)
+    y[2] = cdiv(-i, 1000).to(s64)
+    y[3] = cdiv((250).to(u8), (7).to(u8)).to(s64)
+"""
+    n = (1 << 31) - 1
+    run(text, {"y": y, "n": n}, index_bits=32)
+    assert y.tolist() == [-(-n // 64), 1, -(n // 1000), 36]
+
+
+NUMBERS = [0.0, -0.0, 1.0, -2.5, INF, -INF, NAN]
+
+
+@pytest.mark.parametrize("name", ["minimum", "maximum"])
+def test_extremes_of_numbers_are_those_of_values(name: str) -> None:
+    """NaN propagates, and -0 is smaller than 0, whichever stands first."""
+    pairs = [(a, b) for a in NUMBERS for b in NUMBERS]
+    x, z = (np.resize(np.array(side), 64) for side in zip(*pairs, strict=True))
+    y = np.zeros(64)
+    text = f"""
+kernel k(y: f64[64], x: f64[64], z: f64[64]):
+    grid 1
+    store(y[0 : 64], {name}(load(x[0 : 64]), load(z[0 : 64])))
+"""
+    run(text, {"y": y, "x": x, "z": z})
+    for (a, b), of_run in zip(pairs, y.tolist(), strict=False):
+        got = call(name, [a, b])
+        same = got == of_run and math.copysign(1, got) == math.copysign(1, of_run)
+        assert same or (got != got and of_run != of_run), (a, b)
+
+
+@pytest.mark.parametrize("how", ["", ", rounding=nearest", ", rounding=zero", ", rounding=up", ", rounding=down"])
+def test_numbers_convert_as_values_do(how: str) -> None:
+    """Floats saturate and round as they are told; NaN is 0."""
+    numbers = [2.5, -2.5, 3.5, 0.1, -0.1, 300.7, -300.7, 1e30, -1e30, 1e-9, 65504.0, 70000.0]
+    special = ["inf", "-inf", "nan"]
+    texts = [f"({v!r})" if v >= 0 else f"(-{-v!r})" for v in numbers] + [f"({v})" for v in special]
+    values = np.array([*numbers, INF, -INF, NAN])
+    types = ["s8", "u8", "s32", "u64", "f16", "f32", "f64"]
+    lines = [f"    a_{t}[{i}] = {v}.to({t}{how})\n" for t in types for i, v in enumerate(texts)]
+    lines += [f"    b_{t}[{i}] = x[{i}].to({t}{how})\n" for t in types for i in range(len(texts))]
+    params = ", ".join(f"{side}_{t}: {t}[15]" for side in "ab" for t in types)
+    args = {f"{side}_{t}": np.zeros(15, NUMPY[t]) for side in "ab" for t in types}
+    run(f"kernel k({params}, x: f64[15]):\n    grid 1\n{''.join(lines)}", {**args, "x": values})
+    for t in types:
+        assert np.array_equal(args[f"a_{t}"], args[f"b_{t}"], equal_nan=t[0] == "f"), t
+
+
+def test_functions_of_numbers_that_have_no_value() -> None:
+    for name, numbers in (("round", [INF]), ("next_pow2", [INF]), ("floor", [NAN]), ("cdiv", [1, 0])):
+        with pytest.raises(ConstantError):
+            call(name, numbers)
+
+
+REDUCED = """
+def less(a, b):
+    return a - b
+
+def last(a, b):
+    return where(b != 0, b, a)
+
+def mean(m, n, p, q):
+    return (m * n + p * q) / (n + q), n + q
+
+kernel k(y: s32[4, 128], z: f32[128], rows: s32[4, 32], x: s32[128], f: f32[128]):
+    grid 1
+    v = load(x[0 : 128])
+    store(y[0, 0 : 128], full(s32[128], reduce(less, v)))
+    store(y[1, 0 : 128], full(s32[128], reduce(last, v)))
+    w = reshape(v, [4, 32])
+    store(rows[0 : 4, 0 : 32], reduce(less, w, axis=1, keepdims=true) + zeros(s32[4, 32]))
+    m, n = reduce(mean, (load(f[0 : 128]), full(f32[128], 1.0)))
+    store(z[0 : 128], full(f32[128], m))
+schedule s of k:
+    warps = {warps}
+    layout v: vector [{vector}], lanes [32], warps [{warps}]
+"""
+
+
+@pytest.mark.parametrize("vector", [1, 2, 4])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_a_function_that_does_not_commute_gives_all_threads_one_result(warps: int, vector: int) -> None:
+    if warps * vector > 4:
+        pytest.skip("more threads than elements")
+    random = np.random.default_rng(1)
+    x = random.integers(-99, 99, 128).astype(np.int32)
+    f = random.standard_normal(128).astype(np.float32)
+    args = {"y": np.zeros((4, 128), np.int32), "z": np.zeros(128, np.float32), "rows": np.zeros((4, 32), np.int32),
+            "x": x, "f": f}  # fmt: skip
+    text = REDUCED.replace("{warps}", str(warps)).replace("{vector}", str(vector))
+    launch(compile_kernel(text, args), args)
+    assert len(set(args["y"][0])) == len(set(args["y"][1])) == len(set(args["z"].view(np.int32))) == 1
+    assert args["y"][1][0] in x and abs(args["z"][0] - f.mean()) < 1e-5
+    assert all(len(set(row)) == 1 for row in args["rows"])
+
+
+def test_functions_that_commute_take_no_more_exchanges() -> None:
+    text = """
+def join(m, s, n, t):
+    high = maximum(m, n)
+    return high, s * exp(m - high) + t * exp(n - high)
+
+kernel k(y: f32[4], x: f32[32]):
+    grid 1
+    v = load(x[0 : 32])
+    y[0] = sum(v)
+    y[1] = max(v)
+    m, z = reduce(join, (v, v * 2.0))
+    y[2] = z
+    y[3] = argmax(v).to(f32)
+schedule s of k:
+    warps = 1
+"""
+    kernel = compile_kernel(text, {})
+    assert kernel.ptx.count("shfl.sync") == 5 * (1 + 1 + 2 + 2)

@@ -1,0 +1,53 @@
+"""Swizzles that a schedule pins: right, or an error at the line that pins them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lowering.location import TileError
+from tests.compile_and_run import NUMPY, compile_kernel, launch
+
+TEXT = """
+kernel k(y: {type}[64, 64], x: {type}[64, 64]):
+    grid 1
+    shared s: {type}[64, 64]
+    {how}
+    v = s[:, :]
+    store(y[0 : 64, 0 : 64], v)
+schedule p of k:
+    warps = 4
+    swizzle s: 2, {base}, 3
+    {layout}
+"""
+STORED = "v = load(x[0 : 64, 0 : 64])\n    s = v"
+COPIED = "copy(s[0 : 64, 0 : 64], x[0 : 64, 0 : 64])\n    commit()\n    wait(0)"
+
+
+@pytest.mark.parametrize("how", [STORED, COPIED], ids=["stored", "copied"])
+@pytest.mark.parametrize("name", ["u8", "f16", "f32", "f64"])
+def test_a_swizzle_keeps_accesses_together_or_is_refused(name: str, how: str) -> None:
+    """Of 16 bytes: bits below 4 would tear them apart."""
+    x = np.arange(4096).reshape(64, 64).astype(NUMPY[name])
+    for base in range(6):
+        args = {"y": np.zeros_like(x), "x": x}
+        text = TEXT.format(type=name, how=how, base=base, layout="")
+        if base >= 4:
+            launch(compile_kernel(text, args), args)
+            assert np.array_equal(args["y"], x)
+            continue
+        with pytest.raises(TileError, match=f"moves bits from {base} up, within the 16 bytes of an access") as caught:
+            compile_kernel(text, args)
+        assert "swizzle s" in caught.value.loc.source.line(caught.value.loc.line)
+
+
+@pytest.mark.parametrize(("name", "base"), [("f32", 2), ("f32", 3), ("f16", 1), ("u8", 0), ("f64", 3)])
+def test_narrow_accesses_allow_low_bits_above_an_element(name: str, base: int) -> None:
+    x = np.arange(4096).reshape(64, 64).astype(NUMPY[name])
+    args = {"y": np.zeros_like(x), "x": x}
+    narrow = "layout v: vector [1, 1], lanes [1, 32], warps [4, 1]"
+    launch(compile_kernel(TEXT.format(type=name, how=STORED, base=base, layout=narrow), args), args)
+    assert np.array_equal(args["y"], x)
+    if base:
+        with pytest.raises(TileError, match="within the"):
+            compile_kernel(TEXT.format(type=name, how=STORED, base=base - 1 if base < 3 else 1, layout=narrow), args)

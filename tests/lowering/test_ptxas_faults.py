@@ -1,0 +1,56 @@
+"""What ptxas makes wrong machine code of is not written: the result is numpy's, on the emulator and on a GPU."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import dsl
+from runtime.errors import DeviceError
+from runtime.tools import assemble, find
+
+TEXT = """
+kernel k(y: T[n], z: i1[n], x: T[n], a: T[n], b: T[n]; T in s8|s16|s32|u16|u32):
+    grid 1
+    i = arange(128)
+    p, q, r = load(x[i]), load(a[i]), load(b[i])
+    store(y[i], maximum(r, maximum(p, 0 - q)) + minimum(p, minimum(0 - r, q)) + maximum(q, abs(p)))
+    store(z[i], maximum(p, 0) == 0)
+
+schedule s of k:
+    warps = 4
+"""
+TYPES = ("s8", "s16", "s32", "u16", "u32")
+
+
+def expected(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    zero = x.dtype.type(0)
+    y = np.maximum(b, np.maximum(x, zero - a)) + np.minimum(x, np.minimum(zero - b, a)) + np.maximum(a, np.abs(x))
+    return y.astype(x.dtype), np.maximum(x, zero) == 0
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("name", TYPES)
+def test_signs_and_halves_are_kept(name: str, device: str) -> None:
+    dtype = np.dtype(name.replace("s", "int").replace("u", "uint"))
+    random = np.random.default_rng(0)
+    x, a, b = (random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 128, dtype, endpoint=True) for _ in range(3))
+    y, z = np.zeros(128, dtype), np.zeros(128, bool)
+    dsl.parse(TEXT, device=device).k(y, z, x, a, b)
+    wanted = expected(x, a, b)
+    assert (y == wanted[0]).all() and (z == wanted[1]).all()
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_what_ptxas_takes_wrongly_is_not_written(name: str) -> None:
+    """Of unsigned numbers it keeps the signs."""
+    ptx = dsl.parse(TEXT, device="emulator").compile("k", "s", arch="sm_90", n=128, T=name).ptx
+    assert not re.search(r"\b(?:min|max)\.[su]16\b", ptx)
+    assert name.startswith("u") or not re.search(r"\bneg\.s(?:16|32)\b", ptx)
+    try:
+        find("ptxas")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    assemble(ptx, "sm_90")

@@ -11,7 +11,8 @@ from dsl.compile import Compiled, compile_variant
 from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, check_array, parameters_of
 from dsl.program import Program, dim_names, parse_program
 from dsl.program import load as load_program
-from dsl.tuning.tuned import Tuned, read_tuned, stale_errors, tuned_path
+from dsl.tuning.tuned import Tuned, stale_errors, tuned_path
+from dsl.tuning.tuned_file import usable
 from dsl.variant import Request, variant_class
 from lowering.location import Errors, TileError, closest
 from lowering.targets import target
@@ -45,12 +46,19 @@ class Module:
         return f"<Module {self.program.source.name}: {', '.join([*self.program.dispatches, *self.program.kernels])}>"
 
     def __getattr__(self, name: str) -> ModuleFunction:
+        if name.startswith("_"):
+            raise AttributeError(f"a module has no '{name}'")
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+    def __getitem__(self, name: str) -> ModuleFunction:
+        """A kernel or dispatch of any name: `m["compile"]`, which as an attribute is the module's own."""
         known = [*self.program.dispatches, *self.program.kernels]
-        if name.startswith("_") or name not in known:
-            raise AttributeError(
-                f"{self.program.source.name} has no kernel or dispatch '{name}'"
-                + (f"; {h}" if (h := closest(name, known)) else "")
-            )
+        if name not in known:
+            message = f"{self.program.source.name} has no kernel or dispatch '{name}'"
+            raise KeyError("; ".join(filter(None, [message, closest(name, known)])))
         function = self._functions.get(name)
         if function is None:
             function = self._functions[name] = ModuleFunction(self, name)
@@ -68,10 +76,11 @@ class Module:
 
     @property
     def tuned(self) -> Tuned:
-        """What `dsl tune --write` left beside the file, read once. TileError `tuned` where it does not fit the file."""
+        """What `dsl tune --write` left beside the file, read once. TileError `tuned` where it does not fit the
+        file; one that is no JSON is set aside, with a warning."""
         if self._tuned is None:
             path = self.program.path
-            tuned = Tuned() if path is None else read_tuned(tuned_path(path))
+            tuned = Tuned() if path is None else usable(tuned_path(path))
             if errors := stale_errors(tuned, self.program):
                 raise Errors(errors)
             self._tuned = tuned

@@ -148,9 +148,9 @@ def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[st
 class Bench:
     """The rows of one file on one device (`emulator` or `cuda:0`), with what counting and measuring them needs."""
 
-    def __init__(self, program: Program, device: str, why: str, seed: int = 0):
+    def __init__(self, program: Program, device: str, why: str, seed: int = 0, time_limit: float | None = None):
         self.program, self.device, self.why = program, device, why
-        self.settings = Settings(seed=seed, measure=False)
+        self.settings = Settings(seed=seed, measure=False, time_limit=time_limit)
         self.rows: list[Row] = []
         self.calls: list[list[Call]] = []
         self.errors: list[Exception] = []
@@ -244,9 +244,10 @@ def bench(
     kernels: Sequence[str] = (),
     schedules: Sequence[str] = (),
     seed: int = 0,
+    time_limit: float | None = None,
 ) -> list[Row]:
     """The rows of a file's examples, in its order. Raises TileError, LaunchError or DeviceError if there is none."""
-    made = Bench(program, device, why, seed)
+    made = Bench(program, device, why, seed, time_limit)
     for example in chosen_examples(program, examples, kernels):
         overrides = resolve(program, example, values)
         shown: list[list[str]] = []

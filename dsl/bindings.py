@@ -120,6 +120,17 @@ def same_binding(a: Binding, b: Binding) -> bool:
     return type(a) is type(b) and a == b
 
 
+def elements(binding: Binding, most: int) -> int:
+    """How many bindings a tuple holds, those of its tuples included; counts no further than `most`, nearly."""
+    count, left = 0, [binding]
+    while left and count <= most:
+        each = left.pop()
+        if isinstance(each, tuple):
+            count += len(each)
+            left += each[: most + 1]
+    return count
+
+
 def row_major(extents: list[int]) -> list[int]:
     out = [1] * len(extents)
     for i in range(len(extents) - 2, -1, -1):

@@ -15,15 +15,18 @@ from dsl import tree as ast
 from dsl.compile import lower
 from dsl.dispatch import Planner
 from dsl.example_shapes import ExampleFacts, LaunchFacts, examine
+from dsl.files import read_text, resolved
 from dsl.overrides import type_parameters
-from dsl.program import Program, dim_names, examine_program, read_text
-from dsl.tuning.tuned import read_tuned, stale_errors, tuned_path
+from dsl.program import Program, dim_names, examine_program
+from dsl.tuning.tuned import stale_errors, tuned_path
+from dsl.tuning.tuned_file import read_tuned
 from dsl.variant import Request, build_variant
+from lowering.budget import Exhausted
 from lowering.emit import emit
 from lowering.ir import Function, walk
 from lowering.location import TileError, closest
 from lowering.passes import PASSES
-from lowering.passes.unroll_loops import constant_step
+from lowering.passes.unroll_loops import check_room, constant_step
 from lowering.targets import Target, target
 from lowering.types import DTYPES
 
@@ -40,6 +43,7 @@ def check_unrolling(function: Function, target: Target) -> None:
     for op in walk(function.body):
         if op.attrs.get("unroll", 1) > 1:
             constant_step(op)
+    check_room(function)
 
 
 PASSES_OF_CHECK = tuple((name, check_unrolling if name == "unroll_loops" else run) for name, run in PASSES)
@@ -71,7 +75,7 @@ def check_file(path: str | Path) -> Findings:
     path = Path(path)
     found = Findings()
     try:
-        program, errors = examine_program(read_text(path), str(path), path.resolve().parent)
+        program, errors = examine_program(read_text(path), str(path), resolved(path).parent)
     except TileError as error:
         found.add(error)
         return found
@@ -90,6 +94,7 @@ class _Check:
         self.program, self.found = program, found
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
+        self.exhausted: set[str] = set()  # kernels that take too long to build: one variant says so
 
     def run(self) -> Findings:
         for dispatch in self.program.dispatches.values():
@@ -144,6 +149,8 @@ class _Check:
         planned = self.planned.get((kernel.name, schedule))
         sizes: set[tuple[int, ...]] = set()
         for types in _alternatives(kernel):
+            if kernel.name in self.exhausted:
+                return
             self.found.variants += 1
             size = tuple(DTYPES[name].bytes if name in DTYPES else 0 for name in types.values())
             if planned is not None:
@@ -171,10 +178,10 @@ class _Check:
                 return
             except TileError as error:
                 first = first or error
-                if any(each.code not in FITTING for each in error.errors):
+                if any(each.code not in FITTING or isinstance(each, Exhausted) for each in error.errors):
                     break
         assert first is not None
-        self.found.add(at(first, kernel))
+        self.fail(first, kernel)
 
     def requests(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str]) -> Iterator[Request]:
         dims = dim_names(kernel)
@@ -190,7 +197,12 @@ class _Check:
         try:
             self.look_at(request, known)
         except TileError as error:
-            self.found.add(at(error, self.program.kernels[request.kernel]))
+            self.fail(error, self.program.kernels[request.kernel])
+
+    def fail(self, error: TileError, kernel: ast.Kernel) -> None:
+        if any(isinstance(each, Exhausted) for each in error.errors):
+            self.exhausted.add(kernel.name)
+        self.found.add(at(error, kernel))
 
 
 def _alternatives(kernel: ast.Kernel) -> Iterator[dict[str, str]]:

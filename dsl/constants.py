@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 Number = int | float | bool
@@ -155,6 +156,22 @@ def _real(function: Callable[[float], float]) -> Callable[[Number], Number]:
     return apply
 
 
+def _extreme(pick: Callable) -> Callable[..., Number]:
+    """The least or the greatest; NaN if one is, and -0 is less than 0: what values of the run have."""
+
+    def of_two(a: Number, b: Number) -> Number:
+        if a != a or b != b:
+            return math.nan
+        if a == b == 0:
+            return pick(a, b, key=lambda zero: math.copysign(1, zero))
+        return pick(a, b)
+
+    def apply(*numbers: Number) -> Number:
+        return reduce(of_two, numbers) if len(numbers) > 1 else pick(*numbers)
+
+    return apply
+
+
 def _round(x: Number) -> Number:
     return float(round(x)) if isinstance(x, float) else x
 
@@ -165,10 +182,10 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "pow2_divisor": pow2_divisor,
     "cdiv": cdiv,
     "log2": _log2,
-    "minimum": min,
-    "maximum": max,
-    "min": min,
-    "max": max,
+    "minimum": _extreme(min),
+    "maximum": _extreme(max),
+    "min": _extreme(min),
+    "max": _extreme(max),
     "abs": abs,
     "sqrt": _real(math.sqrt),
     "exp": _real(math.exp),
@@ -185,6 +202,10 @@ def call(name: str, args: list[Any]) -> Number:
     """`name(*args)` on numbers; raises ConstantError."""
     try:
         return limited(FUNCTIONS[name](*args))
+    except (OverflowError, ValueError) as error:
+        if isinstance(error, ConstantError):
+            raise
+        raise ConstantError(f"{name}({', '.join(map(str, args))}) has no value") from None
     except TypeError:
         raise ConstantError(
             f"{name} does not take {len(args)} argument{'s' * (len(args) != 1)} of these types"

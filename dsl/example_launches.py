@@ -19,7 +19,8 @@ from lowering.location import TileError
 @dataclass(slots=True)
 class Settings:
     """How to run an example. `ptx`: text whose kernels replace those of the same name; `seed`: of the random inputs;
-    `budget`: instructions that the emulator may run, None for its own; `most_bytes`: of the arrays of a launch;
+    `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
+    own; `most_bytes`: of the arrays of a launch;
     `measure`: time the launches on a GPU."""
 
     schedule: str | None = None
@@ -28,6 +29,7 @@ class Settings:
     explain: bool = False
     counters: bool = False
     budget: int | None = None
+    time_limit: float | None = None
     most_bytes: int | None = None
     measure: bool = True
 
@@ -136,8 +138,8 @@ def run_kernel(kernel: Any, values: list[Any], ordinal: int | None, settings: Se
     """Launches a `runtime.Kernel` once on a GPU, or on the emulator for None, and says what it costs."""
     header = kernel.header
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
-    budget = {} if ordinal is not None or settings.budget is None else {"budget": settings.budget}
-    result = kernel.run(*values, **budget)
+    limits = {"budget": settings.budget, "time_limit": settings.time_limit} if ordinal is None else {}
+    result = kernel.run(*values, **{name: limit for name, limit in limits.items() if limit is not None})
     report.grid, report.output = list(result.grid), result.output
     if result.counters is not None:
         report.counters = result.counters.totals.as_dict()

@@ -75,7 +75,7 @@ class ExampleRun:
     # ---- launches ----
 
     def launch(self, line: ast.Launch) -> None:
-        function: ModuleFunction = getattr(self.module, line.name)
+        function: ModuleFunction = self.module[line.name]
         named = {name: self.host(value) for name, value in line.keywords.items()}
         if line.args is None:
             named |= {p: self.names[p] for p in function.params if p in self.names and p not in named}

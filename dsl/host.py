@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dsl import tree as ast
 from dsl.constants import FUNCTIONS, ConstantError, call, prefix
 from dsl.evaluate import WORDS, Evaluator
-from dsl.expressions import deep_recursion
 from dsl.program import library_functions
 from dsl.signatures import rest_of
 from lowering.location import Loc, TileError, closest
+from lowering.nesting import deep_recursion
 from lowering.types import DTYPES, DType
 
 if TYPE_CHECKING:

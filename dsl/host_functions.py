@@ -509,7 +509,11 @@ def _extreme(host: Host, node: ast.Call, values: list, pick: Callable) -> Any:
             arrays = [a.astype(type_, copy=False) for a in arrays]
     total = arrays[0]
     for a in arrays[1:]:
-        total = pick(total, a)
+        chosen = pick(total, a)
+        if chosen.dtype.kind == "f":  # of zeros of both signs, -0 is the smaller one
+            first = np.signbit(total) == (pick is np.minimum)
+            chosen = np.where(total == a, np.where(first, total, a), chosen)
+        total = chosen
     return plain(total)
 
 

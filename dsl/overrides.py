@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl import tree as ast
+from dsl.constants import MAX_INT_BITS
 from dsl.program import Program, dim_names
 from lowering.location import TileError, closest
 from lowering.types import DTYPES
 
+MAX_EXTENT = 1 << 62
 PREFIXES = ("dim", "const", "sched", "option")
 
 
@@ -35,9 +37,12 @@ def parse_value(text: str) -> Any:
         return text in ("true", "True")
     for read in (lambda t: int(t, 0), float):
         try:
-            return read(text)
+            value = read(text)
         except ValueError:
-            pass
+            continue
+        if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
+            raise TileError("argument", None, f"'{text[:40]}…' is beyond {MAX_INT_BITS} bits")
+        return value
     if not text.isidentifier():
         raise TileError(
             "argument", None, f"'{text}' is no value", "a number, true, false, or the name of a type or def"
@@ -52,12 +57,13 @@ def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.K
     found: dict[str, ast.Kernel] = {}
     for line in example.lines:
         if isinstance(line, ast.Launch):
-            for name in _launched(program, line.name):
+            for name in launched_kernels(program, line.name):
                 found[name] = program.kernels[name]
     return list(found.values())
 
 
-def _launched(program: Program, name: str) -> list[str]:
+def launched_kernels(program: Program, name: str) -> list[str]:
+    """Names of the kernels that a kernel's or dispatch's name may launch."""
     if name in program.kernels:
         return [name]
     dispatch = program.dispatches.get(name)
@@ -90,7 +96,8 @@ def resolve(
     With a kernel, or without an example, `names` takes dims as well.
     """
     kernels = [kernel] if kernel is not None else reached_kernels(program, example)
-    names = set(assigned_names(example))
+    assigned = set(assigned_names(example))
+    names = set(assigned)
     if example is None or kernel is not None:
         names |= {dim for k in kernels for dim in dim_names(k)}
     types = type_parameters(kernels)
@@ -129,6 +136,10 @@ def resolve(
             choices = ", ".join(f"{kind}.{name}" for kind, _ in kinds)
             raise TileError("argument", None, f"'{name}' could be several things", f"write one of {choices}")
         target: dict[str, Any] = kinds[0][1]
+        if name in target:
+            raise TileError("argument", None, f"'{name}' is given twice")
+        if kinds[0][0] == "dim" and name not in assigned and (type(value) is not int or not 0 <= value < MAX_EXTENT):
+            raise TileError("argument", None, f"'{text[:80]}': a dim is a count of elements")
         if target is out.types:
             _check_type(name, value, types[name])
         target[name] = value

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dsl import tree as ast
 from dsl.evaluate import names_in
+from dsl.files import is_file, read_text, resolved
 from dsl.syntax import parse
 from lowering.location import Errors, Source, TileError, closest
 
@@ -87,6 +88,13 @@ class Program:
         return self.kernels[name]
 
 
+OURS = "dsl_"
+"""How names of the compiler's own begin, in the PTX of a kernel."""
+RESERVED = frozenset({"vprintf", "WARP_SZ", "_"})
+"""What PTX calls its function that prints, a constant of its own, and what is no name there. Its other words, such as
+`add` and `shared`, are free."""
+
+
 def dim_names(kernel: ast.Kernel, absent: Collection[str] = ()) -> list[str]:
     """Names of the dims of a kernel's tensors but those `absent`, in the order in which they first stand."""
     constants = {c.name for c in kernel.constants}
@@ -98,26 +106,10 @@ def dim_names(kernel: ast.Kernel, absent: Collection[str] = ()) -> list[str]:
 def load(path: str | Path, name: str | None = None) -> Program:
     """The program of a file; TileError of code 'file' if it cannot be read."""
     path = Path(path)
-    program = parse_program(read_text(path), name or str(path), path.resolve().parent)
+    text = read_text(path)
+    program = parse_program(text, name or str(path), resolved(path).parent)
     program.path = path
     return program
-
-
-def read_text(path: Path) -> str:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        other = path.with_name(path.name + ".tile")
-        hint = f"did you mean '{other}'?" if path.name and other.is_file() else None
-        raise TileError("file", None, f"cannot read {path}: {error.strerror}", hint) from None
-    if len(raw) > ast.MAX_BYTES:
-        raise TileError("limit", None, f"{path} has {len(raw)} bytes; the limit is {ast.MAX_BYTES}")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise TileError(
-            "file", None, f"{path} is no UTF-8 text: byte {error.start} is {raw[error.start]:#04x}"
-        ) from None
 
 
 def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -> Program:
@@ -168,6 +160,8 @@ def _add(
 
 
 def _define(program: Program, block: ast.Kernel | ast.Def | ast.Dispatch) -> None:
+    if isinstance(block, ast.Kernel) and (block.name in RESERVED or block.name.startswith(OURS)):
+        raise TileError("name", block.loc, f"a kernel cannot be called '{block.name}': PTX has that name already")
     for kind in (program.kernels, program.functions, program.dispatches):
         if block.name in kind:
             other = kind[block.name]
@@ -190,17 +184,24 @@ def _import(
 ) -> None:
     if folder is None or root is None:
         raise TileError("import", block.loc, "a text without a file imports nothing")
-    path = (folder / block.path).resolve()
+    try:
+        path = resolved(folder / block.path)
+    except TileError as error:
+        raise TileError("import", block.loc, error.message) from None
     if not path.is_relative_to(root):
         raise TileError("import", block.loc, f'"{block.path}" is outside the folder of the file')
     if str(path) in chain:
         return
-    if not path.is_file():
+    if not is_file(path):
         near = [p.name for p in folder.glob("*.tile")]
         raise TileError("import", block.loc, f'there is no file "{block.path}"', closest(block.path, near))
     chain.append(str(path))
     name = normpath(Path(block.loc.source.name).parent / block.path)  # as the file that imports it is named
-    _add(program, parse(read_text(path), name), path.parent, root, errors, chain, top=False)
+    try:
+        text = read_text(path)
+    except TileError as error:
+        raise TileError(error.code, block.loc, error.message) from None
+    _add(program, parse(text, name), path.parent, root, errors, chain, top=False)
 
 
 def _check_references(program: Program, errors: list[TileError]) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
+from math import prod
 from typing import Any
 
 from dsl.example_launches import Settings, on_device, run_kernel, timed
+from dsl.host import MAX_BYTES
 from dsl.overrides import parse_value
 from dsl.report import Report
 from lowering.location import TileError, closest
@@ -53,6 +55,8 @@ def numbers(header: Any, given: list[str]) -> dict[str, Any]:
         if name not in known:
             hint = closest(name, known) or f"known: {', '.join(known)}; constants of a PTX text are fixed"
             raise TileError("argument", None, f"{header.label} has no dim or scalar '{name}'", hint)
+        if name in out:
+            raise TileError("argument", None, f"'{name}' is given twice")
         out[name] = parse_value(value)
         if isinstance(out[name], str) or (name in header.dims and (type(out[name]) is not int or out[name] < 0)):
             raise TileError("argument", None, f"'{text}': a dim is a count, a scalar a number")
@@ -106,10 +110,16 @@ def random_arguments(header: Any, dims: Mapping[str, int], values: Mapping[str, 
         low, high = (0, 2) if dtype == "i1" else (0, 8) if dtype[0] == "u" else (-8, 8)
         return fill(shape, DTYPES[dtype], lambda count: random.integers(low, high, count))
 
+    shapes = {p.name: tuple(dims[d] if isinstance(d, str) else d for d in p.dims) for p in header.tensors}
+    size = sum(prod(shapes[p.name]) * DTYPES[p.dtype].bytes for p in header.tensors)
+    if size > MAX_BYTES:
+        known = " ".join(f"{name}={extent}" for name, extent in dims.items())
+        message = f"the arrays of {header.label} are larger than {MAX_BYTES >> 30} GiB"
+        raise TileError("limit", None, message, f"give smaller dims than {known}" if known else None)
     out: dict[str, Any] = {}
     for param in header.params:
         if isinstance(param, Tensor):
-            shape = tuple(dims[d] if isinstance(d, str) else d for d in param.dims)
+            shape = shapes.get(param.name, ())
             out[param.name] = draw(param.dtype, shape) if param.present else None
         elif isinstance(param, Scalar):
             out[param.name] = values.get(param.name, 1)

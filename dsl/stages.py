@@ -11,6 +11,7 @@ from types import NoneType
 from typing import Any
 
 from dsl.compile import compile_variant, lower
+from dsl.files import is_file, read_text
 from dsl.program import LIBRARY, Program
 from dsl.variant import Request
 from lowering.ir import Function, to_mlir, walk
@@ -144,7 +145,7 @@ class Lines:
 @cache
 def _read_lines(file: str) -> list[str]:
     path = LIBRARY / file.removeprefix("library/") if file.startswith("library/") else Path(file)
-    return path.read_text().splitlines() if path.is_file() else []
+    return read_text(path).splitlines() if is_file(path) else []
 
 
 def annotate_ir(text: str, lines: Lines) -> str:

@@ -12,17 +12,16 @@ from dsl.bindings import Absent, Table, Tensor
 from dsl.build import KernelBuilder
 from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
-from dsl.expressions import deep_recursion
 from dsl.program import Program, dim_names, library_functions
 from dsl.schedules import ResolvedSchedule, default_of, given_names, resolve_schedule, target_facts
-from lowering.facts import Analysis
+from lowering.facts import Analysis, most_elements
 from lowering.ir import Function, Parameter, Value, replace_uses, walk
 from lowering.location import Errors, Loc, TileError, closest
+from lowering.nesting import deep_recursion
 from lowering.targets import Target, target
 from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, type_hint
 
 MAX_DIVISOR = 16
-INDEX32_LIMIT = 1 << 31
 HOST_FACTS = ("sms",)
 
 
@@ -33,7 +32,7 @@ class Request:
     dims: extents by name, as far as they are known. types: of the type parameters. constants: set by the caller, over
     what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
     align: bytes that each tensor's pointer is a multiple of (16 unless said). absent: optional tensors not given.
-    index_bits: 32 or 64; None takes 32 unless a tensor has 2^31 elements or more.
+    index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count.
     """
 
     kernel: str
@@ -262,7 +261,7 @@ class _Variant:
                         size *= dims.get(d.id, 1)
                     elif isinstance(d, ast.Number):
                         size *= int(d.value)
-                if size >= INDEX32_LIMIT:
+                if size > most_elements(32):
                     return True
         return False
 
@@ -465,7 +464,8 @@ def record_access(function: Function) -> None:
     for op in walk(function.body):
         if op.spec.effects is not None:
             for effect in op.spec.effects(op):
-                modes.setdefault(effect.memory, set()).add(effect.kind[0])
+                if effect.kind in ("read", "write"):
+                    modes.setdefault(effect.memory, set()).add(effect.kind[0])
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
             p.access = "".join(sorted(modes.get(p.value, {"r"})))

@@ -6,13 +6,16 @@ Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device fa
 from __future__ import annotations
 
 import gc
+import os
 import sys
+import warnings
 from importlib import import_module
 from typing import Any
 
 import click
 
-from dsl.command.failures import show
+from dsl.command import failures
+from lowering.location import printable
 
 COMMANDS = {
     "run": "Run a file's example, and check and measure it.",
@@ -68,11 +71,27 @@ def cli() -> None:
     """A small tile language for NVIDIA GPUs: .tile text to PTX, run on a GPU or on a strict emulator."""
 
 
+def open_outputs() -> None:
+    """Outputs that the caller has closed lead nowhere; else the next file that is opened would take their number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (as long as the process)
+
+
+def show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """Warnings in one line, without the place in our own code."""
+    click.echo(printable(f"warning: {message}"), err=True)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits."""
     gc.set_threshold(100_000)  # trees and IR are all alive: looking for garbage early costs a tenth of `dsl check`
+    open_outputs()
+    warnings.showwarning = show_warning
     try:
-        status = cli.main(arguments, "dsl", standalone_mode=False)
+        with cli.make_context("dsl", sys.argv[1:] if arguments is None else arguments) as context:
+            status = cli.invoke(context)
+        sys.stdout.flush()
     except click.exceptions.Exit as stop:
         status = stop.exit_code
     except click.ClickException as error:
@@ -82,5 +101,9 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("interrupted", err=True)
         status = 130
     except Exception as error:
-        status = show(error)
+        status = failures.show(error)
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # of --help, or after an error of another kind
+        status = failures.show(error)
     sys.exit(status if isinstance(status, int) else 0)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, show
+from dsl.command.options import SECONDS, SEED
 from dsl.command.run import choose_device
 from dsl.command.show import blocks as block_count
 from dsl.command.show import columns, line, number, pairs, styled
+from dsl.files import write_text
 from lowering.location import printable
 
 if TYPE_CHECKING:
@@ -31,8 +33,8 @@ TIME_LIMIT = 600.0
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Examples of this kernel only.")
 @click.option("--schedule", "schedules", multiple=True, metavar="NAME", help="This schedule only.")
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write all figures there; - for stdout.")
-@click.option("--seed", type=int, default=0, help="Seed of the random inputs.")
-@click.option("--time-limit", type=float, default=TIME_LIMIT, help="Seconds that a GPU may take.")
+@click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
+@click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that it may take.")
 def command(file: str, device: str, json_file: str | None, time_limit: float, **settings: Any) -> int:
     """A row for each example of FILE, and for each other schedule and option that serves it. All are checked, then
     measured in turns with a cold L2 (on a GPU), and counted (by the emulator). NAME=VALUE as in dsl run.
@@ -43,7 +45,7 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
 
     try:
         place, why = choose_device(device, False)
-        request = {"file": file, "device": place, "why": why, **settings}
+        request = {"file": file, "device": place, "why": why, "time_limit": time_limit, **settings}
         if place == "emulator":
             told = answer(request)
         else:
@@ -56,7 +58,7 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
             if json_file == "-":
                 click.echo(text)
             else:
-                Path(json_file).write_text(text + "\n")
+                write_text(Path(json_file), text + "\n")
         if json_file != "-":
             show_rows(file, rows)
     except Exception as error:

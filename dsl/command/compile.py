@@ -11,6 +11,7 @@ from dsl import tree as ast
 from dsl.check import at, plan_launch
 from dsl.command.failures import show
 from dsl.example_shapes import examine, find_example
+from dsl.files import write_text
 from dsl.overrides import Overrides, resolve, type_parameters
 from dsl.program import Program, dim_names, load
 from dsl.stages import STAGES, stage
@@ -56,7 +57,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             if after:
                 click.echo(after, nl=False)
         if output is not None:
-            Path(output).write_text(texts[0])
+            write_text(Path(output), texts[0])
         else:
             for request, text in zip(requests, texts, strict=True):
                 if len(texts) > 1:
@@ -124,6 +125,9 @@ def request_of(
     near = next((request for request in planned if request.kernel == kernel.name), None)
     numbers = {**(examine(program, example, overrides).numbers if example else {}), **(near.dims if near else {})}
     numbers |= overrides.names
+    for dim in dim_names(kernel):
+        if dim in overrides.names and type(numbers[dim]) is not int:
+            raise TileError("argument", None, f"'{dim}={numbers[dim]}': a dim is a count of elements")
     parameters = type_parameters([kernel])
     types = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
     return Request(

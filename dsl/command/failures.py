@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
+from dsl.files import MAX_TEXT, read_text
 from lowering.location import Loc, Source, TileError, printable
 from runtime.errors import FindingError, RuntimeFault
 
 DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 FINDING_HINTS = {
     "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone",
+    "time limit": "--time-limit SECONDS for more, or a smaller example",
+    "instruction budget": "a smaller example",
 }
 REPORT = "please report it, with the file and the command line"
 
@@ -57,9 +61,9 @@ def _place(error: RuntimeFault, file: str | None) -> Loc | None:
     if error.line is None or name is None:
         return None
     try:
-        source = Source(name, Path(name).read_text())
+        source = Source(name, read_text(Path(name), MAX_TEXT))
         text = source.line(error.line)
-    except (OSError, ValueError, IndexError):
+    except (TileError, IndexError):
         return None
     start = source.starts[error.line - 1] + len(text) - len(text.lstrip())
     return Loc(source, start, start + len(text.split("#")[0].strip()))
@@ -68,9 +72,19 @@ def _place(error: RuntimeFault, file: str | None) -> Loc | None:
 def show(error: BaseException, file: str | None = None) -> int:
     """Writes the error to standard error; the exit status. `file`: where the lines of the runtime's errors are."""
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_output()
         return BROKEN_PIPE
     text, status = render(error, file)
-    sys.stdout.flush()
-    click.echo(text, err=True)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        give_up_output()
+    with suppress(OSError):
+        click.echo(text, err=True)
     return status
+
+
+def give_up_output() -> None:
+    """What is still to be written goes nowhere: the interpreter would try once more at its end, and complain."""
+    with suppress(OSError, ValueError):  # ValueError: a stream without a number
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,6 +10,7 @@ import click
 from dsl.command.compile import requests_for
 from dsl.command.failures import show
 from dsl.compile import lower
+from dsl.files import write_text
 from dsl.pictures.names import Fragment, Named, describe, fragments, named_tiles, swizzle_words
 from dsl.program import load
 from lowering.ir import Function
@@ -122,7 +123,7 @@ def draw(chosen: list[tuple[Function, Named]], svg: str | None) -> None:
     if svg is not None:
         from dsl.pictures.svg import sheet
 
-        Path(svg).write_text(sheet(pictures))
+        write_text(Path(svg), sheet(pictures))
         click.echo(f"{svg}: {len(pictures)} picture{'s' * (len(pictures) > 1)}")
         return
     for title, about, made in pictures:
@@ -136,9 +137,9 @@ LINE, WIDE_LINE, WIDE = 8, 16, 170
 
 
 def console() -> Console:
-    from rich.console import Console
+    from dsl.command.console import Terminal
 
-    return Console(highlight=False, soft_wrap=True)
+    return Terminal(highlight=False, soft_wrap=True)
 
 
 def write(lines: list[Text]) -> None:

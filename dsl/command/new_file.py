@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from dsl.command.failures import show
+from dsl.program import parse_program
 from lowering.location import TileError
 
 TEMPLATE = """\
@@ -48,6 +49,10 @@ def command(name: str) -> int:
     text = TEMPLATE.format(name=kernel, file=path)
     if iskeyword(kernel):
         return show(TileError("argument", None, f"'{kernel}' is a word of the language"))
+    try:
+        parse_program(text)
+    except TileError as error:
+        return show(TileError("argument", None, error.message))
     try:
         with path.open("x") as file:
             file.write(text)

@@ -25,6 +25,7 @@ class Request:
     ptx: str | None = None
     seed: int = 0
     budget: int | None = None
+    time_limit: float | None = None
     most_bytes: int | None = None
 
 
@@ -33,9 +34,9 @@ def execute(request: Request) -> Report:
     from pathlib import Path
 
     from dsl.example_launches import Settings
-    from dsl.program import read_text
+    from dsl.files import MAX_TEXT, read_text
 
-    ptx = None if request.ptx is None else read_text(Path(request.ptx))
+    ptx = None if request.ptx is None else read_text(Path(request.ptx), MAX_TEXT)
     settings = Settings(
         schedule=request.schedule,
         ptx=ptx,
@@ -43,12 +44,13 @@ def execute(request: Request) -> Report:
         explain=request.explain,
         counters=request.counters,
         budget=request.budget,
+        time_limit=request.time_limit,
         most_bytes=request.most_bytes,
     )
     if request.file.endswith(".ptx"):
         from dsl.ptx_run import run_ptx
 
-        text = read_text(Path(request.file))
+        text = read_text(Path(request.file), MAX_TEXT)
         return run_ptx(text, request.file, request.device, request.why, request.values, settings, request.example)
     from dsl.example_shapes import find_example
     from dsl.examples import run_example

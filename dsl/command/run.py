@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, render, show
+from dsl.command.options import SECONDS, SEED
 from dsl.command.request import Request, execute
 from lowering.location import TileError
 from runtime.errors import LaunchError
@@ -32,8 +33,8 @@ EMULATED_BUDGET = 1 << 32
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--example", metavar="NAME", help="The example to run; the first one without.")
 @click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
-@click.option("--seed", type=int, default=0, help="Seed of the random inputs.")
-@click.option("--time-limit", type=float, default=TIME_LIMIT, help="Seconds that a GPU may take.")
+@click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
+@click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that a launch may take.")
 def command(
     file: str,
     values: tuple[str, ...],
@@ -55,6 +56,7 @@ def command(
     reports: list[Report] = []
     try:
         place, why = choose_device(device, settings["counters"])
+        settings["time_limit"] = time_limit
         requests = requests_for(file, values, place, why, example, run_all, settings)
         for request in requests:
             try:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from dsl.files import MAX_TEXT, read_text
 from dsl.report import Check, LaunchReport, Report
 from lowering.location import printable
 
@@ -163,7 +164,7 @@ def show_counters(report: Report) -> None:
     for row in by_line.values():
         row["active_lanes"] = row["thread_instructions"] / row["instructions"] if row["instructions"] else 0
     used = [name for name in COUNTED if any(row[name] for row in by_line.values())]
-    source = Path(report.file).read_text().splitlines()
+    source = read_text(Path(report.file), MAX_TEXT).splitlines()
     table = [[COUNTED[name] for name in used]]
     for at in range(1, len(source) + 1):
         counts = by_line.get(at, {})

@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, render, show
+from dsl.command.options import SECONDS_OR_NONE, SEED
 from lowering.location import TileError, closest
 
 if TYPE_CHECKING:
     from dsl.tuning.session import Outcome
     from dsl.tuning.space import Place
     from dsl.tuning.tuned import Entry
+
+
+MAX_DIGITS = 18
+"""Of an extent."""
+MAX_JOBS = 1024
 
 
 @click.command(short_help="Find the fastest point of the schedules' tune sets.")
@@ -31,9 +37,9 @@ if TYPE_CHECKING:
 @click.option("--schedule", metavar="NAME[,NAME…]", help="Only these, in place of what the conditions choose.")
 @click.option("--all", "branches", is_flag=True, help="Every branch of the dispatch that may serve the shape.")
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="At most N points of a launch.")
-@click.option("--seconds", type=click.FloatRange(0), metavar="S", help="Begin no new point after S seconds.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that compile; as many as cores without.")
-@click.option("--seed", type=int, default=0, help="Seed of the inputs and of all orders.")
+@click.option("--seconds", type=SECONDS_OR_NONE, metavar="S", help="Begin no new point after S seconds.")
+@click.option("--jobs", type=click.IntRange(1, MAX_JOBS), metavar="N", help="Processes that compile; as many as cores.")
+@click.option("--seed", type=SEED, default=0, help="Seed of the inputs and of all orders.")
 @click.option("--log", type=click.Path(dir_okay=False), metavar="FILE.jsonl", help="Where trials are kept.")
 @click.option("--fresh", is_flag=True, help="Measure also what the log has.")
 @click.option("--write", is_flag=True, help="Write the winners beside the file, where dispatch reads them.")
@@ -56,8 +62,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
-    from rich.console import Console
-
+    from dsl.command.console import Terminal
     from dsl.example_shapes import find_example
     from dsl.program import dim_names, load
     from dsl.tuning.plot import draw, require_matplotlib
@@ -84,7 +89,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     jobs = options["jobs"] or os.cpu_count() or 1
     settings = Settings(choice, jobs, options["seconds"], options["fresh"], options["seed"])
     log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Terminal(width=None if sys.stdout.isatty() else 160)
     if not as_json:
         how = "" if place.ordinal is not None else "; no GPU is asked: points are ordered by the emulator's counters"
         console.print(f"{place.name} ({place.arch}){how}", highlight=False)
@@ -141,6 +146,16 @@ def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int
         if name not in known:
             hint = closest(name, known) or f"known: {', '.join(sorted(known))}"
             raise TileError("argument", None, f"'--for {text}': there is no dim '{name}'", hint)
+        if name in out:
+            raise TileError("argument", None, f"'--for {text}': '{name}' has a range already")
+        if not low and not high:
+            raise TileError("argument", None, f"'--for {text}' has neither end", "--for rows=1024:")
+        if len(low) > MAX_DIGITS or len(high) > MAX_DIGITS:
+            raise TileError("argument", None, f"'--for {text[:60]}…': an extent has at most {MAX_DIGITS} digits")
+        if low and high and int(low) > int(high):
+            raise TileError(
+                "argument", None, f"'--for {text}' is empty: {low} is above {high}", f"--for {name}={high}:{low}"
+            )
         out[name] = (int(low) if low else None, int(high) if high else None)
     return out
 
@@ -149,19 +164,25 @@ def write(
     file: str, outcomes: list[Outcome], place: Place, ranges: dict[str, tuple[int | None, int | None]]
 ) -> list[str]:
     """Puts the winners into the data beside the file; what was done, in words."""
-    from dsl.tuning.tuned import read_tuned, stale, tuned_path
+    from dsl.tuning.tuned import Tuned, stale, tuned_path
+    from dsl.tuning.tuned_file import update
 
-    tuned = read_tuned(tuned_path(file))
-    program = outcomes[0].call.program
-    gone = [entry for entry in tuned.entries if stale(entry, program) is not None]
-    tuned.entries = [entry for entry in tuned.entries if entry not in gone]
-    lines = [f"removed, since {file} has it no more: {entry.described()} of {entry.device}" for entry in gone]
+    path, program = tuned_path(file), outcomes[0].call.program
     new = [entry_of(outcome, place, ranges) for outcome in outcomes if outcome.winner is not None]
-    if not new and not gone:
-        return ["nothing to write"]
-    tuned.put(new)
-    tuned.write()
-    return [*lines, f"{len(new)} {'entry' if len(new) == 1 else 'entries'} for {place.name} written to {tuned.path}"]
+    lines: list[str] = []
+
+    def change(tuned: Tuned) -> bool:
+        gone = [entry for entry in tuned.entries if stale(entry, program) is not None]
+        tuned.entries = [entry for entry in tuned.entries if entry not in gone]
+        tuned.put(new)
+        lines.extend(f"removed, since {file} has it no more: {entry.described()} of {entry.device}" for entry in gone)
+        return bool(new or gone)
+
+    notes = update(path, change)
+    if not new and not lines:
+        return [*notes, "nothing to write"]
+    written = f"{len(new)} {'entry' if len(new) == 1 else 'entries'} for {place.name} written to {path}"
+    return [*notes, *lines, written]
 
 
 def entry_of(outcome: Outcome, place: Place, ranges: dict[str, tuple[int | None, int | None]]) -> Entry:

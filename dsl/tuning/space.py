@@ -48,9 +48,13 @@ def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple
     """(cases, the values that constants may take) of `NAME=VALUE,VALUE` texts. Raises TileError `argument`."""
     axes: dict[tuple[str, str], list[Any]] = {}
     domains: dict[str, list[Any]] = {}
+    words: set[str] = set()
     for text in given:
         word, equals, values = text.partition("=")
         single = [f"{word}={value}" for value in values.split(",")] if equals else [text]
+        if word in words:
+            raise TileError("argument", None, f"'{word}' is given twice", f"{word}=VALUE,VALUE tries several")
+        words.add(word)
         for one in single:
             found = resolve(program, example, [one])
             for kind in ("names", "types", "options"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from dsl.files import append_line, read_lines, resolved
 from dsl.tuning.contest import median_interval
 
 SCHEMA = 1
@@ -102,6 +104,13 @@ class Trial:
         return self.status in ("measured", "counted")
 
     @property
+    def is_sound(self) -> bool:
+        """Whether what became of it is of the kinds that it should be."""
+        numbers = [*self.times_us, *(self.counters or {}).values()]
+        known = all(isinstance(n, int | float) and not isinstance(n, bool) and 0 <= n < math.inf for n in numbers)
+        return known and (self.status != "measured" or bool(self.times_us))
+
+    @property
     def interval(self) -> tuple[float, float, float]:
         """(median, low, high) of the times."""
         return median_interval(self.times_us)
@@ -124,7 +133,7 @@ def counted_rank(counters: Mapping[str, float]) -> tuple[float, ...]:
 def default_log(path: Path) -> Path:
     """The log of a `.tile` file in the user's cache folder."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    place = hashlib.sha256(str(resolved(path)).encode()).hexdigest()[:8]
     return Path(root, "dsl", "tune", f"{path.stem}-{place}.jsonl")
 
 
@@ -135,8 +144,8 @@ class Log:
         self.path = path
         self.trials: dict[str, Trial] = {}
         self.unread = 0
-        if path.is_file():
-            for line in path.read_text(encoding="utf-8").splitlines():
+        if os.path.lexists(path):
+            for line in read_lines(path):
                 self._read(line)
 
     def _read(self, line: str) -> None:
@@ -144,9 +153,9 @@ class Log:
             record = json.loads(line)
             launches = [StepFacts(**row) for row in record.pop("launches")]
             trial = Trial(**record, launches=launches)
-            if trial.schema != SCHEMA or trial.status not in STATUSES:
+            if trial.schema != SCHEMA or trial.status not in STATUSES or not trial.is_sound:
                 raise ValueError
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self.unread += 1
             return
         self.trials[trial.key] = trial
@@ -157,6 +166,5 @@ class Log:
 
     def add(self, trial: Trial) -> None:
         self.trials[trial.key] = trial
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(trial)) + "\n")
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        append_line(self.path, json.dumps(asdict(trial)))

@@ -8,15 +8,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dsl import tree as ast
 from dsl.constants import pow2_divisor
-from dsl.program import Program, read_text
-from lowering.location import Loc, Source, TileError, closest
+from dsl.files import write_text
+from dsl.overrides import launched_kernels, type_parameters
+from dsl.program import Program, dim_names
+from lowering.location import Loc, TileError, closest
 
 SCHEMA = 1
 NEAR = 2
@@ -176,10 +178,7 @@ class Tuned:
         """The file anew: an entry a line, sorted, so that a difference shows what changed."""
         assert self.path is not None
         lines = ",\n".join(json.dumps(entry.as_json()) for entry in self.entries)
-        text = f'{{"schema": {SCHEMA}, "entries": [\n{lines}\n]}}\n'
-        partial = self.path.with_name(self.path.name + ".new")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(self.path)
+        write_text(self.path, f'{{"schema": {SCHEMA}, "entries": [\n{lines}\n]}}\n')
 
 
 def tuned_path(path: str | Path) -> Path:
@@ -187,81 +186,7 @@ def tuned_path(path: str | Path) -> Path:
     return Path(path).with_suffix(".tuned.json")
 
 
-def read_tuned(path: Path) -> Tuned:
-    """The entries of a file, none if it does not exist. Raises TileError `tuned` for one that is no such data."""
-    if not path.is_file():
-        return Tuned(path)
-    source = Source(str(path), read_text(path))
-    try:
-        record = json.loads(source.text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        at = getattr(error, "pos", 0)
-        raise TileError("tuned", Loc(source, at, at + 1), f"this is no JSON: {getattr(error, 'msg', error)}") from None
-    start = Loc(source, 0, max(1, source.text.find("\n")))
-    if not isinstance(record, dict) or record.get("schema") != SCHEMA or not isinstance(record.get("entries"), list):
-        raise TileError("tuned", start, f'tuned data is {{"schema": {SCHEMA}, "entries": […]}}', AGAIN)
-    places = list(_places(source))
-    return Tuned(path, [_entry(row, loc) for row, loc in zip(record["entries"], places, strict=True)])
-
-
 AGAIN = "write it anew with 'dsl tune FILE … --write', or remove the entry"
-
-
-def _places(source: Source) -> Iterator[Loc]:
-    """Where each entry stands."""
-    text, decoder = source.text, json.JSONDecoder()
-    at = text.index("[", text.index('"entries"')) + 1
-    while True:
-        while text[at].isspace() or text[at] == ",":
-            at += 1
-        if text[at] == "]":
-            return
-        _, end = decoder.raw_decode(text, at)
-        yield Loc(source, at, end)
-        at = end
-
-
-def _entry(row: Any, loc: Loc) -> Entry:
-    def fail(what: str) -> TileError:
-        return TileError("tuned", loc, f"an entry has {what}", AGAIN)
-
-    def names(key: str, kinds: type | tuple[type, ...]) -> dict[str, Any]:
-        value = row.get(key, {})
-        if not isinstance(value, dict) or not all(isinstance(v, kinds) for v in value.values()):
-            raise fail(f"'{key}' as an object")
-        return value
-
-    if not isinstance(row, dict) or not all(isinstance(row.get(key), str) for key in ("device", "call", "text")):
-        raise fail("'device', 'call' and 'text' as words")
-    steps = row.get("steps")
-    if not isinstance(steps, list) or not steps:
-        raise fail("'steps', one or more")
-    made = []
-    for step in steps:
-        if not isinstance(step, dict) or not isinstance(step.get("kernel"), str):
-            raise fail("steps with 'kernel' as a word")
-        if not isinstance(step.get("schedule"), str | None) or not isinstance(step.get("constants"), dict):
-            raise fail("steps with 'schedule' as a word or null, and 'constants' as an object")
-        made.append(StepChoice(step["kernel"], step["schedule"], step["constants"], tuple(step.get("fixed", ()))))
-    ranges = names("ranges", list)
-    if any(len(ends) != 2 or not all(isinstance(end, int | None) for end in ends) for ends in ranges.values()):
-        raise fail("'ranges' as NAME: [LOW, HIGH]")
-    interval = row.get("interval_us")
-    return Entry(
-        row["device"],
-        row["call"],
-        names("options", (bool, int, float, str)),
-        names("types", str),
-        names("dims", int),
-        tuple(row.get("absent", ())),
-        tuple(made),
-        row["text"],
-        {name: (ends[0], ends[1]) for name, ends in ranges.items()},
-        row.get("median_us"),
-        None if interval is None else tuple(interval),
-        row.get("ties", 1),
-        loc,
-    )
 
 
 # ---- entries and the file that they are of ----
@@ -296,6 +221,10 @@ def stale(entry: Entry, program: Program) -> TileError | None:
             if name not in settable:
                 return fail(name, f"has no constant '{name}' of '{step.kernel}' or its schedules", settable)
     dispatch = program.dispatches.get(entry.call)
+    for what, names, there in _told_apart(entry, program):
+        for name in names:
+            if name not in there:
+                return fail(name, f"has no {what} '{name}' of '{entry.call}'", there)
     if dispatch is None:
         if [step.kernel for step in entry.steps] != [entry.call]:
             return fail(entry.steps[0].kernel, f"launches '{entry.call}' as a kernel, which is one step", [entry.call])
@@ -303,6 +232,21 @@ def stale(entry: Entry, program: Program) -> TileError | None:
         text = f"has no branch of '{entry.call}' that launches {entry.described()}"
         return fail(entry.steps[0].kernel, text, ())
     return None
+
+
+def _told_apart(entry: Entry, program: Program) -> Iterator[tuple[str, Iterable[str], Collection[str]]]:
+    """What an entry tells calls apart by, in words, with its names and those that there are."""
+    dispatch = program.dispatches.get(entry.call)
+    kernels = [program.kernels[name] for name in launched_kernels(program, entry.call)]
+    options = [line.name for line in dispatch.lines if isinstance(line, ast.Option)] if dispatch else []
+    yield "option", entry.options, options
+    yield "type", entry.types, type_parameters(kernels)
+    yield "dim", entry.dims, {dim for kernel in kernels for dim in dim_names(kernel)}
+    yield (
+        "argument",
+        entry.absent,
+        dispatch.params if dispatch else [p.name for kernel in kernels for p in kernel.params],
+    )
 
 
 def matches(line: ast.When, steps: Sequence[StepChoice], program: Program) -> bool:

@@ -20,7 +20,8 @@ from dsl.overrides import Overrides
 from dsl.program import Program, load
 from dsl.tuning import contest, session, trials
 from dsl.tuning.space import Choice, Place, calls, candidates, cases
-from dsl.tuning.tuned import Entry, StepChoice, Tuned, read_tuned, stale_errors, text_digest, tuned_path
+from dsl.tuning.tuned import Entry, StepChoice, Tuned, stale_errors, text_digest, tuned_path
+from dsl.tuning.tuned_file import read_tuned
 from lowering.location import TileError
 from lowering.targets import target
 

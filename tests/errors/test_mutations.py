@@ -146,7 +146,7 @@ def seeds() -> dict[str, str]:
 def mutated(text: str, draw: random.Random) -> str:
     """`text` with one to three mistakes."""
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
-        tokens = TOKEN.findall(text)
+        tokens = TOKEN.findall(text) or [" "]
         words = [i for i, t in enumerate(tokens) if t.strip()] or [0]
         at, other = draw.choice(words), draw.choice(words)
         kind = draw.choices(range(16), KINDS)[0]

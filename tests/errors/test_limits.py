@@ -1,0 +1,134 @@
+"""Programs that multiply: each ends in a located error, soon and with little memory (docs/language.md, Limits)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.check import check_file
+from dsl.compile import compile_variant
+from dsl.program import parse_program
+from dsl.variant import Request
+from lowering.location import TileError
+from runtime.errors import FindingError
+
+SECONDS = 5.0
+KERNEL = """\
+{defs}kernel k(y: f32[n], x: f32[n]; BLOCK = 128):
+    grid cdiv(n, BLOCK)
+    v = x[block(0) * BLOCK : block(0) * BLOCK + BLOCK]
+    a = 0
+{body}
+    y[block(0) * BLOCK : block(0) * BLOCK + BLOCK] = v
+
+schedule s of k:
+    warps = 4
+{schedule}"""
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def program(body: str, defs: str = "", schedule: str = "") -> str:
+    return KERNEL.format(defs=defs, body=indented(body), schedule=indented(schedule))
+
+
+def loops(count: int, rounds: int, body: str) -> str:
+    heads = [f"{'    ' * i}for static i{i} in range({rounds}):" for i in range(count)]
+    return "\n".join([*heads, "    " * count + body])
+
+
+def doubling(first: str, body: str, count: int = 40) -> str:
+    """Functions that each call the one before twice."""
+    made = [f"def f0(a):\n    return {first}\n"]
+    made += [f"def f{i}(a):\n{indented(body.format(i - 1))}" for i in range(1, count)]
+    return "\n".join(made) + "\n"
+
+
+TWICE = doubling("a + 1", "return f{0}(a) + f{0}(a)")
+PAIRS = doubling("a", "b = f{0}(a)\nreturn b, b")
+IF = "if n == {i}:\n    a = 1\nelse:\n    a = 2"
+NAMES = "".join(f"z{i} = n + {i}\n" for i in range(1500))
+STEPS, OPERATIONS = "takes more than 500000 steps to build", "unrolls to more than 60000 operations"
+CASES = {
+    "loops of constants": (program(loops(3, 1000, "a = i0 + i1")), STEPS),
+    "loops of nothing": (program(loops(3, 50000, "b = 1")), STEPS),
+    "a def that doubles": (program("a = f39(1)", TWICE), STEPS),
+    "a def that doubles values": (program("v = f39(v)", TWICE), STEPS),
+    "tuples of tuples": (program("t = f39(1)", PAIRS), STEPS),
+    "tuples of tuples of values": (program("t = f39(v)\nif n > 3:\n    t = f39(v + 1.0)", PAIRS), STEPS),
+    "append": (program("t = tuple()\nfor static i in range(50000):\n    t = append(t, i)"), STEPS),
+    "append of values": (program("t = tuple()\nfor static i in range(50000):\n    t = append(t, v)"), STEPS),
+    "branches with many names": (program(NAMES + loops(1, 50000, IF.format(i="i0").replace("\n", "\n    "))), STEPS),
+    "unroll": (program("for i in range(1000000000):\n    v = v + 1.0", "", "unroll i: 1000000000"), OPERATIONS),
+    "unroll to n": (program("for i in range(n):\n    v = v + 1.0", "", "unroll i: 1000000000"), OPERATIONS),
+    "unroll in unroll": (
+        program("for i in range(n):\n    for j in range(n):\n        v = v + 1.0", "", "unroll i: 900\nunroll j: 900"),
+        OPERATIONS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_multiplies_ends_in_a_limit(name: str, tmp_path: Path) -> None:
+    text, message = CASES[name]
+    path = tmp_path / "k.tile"
+    path.write_text(text)
+    start = time.process_time()
+    error, *others = check_file(path).errors
+    assert time.process_time() - start < SECONDS
+    assert error.code == "limit"
+    assert message in error.message
+    assert error.loc is not None
+    assert not others, "what comes after says nothing"
+    if "unroll" in name:  # the check counts what the pass would make
+        with pytest.raises(TileError, match=message):
+            compile_variant(parse_program(text), Request("k", "s", {}))
+
+
+def test_all_types_of_a_kernel_end_at_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "k.tile"
+    text = CASES["loops of constants"][0].replace(
+        "BLOCK = 128", "T in f16|f32|f64|s8|s16|s32|s64|u8|u16|u32, BLOCK = 128"
+    )
+    path.write_text(text)
+    start = time.process_time()
+    assert len(check_file(path).errors) == 1
+    assert time.process_time() - start < SECONDS
+
+
+ELIFS = "if n == 0:\n    v = v + 1.0\n" + "".join(f"elif n == {i + 1}:\n    v = v * 2.0\n" for i in range(197))
+
+
+@pytest.mark.parametrize("condition", ["n ==", "x[0] =="])
+def test_the_deepest_chain_of_elifs_compiles(condition: str) -> None:
+    text = program(ELIFS.replace("n ==", condition))
+    compiled = compile_variant(parse_program(text), Request("k", "s", {}))
+    assert compiled.ir.count("tile.if") == 198
+
+
+def test_regions_of_functions_in_functions_are_counted() -> None:
+    nested = "".join("    " * i + f"if n > {i}:\n" for i in range(90)) + "    " * 90 + "v = {0}\n"
+    defs = "".join(
+        f"def g{i}(v, n):\n{indented(nested.format(f'g{i - 1}(v, n)' if i else 'v + 1.0'))}    return v\n\n"
+        for i in range(4)
+    )
+    with pytest.raises(TileError, match="nested more than 256 deep, functions inlined") as caught:
+        compile_variant(parse_program(program("v = g3(v, n)", defs)), Request("k", "s", {}))
+    assert caught.value.loc is not None
+
+
+def test_an_endless_kernel_ends_at_the_time_limit() -> None:
+    text = program("b = n\nwhile b > 0:\n    b = maximum(b, 1)")
+    kernel = dsl.parse(text, device="emulator").compile("k")
+    x = np.zeros(300, np.float32)
+    start = time.monotonic()
+    with pytest.raises(FindingError, match=r"did not end in 0\.2 seconds") as caught:
+        kernel.kernel.run(np.zeros_like(x), x, time_limit=0.2)
+    assert time.monotonic() - start < SECONDS
+    assert caught.value.line == text[: text.index("while")].count("\n") + 1

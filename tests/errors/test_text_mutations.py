@@ -1,0 +1,298 @@
+"""Damaged programs, headers, tuned data and command lines: each is refused in a sentence or means something.
+
+The damage is drawn from a fixed seed, one for each number. DSL_MUTATIONS sets how many there are of each kind (30
+without; 5000 take some ten minutes), DSL_MUTATIONS_FROM the first number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+from test_mutations import PIPELINE, mutated
+
+from dsl.check import check_file
+from dsl.command import cli
+from dsl.command.compile import requests_for
+from dsl.compile import compile_variant
+from dsl.program import Program, load
+from dsl.tuning.tuned import stale_errors
+from dsl.tuning.tuned_file import read_tuned
+from lowering.location import TileError
+from runtime import LaunchError
+from runtime.header import PREFIX, read
+
+COUNT = int(os.environ.get("DSL_MUTATIONS", "30"))
+FIRST = int(os.environ.get("DSL_MUTATIONS_FROM", "0"))
+NUMBERS = range(FIRST, FIRST + COUNT)
+SECONDS = 5  # for one of them
+TESTS = Path(__file__).parents[1]
+SAMPLES = TESTS.parent / "samples"
+
+
+@contextmanager
+def watched(number: int) -> Iterator[None]:
+    """Ends what does not end; names the number."""
+
+    def fail(*_: object) -> None:
+        raise TimeoutError(f"{number} takes more than {SECONDS} s")
+
+    outer = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(SECONDS * 4)  # of the wall's: the machine may be shared
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, outer)
+
+
+# ---- programs ----
+
+
+@cache
+def programs() -> list[tuple[str, str]]:
+    """Small programs of the tests, and of the samples those that are checked quickly."""
+    samples = [SAMPLES / f"{name}.tile" for name in ("add", "conv1d", "gelu", "rmsnorm", "softmax", "reduction")]
+    return [(path.name, path.read_text()) for path in [*sorted(TESTS.rglob("*.tile")), *samples]] + [("p", PIPELINE)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(SAMPLES / "softmax", tmp_path / "softmax")
+    shutil.copytree(TESTS / "errors" / "imported", tmp_path / "imported")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def try_program(number: int, folder: Path) -> None:
+    path = folder / "mutated.tile"
+    draw = random.Random(f"program {number}")
+    path.write_text(mutated(draw.choice(programs())[1], draw))
+    with watched(number):
+        for error in check_file(path).errors:
+            assert error.loc is not None or str(path) in error.message, f"{number}: {error}"
+
+
+# ---- structure: JSON with a field of a wrong kind ----
+
+WRONG: list[Any] = [None, True, -1, 0, 3, 1 << 70, 0.5, 1e300, "", "x", "f32", "\0", [], [1], ["+"], {}, {"a": 1}]
+
+
+def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all values in a JSON object."""
+    if at:
+        yield at
+    if isinstance(node, dict | list):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from places(value, (*at, key))
+
+
+def kind(value: Any) -> str:
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
+def damaged(record: Any, draw: random.Random) -> tuple[str, tuple[Any, ...], Any, Any]:
+    """What is done to a JSON object (`kind` another kind of value, `value` another one of its kind, `missing`,
+    `unknown`), where, and the value before and after."""
+    at = draw.choice(list(places(record)))
+    owner = record
+    for key in at[:-1]:
+        owner = owner[key]
+    old, way = owner[at[-1]], draw.random()
+    if way < 0.15 and isinstance(owner, dict):
+        del owner[at[-1]]
+        return "missing", at, old, None
+    if way < 0.3 and isinstance(owner, dict):
+        name = draw.choice([f"{at[-1]}s", "x", "", "schema ", "\0"])
+        owner[name] = old
+        return "unknown", (*at[:-1], name), None, old
+    new = draw.choice(WRONG)
+    owner[at[-1]] = new
+    return ("kind" if kind(new) != kind(old) else "value"), at, old, new
+
+
+# ---- headers ----
+
+
+@cache
+def texts() -> list[str]:
+    """PTX of some kernels."""
+    found = []
+    for name in ("add", "rmsnorm", "gelu"):
+        program = load(SAMPLES / f"{name}.tile")
+        found += [
+            compile_variant(program, request).ptx for request in requests_for(program, [], None, None, "sm_90", None)
+        ]
+    return found
+
+
+def may_be_any(at: tuple[Any, ...]) -> bool:
+    """Fields that take several kinds of values: expressions, constants, dims, and what may be null."""
+    if at[0] in ("grid", "moves", "computes", "constants"):
+        return True
+    return at[-1] in ("schedule", "hint", "maxregs") or "dims" in at or "expr" in at
+
+
+def try_header(number: int, folder: Path) -> None:
+    draw = random.Random(f"header {number}")
+    line, _, rest = draw.choice(texts()).partition("\n")
+    record = json.loads(line.removeprefix(PREFIX))
+    done, at, old, new = "text", (), None, None
+    if draw.random() < 0.7:
+        done, at, old, new = damaged(record, draw)
+        line = PREFIX + json.dumps(record)
+    else:
+        line = mutated(line, draw)
+    with watched(number):
+        try:
+            read(f"{line}\n{rest}")
+        except LaunchError as error:
+            assert error.code == "header" and "header" in error.message, number
+            return
+    refused = done == "kind" and not may_be_any(at)
+    refused |= done in ("missing", "unknown") and at[0] not in ("moves", "computes", "constants")
+    assert not refused, f"{number}: {done} at {at}: {old!r} became {new!r}"
+
+
+# ---- tuned data ----
+
+
+@cache
+def tuned_sample() -> tuple[Program, list[Any]]:
+    entries = json.loads((SAMPLES / "softmax.tuned.json").read_text())["entries"]
+    return load(SAMPLES / "softmax.tile"), entries
+
+
+def try_tuned_data(number: int, folder: Path) -> None:
+    program, entries = tuned_sample()
+    path = folder / "softmax.tuned.json"
+    draw = random.Random(f"tuned {number}")
+    record: Any = {"schema": 1, "entries": json.loads(json.dumps(draw.sample(entries, 2)))}
+    done, at, old, new = "text", (), None, None
+    if draw.random() < 0.7:
+        done, at, old, new = damaged(record, draw)
+        text = json.dumps(record)
+    else:
+        text = mutated(json.dumps(record, indent=draw.choice((None, 1))), draw)
+    path.write_text(text)
+    with watched(number):
+        try:
+            errors = stale_errors(read_tuned(path), program)
+        except TileError as error:
+            errors = error.errors
+    assert all(error.code in ("tuned", "file") for error in errors), (number, errors)
+    free = "options" in at or "constants" in at or at[-1:] in (("schedule",), ("median_us",), ("interval_us",))
+    ends = "ranges" in at and len(at) == 5
+    refused = done == "kind" and not free and not (ends and new is None) and not (ends and old is None)
+    refused |= done == "unknown" and "options" not in at
+    assert errors or not refused, f"{number}: {done} at {at}: {old!r} became {new!r}"
+
+
+# ---- command lines ----
+
+TEXT = """\
+kernel double(y: T[n], x: T[n]; T in f32|f16, BLOCK = 128, ACT = id):
+    grid cdiv(n, BLOCK)
+    v = x[block(0) * BLOCK : block(0) * BLOCK + BLOCK]
+    y[block(0) * BLOCK : block(0) * BLOCK + BLOCK] = ACT(v) + v
+
+def id(x):
+    return x
+
+schedule few of double:
+    tune warps in 4, 2
+
+dispatch twice(y, x):
+    option FAST in false, true
+    when FAST: double with few
+    otherwise: double
+
+example:
+    n = 300
+    x = randn(T[n])
+    y = empty(T[n])
+    twice(y, x)
+    expect y ~= x + x within 1e-2
+"""
+VALUES = [
+    *("", " ", "0", "1", "-1", "1e3", "nan", "inf", "1e400", "9" * 30, "9" * 400, "9" * 5000, "0x10", "true", "none"),
+    *("f32", "f16", "f31", "id", "double", "few", "n", "T", "*", "é", "\1", "/", ".", "double.tile", "sm_90", "cuda"),
+    *("emulator", "a,b", "1,2", "5:1", "1:5", "n=5:1", "n=1:", "n=5", "=", "x=", "=x", "--", "-"),
+]
+NAMES = [
+    *(
+        "n",
+        "T",
+        "BLOCK",
+        "warps",
+        "ACT",
+        "FAST",
+        "x",
+        "dim.n",
+        "const.T",
+        "sched.warps",
+        "option.FAST",
+        "foo.n",
+        "é",
+        "",
+    ),
+]
+PLACE = {"run": ["--device", "emulator"], "bench": ["--device", "emulator"]}
+OPTIONS = {
+    "run": ["--device", "--schedule", "--counters", "--explain", "--ptx", "--json", "--example", "--all", "--seed",
+            "--time-limit"],
+    "check": ["--json"],
+    "compile": ["--emit", "--annotate", "--kernel", "--schedule", "--arch", "--example", "--print-after",
+                "--skip-pass"],
+    "layout": ["--kernel", "--schedule", "--value", "--arch", "--example"],
+    "bench": ["--device", "--example", "--kernel", "--schedule", "--seed", "--time-limit"],
+    "tune": ["--for", "--schedule", "--seconds", "--seed", "--budget", "--jobs", "--example"],
+    "explain": ["--json"],
+    "new": [],
+}  # fmt: skip
+FLAGS = ("--counters", "--explain", "--json", "--all", "--annotate")
+
+
+def command_line(draw: random.Random) -> list[str]:
+    name = draw.choice(list(OPTIONS))
+    line = [name, *PLACE.get(name, [])]
+    if name not in ("explain", "new") or draw.random() < 0.2:
+        line.append("double.tile" if draw.random() < 0.9 else draw.choice(VALUES))
+    for _ in range(draw.choice((0, 1, 1, 2))):
+        if OPTIONS[name]:
+            option = draw.choice(OPTIONS[name])
+            line += [option] if option in FLAGS else [option, draw.choice(VALUES)]
+    for _ in range(draw.choice((0, 0, 1, 1, 2))):
+        line.append(f"{draw.choice(NAMES)}={draw.choice(VALUES)}" if draw.random() < 0.9 else draw.choice(VALUES))
+    if name == "tune":
+        line += ["--device", "nope"]  # its options are read; the tuning itself is not wanted
+    return line
+
+
+def try_command_line(number: int, folder: Path) -> None:
+    (folder / "double.tile").write_text(TEXT)
+    line = command_line(random.Random(f"line {number}"))
+    with watched(number):
+        result = CliRunner().invoke(cli, line, standalone_mode=False)
+    if isinstance(result.exception, click.ClickException | click.exceptions.Exit):
+        return
+    assert result.exception is None, f"{number}: {line}: {result.exception!r}"
+    assert (result.return_value or 0) in (0, 1, 2, 3), f"{number}: {line}: {result.output}"
+
+
+@pytest.mark.parametrize("attempt", [try_program, try_header, try_tuned_data, try_command_line])
+def test_what_is_damaged(attempt: Callable[[int, Path], None], folder: Path) -> None:
+    for number in NUMBERS:
+        attempt(number, folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import prod
 
 from dsl import tree as ast
 from dsl.access import whole, write
@@ -30,7 +31,7 @@ from lowering.budget import Exhausted
 from lowering.builder import COPIED
 from lowering.facts import power_of_two_divisor
 from lowering.fold import constant_of
-from lowering.ir import Block, Value
+from lowering.ir import Block, Value, walk
 from lowering.location import Errors, Loc, TileError
 from lowering.targets import WARP
 from lowering.types import (
@@ -40,6 +41,7 @@ from lowering.types import (
     INDEX,
     DType,
     SharedType,
+    TileType,
     type_hint,
 )
 
@@ -297,6 +299,8 @@ class KernelBuilder(Expressions):
                     self.scope.names = dict(before)
                     self.statements(body, collect=False)
                     outcomes.append((block, self.scope.names))
+                if condition.tile.shape:
+                    self.check_effects(condition, block, node.loc)
         (then, a), (otherwise, b) = outcomes
         self.scope.names = before
         merged: list[tuple[str, Binding, list[Value], list[Value]]] = []
@@ -312,6 +316,14 @@ class KernelBuilder(Expressions):
                 continue
             pairs = self.pairs(x, y, name, node.loc)
             both = [self.unify(then, u, otherwise, v, name, node.loc) for u, v in pairs]
+            if condition.tile.shape:
+                both = [
+                    (self.by_element(condition, then, u), self.by_element(condition, otherwise, v)) for u, v in both
+                ]
+                if any(prod(u.tile.shape) != prod(condition.tile.shape) for u, _ in both):
+                    self.scope.names.pop(name, None)  # only a layout could say which elements are of which side
+                    self.left_behind[name] = "in a branch of threads that decide about tiles of another shape"
+                    continue
             merged.append((name, x, [u for u, _ in both], [v for _, v in both]))
         types = []
         for name, _, left, right in merged:
@@ -324,6 +336,31 @@ class KernelBuilder(Expressions):
         self.place(node.condition.loc)
         made = self.ir.op("if", [condition], [then, otherwise], types=types)
         self.name_results([(name, x) for name, x, _, _ in merged], made.results)
+
+    def check_effects(self, condition: Value, branch: Block, loc: Loc) -> None:
+        """A thread takes a branch for its element of the condition, and does inside what belongs to that element.
+
+        Element i of a tile belongs to element i of the condition, in row-major order, whatever the layouts are. Of a
+        tile with more or fewer elements, only a layout would say which are stored: an error.
+        """
+        decided = prod(condition.tile.shape)
+        for op in walk(branch):
+            effects = op.spec.effects(op) if op.spec.effects else []
+            ends = op.name in ("yield", "condition")
+            if op.regions or ends or not (op.spec.keep or any(e.kind == "write" for e in effects)):
+                continue
+            for tile in (o.tile for o in op.operands if isinstance(o.type, TileType) and o.tile.shape):
+                if prod(tile.shape) != decided:
+                    elements = "1 element" if prod(tile.shape) == 1 else f"{prod(tile.shape)} elements"
+                    message = f"{op.name} of {elements} in a branch of threads that decide about {decided}"
+                    self.error("shape", op.loc or loc, message, "do it before the branch, under a mask")
+
+    def by_element(self, condition: Value, branch: Block, value: Value) -> Value:
+        """What a branch of threads makes of a scalar differs by thread: it has an element for each of the condition."""
+        if value.tile.shape:
+            return value
+        with self.ir.region(branch):
+            return self.ir.broadcast(value, condition.tile.shape)
 
     def name_results(self, names: list[tuple[str, Binding]], results: Iterable[Value]) -> None:
         """Results of an operation with regions, in order, as the values of names: one for each element of a tuple."""

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NoReturn
 
 from lowering.access_width import masked_groups
@@ -542,24 +543,23 @@ class _Assigner:
             assert value is not None
             if not value.tile.shape:
                 return None
-            if self.is_of_branch(value):
-                return self.branch
-            if value in self.layouts:
-                return self.layouts[value]
-            return access_layout(self.analysis, op, self.warps)
+            return self.chosen(value) or access_layout(self.analysis, op, self.warps)
         for o in op.operands:
             if isinstance(o.type, TileType) and o.tile.shape:
                 return self.chosen(o) or Layout.default(o.tile.shape, self.warps)
         return None
 
-    def is_of_branch(self, value: Value) -> bool:
-        """Whether `value` has an element for each thread that decides about a branch around."""
-        return self.branch is not None and value.tile.shape == self.branch.shape
+    def of_branch(self, value: Value) -> Layout | None:
+        """The layout of a tile with an element for each one of the condition of a branch around: row-major, one by
+        one. A thread takes a branch of single threads for the element that the condition gives it, and does inside
+        what belongs to that element."""
+        if self.branch is None or prod(value.tile.shape) != prod(self.branch.shape):
+            return None
+        return self.branch.reshape(value.tile.shape)
 
     def chosen(self, value: Value) -> Layout | None:
-        """The layout of a value where the rewrite stands. A thread takes a branch of single threads for the element
-        that the condition gives it: what is done inside must be done for that element, in the condition's layout."""
-        return self.branch if self.is_of_branch(value) else self.layouts.get(value)
+        """The layout of a value where the rewrite stands."""
+        return self.of_branch(value) or self.layouts.get(value)
 
     def reducible(self, op: Op) -> Layout:
         axis = op.attrs["axis"]
@@ -576,8 +576,9 @@ class _Assigner:
     def stackable(self, op: Op) -> Layout:
         """The stacked tiles lie in one thread each: the new axis is in registers alone."""
         wanted = self.layouts[op.result]
-        if self.branch is not None and self.is_of_branch(op.operands[0]):
-            return _stacked(self.branch, len(op.operands))
+        inside = self.of_branch(op.operands[0])
+        if inside is not None:
+            return _stacked(inside, len(op.operands))
         if _stacks(wanted):
             return wanted
         return _stacked(self.layouts.get(op.operands[0]) or wanted.drop(len(wanted.shape) - 1), len(op.operands))
@@ -672,13 +673,13 @@ class _Assigner:
         layout = self.chosen(condition)
         pinned = (
             {}
-            if self.is_of_branch(condition)
+            if self.of_branch(condition) is not None
             else {
-                r: self.layouts[r]
+                r: self.layouts[r].reshape(shape)
                 for region in op.regions
                 for o in walk(region)
                 for r in o.results
-                if r in self.pinned and r.tile.shape == shape
+                if r in self.pinned and prod(r.tile.shape) == prod(shape)
             }
         )
         if pinned:  # the schedule says whose elements the threads have; the condition can be moved, these cannot

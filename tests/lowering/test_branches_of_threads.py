@@ -22,6 +22,14 @@ BODIES = [
     ("for i in range(3):\n            u = u + i\n        store(y[arange(128)], u)",
      lambda: (np.where(A < 30, B + 3, 0), np.where(A < 30, B + 3, B))),
     ("v = load(b[t])\n        store(y[arange(128)], v - u)", lambda: (np.where(A < 30, B[A] - B, 0), B)),
+    ("store(reshape(y, [128, 1])[arange(128)[:, None], arange(1)[None, :]], u[:, None])",
+     lambda: (np.where(A < 30, B, 0), B)),
+    ("store(reshape(y, [4, 32])[0 : 4, 0 : 32], reshape(u, [4, 32]))", lambda: (np.where(A < 30, B, 0), B)),
+    ("store(y[arange(128)], reshape(reshape(u, [1, 128]).T, [128]))", lambda: (np.where(A < 30, B, 0), B)),
+    ("c = 1\n    u = u + c", lambda: (np.zeros(128), B + (A < 30))),
+    ("c = 1\n    else:\n        c = 2\n    u = u + c", lambda: (np.zeros(128), B + np.where(A < 30, 1, 2))),
+    ("r = reshape(u, [4, 32]) * 2\n    else:\n        r = reshape(u, [4, 32])\n    u = reshape(r, [128])",
+     lambda: (np.zeros(128), np.where(A < 30, 2 * B, B))),
 ]  # fmt: skip
 
 
@@ -34,6 +42,8 @@ kernel k(a: s32[128], b: s32[128], y: s32[128], after: s32[128], shared_after: s
     shared s: s32[128]
     t = load(a[0 : 128])
     u = load(b[0 : 128])
+    h = load(b[0 : 64])
+    c = 0
     s[arange(128)] = t
     if t < 30:
         {body}
@@ -68,3 +78,30 @@ def test_what_a_branch_binds_may_be_pinned(pin: str) -> None:
 def test_two_pins_in_one_branch_that_differ_are_a_located_error() -> None:
     with pytest.raises(TileError, match="'x' lies in another layout than 'w', and a branch of threads holds both"):
         branch("w = u * 3\n        x = w + t\n        store(y[arange(128)], x)", [("w", PLAIN), ("x", MIXED)])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("store(y[arange(64)], h)", "store of 64 elements in a branch of threads that decide about 128"),
+        ("store(z[arange(128)[:, None], arange(2)[None, :]], stack(u, t))", "store of 256 elements"),
+        ("s[arange(1)] = full(s32[1], 3)", "store of 1 element in a branch of threads that decide about 128"),
+        ("atomic_add(y[arange(64)], h)", "atomic of 64 elements"),
+        ('print("{}", h)', "print of 64 elements"),
+        ("assert h > 0", "assert of 64 elements"),
+        ("if h < 30:\n            store(y[arange(64)], h)", "store of 64 elements"),
+        ("h = h + 1\n    store(y[0 : 64], h)", "'h' has no value here: it has one only in a branch of threads"),
+        ("atomic_add(y[0], 1)", "atomic_add of a scalar inside a tile 'if'"),
+        ("y[0] = 1", "a scalar is stored by one thread"),
+    ],
+)  # fmt: skip
+def test_what_only_a_layout_could_decide_is_a_located_error(body: str, message: str) -> None:
+    """With more or fewer elements than the condition, those stored were of the threads that a layout chose."""
+    for pin in (PLAIN, MIXED):
+        with pytest.raises(TileError, match=message):
+            branch(body, [("t", pin)])
+
+
+def test_names_of_another_shape_may_be_used_inside() -> None:
+    y, _, _ = branch("d = h * 2\n    else:\n        d = h * 3\n    store(y[0 : 64], h)", [("t", MIXED)])
+    assert (y[:64] == B[:64]).all()

@@ -156,12 +156,14 @@ def resolve(builder: Expressions, access: Access) -> Place:
     slot: Value | None = None
     total: Value | None = None
     masks: list[Value] = []
+    windows: list[tuple[tuple[Value | int, int], ...]] = []
     if isinstance(memory, Table):
         extents: list[int | Value] = [memory.length]
         strides: list[int | Value] = [1]
     elif isinstance(memory, SharedTile):
         extents, strides = list(memory.extents), list(memory.strides)
         slot, total = memory.slot, memory.base
+        masks, windows = list(memory.inside), list(memory.windows)
         if memory.has_slots and not isinstance(subs[0], Span) and not _is_tile(subs[0]):
             first = subs.pop(0)
             slot = _indexed(builder, first)
@@ -169,6 +171,7 @@ def resolve(builder: Expressions, access: Access) -> Place:
                 masks += _edges(builder, first, extents[0])
             extents.pop(0)
             strides.pop(0)
+            windows = windows[1:]
         elif memory.has_slots and memory.value.type.ring:  # type: ignore[union-attr]
             builder.error("type", access.loc, "the slot of a ring is chosen by a scalar")
     else:
@@ -194,7 +197,7 @@ def resolve(builder: Expressions, access: Access) -> Place:
 
     span_axis = 0
     parts: list[Value] = [] if total is None else [total]
-    for sub, extent, stride in zip(subs, extents, strides, strict=True):
+    for sub, extent, stride, beyond in zip(subs, extents, strides, windows or [()] * len(subs), strict=True):
         if isinstance(sub, Span):
             axis = span_axis if not tiles or span_axis < len(before) else span_axis + len(tile_shape)
             span_axis += 1
@@ -206,6 +209,7 @@ def resolve(builder: Expressions, access: Access) -> Place:
             else:
                 whole = index
             masks += _edges(builder, whole, extent)
+            masks += _outside_edges(builder, whole, beyond)
             parts.append(_scaled(builder, index, stride))
         elif _is_tile(sub):
             lead = len(before) if together else 0
@@ -216,9 +220,11 @@ def resolve(builder: Expressions, access: Access) -> Place:
                 + sub.tile.shape
                 + (1,) * (len(shape) - lead - len(tile_shape)),
             )
+            masks += _outside_edges(builder, index, beyond)
             parts.append(_scaled(builder, index, stride))
         else:
             masks += _edges(builder, sub, extent)
+            masks += _outside_edges(builder, sub, beyond)
             parts.append(_scaled(builder, _indexed(builder, sub), stride))
     offset = _sum(builder, parts)
     offset = ir.broadcast(offset, shape)
@@ -425,16 +431,20 @@ def narrow(builder: Expressions, access: Access) -> SharedTile:
     ir = builder.ir
     builder.place(access.loc)
     subs, extents, strides = list(access.subscripts), list(tile.extents), list(tile.strides)
-    slot, base = tile.slot, tile.base
+    slot, base, inside = tile.slot, tile.base, list(tile.inside)
+    windows = tile.windows or ((),) * len(extents)
     if tile.has_slots:
         if isinstance(subs[0], Span) or _is_tile(subs[0]):
             builder.error("type", access.loc, "a part of a shared tile starts with one slot", "choose it by a scalar")
         first = subs.pop(0)
         slot = _indexed(builder, first)
+        if not tile.value.type.ring:  # type: ignore[union-attr]
+            inside += _edges(builder, first, extents[0])
         extents.pop(0)
         strides.pop(0)
-    out_extents, out_strides = [], []
-    for sub, _, stride in zip(subs, extents, strides, strict=True):
+        windows = windows[1:]
+    out_extents, out_strides, out_windows = [], [], []
+    for sub, extent, stride, outer in zip(subs, extents, strides, windows, strict=True):
         if _is_tile(sub):
             builder.error("type", access.loc, "a part of a shared tile is chosen by scalars and slices")
         start = sub.start if isinstance(sub, Span) else sub
@@ -443,7 +453,34 @@ def narrow(builder: Expressions, access: Access) -> SharedTile:
         if isinstance(sub, Span):
             out_extents.append(sub.extent)
             out_strides.append(stride)
-    return SharedTile(tile.value, out_extents, out_strides, slot, base)
+            moved = ((start, extent), *((_moved(builder, start, at), beyond) for at, beyond in outer))
+            out_windows.append(tuple(each for each in moved if not _holds(builder, sub.extent, *each)))
+        else:
+            inside += _edges(builder, sub, extent)
+            inside += _outside_edges(builder, sub, outer)
+    return SharedTile(
+        tile.value, out_extents, out_strides, slot, base, inside=tuple(inside), windows=tuple(out_windows)
+    )
+
+
+def _moved(builder: Expressions, index: Value | int, by: Value | int) -> Value | int:
+    """An index counted from an origin that lies `by` further down; what a sum of numbers is stays a number."""
+    if isinstance(index, int) and isinstance(by, int):
+        return index + by
+    return builder.ir.value("add", *builder.ir.same_shape([_indexed(builder, by), _indexed(builder, index)]))
+
+
+def _holds(builder: Expressions, size: int, start: Value | int, extent: int) -> bool:
+    """True if `size` elements from `start` on are known to be inside of an extent."""
+    low, high = _bounds(builder, start)
+    return low is not None and low >= 0 and high is not None and high + size <= extent
+
+
+def _outside_edges(
+    builder: Expressions, index: Value | int, windows: tuple[tuple[Value | int, int], ...]
+) -> list[Value]:
+    """Conditions that an index of a part is inside of the tiles that the part may reach beyond."""
+    return [edge for at, extent in windows for edge in _edges(builder, _moved(builder, index, at), extent)]
 
 
 def index_tile(builder: Expressions, tile: Value, node: ast.Index) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dsl import tree as ast
@@ -114,7 +115,10 @@ def _reshape(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
             have *= e
         if source.strides != row_major(source.extents) or have != product:
             b.error("shape", loc, f"a shared tile of {source.extents} cannot be seen as {extents}")
-        return SharedTile(source.value, extents, row_major(extents), source.slot, source.base)
+        if any(source.windows):
+            message = f"a part of a shared tile that may reach beyond it cannot be seen as {extents}"
+            b.error("shape", loc, message, "begin at a constant, or where its facts say that it ends inside")
+        return replace(source, extents=extents, strides=row_major(extents), has_slots=False, windows=())
     value = b.as_value(source, loc)
     for e in extents:
         b.check_extent(e, loc, "an extent")

@@ -5,6 +5,7 @@ The damage is drawn from a fixed seed, one for each number, so that a number tha
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 import resource
@@ -210,6 +211,14 @@ def no_hang() -> Iterator[None]:
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, outer)
+
+
+@pytest.fixture(autouse=True)
+def own_garbage() -> Iterator[None]:
+    """What earlier tests left is not looked through inside of a timed program: that alone takes up to 2 s."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -31,13 +31,16 @@ class ControlDrawing(AcrossDrawing):
     def step(self) -> list[Statement]:
         """A statement, behind those that it needs; none where what was drawn does not fit here."""
         outer, self.before = self.before, []
+        known = [*self.scope.variables]
         try:
             made = self.pick(self.steps())()
-            return [] if made is None else [*self.before, made]
         except LookupError:
-            return []
-        finally:
-            self.before = outer
+            made = None
+        if made is None:
+            self.scope.variables = known  # without what it had bound until then
+        out = [] if made is None else [*self.before, made]
+        self.before = outer
+        return out
 
     # ---- names ----
 

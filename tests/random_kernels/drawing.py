@@ -434,7 +434,8 @@ class Drawing:
     def scalar_number(self, low: int, high: int, dtype: str = "s32") -> Expr:
         """A scalar between two numbers: a literal, a parameter, or arithmetic on what is there."""
         roll = self.random.random()
-        value = self.random.randint(low, high)
+        held = np.iinfo(NUMPY[dtype])
+        value = min(max(self.random.randint(low, high), int(held.min)), int(held.max))
         if roll < 0.4:
             return literal(value, dtype)
         if roll < 0.75:

@@ -47,22 +47,17 @@ def launched(program: Program, device: str, ptxas: bool = False) -> dict[str, np
     return arrays
 
 
-def with_pins_that_hold(program: Program, device: str, ptxas: bool) -> dict[str, np.ndarray]:
-    """Runs it; a layout of a value that the compiler left out, and `require async` of a narrow copy, are taken out."""
+def with_narrow_copies(program: Program, device: str, ptxas: bool) -> dict[str, np.ndarray]:
+    """Runs it; without `require async` where a copy is narrow."""
     from lowering.location import TileError
 
-    while True:
-        try:
-            return launched(program, device, ptxas)
-        except TileError as error:
-            at = error.loc.line - 1 if error.loc is not None and "the kernel has no" in error.message else -1
-            lines = program.text().splitlines()
-            line = lines[at].strip() if 0 <= at < len(lines) else ""
-            if error.code == "copy" and "require async" in program.schedule:
-                line = "require async"
-            if line not in program.schedule:
-                raise
-            program.schedule.remove(line)
+    try:
+        return launched(program, device, ptxas)
+    except TileError as error:
+        if error.code != "copy" or "require async" not in program.schedule:
+            raise
+        program.schedule.remove("require async")
+        return launched(program, device, ptxas)
 
 
 def number(arch: str) -> int:
@@ -95,7 +90,7 @@ def tried(program: Program, device: str = "emulator", ptxas: bool = False) -> Ou
     except Exception:
         return outcome("generator", traceback.format_exc()[-1500:])
     try:
-        found = with_pins_that_hold(program, device, ptxas)
+        found = with_narrow_copies(program, device, ptxas)
     except (TileError, Errors) as error:
         first = error.errors[0] if isinstance(error, Errors) else error
         if first.loc is None:

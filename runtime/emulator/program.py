@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -291,22 +292,19 @@ class Program:
         last: dict[str, int] = {}
         position = 0
 
-        def touch(name: str) -> None:
-            first.setdefault(name, position)
-            first[name] = min(first[name], position)
-            last[name] = max(last.get(name, position), position)
+        def touch(names: Iterable[str]) -> None:
+            last.update(dict.fromkeys(names, position))
+            for name in names:
+                if name not in first:
+                    first[name] = position
 
         for segment in self.segments:
-            for name in live_in[segment.number]:
-                touch(name)
+            touch(live_in[segment.number])
             for record in segment.records:
                 position += 1
-                for name in (*record.reads, *record.writes):
-                    touch(name)
+                touch((*record.reads, *record.writes))
             position += 1
-            for target in segment.end.targets:
-                for name in live_in[target]:
-                    touch(name)
+            touch(set().union(*(live_in[target] for target in segment.end.targets)))
             position += 1
         free: dict[int, list[int]] = {size: [] for size in REGISTER_DTYPE}
         active: list[tuple[int, int, int]] = []

@@ -18,7 +18,9 @@ from .limits import MOST_ALIGNMENT, MOST_DEPTH, MOST_REGISTERS, MOST_TEXT, MOST_
 
 TOKEN = re.compile(
     r"""
-    (?P<skip>[ \t\r]+|//[^\n]*)
+    [ \t\r]*
+  (?:
+    (?P<skip>//[^\n]*)
   | (?P<newline>\n)
   | (?P<comment>/\*.*?\*/)
   | (?P<string>"(?:\\.|[^"\\])*")
@@ -26,6 +28,7 @@ TOKEN = re.compile(
   | (?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)
   | (?P<word>[.]?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*)
   | (?P<mark>[-+!@|:;,{}()\[\]<>=*&~])
+  )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -232,7 +235,7 @@ TARGET_OPTIONS = {"texmode_unified", "texmode_independent", "debug", "map_f64_to
 SUPPLIED = {"vprintf", "__assertfail"}  # functions of the driver
 
 
-@dataclass
+@dataclass(slots=True)
 class Token:
     kind: str
     text: str
@@ -247,7 +250,8 @@ def tokens_of(text: str) -> list[Token]:
     for match in TOKEN.finditer(text):
         if match.start() != at:
             break
-        kind, found = match.lastgroup or "", match.group()
+        kind = match.lastgroup or ""
+        found = match[kind]
         at = match.end()
         if kind == "newline":
             line += 1
@@ -257,8 +261,9 @@ def tokens_of(text: str) -> list[Token]:
             tokens += [Token(kind, f".{word}", line) for word in found[1:].split(".")]
         elif kind != "skip":
             tokens.append(Token(kind, found, line))
-    if at != len(text):
-        raise PtxError(f"cannot read {text[at : at + 20]!r}", line)
+    rest = text[at:].lstrip(" \t\r")
+    if rest:
+        raise PtxError(f"cannot read {rest[:20]!r}", line)
     return tokens
 
 
@@ -367,9 +372,10 @@ class Reader:
     def read_file_names(self) -> None:
         """`.file` may stand after its uses, so the names are collected first."""
         for index, token in enumerate(self.tokens[:-2]):
-            number, name = self.tokens[index + 1 : index + 3]
-            if token.text == ".file" and number.kind == "int" and name.kind == "string":
-                self.module.files[integer(number)] = name.text[1:-1]
+            if token.text == ".file":
+                number, name = self.tokens[index + 1 : index + 3]
+                if number.kind == "int" and name.kind == "string":
+                    self.module.files[integer(number)] = name.text[1:-1]
 
     def header(self) -> None:
         """`.version`, `.target` and `.address_size`, in this order, before all else (PTX ISA 11.1)."""

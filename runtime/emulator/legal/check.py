@@ -9,6 +9,7 @@ from functools import cache
 from ..code import LAUNCH_SPECIALS, THREAD_SPECIALS
 from ..findings import PtxError
 from ..reader import (
+    Address,
     Arguments,
     Float,
     Function,
@@ -19,6 +20,7 @@ from ..reader import (
     Operand,
     Register,
     Variable,
+    Vector,
 )
 from . import arithmetic, machine
 from .forms import Form, Table, number_of, runs_on
@@ -91,9 +93,35 @@ def check_module(module: Module) -> None:
     for function in module.functions.values():
         scope = scope_of(function, shared, set(module.functions))
         check_labels(function, scope)
+        legal: set[tuple] = set()
         for item in function.body:
             if isinstance(item, Instruction):
-                check_instruction(item, scope, module, function)
+                kinds = kinds_of(item, scope)
+                if kinds is None or kinds not in legal:
+                    check_instruction(item, scope, module, function)
+                if kinds is not None:
+                    legal.add(kinds)
+
+
+def kinds_of(ins: Instruction, scope: Scope) -> tuple | None:
+    """All that the check of an instruction asks, where its operands are registers, numbers and addresses in registers:
+    of a thousand unrolled instructions one is checked."""
+    if ins.opcode[0] in {"bra", "brx", "call"}:  # their names are no registers
+        return None
+    kinds: list[object] = [ins.opcode, "" if ins.guard is None else scope.registers.get(ins.guard.name)]
+    for operand in ins.operands:
+        for item in operand.items if isinstance(operand, Vector) else (operand,):
+            base = item.base if isinstance(item, Address) else item
+            kind: object = scope.registers.get(base.name) if isinstance(base, Register) else None
+            if isinstance(item, Integer):
+                kind = item.value
+            elif isinstance(item, Float):
+                kind = (str(item), item.bits, item.width)
+            if kind is None:
+                return None
+            kinds.append((type(item), kind))
+        kinds.append(type(operand))
+    return tuple(kinds)
 
 
 def scope_of(function: Function, shared: dict[str, str], functions: set[str]) -> Scope:

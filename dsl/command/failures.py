@@ -16,6 +16,8 @@ from runtime.errors import FindingError, RuntimeFault
 
 DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 FINDING_HINTS = {
+    "race": "blocks: an atomic with order=release behind the writes, one with order=acquire before the reads; "
+    "threads of a block: barrier()",
     "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone",
     "time limit": "--time-limit SECONDS for more, or a smaller example",
     "instruction budget": "a smaller example",

@@ -172,6 +172,29 @@ def test_a_fault_of_the_kernel_is_status_3_with_its_line(tmp_path: Path) -> None
     assert f"{path}:5" in result.stderr and "error[finding]" in result.stderr and "race" in result.stderr
 
 
+def test_a_race_between_blocks_says_what_orders_them(tmp_path: Path) -> None:
+    file = tmp_path / "race.tile"
+    file.write_text("""
+kernel hand(y: s32[64], flag: s32[1]):
+    grid 2
+    if block(0) == 0:
+        y[0] = 5
+        f = atomic_add(flag[0], 1)
+    else:
+        store(y[32 : 64], full(s32[32], y[0]))
+
+example:
+    y = zeros(s32[64])
+    flag = zeros(s32[1])
+    hand(y, flag)
+""")
+    result = dsl("run", str(file))
+    assert result.exit_code == 3
+    assert (
+        "race: reads global memory" in result.output and "hint: blocks: an atomic with order=release" in result.output
+    )
+
+
 def test_edited_ptx_takes_the_place_of_the_kernel(double: str, tmp_path: Path) -> None:
     ptx = tmp_path / "k.ptx"
     assert dsl("compile", double, "-o", str(ptx)).exit_code == 0

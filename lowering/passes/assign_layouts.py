@@ -490,8 +490,8 @@ class _Assigner:
             layout = self.reducible(op)
             operands = [self.get(o, layout) for o in op.operands]
             types = [r.tile.with_layout(layout.drop(op.attrs["axis"]) if r.tile.shape else None) for r in op.results]
-        elif name == "scan":
-            layout = self.scannable(op)
+        elif name in ("scan", "vote"):
+            layout = self.scannable(op) if name == "scan" else self.votable(op)
             operands = [self.get(o, layout) for o in op.operands]
             types = [r.tile.with_layout(layout) for r in op.results]
         elif name == "stack":
@@ -594,6 +594,15 @@ class _Assigner:
             ):
                 return layout
         return scan_layout(op.operands[0].tile.shape, axis, self.warps)
+
+    def votable(self, op: Op) -> Layout:
+        """The lanes of a warp have 32 neighbours; of a ballot, whose bit i is the i-th of them, in order."""
+        layout, default = self.layout_for(op), Layout.default(op.result.tile.shape, self.warps)
+        if layout is not None and (
+            layout.lane == default.lane if op.attrs["mode"] == "ballot" else sorted(layout.lane) == sorted(default.lane)
+        ):
+            return layout
+        return default
 
     def copy_layout(self, op: Op) -> Layout:
         """Up to 16 bytes a thread, neighbours in both memories; a schedule may pin it under the name NAME.copy."""

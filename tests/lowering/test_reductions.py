@@ -412,6 +412,40 @@ kernel k(some: i1[128], every: i1[128], ballot: u32[128], x: s32[128]):
     assert (ballot.reshape(4, 32) == (warps * (1 << np.arange(32, dtype=np.uint64))).sum(1)[:, None]).all()
 
 
+@pytest.mark.parametrize(
+    "pin",
+    [
+        "register [], lane [[2], [1], [4], [8], [16]], warp [[32], [64]]",
+        "register [], lane [[4], [6], [8], [1], [20]], warp [[32], [64]]",
+        "register [], lane [[1], [2], [4], [8], [32]], warp [[16], [64]]",
+        "register [], lane [[1], [2], [4], [8], [16]], warp [[64], [32]]",
+    ],
+)
+@pytest.mark.parametrize("named", ["v", "r", "v, r"])
+def test_votes_are_of_neighbours_whatever_the_layout(pin: str, named: str) -> None:
+    """Bit i of a ballot is the i-th of 32 neighbours: it was what lane i held."""
+    x = (np.arange(128) * 37 % 5 - 2).astype(np.int32)
+    ballot, some, every = np.zeros(128, np.uint32), np.zeros(128, np.int32), np.zeros(128, np.int32)
+    text = f"""
+kernel k(x: s32[128], ballot: u32[128], some: s32[128], every: s32[128]):
+    grid 1
+    v = load(x[0 : 128])
+    r = vote.ballot(v > 0)
+    store(ballot[0 : 128], r)
+    store(some[0 : 128], where(vote.any(v == -2 + (arange(128) // 32).to(s32)), v, 9))
+    store(every[0 : 128], where(vote.all(v < 2 + (arange(128) // 32 % 2).to(s32)), v, 9))
+schedule s of k:
+    warps = 4
+    layout {named}: {pin}
+"""
+    run(text, {"x": x, "ballot": ballot, "some": some, "every": every})
+    groups, i = x.reshape(4, 32), np.arange(4)[:, None]
+    bits = ((groups > 0) * (1 << np.arange(32, dtype=np.uint64))).sum(1).astype(np.uint32)
+    assert (ballot.reshape(4, 32) == bits[:, None]).all()
+    assert (some.reshape(4, 32) == np.where((groups == -2 + i).any(1)[:, None], groups, 9)).all()
+    assert (every.reshape(4, 32) == np.where((groups < 2 + i % 2).all(1)[:, None], groups, 9)).all()
+
+
 @pytest.mark.parametrize("name", ["sum(v)", "cumsum(v)", "shfl.up(v, 1)", "max(v, axis=0)"])
 def test_threads_join_outside_branches_of_threads(name: str) -> None:
     text = f"""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lowering.emit import control, elementwise, memory, shapes, tensor, threads
+from lowering.emit.chains import emit_ops
 from lowering.emit.demand import mark_needed
-from lowering.emit.rules import RULES, emit_op
+from lowering.emit.rules import RULES
 from lowering.emit.shared_address import SHARED
 from lowering.emit.writer import Writer, flat
 from lowering.ir import Function, Parameter
@@ -45,8 +46,7 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     w.given = set(w.registers)
     mark_needed(w, function)
     with w.stretches_of(function.body):
-        for op in function.body.ops:
-            emit_op(w, op)
+        emit_ops(w, function.body.ops)
     w.dbg = f", !dbg !{w.debug.head}"
     w.do("ret void")
 

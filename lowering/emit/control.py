@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from lowering.emit.chains import emit_block
 from lowering.emit.elementwise import convert
-from lowering.emit.rules import count_of, emit_block, rule
+from lowering.emit.rules import count_of, rule
 from lowering.emit.tensor import words
 from lowering.emit.writer import Writer
 from lowering.facts import counts_elements

@@ -23,12 +23,6 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def emit_block(w: Writer, block: Block) -> None:
-    """Every operation but the terminator."""
-    for op in block.ops[:-1]:
-        emit_op(w, op)
-
-
 def emit_op(w: Writer, op: Op) -> None:
     w.at(op)
     RULES[op.name](w, op)

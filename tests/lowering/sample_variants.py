@@ -134,6 +134,7 @@ class Case:
     schedule: str | None
     dims: tuple[tuple[str, int], ...]  # and scalars
     types: tuple[tuple[str, str], ...] = field(default=())
+    constants: tuple[tuple[str, str], ...] = field(default=())
 
     def __str__(self) -> str:
         dims = "x".join(str(extent) for _, extent in self.dims)
@@ -144,7 +145,8 @@ class Case:
         dims = {name: names[name] for name in names.keys() & set(dim_names(node))}
         absent = frozenset() if "space" in names else frozenset(ABSENT.get(self.kernel, ()))
         types = dict(self.types)
-        request = Request(self.kernel, self.schedule, dims, types, scalars=names, absent=absent, arch=arch)
+        constants = dict(self.constants)
+        request = Request(self.kernel, self.schedule, dims, types, constants, names, absent=absent, arch=arch)
         return build_variant(program(self.file), request)
 
 

@@ -483,18 +483,58 @@ def _outside_edges(
     return [edge for at, extent in windows for edge in _edges(builder, _moved(builder, index, at), extent)]
 
 
+NO_ADDRESS = "elements of a register tile have no address: use where, reduce or a shared tile"
+
+
 def index_tile(builder: Expressions, tile: Value, node: ast.Index) -> Value:
-    """`t[:, None]`: new axes of extent 1 in a tile."""
-    shape: list[int] = []
+    """`t[:, None]`: new axes of extent 1 in a tile. `t[:, 16:32]`, `t[3]`: a part of a tile, by constants."""
     axes = list(tile.tile.shape)
+    if sum(not _is_none(sub) for sub in node.subscripts) > len(axes):
+        builder.error("shape", node.loc, f"{tile.tile} has {len(axes)} axes", "None adds one")
+    shape: list[int] = []  # of the result; a part is taken as soon as its axis is reached
     for sub in node.subscripts:
-        if isinstance(sub, ast.Name) and sub.id == "None":
+        loc = sub.loc if sub.loc.end else node.loc
+        if _is_none(sub):
             shape.append(1)
-        elif isinstance(sub, ast.Slice) and sub.start is None and sub.stop is None and axes:
-            shape.append(axes.pop(0))
+            continue
+        extent = axes.pop(0)
+        if isinstance(sub, ast.Slice) and sub.start is None and sub.stop is None:
+            shape.append(extent)
+            continue
+        start, size = _constant_part(builder, sub, extent, loc)
+        builder.place(node.loc)
+        parts = builder.ir.reshape(tile, (*shape, extent // size, size, *axes))
+        tile = builder.ir.value("pick", parts, axis=len(shape), index=start // size)
+        if isinstance(sub, ast.Slice):
+            shape.append(size)
+        elif not shape and not axes:
+            builder.error("type", loc, "a part of a register tile is a tile; this is one element", NO_ADDRESS)
         else:
-            loc = sub.loc if sub.loc.end else node.loc
-            hint = "elements of a register tile have no address: use where, reduce or a shared tile"
-            builder.error("type", loc, f"a tile of {tile.tile} takes only ':' and None here", hint)
+            tile = builder.ir.reshape(tile, (*shape, *axes))
     builder.place(node.loc)
     return builder.ir.reshape(tile, (*shape, *axes))
+
+
+def _is_none(sub: Any) -> bool:
+    return isinstance(sub, ast.Name) and sub.id == "None"
+
+
+def _constant_part(builder: Expressions, sub: Any, extent: int, loc: Loc) -> tuple[int, int]:
+    """(start, size) of a slice or an index of a register tile, which says which registers are meant: constants, and
+    a size that the start is a multiple of."""
+    bounds = (sub.start, sub.stop) if isinstance(sub, ast.Slice) else (sub, None)
+    numbers: list[int] = []
+    for bound, default in zip(bounds, (0, extent), strict=True):
+        number = default if bound is None else builder.expr(bound)
+        if isinstance(number, Value):
+            number = constant_of(number)
+        if isinstance(number, bool) or not isinstance(number, int):
+            message = f"a part of a register tile is chosen by constants, not {describe(number)}"
+            builder.error("type", loc, message, NO_ADDRESS)
+        numbers.append(number)
+    start, size = numbers[0], numbers[1] - numbers[0] if isinstance(sub, ast.Slice) else 1
+    builder.check_extent(size, loc, "the extent of a slice")
+    if not 0 <= start <= extent - size or start % size:
+        message = f"a part of {size} of a register tile's {extent} begins at a multiple of {size}, not at {start}"
+        builder.error("extent", loc, message, "other parts go through a shared tile")
+    return start, size

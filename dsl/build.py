@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from dsl import tree as ast
-from dsl.access import whole, write
+from dsl.access import NO_ADDRESS, whole, write
 from dsl.bindings import (
     POISON,
     Access,
@@ -109,7 +109,7 @@ class KernelBuilder(Expressions):
         if isinstance(target, ast.Index):
             access = self.expr(target)
             if not isinstance(access, Access):
-                self.error("type", target.loc, "only tensors and shared tiles are written by index")
+                self.error("type", target.loc, "only tensors and shared tiles are written by index", NO_ADDRESS)
             write(self, access, value, loc)
             return
         self.error("syntax", target.loc, "this cannot be assigned to")

@@ -246,6 +246,11 @@ def _infer_stack(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]
     return [TileType((*first.shape, len(operands)), first.dtype)]
 
 
+def _infer_pick(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    source, axis = operands[0].tile, attrs["axis"]
+    return [TileType((*source.shape[:axis], *source.shape[axis + 1 :]), source.dtype)]
+
+
 def _scalar(dtype: DType) -> Infer:
     return lambda operands, attrs: [TileType((), dtype)]
 
@@ -256,6 +261,7 @@ _row("broadcast", 1, _infer_broadcast, "shape")
 _row("reshape", 1, _infer_reshape, "shape")
 _row("transpose", 1, _infer_transpose, "axes")
 _row("stack", (2, None), _infer_stack)
+_row("pick", 1, _infer_pick, "axis index")  # the part of a tile at one index of an axis
 _row("block_id", 0, _scalar(INDEX), "axis")
 _row("grid_size", 0, _scalar(INDEX), "axis")
 

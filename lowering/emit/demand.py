@@ -46,7 +46,9 @@ def _block(w: Writer, block: Block) -> None:
 
 def _op(w: Writer, op: Op) -> None:
     name = op.name
-    if (op.spec.elementwise and name != "asm") or name in ("broadcast", "reshape", "transpose", "convert_layout"):
+    if (op.spec.elementwise and name != "asm") or name in (
+        "broadcast", "reshape", "transpose", "pick", "convert_layout",
+    ):  # fmt: skip
         needed = read_registers(op, w.needed.get(op.result, set()))
         for o in op.operands:
             _add(w, o, needed)

@@ -364,8 +364,12 @@ class _Assigner:
             return [(r, layout) for r in op.results]
         if name == "stack" and value in op.operands:
             return [(v, layout) for v in op.operands] + [(op.result, _stacked(layout, len(op.operands)))]
-        if name == "stack" and _stacks(layout):
+        if name == "stack" and _in_registers(layout, -1):
             return [(v, layout.drop(len(layout.shape) - 1)) for v in op.operands]
+        if name == "pick" and value is op.result:
+            return [(op.operands[0], _unpicked(op, layout))]
+        if name == "pick" and _in_registers(layout, op.attrs["axis"]) and op.result.tile.shape:
+            return [(op.result, layout.drop(op.attrs["axis"]))]
         if name == "for":
             return self._spread_loop(op, op.operands[3:], op.regions[0].args[1:], value, layout)
         if name == "while":
@@ -498,6 +502,10 @@ class _Assigner:
             layout = self.stackable(op)
             operands = [self.get(o, operand_layout(op, o, layout)) for o in op.operands]
             types = [op.result.tile.with_layout(layout)]
+        elif name == "pick":
+            part, around = self.pickable(op)
+            operands = [self.get(op.operands[0], around)]
+            types = [op.result.tile.with_layout(part)]
         elif name == "dot":
             spread = self.product_of(op)
             dictated = (spread.a, spread.b, spread.c)
@@ -579,9 +587,18 @@ class _Assigner:
         inside = self.of_branch(op.operands[0])
         if inside is not None:
             return _stacked(inside, len(op.operands))
-        if _stacks(wanted):
+        if _in_registers(wanted, -1):
             return wanted
         return _stacked(self.layouts.get(op.operands[0]) or wanted.drop(len(wanted.shape) - 1), len(op.operands))
+
+    def pickable(self, op: Op) -> tuple[Layout, Layout]:
+        """The layouts of a part and of the whole: where the whole lies if the axis is in registers there, and nothing
+        moves."""
+        whole, axis = self.chosen(op.operands[0]), op.attrs["axis"]
+        if whole is not None and _in_registers(whole, axis):
+            return whole.drop(axis), whole
+        layout = self.chosen(op.result) or Layout.default(op.result.tile.shape, self.warps)
+        return layout, _unpicked(op, layout)
 
     def scannable(self, op: Op) -> Layout:
         axis = op.attrs["axis"]
@@ -757,10 +774,17 @@ def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:
     return layout
 
 
-def _stacks(layout: Layout) -> bool:
-    """True if the last axis lies in registers alone."""
-    axis = len(layout.shape) - 1
+def _in_registers(layout: Layout, axis: int) -> bool:
+    """True if an axis lies in registers alone."""
+    axis %= len(layout.shape)
     return layout.is_pure(axis) and not any(b & layout.axis_mask(axis) for b in layout.thread)
+
+
+def _unpicked(op: Op, layout: Layout) -> Layout:
+    """A layout of what a part in `layout` is picked from: the parts lie in the same threads."""
+    axis = op.attrs["axis"]
+    count = op.operands[0].tile.shape[axis]
+    return layout.expand(axis, count, tuple(1 << i for i in range(count.bit_length() - 1)))
 
 
 def _stacked(layout: Layout, count: int) -> Layout:
@@ -805,6 +829,8 @@ def operand_layout(op: Op, value: Value, layout: Layout | None) -> Layout | None
     if op.name == "transpose":
         axes = op.attrs["axes"]
         return layout.transpose(tuple(axes.index(i) for i in range(len(axes))))
+    if op.name == "pick":
+        return _unpicked(op, layout)
     if op.name == "stack":
         bits = len(op.operands).bit_length() - 1
         rest = layout.drop(len(layout.shape) - 1)

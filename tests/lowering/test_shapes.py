@@ -208,7 +208,7 @@ def test_a_layout_that_does_not_fit_is_a_located_error(line: str, message: str) 
         ("out = v + zeros(f32[8, 32])", "do not go together"),
         ("out = stack(v, v, v)", "power of two"),
         ("out = v + arange(32)", "types f32 and index"),
-        ("out = v[0]", "takes only ':' and None"),
+        ("out = v[0, 1]", "this is one element"),
     ],
 )
 def test_shapes_that_do_not_fit_are_located_errors(lines: str, message: str) -> None:

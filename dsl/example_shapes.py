@@ -24,15 +24,15 @@ HOST_FUNCTIONS = frozenset({
     "clamp", "concatenate", "copysign", "cos", "cos.approx", "cosh", "cummax", "cummin", "cumprod", "cumsum",
     "dtype", "empty", "erf", "erfc", "ex2.approx", "exp", "exp.approx", "exp2", "expm1", "floor", "fma", "full",
     "gelu", "gelu_tanh", "isfinite", "isinf", "isnan", "lg2.approx", "log", "log.approx", "log10", "log1p", "log2",
-    "max", "maximum", "mean", "min", "minimum", "ones", "philox", "pow", "prod", "randint", "randn", "rcp.approx",
-    "reduce", "relu", "reshape", "round", "rsqrt", "rsqrt.approx", "scan", "sigmoid", "sign", "silu", "sin",
-    "sin.approx", "sinh", "softplus", "sqrt", "sqrt.approx", "stack", "sum", "tan", "tanh", "tanh.approx",
+    "logsumexp", "max", "maximum", "mean", "min", "minimum", "ones", "philox", "pow", "prod", "randint", "randn",
+    "rcp.approx", "reduce", "relu", "reshape", "round", "rsqrt", "rsqrt.approx", "scan", "sigmoid", "sign", "silu",
+    "sin", "sin.approx", "sinh", "softplus", "sort", "sqrt", "sqrt.approx", "stack", "sum", "tan", "tanh", "tanh.approx",
     "transpose", "trunc", "uniform", "where", "zeros",
 })  # fmt: skip
 REFERENCES = frozenset({
     "argmax", "argmin", "attention", "conv2d", "cumsum", "erf", "gelu", "gelu_tanh", "layernorm", "log_softmax",
-    "log_softmax_backward", "matmul", "max", "mean", "min", "nc32hw32", "nchw", "relu", "rmsnorm", "sigmoid",
-    "silu", "softmax", "softmax_backward", "sum",
+    "log_softmax_backward", "logsumexp", "matmul", "max", "mean", "min", "nc32hw32", "nchw", "relu", "rmsnorm",
+    "sigmoid", "silu", "softmax", "softmax_backward", "sort", "sum",
 })  # fmt: skip
 """The names of `dsl.host_functions.HANDLERS` and `dsl.reference.REFERENCES`, which need numpy; a test compares them."""
 ABOUT = ("bytes", "shape", "size")

@@ -15,7 +15,7 @@ import numpy as np
 from dsl import tree as ast
 from dsl.constants import infix as number_infix
 from dsl.host_arrays import element_type, fill, narrow, numpy_type, poisoned, widen
-from dsl.reference import abs_max, erf, erfc, gelu, gelu_tanh, matmul, relu, sigmoid, silu
+from dsl.reference import abs_max, erf, erfc, gelu, gelu_tanh, logsumexp, matmul, relu, sigmoid, silu
 from dsl.signatures import misfit
 from lowering.location import Loc
 from lowering.types import DTYPES, DType, int_range
@@ -566,7 +566,7 @@ def _reduction(name: str, apply: Callable, takes: str = "biuf") -> None:
                 "compare first" if takes == "b" else None,
             )
         terms = x.size if axis is None else x.shape[axis]
-        if terms == 0 and name in ("max", "min", "argmax", "argmin", "mean"):
+        if terms == 0 and name in ("max", "min", "argmax", "argmin", "mean", "logsumexp"):
             host.fail("shape", node.loc, f"{name} of no elements")
         if name == "sum" and x.dtype.kind in "iu" and x.size and abs_max(x) * terms >= 1 << 63:
             host.fail("limit", node.loc, "the sum may not fit in 64 bits", "convert to f64 first")
@@ -596,6 +596,7 @@ _reduction("prod", np.prod)
 _reduction("max", np.max)
 _reduction("min", np.min)
 _reduction("mean", np.mean)
+_reduction("logsumexp", logsumexp)
 _reduction("argmax", np.argmax)
 _reduction("argmin", np.argmin)
 _reduction("any", np.any, "b")
@@ -620,6 +621,15 @@ def _scan(name: str, ufunc: np.ufunc) -> None:
             turned = np.flip(x, axis) if reverse else x
             out = ufunc.accumulate(turned.astype(np.int64) if x.dtype.kind == "b" else turned, axis=axis)
         return np.flip(out, axis) if reverse else out
+
+
+@function("sort", 1, 1, "axis reverse")
+def _sort(host: Host, node: ast.Call, args: list, keywords: dict) -> Any:
+    """Rising along an axis, NaN last; with `reverse` the other way round."""
+    x = wide(host, node.loc, args[0])
+    axis = _scan_axis(host, node, "sort", x.ndim, keywords)
+    rising = np.sort(x, axis=axis)
+    return np.flip(rising, axis) if flag(host, node.loc, keywords.get("reverse", False), "reverse") else rising
 
 
 def _scan_axis(host: Host, node: ast.Call, name: str, rank: int, keywords: dict) -> int:

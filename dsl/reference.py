@@ -123,6 +123,21 @@ def mean(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
     return _floats(x).mean(axis=axis, keepdims=keepdims)
 
 
+def logsumexp(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
+    """log(sum(exp(x))); -inf of nothing but -inf, inf where one is inf."""
+    x = _floats(x)
+    most = np.max(x, axis=axis, keepdims=True)
+    shift = np.where(np.isfinite(most), most, 0.0)
+    with np.errstate(divide="ignore"):
+        out = np.log(np.exp(x - shift).sum(axis=axis, keepdims=True)) + shift
+    return out if keepdims else out.squeeze(axis)
+
+
+def sort(x: Array, axis: int = -1) -> np.ndarray:
+    """Rising along an axis; NaN last."""
+    return np.sort(x, axis=axis)
+
+
 def max(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
     return np.max(x, axis=axis, keepdims=keepdims)
 
@@ -259,7 +274,7 @@ REFERENCES: dict[str, Callable[..., np.ndarray]] = {
     for f in (
         softmax, log_softmax, softmax_backward, log_softmax_backward, rmsnorm, layernorm,
         erf, gelu, gelu_tanh, sigmoid, silu, relu,
-        sum, mean, max, min, argmax, argmin, cumsum,
+        sum, mean, logsumexp, max, min, argmax, argmin, cumsum, sort,
         matmul, conv2d, nc32hw32, nchw, attention,
     )
 }  # fmt: skip

@@ -297,6 +297,20 @@ def test_reductions_of_truths_and_scans():
     assert error("cumsum(i)", i=I).code == "call"
 
 
+def test_sorted_and_summed_in_logarithms():
+    values = np.array([[3.0, -1.0, np.nan, 2.0], [1.0, 1.0, -np.inf, 0.0]])
+    np.testing.assert_array_equal(evaluate("sort(v, axis=1)", v=values), np.sort(values, 1))
+    np.testing.assert_array_equal(evaluate("sort(v[1], reverse=true)", v=values), np.sort(values[1])[::-1])
+    np.testing.assert_array_equal(evaluate("ref.sort(i, axis=0)", i=I), np.sort(I, 0))
+    assert error("sort(i)", i=I).code == "call"
+    rows = np.array([[1000.0, 1000.0], [-np.inf, 0.0], [-np.inf, -np.inf], [np.inf, 1.0]])
+    wanted = [1000.0 + math.log(2), 0.0, -np.inf, np.inf]
+    np.testing.assert_allclose(evaluate("logsumexp(v, axis=1)", v=rows), wanted)
+    np.testing.assert_allclose(evaluate("ref.logsumexp(v, axis=1, keepdims=true)", v=rows)[:, 0], wanted)
+    assert math.isclose(evaluate("logsumexp(v)", v=rows[:2]), wanted[0])
+    assert error("logsumexp(zeros(f32[0]))").code == "shape"
+
+
 def test_reduce_and_scan_take_functions():
     join = "def join(m, z, m2, z2):\n    top = maximum(m, m2)\n    return top, z * exp(m - top) + z2 * exp(m2 - top)\n"
     x = np.random.default_rng(0).standard_normal((3, 13))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -37,9 +38,12 @@ class Assembly:
 @cache
 def find(program: str) -> Path:
     """The path of `ptxas` or `nvdisasm`. Raises DeviceError `tool` when it is not installed."""
-    from cuda.pathfinder import find_nvidia_binary_utility
-
-    found = find_nvidia_binary_utility(program)
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ModuleNotFoundError:  # without cuda-python, as on macOS, a program may still be on the PATH
+        found = shutil.which(program)
+    else:
+        found = find_nvidia_binary_utility(program)
     candidates = [Path(found)] if found else []
     wheels = importlib.util.find_spec("nvidia")
     for folder in wheels.submodule_search_locations or () if wheels else ():

@@ -5,11 +5,9 @@ import subprocess
 from pathlib import Path
 
 import llvmlite.binding as llvm
-from cuda.pathfinder import find_nvidia_binary_utility
 
 from ptx_templates import Instruction
-
-PTXAS = find_nvidia_binary_utility("ptxas")
+from runtime.tools import find
 
 # The oldest architecture that today's ptxas assembles for, and the least PTX version of each target (PTX ISA,
 # release history, "PTX ISA versions and corresponding targets").
@@ -67,5 +65,5 @@ def assemble(ptx: str, target: str, folder: Path) -> str:
     """Runs ptxas; returns what it says against the text, empty when nothing."""
     source = folder / "rows.ptx"
     source.write_text(ptx)
-    command = [PTXAS, f"--gpu-name={target}", "--compile-only", "-O0", "-o", str(folder / "rows.o"), str(source)]
+    command = [find("ptxas"), f"--gpu-name={target}", "--compile-only", "-O0", "-o", str(folder / "rows.o"), str(source)]
     return subprocess.run(command, capture_output=True, text=True).stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsl import tree as ast
 from dsl.compile import Compiled, compile_variant
@@ -15,28 +15,34 @@ from dsl.tuning.tuned import Tuned, stale_errors, tuned_path
 from dsl.tuning.tuned_file import usable
 from dsl.variant import Request, variant_class
 from lowering.location import Errors, TileError, closest
-from lowering.targets import target
+from lowering.targets import Target, target
 from lowering.types import DTYPES
 
-
-def load(path: str | Path, device: str = "auto") -> Module:
-    """The module of a `.tile` file. `device` as for `runtime.Kernel`. Raises TileError."""
-    return Module(load_program(path), device)
+if TYPE_CHECKING:
+    from runtime import DeviceFacts
 
 
-def parse(text: str, name: str = "<text>", device: str = "auto") -> Module:
+def load(path: str | Path, device: str = "auto", arch: str | None = None) -> Module:
+    """The module of a `.tile` file. `device` as for `runtime.Kernel`; `arch` as for `Module`. Raises TileError."""
+    return Module(load_program(path), device, arch)
+
+
+def parse(text: str, name: str = "<text>", device: str = "auto", arch: str | None = None) -> Module:
     """The module of a text; nothing can be imported in it. Raises TileError."""
-    return Module(parse_program(text, name), device)
+    return Module(parse_program(text, name), device, arch)
 
 
 class Module:
     """A `.tile` file: `m.softmax(x)` plans, compiles and launches; `m.compile(kernel, …)` gives one variant.
 
-    Compiled variants are kept as long as the module.
+    `arch`: the target that calls and `compile` compile for, and that an emulated device is of; the device's own
+    without it (`sm_90` on an H100, whose `sm_90a` is to be asked for: its PTX loads on nothing later). Compiled
+    variants are kept as long as the module.
     """
 
-    def __init__(self, program: Program, device: str = "auto"):
+    def __init__(self, program: Program, device: str = "auto", arch: str | None = None):
         self.program, self.device = program, device
+        self._asked = None if arch is None else target(arch)
         self._tuned: Tuned | None = None
         self._kernels: dict[Any, CompiledKernel] = {}  # by request
         self._variants: dict[Any, CompiledKernel] = {}  # by class
@@ -69,10 +75,15 @@ class Module:
 
     @property
     def arch(self) -> str:
-        """The target of the device that calls go to."""
+        """The target that calls compile for."""
+        return self._place()[0].arch
+
+    def _place(self) -> tuple[Target, DeviceFacts]:
+        """The target that calls compile for, and their device in numbers. TileError `target` where no row fits it."""
         from runtime import device_facts
 
-        return plain_arch(device_facts(self.device).arch)
+        facts = device_facts(self.device, *([] if self._asked is None else [self._asked.arch]))
+        return self._asked or target(facts.arch), facts
 
     @property
     def tuned(self) -> Tuned:
@@ -129,12 +140,6 @@ class Module:
                 self._variants[kind] = CompiledKernel(compile_variant(self.program, request, **options), self.device)
             kernel = self._kernels[key] = self._variants[kind]
         return kernel
-
-
-def plain_arch(arch: str) -> str:
-    """The target row that a device's architecture takes: `sm_90a` PTX loads on nothing else, so the plain one."""
-    target(arch.rstrip("a") if arch.rstrip("a") in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100") else arch)
-    return arch.rstrip("a")
 
 
 def request_key(request: Request) -> tuple:
@@ -364,16 +369,13 @@ class ModuleFunction:
         self, facts: Mapping[str, Any], schedule: str | None = None, tuned: Tuned | None = None, **rest: Any
     ) -> Planner:
         """The planner of a call for this module's device."""
-        from runtime import device_facts
-
         program, module = self.module.program, self.module
-        device = device_facts(module.device)
+        place, device = module._place()
         dispatch = program.dispatches.get(self.name)
         known = {line.name for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else set()
         options = {k: v for k, v in rest.items() if k in known}
         constants = {k: v for k, v in rest.items() if k not in known}
         self.check_constants(constants)
-        place = target(plain_arch(device.arch))
         return Planner(
             program, self.name, facts, place, device.sms, constants, options, schedule, None, device.name, tuned
         )

@@ -14,6 +14,7 @@ import click
 from dsl.command.failures import DIFFERS, render, show
 from dsl.command.options import SECONDS_OR_NONE, SEED
 from lowering.location import TileError, closest
+from lowering.targets import target
 
 if TYPE_CHECKING:
     from dsl.tuning.session import Outcome
@@ -119,7 +120,6 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
 def find_place(device: str) -> Place:
     """The device of this name. Raises LaunchError or DeviceError."""
-    from dsl.api import plain_arch
     from dsl.tuning.space import Place
     from runtime import device_facts
     from runtime.backend import choose
@@ -132,7 +132,7 @@ def find_place(device: str) -> Place:
         from runtime.cuda.driver import version
 
         driver = version()
-    return Place(name, facts.name, plain_arch(facts.arch), facts.sms, driver)
+    return Place(name, facts.name, target(facts.arch).arch, facts.sms, driver)
 
 
 def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int | None, int | None]]:

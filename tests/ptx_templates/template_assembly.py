@@ -65,5 +65,6 @@ def assemble(ptx: str, target: str, folder: Path) -> str:
     """Runs ptxas; returns what it says against the text, empty when nothing."""
     source = folder / "rows.ptx"
     source.write_text(ptx)
-    command = [find("ptxas"), f"--gpu-name={target}", "--compile-only", "-O0", "-o", str(folder / "rows.o"), str(source)]
+    compiled = folder / "rows.o"
+    command = [find("ptxas"), f"--gpu-name={target}", "--compile-only", "-O0", "-o", str(compiled), str(source)]
     return subprocess.run(command, capture_output=True, text=True).stderr

@@ -17,7 +17,7 @@ from dsl.host import Host
 from dsl.program import Program
 from dsl.schedules import target_facts
 from dsl.tuning.tuned import CallFacts, Found, StepChoice, Tuned, branch_steps, described_step, matches, text_digest
-from dsl.variant import Request
+from dsl.variant import Request, Variant
 from lowering.location import TileError, closest
 from lowering.targets import Target
 from lowering.types import DTYPES, DType
@@ -227,16 +227,25 @@ class Planner:
 
     def serves(self, request: Request) -> bool:
         """Whether a variant compiles for these dims, within the device's limits, and all that it requires holds."""
-        from runtime.expressions import ExpressionError, compile_expression
-
         try:
             variant = lower(self.program, request).variant
         except TileError:
             return False
-        facts = {"sms": request.sms or self.target.sms}
-        names = {**facts, **variant.constants, **request.scalars, **request.dims}
+        return self.holds_clusters(variant) and self.all_hold(variant, [c.expr for c in variant.requires])
+
+    def holds_clusters(self, variant: Variant) -> bool:
+        """Whether the grid is a multiple of the schedule's `cluster`, if it has one."""
+        size = variant.function.attrs.get("cluster", 1)
+        return size == 1 or self.all_hold(variant, [["==", ["%", variant.grid[0], size], 0]])
+
+    def all_hold(self, variant: Variant, conditions: Sequence[Any]) -> bool:
+        """Whether these trees of a variant are true for the dims of its request."""
+        from runtime.expressions import ExpressionError, compile_expression
+
+        request = variant.request
+        names = {"sms": request.sms or self.target.sms, **variant.constants, **request.scalars, **request.dims}
         try:
-            return all(compile_expression(condition.expr).evaluate(names) for condition in variant.requires)
+            return all(compile_expression(condition).evaluate(names) for condition in conditions)
         except ExpressionError:
             return False
 
@@ -566,7 +575,8 @@ class Planner:
         return out
 
     def fits(self, node: ast.Call) -> bool:
-        """fits(kernel with schedule): the variant for these dims compiles within the device's memory and registers."""
+        """fits(kernel with schedule): the variant for these dims compiles within what the device has: memory,
+        registers, instructions and clusters; and its grid is of whole clusters."""
         if len(node.args) != 1 or node.keywords:
             raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
         inner = node.args[0]
@@ -584,12 +594,12 @@ class Planner:
         bound = {p.name: FromCall(p.name) for p in kernel.params}
         request = self.request(kernel, schedule or next(iter(known), None), {}, bound)
         try:
-            lower(self.program, request)
+            variant = lower(self.program, request).variant
         except TileError as error:
-            if all(e.code in ("shared", "limit", "registers") for e in error.errors):
+            if all(e.code in ("shared", "limit", "registers", "target") for e in error.errors):
                 return False
             raise
-        return True
+        return self.holds_clusters(variant)
 
 
 def described(value: Any) -> str:

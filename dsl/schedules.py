@@ -9,7 +9,7 @@ from typing import Any
 from dsl import tree as ast
 from dsl.evaluate import WORDS, Evaluator, names_in
 from dsl.program import Program, dim_names
-from lowering.location import TileError, closest
+from lowering.location import Loc, TileError, closest
 from lowering.passes.assign_layouts import Named, Pin
 from lowering.passes.swizzle_shared import SwizzlePin
 from lowering.targets import MOST_REGISTERS, Target
@@ -25,6 +25,7 @@ class ResolvedSchedule:
 
     constants: every name it sets, the kernel's constants among them. definitions: the expression behind each name that
     depends on dims, for the variant's `requires`. tune: the values of each tuned name, the first its default.
+    places: where the properties that are numbers are written.
     """
 
     name: str | None
@@ -35,6 +36,7 @@ class ResolvedSchedule:
     instructions: dict[str, Named] = field(default_factory=dict)
     swizzles: dict[str, SwizzlePin] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, Loc] = field(default_factory=dict)
     specialize: dict[str, ast.Expr] = field(default_factory=dict)
     warps: int = DEFAULT_WARPS
 
@@ -269,7 +271,7 @@ def _property(
         limit = {"maxregs": (16, MOST_REGISTERS), "blocks_per_sm": (1, 32), "cluster": (1, 16)}[kind]
         if not limit[0] <= number <= limit[1]:
             raise TileError("schedule", line.loc, f"{kind} is from {limit[0]} to {limit[1]}; this is {number}")
-        out.attrs[kind] = number
+        out.attrs[kind], out.places[kind] = number, line.loc
     elif kind == "instruction":
         for subject in line.subject:
             if not isinstance(subject, ast.Name) or len(line.values) != 1:

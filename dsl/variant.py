@@ -149,6 +149,9 @@ class _Variant:
         schedule = resolve_schedule(
             self.program, kernel, request.schedule, dims, self.types, facts, request.constants, scalars
         )
+        if schedule.attrs.get("cluster", 1) > 1 and self.target.number < 90:
+            message = f"{self.target.arch} has no clusters of blocks: they need sm_90"
+            raise TileError("target", schedule.places["cluster"], message, "cluster 1 is no cluster")
         constants = self._constants(schedule, {**facts, **dims, **self.types, **scalars})
         special = self._specialised(schedule, dims, scalars)
         index_bits = request.index_bits or (64 if self._is_large(dims) else 32)

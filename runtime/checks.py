@@ -148,7 +148,7 @@ class Checker:
                 raise self.fail("grid", f"the grid has {count} blocks along {axis}, from 0 to {limit} are possible")
         if blocks[0] % self.header.cluster:
             message = f"the grid has {blocks[0]} blocks along x, not a multiple of its clusters' {self.header.cluster}"
-            raise self.fail("grid", message)
+            raise self.fail("grid", message, "let the grid be a multiple of the schedule's 'cluster'")
         return int(blocks[0]), int(blocks[1]), int(blocks[2])
 
     def _evaluate(self, expression: Expression, names: Mapping[str, Number], what: str) -> Number:

@@ -34,7 +34,7 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One access to memory: which memory, which way, through which proxy, and when it is complete.
+    """One access to memory: which memory, and which way. Of a `copy` they happen between its issue and a `wait`.
 
     An "acquire" or a "release" touches nothing itself. What its threads read there orders all that the block does to
     global memory with what other blocks do (PTX ISA 8, "Memory Consistency Model").
@@ -43,8 +43,6 @@ class Effect:
     kind: str  # "read", "write", "acquire" or "release"
     memory: Value
     space: str  # "global", "shared" or "param"
-    proxy: str = "generic"  # or "async"
-    completion: str = "at once"  # or "commit group", "mbarrier"
 
 
 Infer = Callable[[Sequence[Value], dict[str, Any]], list[Type]]
@@ -376,10 +374,7 @@ def _atomic(op: Op) -> list[Effect]:
 
 def _copies(op: Op) -> list[Effect]:
     shared, tensor = op.operands[0], op.operands[op.attrs["has"].index("tensor")]
-    return [
-        Effect("read", tensor, "global", "async", "commit group"),
-        Effect("write", shared, "shared", "async", "commit group"),
-    ]
+    return [Effect("read", tensor, "global"), Effect("write", shared, "shared")]
 
 
 _row("load", (2, 5), _infer_load, "has cache evict", effects=_reads)

@@ -93,7 +93,7 @@ def compile_once(case: Case) -> dict[str, float]:
     with stage("parse"):
         program = parse_program(text, case.file, SAMPLES)
     with stage("build"):
-        absent = frozenset({"shares", "arrived"} if case.schedule == "wide" else ())
+        absent = frozenset({"bias", "residual", *({"shares", "arrived"} if case.schedule == "wide" else ())})
         dims = {name: case.dims[name] for name in dim_names(program.kernels[case.kernel], absent)}
         request = Request(case.kernel, case.schedule, dims, case.types, case.constants, absent=absent)
         variant = build_variant(program, request)

@@ -77,17 +77,17 @@ class Case:
         shares = self.schedule in ("large", "deep")
         constants: dict[str, Any] = {"T": self.dtype, "A_T": self.a_t, "B_T": self.b_t}
         sums = np.dtype(np.int32 if self.dtype == "s8" else np.float32)
-        left: list[Any] = [None, None]
+        left: list[Any] = [None, None]  # shares, arrived
         if shares:
             left = [np.zeros(2 * AT_ONCE * 256 * 192, sums), np.zeros(AT_ONCE, np.int32)]
             dims |= {"space": left[0].size, "blocks": AT_ONCE}
             constants |= {"AT_ONCE": AT_ONCE, "LEAST": 1}
         if self.dtype == "s8":
             constants["O"] = "s32"
-        absent = set() if shares else {"shares", "arrived"}
+        absent = {"bias", "residual"} | (set() if shares else {"shares", "arrived"})
         kernel = module.compile(self.kernel, self.schedule, absent=absent, **dims, **constants)
         c = np.zeros((m, n), sums if self.dtype == "s8" else of)
-        return kernel, [c, np.ones(a, of), np.ones(b, of), *([1.0] if self.dtype == "s8" else []), *left]
+        return kernel, [c, np.ones(a, of), np.ones(b, of), *([1.0] if self.dtype == "s8" else [None, None]), *left]
 
 
 def cases() -> list[Case]:

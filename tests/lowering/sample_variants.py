@@ -33,29 +33,32 @@ def innermost(c: int, extent: int, k: int, taps: int) -> dict[str, int]:
 
 SHARED = {"space": 2 * 132 * 256 * 192, "blocks": 132}
 """Workspace for tiles that several blocks share."""
+FUSED = {"fused": 1}
+"""The product with its bias and residual, which are absent otherwise."""
 
 # (kernel, schedule) → dims: the first for wide accesses without a tail, others for a masked edge, for narrow accesses.
 DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("matmul_global", "element"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
     ("matmul_global", "registers"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
     ("matmul_shared", "cooperative"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
-    ("matmul_tensor", "large"): [{**square(8192), **SHARED}, square(1000)],
-    ("matmul_tensor", "wide"): [square(4096), square(1000)],
+    ("matmul_tensor", "large"): [{**square(8192), **SHARED}, square(1000), {**square(8192), **SHARED, **FUSED}],
+    ("matmul_tensor", "wide"): [square(4096), square(1000), {**square(4096), **FUSED}, {**square(1000), **FUSED}],
     ("matmul_tensor", "tall"): [square(4096), square(1000)],
-    ("matmul_tensor", "square"): [square(4096), square(1000)],
-    ("matmul_tensor", "wave"): [square(512), square(77), square(16), square(1024)],
-    ("matmul_tensor", "deep"): [{**square(512), **SHARED}, {**square(77), **SHARED}],
+    ("matmul_tensor", "square"): [square(4096), square(1000), {**square(4096), **FUSED}],
+    ("matmul_tensor", "wave"): [
+        *(square(512), square(77), square(16), square(1024)),
+        *({**square(512), **FUSED}, {**square(77), **FUSED}),
+    ],
+    ("matmul_tensor", "deep"): [
+        *({**square(512), **SHARED}, {**square(77), **SHARED}),
+        {**square(512), **SHARED, **FUSED},
+    ],
     ("matmul_bytes", "large"): [{**square(8192), **SHARED}, square(4112)],
     ("matmul_bytes", "wide"): [square(4096), square(4112)],
     ("matmul_bytes", "tall"): [square(4096), square(4112)],
     ("matmul_bytes", "square"): [square(4096), square(4112)],
     ("matmul_bytes", "wave"): [square(512), square(84), square(16), square(1024)],
     ("matmul_bytes", "deep"): [{**square(512), **SHARED}],
-    ("linear_tensor", "large"): [{**square(8192), **SHARED}],
-    ("linear_tensor", "wide"): [square(4096), square(1000)],
-    ("linear_tensor", "square"): [square(4096)],
-    ("linear_tensor", "wave"): [square(512), square(77)],
-    ("linear_tensor", "deep"): [{**square(512), **SHARED}],
     ("linear_bytes", "large"): [{**square(8192), **SHARED}],
     ("linear_bytes", "wide"): [square(4096), square(4112)],
     ("linear_bytes", "square"): [square(4096)],
@@ -108,7 +111,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 }
 
 
-PRODUCTS = ("matmul_tensor", "matmul_bytes", "linear_tensor", "linear_bytes", "matmul_fp8", "matmul_s4")
+PRODUCTS = ("matmul_tensor", "matmul_bytes", "linear_bytes", "matmul_fp8", "matmul_s4")
 ABSENT = {"conv": {"parts"}, "conv_nhwc": {"parts"}, **{product: {"shares", "arrived"} for product in PRODUCTS}}
 """Optional tensors that are not given: with these the kernels do other work."""
 
@@ -144,6 +147,8 @@ class Case:
         names, node = dict(self.dims), program(self.file).kernels[self.kernel]
         dims = {name: names[name] for name in names.keys() & set(dim_names(node))}
         absent = frozenset() if "space" in names else frozenset(ABSENT.get(self.kernel, ()))
+        if self.kernel == "matmul_tensor" and "fused" not in names:
+            absent |= {"bias", "residual"}
         types = dict(self.types)
         constants = dict(self.constants)
         request = Request(self.kernel, self.schedule, dims, types, constants, names, absent=absent, arch=arch)
@@ -165,7 +170,8 @@ def cases() -> list[Case]:
             parameters = {c.name: c.types for c in kernel.constants if c.types is not None}
             for schedule in program(path.name).schedules_of(name) or [None]:
                 for i, dims in enumerate(DIMS.get((name, schedule)) or [by_name(kernel)]):
-                    several = i == 0 and len(parameters) == 1  # combinations of two types may have no meaning
+                    several = i == 0 or "fused" in dims
+                    several = several and len(parameters) == 1  # combinations of two types may have no meaning
                     choices = max((len(t) for t in parameters.values()), default=1) if several else 1
                     for choice in range(choices):
                         types = tuple((p, t[min(choice, len(t) - 1)]) for p, t in parameters.items())

@@ -90,7 +90,7 @@ def test_b_along_k_leaves_by_whole_vectors(modules, schedule, shape, dtype):
     else:
         arrays = [normal(random, dtype, *e) for e in ((m, n), (m, k), (n, k))]
         more = [arrays[0][0].copy(), arrays[0].copy()]
-        kernel = module.compile("linear_tensor", schedule, absent=ALONE, **dims, T=dtype, ACT="relu", B_T=True)
+        kernel = module.compile("matmul_tensor", schedule, absent=ALONE, **dims, T=dtype, ACT="relu", B_T=True)
     counters = kernel.run(*arrays, *more, None, None, counters=True).counters.totals
     assert counters.bank_conflicts == 0
     halves = 512 if (schedule, dtype) == ("wave", "s8") else 0  # a warp's 16 columns of bytes are half a sector

@@ -17,6 +17,8 @@ BOUND = {"f16": 2e-3, "bf16": 1.6e-2, "f32": 4e-3}
 products of normal numbers."""
 ALONE = {"shares", "arrived"}
 """What is absent where no block shares a tile."""
+PLAIN = {"bias", "residual"}
+"""What is absent where the sums of floats are the result."""
 SHAPES = [(1, 1, 1), (16, 64, 64), (63, 65, 31), (64, 64, 128), (65, 72, 200), (128, 192, 64)]
 
 
@@ -50,8 +52,9 @@ def run(module: dsl.Module, shape: tuple[int, int, int], dtype: str, schedule: s
         kernel = module.compile("matmul_bytes", schedule=schedule, absent=ALONE, **dims, O="s32", A_T=a_t, B_T=b_t)
         result = kernel.run(c, left, right, 1.0, None, None)
     else:
-        kernel = module.compile("matmul_tensor", schedule=schedule, absent=ALONE, **dims, T=dtype, A_T=a_t, B_T=b_t)
-        result = kernel.run(c, left, right, None, None)
+        absent = ALONE | PLAIN
+        kernel = module.compile("matmul_tensor", schedule=schedule, absent=absent, **dims, T=dtype, A_T=a_t, B_T=b_t)
+        result = kernel.run(c, left, right)
     check(c, a, b, dtype)
     return kernel, result
 
@@ -121,11 +124,11 @@ def test_the_last_tiles_are_shared_along_k(modules, device, dtype, schedule, til
     name = "matmul_bytes" if dtype == "s8" else "matmul_tensor"
     types = {"O": "s32"} if dtype == "s8" else {}
     constants = {"AT_ONCE": at_once, "LEAST": least, "B_T": True}
-    kernel = module.compile(name, schedule=schedule, **dims, **types, T=dtype, **constants)
+    kernel = module.compile(name, schedule=schedule, absent=PLAIN, **dims, **types, T=dtype, **constants)
     results = []
     for _ in range(2):
         c = narrow(np.full((m, n), -7.0), sums if dtype == "s8" else DTYPES[dtype])
-        kernel.run(c, a, right, *([1.0] if dtype == "s8" else []), shares, arrived)
+        kernel.run(c, a, right, *([1.0] if dtype == "s8" else []), shares=shares, arrived=arrived)
         check(c, a, b, dtype)
         assert not arrived.any()
         results.append(c)
@@ -157,9 +160,9 @@ def test_blocks_go_on_from_tile_to_tile(modules, device, dtype, schedule, tiles,
     dims = {"m": m, "n": n, "a0": m, "a1": k, "b0": n, "b1": k}
     name, types = ("matmul_bytes", {"O": "s32"}) if dtype == "s8" else ("matmul_tensor", {})
     constants = unroll | {"AT_ONCE": blocks, "B_T": True}
-    kernel = module.compile(name, schedule, absent=ALONE, **dims, **types, T=dtype, **constants)
+    kernel = module.compile(name, schedule, absent=ALONE | PLAIN, **dims, **types, T=dtype, **constants)
     c = narrow(np.full((m, n), -7.0), DTYPES["s32" if dtype == "s8" else dtype])
-    kernel.run(c, a, right, *([1.0] if dtype == "s8" else []), None, None)
+    kernel.run(c, a, right, *([1.0] if dtype == "s8" else []))
     check(c, a, b, dtype)
 
 
@@ -171,9 +174,9 @@ def test_operands_rounded_to_tf32_err_half_as_much(modules, device, b_t):
     errors = []
     for rounded in (False, True):
         dims = {"m": 64, "n": 64, "a0": 64, "a1": 512, "b0": right.shape[0], "b1": right.shape[1]}
-        kernel = module.compile("matmul_tensor", "wave", absent=ALONE, **dims, T="f32", B_T=b_t, ROUND=rounded)
+        kernel = module.compile("matmul_tensor", "wave", absent=ALONE | PLAIN, **dims, T="f32", B_T=b_t, ROUND=rounded)
         c = np.zeros((64, 64), np.float32)
-        kernel.run(c, a, right, None, None)
+        kernel.run(c, a, right)
         errors.append(np.abs(c - widen(a) @ widen(b)).mean())
     assert 0 < errors[1] < 0.6 * errors[0]
 

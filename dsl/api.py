@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -402,14 +403,38 @@ class BoundPlan:
     """A plan with its kernels compiled, or given, and its workspaces allocated."""
 
     def __init__(self, function: ModuleFunction, plan: Plan, kernels: list[Any] | None = None):
-        self.plan = plan
+        self.plan, self.program = plan, function.module.program
+        self.shares = any(isinstance(a, Workspace) for step in plan.steps for a in step.arguments)
         self.kernels = kernels or [function.module.variant(step.request) for step in plan.steps]
-        self.workspaces: dict[int, Any] = {}
+        self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # (parameter, as planned, memory) by identity
         self.is_direct = len(plan.steps) == 1 and plan.steps[0].arguments == [FromCall(p) for p in function.params]
 
     def launch(self, given: Mapping[str, Any]) -> None:
-        for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
-            kernel(*self.arguments(step, given))
+        arguments = [self.arguments(step, given) for step in self.plan.steps]
+        with self.call() if self.shares else nullcontext():
+            for kernel, values in zip(self.kernels, arguments, strict=True):
+                kernel(*values)
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Around the launches of one call, once their arguments are made: what it may read and leave in workspaces.
+
+        Workspaces in host memory are checked: FindingError. After a call that failed new ones are made, since a zeroed
+        one may hold what its kernels have not taken back.
+        """
+        from runtime.scratch import ScratchArray
+
+        shared = [(name, w, made) for name, w, made in self.workspaces.values() if isinstance(made, ScratchArray)]
+        for _, _, made in shared:
+            made.scratch.begin()
+        try:
+            yield
+            for name, workspace, made in shared:
+                if workspace.zero:
+                    made.check_zero(name, workspace.text, workspace.location)
+        except Exception:
+            self.workspaces.clear()
+            raise
 
     def check_outputs(self, names: list[str]) -> None:
         """What the call left out must not be read before it is written."""
@@ -425,16 +450,18 @@ class BoundPlan:
                 break
 
     def arguments(self, step: Any, given: Mapping[str, Any]) -> list[Any]:
-        return [self.argument(a, given) for a in step.arguments]
+        params = self.program.kernels[step.request.kernel].params
+        return [self.argument(a, p.name, given) for a, p in zip(step.arguments, params, strict=True)]
 
-    def argument(self, argument: Any, given: Mapping[str, Any]) -> Any:
+    def argument(self, argument: Any, name: str, given: Mapping[str, Any]) -> Any:
+        """What the kernel's parameter `name` takes."""
         if isinstance(argument, FromCall):
             return given[argument.name]
         if isinstance(argument, Workspace):
-            made = self.workspaces.get(id(argument))
-            if made is None:
-                made = self.workspaces[id(argument)] = allocate_workspace(argument, given)
-            return made
+            known = self.workspaces.get(id(argument))
+            if known is None:
+                known = self.workspaces[id(argument)] = (name, argument, allocate_workspace(argument, given))
+            return known[2]
         return argument
 
 
@@ -444,14 +471,12 @@ def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
 
     from dsl.host_arrays import numpy_type
     from runtime import describe, empty_like, is_array, to_device
+    from runtime.scratch import make_scratch
 
     like = next(v for v in given.values() if v is not None and is_array(v))
     device = describe(like).device
     if device is None:
-        made = empty_like(like, workspace.shape, workspace.dtype)
-        if workspace.zero:
-            made[...] = 0
-        return made
+        return make_scratch(workspace.shape, numpy_type(DTYPES[workspace.dtype]), workspace.zero)
     if workspace.zero:
         return to_device(np.zeros(workspace.shape, numpy_type(DTYPES[workspace.dtype])), device)
     return empty_like(like, workspace.shape, workspace.dtype)

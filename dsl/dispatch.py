@@ -18,7 +18,7 @@ from dsl.program import Program
 from dsl.schedules import target_facts
 from dsl.tuning.tuned import CallFacts, Found, StepChoice, Tuned, branch_steps, described_step, matches, text_digest
 from dsl.variant import Request, Variant
-from lowering.location import TileError, closest
+from lowering.location import Loc, TileError, closest
 from lowering.targets import Target
 from lowering.types import DTYPES, DType
 
@@ -34,11 +34,24 @@ class ArrayFacts:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Scratch global memory of a plan; `zero` is set to zero once, before the first launch."""
+    """Scratch global memory of a plan. One with `zero` holds zeros at the first call, and each call leaves it so;
+    another holds nothing that a call may read before it writes it."""
 
     dtype: str
     shape: tuple[int, ...]
     zero: bool
+    loc: Loc
+
+    @property
+    def text(self) -> str:
+        return self.loc.source.text[self.loc.start : self.loc.end]
+
+    @property
+    def location(self) -> Any:
+        """Where it stands, as the emulator's findings have it."""
+        from runtime.emulator.findings import Location
+
+        return Location(self.loc.source.name, self.loc.line)
 
 
 @dataclass(slots=True)
@@ -96,7 +109,7 @@ class _Names(Host):
         shape = tuple(self.integer(e, "an extent") for e in type.subscripts if not isinstance(e, ast.Slice))
         if any(e < 0 for e in shape):
             raise TileError("extent", type.loc, f"extents are not negative: {list(shape)}")
-        return Workspace(dtype.name, shape, bool(words))
+        return Workspace(dtype.name, shape, bool(words), node.loc)
 
 
 def check_array(

@@ -90,9 +90,10 @@ class Launcher:
         arguments = [bound.arguments(launch.step, arrays) for launch in launches]
         call = Call(function, plan, given, list(zip(launches, arguments, strict=True)))
         self.calls.append(call)
-        for launch, values in call.launches:
-            self.note_dims(launch.step)
-            self.report.launches.append(self.run(plan, launch, values))
+        with bound.call():
+            for launch, values in call.launches:
+                self.note_dims(launch.step)
+                self.report.launches.append(self.run(plan, launch, values))
         if self.ordinal is not None:
             copy_back(given, arrays, written_arguments(call.launches))
             if self.settings.measure:

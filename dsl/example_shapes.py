@@ -26,8 +26,8 @@ HOST_FUNCTIONS = frozenset({
     "gelu", "gelu_tanh", "isfinite", "isinf", "isnan", "lg2.approx", "log", "log.approx", "log10", "log1p", "log2",
     "logsumexp", "max", "maximum", "mean", "min", "minimum", "ones", "philox", "pow", "prod", "randint", "randn",
     "rcp.approx", "reduce", "relu", "reshape", "round", "rsqrt", "rsqrt.approx", "scan", "sigmoid", "sign", "silu",
-    "sin", "sin.approx", "sinh", "softplus", "sort", "sqrt", "sqrt.approx", "stack", "sum", "tan", "tanh", "tanh.approx",
-    "transpose", "trunc", "uniform", "where", "zeros",
+    "sin", "sin.approx", "sinh", "softplus", "sort", "sqrt", "sqrt.approx", "stack", "sum", "tan", "tanh",
+    "tanh.approx", "transpose", "trunc", "uniform", "where", "zeros",
 })  # fmt: skip
 REFERENCES = frozenset({
     "argmax", "argmin", "attention", "conv2d", "cumsum", "erf", "gelu", "gelu_tanh", "layernorm", "log_softmax",

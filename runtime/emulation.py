@@ -58,6 +58,7 @@ class EmulatedLaunch:
         import numpy
 
         from runtime.emulator import EmulatorError, LaunchRefusedError, Memory, PtxError, emulate
+        from runtime.scratch import ScratchArray
 
         self._checker.check_pointers(self.call, values)
         packed = bytearray(self._template)
@@ -68,6 +69,9 @@ class EmulatedLaunch:
             tensor.name: EmulatedCopy(memory, tensor.name, replace(self.call.arrays[tensor.name], pointer=pointer))
             for tensor, pointer in zip(self.header.tensors, values, strict=False)
         }
+        for param, argument in zip(self.header.params, arguments, strict=True):
+            if param.name in copies and isinstance(argument, ScratchArray):
+                memory.scratch.append((copies[param.name].pointer, argument.scratch))
         if watch is not None:
             options["watch"] = copies[watch[0]].pointer.address + watch[1]
         given: list[Any] = []

@@ -276,10 +276,11 @@ class _Tuning:
         counters: dict[str, float] = {}
 
         def launch() -> None:
-            for kernel, values in zip(ready.bound.kernels, ready.arguments, strict=True):
-                result = kernel.run(*values)
-                for name, count in result.counters.totals.as_dict().items() if result.counters else ():
-                    counters[name] = counters.get(name, 0) + count
+            with ready.bound.call():
+                for kernel, values in zip(ready.bound.kernels, ready.arguments, strict=True):
+                    result = kernel.run(*values)
+                    for name, count in result.counters.totals.as_dict().items() if result.counters else ():
+                        counters[name] = counters.get(name, 0) + count
 
         trial.answer, wrong = case.answer(self.call.index, launch, whole)
         if wrong is not None:

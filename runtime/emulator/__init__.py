@@ -11,7 +11,7 @@ group.py       threads that run together           mbarriers.py  mbarrier object
 counters.py, traffic.py  what is counted           landings.py   copies that mbarriers complete
 undefined.py, undefined_bits.py  registers that nobody wrote
 guesses.py     loads that a swap checks            findings.py    what is reported
-relaxed.py     fences beside relaxed arrivals
+relaxed.py     fences beside relaxed arrivals      scratch.py    workspaces of a call
 provenance.py  what stores may reach               printf.py     vprintf
 inlining.py    calls                               order.py      preference of blocks
 legal/         what the ISA allows, form by form   limits.py     how much a text may ask for

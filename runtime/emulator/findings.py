@@ -28,6 +28,7 @@ class Kind(enum.StrEnum):
     BUDGET = "instruction budget"
     TIME = "time limit"
     TRAP = "trap"
+    NOT_ZERO = "workspace not zero"
 
 
 @dataclass(frozen=True)

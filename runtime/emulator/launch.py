@@ -26,6 +26,7 @@ from .printf import c_string
 from .program import Program, Segment, static_counters
 from .provenance import ANYWHERE
 from .reader import Function, Variable, read_module
+from .scratch import end_scratch, unwritten_granules
 from .shadow import PLAIN_WRITE, STRONG_WRITE, Shadow
 from .spaces import GlobalSpace, PatternCache
 from .wave import Registers, Wave, coordinates
@@ -201,6 +202,7 @@ class Launch:
         shadow = Shadow(
             "global", self.memory.top, global_granule, False, False, self.finding, 0, self.program.has_chains
         )
+        shadow.unwritten = unwritten_granules(shadow, self.memory.scratch)
         written = self.written_allocations(bytes(image), offsets)
         self.device = GlobalSpace(self.memory, shadow, written)
         if self.program.waits_for_memory:
@@ -484,6 +486,7 @@ def emulate(
         launch.set_arguments(arguments.images())
         with suppress(BudgetSpent):
             launch.run()
+        end_scratch(launch, launch.memory.scratch)
         if not launch.findings:
             arguments.copy_back()
         writer = None if watch is None else launch.writer(watch)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .scratch import Scratch
 
 GLOBAL_WINDOW = 0x7F00_0000_0000
 SHARED_WINDOW = 0x7FE0_0000_0000
@@ -59,6 +62,7 @@ class Memory:
         self.top = ALIGNMENT
         self.allocations: list[Allocation] = []
         self.starts: list[int] = []
+        self.scratch: list[tuple[DevicePointer, Scratch]] = []  # workspaces, and where they lie
 
     def allocate(self, array: Any, name: str = "array") -> DevicePointer:
         """Copies a numpy array in and returns its address."""

@@ -145,6 +145,7 @@ class Shadow:
         self.records: dict[Access, Any] = {}
         self.histories: dict[Access, History] = {}
         self.read_only_reads: Any = None
+        self.unwritten: Any = None  # [granules] of global memory that nobody has written (`scratch.py`)
         self.reserved: Any = None  # [granules]: part of a valid mbarrier
         self.sources: Any = None  # what asynchronous copies are reading (`copies.py`)
         self.landings: Any = None  # copies that mbarriers complete (`landings.py`)
@@ -174,7 +175,8 @@ class Shadow:
         stamps = g.stamps(site)
         column = stamps[:, None] if place.size != self.granule else stamps
         limit = g.limit() if self.private else None
-        needs_value = self.starts_empty and (base in (PLAIN_READ, STRONG_READ, GUESS_READ) or read_modify)
+        may_be_empty = self.starts_empty or self.unwritten is not None
+        needs_value = may_be_empty and (base in (PLAIN_READ, STRONG_READ, GUESS_READ) or read_modify)
         if needs_value:
             self.record(Access(PLAIN_WRITE))
         for other, record in self.records.items():
@@ -332,6 +334,8 @@ class Shadow:
 
     def check_written(self, stamps: Any, place: Place, g: Any, site: Site) -> None:
         empty = stamps == 0
+        if self.unwritten is not None:
+            empty &= place.take(self.unwritten, self.granule)
         if not empty.any():
             return
         for kind, strong in self.records.items():

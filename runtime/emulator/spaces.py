@@ -78,7 +78,9 @@ class GlobalSpace(Space):
         self.ends = np.array([one.end for one in memory.allocations], np.int64) - GLOBAL_WINDOW
         self.starts = np.array([one.address for one in memory.allocations], np.int64) - GLOBAL_WINDOW
         self.read_only = np.array([one.read_only for one in memory.allocations], bool)
-        self.unwritten = np.array([address not in written for address in memory.starts], bool)
+        # What nobody has written of a workspace is looked up where it is read.
+        known = written | {one.address for pointer, _ in memory.scratch if (one := memory.find(pointer.address))}
+        self.unwritten = np.array([address not in known for address in memory.starts], bool)
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
         offsets = address.view(np.int64) - GLOBAL_WINDOW

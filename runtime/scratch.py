@@ -1,0 +1,45 @@
+"""Workspaces in host memory: what a call's launches share beside its arguments, and what they must leave there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runtime.emulator.findings import Finding, Kind, Location
+from runtime.emulator.scratch import Scratch
+from runtime.errors import FindingError
+
+
+class ScratchArray(np.ndarray):
+    """A workspace; `scratch` is what the emulator keeps of it from launch to launch of a call."""
+
+    scratch: Scratch
+
+    def check_zero(self, name: str, text: str, location: Location) -> None:
+        """Raises FindingError if an element is not zero. `text` and `location`: of the workspace in the file."""
+        values = self.view(np.ndarray).reshape(-1)
+        if values.dtype.names:
+            values = values[values.dtype.names[0]]
+        found = np.flatnonzero(values)
+        if not len(found):
+            return
+        first = int(found[0])
+        index = ", ".join(map(str, np.unravel_index(first, self.shape)))
+        left = self.scratch.left
+        known = left if left is not None and left.byte // self.itemsize == first else None
+        finding = Finding(
+            Kind.NOT_ZERO,
+            f"after the call {name}[{index}] of {text} is {values[first]}: each call must leave zeros for the next",
+            location=location if known is None or known.location is None else known.location,
+            ptx_line=None if known is None else known.ptx_line,
+            last_writer=None if known is None else f"written by {known.writer}",
+        )
+        raise FindingError(str(finding), finding)
+
+
+def make_scratch(shape: tuple[int, ...], dtype: Any, must_be_zero: bool) -> ScratchArray:
+    """A workspace in host memory, zeroed where it must be zero after each call."""
+    made = (np.zeros if must_be_zero else np.empty)(shape, dtype).view(ScratchArray)
+    made.scratch = Scratch(made.nbytes, must_be_zero)
+    return made

@@ -1,0 +1,122 @@
+"""Workspaces: one with `zero` is zero after each call, and what an earlier call left in another is not read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsl
+from runtime import FindingError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TICKETS = """\
+kernel count(y: s32[n], x: s32[n], seen: s32[m]; BLOCK = 128):
+    grid cdiv(n, BLOCK)
+    i = block(0) * BLOCK
+    old = atomic_add(seen[3], 1)
+    y[i : i + BLOCK] = x[i : i + BLOCK] + old
+
+kernel forget(y: s32[n], seen: s32[m]; BLOCK = 128):
+    grid 1
+    seen[0 : BLOCK] = 0
+
+dispatch kept(y, x):
+    seen = workspace(s32[8], zero)
+    otherwise: count(y, x, seen)
+
+dispatch cleared(y, x):
+    seen = workspace(s32[8], zero)
+    otherwise:
+        count(y, x, seen)
+        forget(y, seen)
+
+example:
+    n = 100
+    x = randint(s32[n], 0, 10)
+    y = empty(s32[n])
+    kept(y, x)
+"""
+
+SUMS = """\
+kernel partial(p: f32[m], x: f32[n]; BLOCK = 64):
+    grid {grid}
+    i = block(0) * BLOCK
+    v = load(x[i : i + BLOCK], mask=i + arange(BLOCK) < n, other=0.0)
+    p[block(0)] = sum(v)
+
+kernel total(y: f32[1], p: f32[m]; BLOCK = 64):
+    grid 1
+    y[0] = sum(load(p[0 : BLOCK], mask=arange(BLOCK) < m, other=0.0))
+
+dispatch add(y, x):
+    p = workspace(f32[cdiv(n, 64)])
+    otherwise:
+        partial(p, x)
+        total(y, p)
+"""
+
+
+def ones(n: int, dtype: str = "int32") -> Any:
+    return np.ones(n, dtype)
+
+
+def test_a_zeroed_workspace_that_a_call_does_not_leave_zero_is_found() -> None:
+    module = dsl.parse(TICKETS, "tickets.tile", device="emulator")
+    for _ in range(2):  # the call after a finding starts from zeros again
+        with pytest.raises(FindingError) as caught:
+            module.kept(ones(100), ones(100))
+        text = str(caught.value)
+        assert "after the call seen[3] of workspace(s32[8], zero) is 1" in text
+        assert "at tickets.tile:4" in text and caught.value.line == 4
+    module.cleared(ones(100), ones(100))
+    module.cleared(ones(100), ones(100))
+
+
+def test_run_finds_a_workspace_that_is_not_left_zero(tmp_path: Path) -> None:
+    path = tmp_path / "tickets.tile"
+    path.write_text(TICKETS)
+    command = [sys.executable, "-m", "dsl", "run", str(path), "--device", "emulator"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 3 and "seen[3] of workspace(s32[8], zero) is 1" in done.stdout + done.stderr
+
+
+def test_launches_of_a_call_share_a_workspace() -> None:
+    module = dsl.parse(SUMS.format(grid="m"), device="emulator")
+    for n in (1000, 77, 1000):
+        y = ones(1, "float32")
+        module.add(y, ones(n, "float32"))
+        assert y[0] == n
+
+
+def test_what_nobody_has_written_of_a_workspace_is_not_read() -> None:
+    module = dsl.parse(SUMS.format(grid="m - 1"), device="emulator")
+    with pytest.raises(FindingError, match="uninitialised read: reads global memory that nobody has written"):
+        module.add(ones(1, "float32"), ones(1000, "float32"))
+
+
+def test_what_an_earlier_call_left_in_a_workspace_is_not_read() -> None:
+    """The first call writes every element, the second but one of them: the memory is the same."""
+    text = SUMS.format(grid="m").replace("    p[block(0)] = sum(v)", "    if x[0] > 0.0:\n        p[block(0)] = sum(v)")
+    module = dsl.parse(text, device="emulator")
+    module.add(ones(1, "float32"), ones(1000, "float32"))
+    with pytest.raises(FindingError, match="uninitialised read"):
+        module.add(ones(1, "float32"), -ones(1000, "float32"))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "u8", "f32"])
+def test_workspaces_of_every_width(dtype: str) -> None:
+    text = SUMS.replace("p: f32[m]", f"p: {dtype}[m]").replace("f32[cdiv", f"{dtype}[cdiv")
+    text = text.replace("= sum(v)", f"= sum(v).to({dtype})").replace("sum(load(p[0 : BLOCK], mask=arange(BLOCK) < m, "
+        "other=0.0))", "sum(load(p[0 : BLOCK], mask=arange(BLOCK) < m, other=0).to(f32))")  # fmt: skip
+    module = dsl.parse(text.format(grid="m"), device="emulator")
+    y = ones(1, "float32")
+    module.add(y, ones(1000, "float32"))
+    assert y[0] == 1000
+    with pytest.raises(FindingError, match="uninitialised read"):
+        dsl.parse(text.format(grid="m - 1"), device="emulator").add(y, ones(1000, "float32"))

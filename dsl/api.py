@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
+from itertools import combinations, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dsl import tree as ast
 from dsl.compile import Compiled, compile_variant
-from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, check_array, parameters_of
+from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, check_array, match_array, parameters_of
 from dsl.program import Program, dim_names, parse_program
 from dsl.program import load as load_program
 from dsl.tuning.tuned import Tuned, stale_errors, tuned_path
@@ -275,8 +277,13 @@ class ModuleFunction:
         made = tuple(finish_like(like, given[name]) for name in outputs)
         return made[0] if len(made) == 1 else made
 
-    def order(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The call's arguments by parameter name, and what is left by name (options, constants)."""
+    def order(
+        self, arguments: tuple[Any, ...], named: dict[str, Any], makes_outputs: bool = True
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The call's arguments by parameter name, and what is left by name (options, constants).
+
+        `makes_outputs`: whether outputs may be left out. TileError where the arguments can be read in two ways.
+        """
         rest = {k: v for k, v in named.items() if k not in self.params}
         by_name = {k: v for k, v in named.items() if k in self.params}
         free = [p for p in self.params if p not in by_name]
@@ -285,13 +292,82 @@ class ModuleFunction:
         if count > len(free):
             takes = f"{self.name} takes {len(self.params)} arguments"
             raise TileError("call", None, f"{takes}; got {count + len(by_name)}", ", ".join(self.params))
-        if count <= len(required):  # what is missing in front are outputs, and no optional tensor is given
-            free = required[len(required) - count :]
-        else:  # the last optional tensors are left out
-            left_out = [p for p in free if self.is_optional(p)][count - len(required) :]
-            free = [p for p in free if p not in left_out]
-        given = dict(zip(free, arguments, strict=True)) | by_name
+        readings = self.readings(free, count, makes_outputs)
+        if len(readings) > 1:
+            fitting = [r for r in readings if self.fits(dict(zip(r, arguments, strict=True)) | by_name)]
+            if len(fitting) > 1:
+                raise self.ambiguous(fitting, by_name)
+            readings = fitting or readings
+        taken = readings[0] if readings else required[len(required) - count :]
+        given = dict(zip(taken, arguments, strict=True)) | by_name
         return {p: given.get(p) for p in self.params}, rest
+
+    def readings(self, free: list[str], count: int, makes_outputs: bool) -> list[list[str]]:
+        """The ways to read `count` arguments as some of the parameters `free`: outputs in front may be left out, any of
+        those that are never read, and the last optional tensors."""
+        required = [p for p in free if not self.is_optional(p)]
+        optional = [p for p in free if self.is_optional(p)]
+        written, read = self.accesses
+        outputs = list(takewhile(lambda p: makes_outputs and p in written, required))
+        pure = list(takewhile(lambda p: p not in read, outputs))
+        found = []
+        for number in range(len(outputs) + 1):
+            given = count - (len(required) - number)
+            if 0 <= given <= len(optional):
+                for left_out in dict.fromkeys([tuple(outputs[:number]), *combinations(pure, number)]):
+                    found.append([p for p in free if p not in left_out and p not in optional[given:]])
+        return found
+
+    @cached_property
+    def accesses(self) -> tuple[set[str], set[str]]:
+        """(tensors that some kernel of the call may write, those that one may read), as far as the text tells."""
+        program = self.module.program
+        if self.name in program.dispatches:
+            passed = parameters_of(program, program.dispatches[self.name])
+        else:
+            passed = [(program.kernels[self.name], p, self.parameters[p]) for p in self.params]
+        of = {kernel.name: tensors_used(kernel) for kernel, _, _ in passed}
+        written = {argument for kernel, argument, p in passed if p.name in of[kernel.name][0]}
+        return written, {argument for kernel, argument, p in passed if p.name in of[kernel.name][1]}
+
+    def fits(self, given: Mapping[str, Any]) -> bool:
+        """Whether these arguments can be those parameters: kinds, ranks, element types and shapes agree, and the shapes
+        of the outputs follow."""
+        from runtime import describe, is_array
+
+        bound: dict[str, tuple[dict[str, int], dict[str, str]]] = {}
+        for name, value in given.items():
+            p = self.parameters.get(name)
+            if p is None or (value is None and p.is_optional):
+                continue
+            if isinstance(p.type, ast.TensorType) != is_array(value):
+                return False
+            if not isinstance(p.type, ast.TensorType):
+                continue
+            kernel, array = self.kernels[name], describe(value)
+            choices = {c.name: c.types for c in kernel.constants if c.types is not None}
+            facts = ArrayFacts(tuple(array.shape), array.dtype)
+            try:
+                match_array(kernel, p, p.type, facts, *bound.setdefault(kernel.name, ({}, {})), choices)
+            except TileError:
+                return False
+        known = {d for dims, _ in bound.values() for d in dims}
+        missing = [self.parameters[n] for n in self.params if n not in given and not self.is_optional(n)]
+        return all(
+            isinstance(p.type, ast.TensorType)
+            and all(isinstance(d, ast.Number) or (isinstance(d, ast.Name) and d.id in known) for d in p.type.dims)
+            for p in missing
+        )
+
+    def ambiguous(self, readings: list[list[str]], by_name: Mapping[str, Any]) -> TileError:
+        """The error for arguments that can be read in two ways."""
+        program = self.module.program
+        node = program.dispatches.get(self.name) or program.kernels[self.name]
+        absent = "" if not any(map(self.is_optional, self.params)) else "; None for an optional tensor that is absent"
+        ways = [f"{self.name}({', '.join(reading)})" for reading in readings]
+        named = [f"{self.name}({', '.join(f'{p}={p}' for p in reading)})" for reading in readings]
+        hint = f"say which by name: {' or '.join(named)}{absent}"
+        return TileError("call", node.loc, f"these arguments can be read as {' or '.join(ways)}", hint)
 
     def is_optional(self, name: str) -> bool:
         p = self.parameters.get(name)
@@ -392,6 +468,35 @@ class ModuleFunction:
                     failure = error
             else:
                 raise failure
+
+
+def tensors_used(kernel: ast.Kernel) -> tuple[set[str], set[str]]:
+    """(names that a kernel stores to, names that it reads); what it gives to a function whole is both."""
+    written, read, targets = set(), set(), set()
+    for node in ast.walk(kernel.body):
+        stores: list[ast.Expr] = []
+        if isinstance(node, ast.Assign):
+            stores = node.targets if node.op is None else []
+            written |= {t.value.id for t in node.targets if is_part(t)}
+        elif isinstance(node, ast.Call):
+            name = node.function.id if isinstance(node.function, ast.Name) else ""
+            arguments = [*node.args, *node.keywords.values()]
+            whole = {a.id for a in arguments if isinstance(a, ast.Name)}
+            written |= whole
+            read |= whole
+            stores = node.args[:1] if name == "store" else []
+            written |= {a.value.id for a in arguments if is_part(a) and name.startswith("atomic")}
+        elif is_part(node) and node not in targets:
+            read.add(node.value.id)
+        parts = {s for s in stores if is_part(s)}
+        written |= {s.value.id for s in parts}
+        targets |= parts
+    return written, read
+
+
+def is_part(node: Any) -> TypeGuard[Any]:
+    """True of `name[…]`."""
+    return isinstance(node, ast.Index) and isinstance(node.value, ast.Name)
 
 
 def pointer_class(pointer: int) -> int:

@@ -127,6 +127,35 @@ def check_array(
         raise TileError("dtype", p.loc, f"'{p.name}' is {dtype}; '{type.dtype}' is one of {choices}")
 
 
+def match_array(
+    kernel: ast.Kernel,
+    p: ast.Parameter,
+    type: ast.TensorType,
+    facts: ArrayFacts,
+    dims: dict[str, int],
+    types: dict[str, str],
+    type_parameters: Mapping[str, list[str]],
+) -> None:
+    """Binds the dims and type parameters of one tensor. TileError 'rank', 'dim' or 'dtype' if it does not fit."""
+    check_array(p, type, facts.shape, facts.dtype, type_parameters)
+    for node, extent in zip(type.dims, facts.shape, strict=True):
+        if isinstance(node, ast.Name) and node.id not in {c.name for c in kernel.constants}:
+            if dims.setdefault(node.id, extent) != extent:
+                raise TileError(
+                    "dim",
+                    p.loc,
+                    f"'{node.id}' is {dims[node.id]}, and {extent} in '{p.name}'",
+                    "the arrays' shapes must agree",
+                )
+        elif isinstance(node, ast.Number) and node.value != extent:
+            raise TileError("dim", p.loc, f"'{p.name}' has the literal dim {node.value}; the array has {extent}")
+    if type.dtype in type_parameters:
+        if types.setdefault(type.dtype, facts.dtype) != facts.dtype:
+            raise TileError("dtype", p.loc, f"'{type.dtype}' is {types[type.dtype]}, and {facts.dtype} in '{p.name}'")
+    elif type.dtype != facts.dtype:
+        raise TileError("dtype", p.loc, f"'{p.name}' is {type.dtype}; the array is {facts.dtype}", "convert the array")
+
+
 class Planner:
     """Plans one call of `name` (a dispatch or a kernel) with these arguments.
 
@@ -498,7 +527,7 @@ class Planner:
                     facts = ArrayFacts(value.shape, value.dtype)
                 if not isinstance(facts, ArrayFacts):
                     raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is an array; got {described(value)}")
-                self.match(kernel, p, p.type, facts, dims, types, type_parameters)
+                match_array(kernel, p, p.type, facts, dims, types, type_parameters)
                 align[p.name] = facts.align
             elif isinstance(p.type, ast.ScalarType):
                 if isinstance(value, bool | int | float):
@@ -518,39 +547,6 @@ class Planner:
             self.target.arch,
             self.sms,
         )
-
-    def match(
-        self,
-        kernel: ast.Kernel,
-        p: ast.Parameter,
-        type: ast.TensorType,
-        facts: ArrayFacts,
-        dims: dict[str, int],
-        types: dict[str, str],
-        type_parameters: Mapping[str, list[str]],
-    ) -> None:
-        """Binds the dims and type parameters of one tensor. TileError 'rank', 'dim' or 'dtype' if it does not fit."""
-        check_array(p, type, facts.shape, facts.dtype, type_parameters)
-        for node, extent in zip(type.dims, facts.shape, strict=True):
-            if isinstance(node, ast.Name) and node.id not in {c.name for c in kernel.constants}:
-                if dims.setdefault(node.id, extent) != extent:
-                    raise TileError(
-                        "dim",
-                        p.loc,
-                        f"'{node.id}' is {dims[node.id]}, and {extent} in '{p.name}'",
-                        "the arrays' shapes must agree",
-                    )
-            elif isinstance(node, ast.Number) and node.value != extent:
-                raise TileError("dim", p.loc, f"'{p.name}' has the literal dim {node.value}; the array has {extent}")
-        if type.dtype in type_parameters:
-            if types.setdefault(type.dtype, facts.dtype) != facts.dtype:
-                raise TileError(
-                    "dtype", p.loc, f"'{type.dtype}' is {types[type.dtype]}, and {facts.dtype} in '{p.name}'"
-                )
-        elif type.dtype != facts.dtype:
-            raise TileError(
-                "dtype", p.loc, f"'{p.name}' is {type.dtype}; the array is {facts.dtype}", "convert the array"
-            )
 
     # ---- what conditions read ----
 

@@ -83,7 +83,7 @@ class ExampleRun:
         else:
             arguments = [self.host(value) for value in line.args]
         try:
-            given, rest = function.order(tuple(arguments), named)
+            given, rest = function.order(tuple(arguments), named, makes_outputs=False)
         except TileError as error:
             raise TileError(error.code, line.loc, error.message, error.hint) from None
         for name, value in given.items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Union, dataclass_transform
 
 from lowering.location import Loc, Source
@@ -374,3 +375,15 @@ class Import:
 class File:
     source: Source
     blocks: list[Kernel | Def | Schedule | Dispatch | Example | Import] = field(default_factory=list)
+
+
+def walk(tree: Any) -> Iterator[Any]:
+    """All nodes of a tree, or of the trees in a list or dict, each before its parts."""
+    open_parts = [tree]
+    while open_parts:
+        part = open_parts.pop()
+        if isinstance(part, list | dict):
+            open_parts += part if isinstance(part, list) else part.values()
+        elif is_dataclass(part):
+            yield part
+            open_parts += [getattr(part, f.name) for f in fields(part) if f.name != "loc"]

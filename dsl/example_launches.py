@@ -6,7 +6,7 @@ what was written, and then measures the same launches again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,9 @@ from dsl.api import BoundPlan, CompiledKernel, Module, ModuleFunction
 from dsl.dispatch import FromCall, Plan, Step
 from dsl.report import Explanation, LaunchReport, Report
 from lowering.location import TileError
+
+MOST_KEPT = 1 << 28
+"""Bytes of arrays whose writers are kept from launch to launch: their records take up to eight times as many."""
 
 
 @dataclass(slots=True)
@@ -69,6 +72,7 @@ class Launcher:
         self.module, self.settings, self.report = module, settings, report
         self.ordinal = None if module.device == "emulator" else int(module.device.partition(":")[2] or 0)
         self.calls: list[Call] = []
+        self.written: list[Any] = []  # who wrote each array in each launch, the newest last
         self.edited = edited_kernels(settings.ptx, module.device) if settings.ptx is not None else {}
 
     def launch(
@@ -104,7 +108,7 @@ class Launcher:
         self.report.types |= step.request.types
 
     def run(self, plan: Plan, launch: Launch, values: list[Any]) -> LaunchReport:
-        report = run_kernel(launch.kernel, values, self.ordinal, self.settings)
+        report = run_kernel(launch.kernel, values, self.ordinal, self.settings, self.keep_writers)
         if self.settings.explain:
             report.explanation = explanation(plan, launch.compiled)
         return report
@@ -121,26 +125,36 @@ class Launcher:
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:
-        """What wrote an element in the last launches, in words; known on the emulator only, by launching once more."""
-        from runtime import is_array
+        """What wrote an element last, in words; known on the emulator only, which keeps it of each launch."""
+        address = array.ctypes.data + sum(i * stride for i, stride in zip(index, array.strides, strict=True))
+        written = [one for one in reversed(self.written) if one.holds(address)]
+        if not written:
+            return None
+        return next(filter(None, (one.writer(address) for one in written)), "nothing: no store reached it")
 
-        offset = sum(i * stride for i, stride in zip(index, array.strides, strict=True))
-        writer = None
-        for launch, values in self.calls[-1].launches if self.ordinal is None and self.calls else ():
-            tensors = {id(value): name for name, value in zip(launch.names, values, strict=True)}
-            if id(array) in tensors:
-                copies = [value.copy() if is_array(value) else value for value in values]
-                found = launch.kernel.run(*copies, watch=(tensors[id(array)], offset)).writer
-                writer = found or writer or "nothing: no store reached it"
-        return writer
+    def keep_writers(self, result: Any) -> None:
+        """Of the last launches, as many as `MOST_KEPT` allows; the newest always."""
+        self.written += result.writers
+        while sum(one.size for one in self.written) > MOST_KEPT and len(self.written) > len(result.writers):
+            self.written.pop(0)
 
 
-def run_kernel(kernel: Any, values: list[Any], ordinal: int | None, settings: Settings) -> LaunchReport:
-    """Launches a `runtime.Kernel` once on a GPU, or on the emulator for None, and says what it costs."""
+def run_kernel(
+    kernel: Any, values: list[Any], ordinal: int | None, settings: Settings, keep: Callable[[Any], None] | None = None
+) -> LaunchReport:
+    """Launches a `runtime.Kernel` once on a GPU, or on the emulator for None, and says what it costs.
+
+    `keep` takes the result of a launch on the emulator, with who wrote its arrays.
+    """
     header = kernel.header
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
     limits = {"budget": settings.budget, "time_limit": settings.time_limit} if ordinal is None else {}
-    result = kernel.run(*values, **{name: limit for name, limit in limits.items() if limit is not None})
+    options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    if keep is not None and ordinal is None:
+        options["writers"] = True
+    result = kernel.run(*values, **options)
+    if keep is not None:
+        keep(result)
     report.grid, report.output = list(result.grid), result.output
     if result.counters is not None:
         report.counters = result.counters.totals.as_dict()

@@ -155,7 +155,7 @@ class ExampleRun:
             result.wanted,
             result.pattern,
         )
-        if not check.passed and isinstance(left, ast.Name) and check.first is not None:
+        if not check.passed and hasattr(actual, "ctypes") and check.first is not None:
             check.writer = self.launcher.writer_of(actual, check.first)
         return check
 

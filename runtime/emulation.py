@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from runtime.record import assert_error
 
 if TYPE_CHECKING:
     from runtime.emulator import Memory
+    from runtime.emulator.origins import Writers
 
 
 class EmulatedLaunch:
@@ -33,6 +34,7 @@ class EmulatedLaunch:
         self._checker = checker
         self._layout = layout
         self._template = layout.template(call.arrays, call.dims, record=0)
+        self._written = [tensor.name for tensor in self.header.tensors if tensor.written]
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         """Runs the kernel; the stream does not matter."""
@@ -46,12 +48,11 @@ class EmulatedLaunch:
         self,
         values: Sequence[Any],
         arguments: Sequence[Any],
-        watch: tuple[str, int] | None = None,
+        writers: bool = False,
         **options: Any,
-    ) -> Any:
-        """Runs the kernel; the emulator's Result. `options` go to `emulate`: seed, budget, on_finding.
-
-        `watch`: a tensor and the bytes from its first element to the one of which the result tells the last writer.
+    ) -> tuple[Any, list[WrittenArray]]:
+        """Runs the kernel; the emulator's Result, and with `writers` what last wrote an element. `options` go to
+        `emulate`: seed, budget, on_finding.
 
         Raises FindingError for a fault of the program, DeviceError `ptx` for PTX that the emulator does not know.
         """
@@ -72,8 +73,8 @@ class EmulatedLaunch:
         for param, argument in zip(self.header.params, arguments, strict=True):
             if param.name in copies and isinstance(argument, ScratchArray):
                 memory.scratch.append((copies[param.name].pointer, argument.scratch))
-        if watch is not None:
-            options["watch"] = copies[watch[0]].pointer.address + watch[1]
+        if writers:
+            options["watch"] = [copies[name].pointer.address for name in self._written]
         given: list[Any] = []
         for argument, raw in zip(self.header.arguments, self._layout.split(packed), strict=True):
             if argument.kind == "pointer":
@@ -101,10 +102,27 @@ class EmulatedLaunch:
         failed = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
         if failed is not None:
             raise failed
-        for tensor in self.header.tensors:
-            if tensor.written:
-                copies[tensor.name].copy_back()
-        return result
+        for name in self._written:
+            copies[name].copy_back()
+        return result, [copies[name].written(result) for name in self._written] if writers else []
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenArray:
+    """Who last wrote each byte of a host array in one launch: `size` bytes from the host's address `start` on, which
+    the emulator had at `copy`. `writers` is None where no store of the kernel could reach the array."""
+
+    start: int
+    size: int
+    copy: int
+    writers: Writers | None
+
+    def holds(self, address: int) -> bool:
+        return self.start <= address < self.start + self.size
+
+    def writer(self, address: int) -> str | None:
+        """What last wrote the byte at a host address, in words; None for nothing."""
+        return None if self.writers is None else self.writers(self.copy + address - self.start)
 
 
 class EmulatedCopy:
@@ -115,6 +133,7 @@ class EmulatedCopy:
 
         low, high = array.span
         self.memory, self.size, self.low = memory, high - low, low
+        self.start = array.pointer + low
         self.host = host_view(array, array.pointer)
         image = numpy.zeros(array.copy_offset + self.size, numpy.uint8)
         image[array.copy_offset :] = self.host
@@ -125,6 +144,11 @@ class EmulatedCopy:
         import numpy
 
         self.host[:] = self.memory.read(self.pointer + self.low, numpy.uint8, self.size)
+
+    def written(self, result: Any) -> WrittenArray:
+        """Who wrote what of the host array in the launch of a result that watched this copy."""
+        address = self.pointer.address
+        return WrittenArray(self.start, self.size, address + self.low, result.writers.get(address))
 
 
 def host_view(array: Array, pointer: int) -> Any:

@@ -30,7 +30,7 @@ Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
 MAX_CLASSES = 1024
 """Prepared launches that a kernel keeps; beyond it starts afresh (shapes may change with every call)."""
 OPTIONS = ("grid", "stream")
-EMULATION = ("seed", "budget", "time_limit", "on_finding", "watch", "blocks")
+EMULATION = ("seed", "budget", "time_limit", "on_finding", "writers", "blocks")
 """Options of `Kernel.run` that are the emulator's."""
 
 
@@ -99,7 +99,7 @@ class Kernel:
         """Launches, waits, and tells about it.
 
         `time` measures on a GPU; `counters` insists on the emulator's. `seed=`, `budget=` (instructions),
-        `time_limit=` (seconds), `on_finding=`, `watch=` (a tensor's name and a byte offset: what wrote it?) and
+        `time_limit=` (seconds), `on_finding=`, `writers=` (keep who wrote each byte of the arrays) and
         `blocks=` (run so many of the first ones) go to the emulator. Raises DeviceError and DeviceAssertError for what
         failed.
         """
@@ -117,13 +117,13 @@ class Kernel:
         if isinstance(launch, EmptyLaunch):
             return about
         if isinstance(launch, EmulatedLaunch):
-            result = launch.run(values, arguments, **emulation)
+            result, writers = launch.run(values, arguments, **emulation)
             return replace(
                 about,
                 counters=result.counters,
                 findings=tuple(result.findings),
                 output=result.output,
-                writer=result.writer,
+                writers=tuple(writers),
             )
         if counters or emulation:
             raise LaunchError("device", f"counters, {', '.join(EMULATION)} are the emulator's", "device=emulator")

@@ -11,8 +11,8 @@ class LaunchResult:
     """One finished launch.
 
     `device`: `cuda:0` … or `emulator`; `time_us`: microseconds between two events around the launch, None unless asked
-    for; `counters`, `findings`, `output`: the emulator's (None and empty on a GPU); `writer`: what wrote the watched
-    element, in words.
+    for; `counters`, `findings`, `output`: the emulator's (None and empty on a GPU); `writers`: who wrote
+    each byte of the arrays that the kernel writes, where that was asked for.
     `moves` and `computes`: bytes and operations of the launch, where the header has them.
     """
 
@@ -23,6 +23,6 @@ class LaunchResult:
     counters: Any = None
     findings: tuple[Any, ...] = ()
     output: str = ""
-    writer: str | None = None
+    writers: tuple[Any, ...] = ()
     moves: int | float | None = None
     computes: int | float | None = None

@@ -16,6 +16,7 @@ provenance.py  what stores may reach               printf.py     vprintf
 inlining.py    calls                               order.py      preference of blocks
 legal/         what the ISA allows, form by form   limits.py     how much a text may ask for
 arguments.py   bytes and arrays of the parameters  allocation.py  freed memory stays
+origins.py     threads and lines of stamps         spinning.py   launches that do not end
 numerics.py, integers.py, matrix.py  arithmetic
 ```
 """

@@ -21,34 +21,37 @@ from .findings import EmulatorError, Finding, Kind, LaunchRefusedError, Location
 from .legal import check_module
 from .limits import MOST_LOCAL, MOST_SHARED
 from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, Memory
-from .ordering import SITE_MASK, THREAD_BITS, Clock, threads_of
+from .ordering import THREAD_BITS, Clock
+from .origins import Origins, Writers, writers_of
 from .printf import c_string
 from .program import Program, Segment, static_counters
 from .provenance import ANYWHERE
-from .reader import Function, Variable, read_module
+from .reader import Function, Instruction, Variable, read_module
 from .scratch import end_scratch, unwritten_granules
-from .shadow import PLAIN_WRITE, STRONG_WRITE, Shadow
-from .spaces import GlobalSpace, PatternCache
-from .wave import Registers, Wave, coordinates
+from .shadow import Shadow
+from .spaces import GlobalSpace, PatternCache, Space
+from .spinning import Spins
+from .wave import Registers, Wave
 
 MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
 TIME_LIMIT = 300.0  # seconds
 ROWS_BYTES = 12 << 20  # registers of a wave: with 3 MiB, which stay in a second-level cache, small operations cost more
 RESIDENT_WAVES = 16
+RESIDENT_LANES = 132 * 2048  # threads that the largest device runs at once
 SPINS = 4  # turns without an end before a wave lets another one start
 Extent = int | Sequence[int]
 
 
 @dataclass
 class Result:
-    """Counters, what was found (empty unless collected), the text that the kernel printed, what last wrote the watched
-    byte, in words, and notes: findings that strictly are faults and do no harm."""
+    """Counters, what was found (empty unless collected), the text that the kernel printed, what last wrote each byte of
+    the watched allocations, and notes: findings that strictly are faults and do no harm."""
 
     counters: LaunchCounters
     findings: list[Finding] = field(default_factory=list)
     output: str = ""
-    writer: str | None = None
+    writers: dict[int, Writers] = field(default_factory=dict)
     notes: list[Finding] = field(default_factory=list)
 
 
@@ -119,6 +122,11 @@ class Launch:
         self.spare_registers: list[Registers] = []
         self.addresses: dict[str, int] = {}
         self.allocations: list[Allocation] = []
+        self.origins = Origins(self.block, self.block_lanes, self.cluster, self.cluster_grid, program.code.stamped)
+        self.active: list[Wave] = []
+        self.waiting: list[Any] = []  # blocks of the waves to come, the next one last
+        self.begun = 0  # threads
+        self.spins = Spins(self)
         self.lay_out_variables(shared_bytes)
 
     def check_block(self, function: Function) -> None:
@@ -203,7 +211,8 @@ class Launch:
             "global", self.memory.top, global_granule, False, False, self.finding, 0, self.program.has_chains
         )
         shadow.unwritten = unwritten_granules(shadow, self.memory.scratch)
-        written = self.written_allocations(bytes(image), offsets)
+        self.parameters = bytes(image), offsets
+        written = self.written_allocations(*self.parameters)
         self.device = GlobalSpace(self.memory, shadow, written)
         if self.program.waits_for_memory:
             self.device.delays = Delays(self.device)
@@ -214,13 +223,25 @@ class Launch:
         names = self.program.stored_through
         if ANYWHERE in names:
             return set(self.memory.starts)
-        reached = [self.memory.find(self.addresses[name]) for name in names if name in self.addresses]
-        sizes = {variable.name: variable.size for variable in self.program.function.params}
-        for name, offset in offsets.items():
-            if name in names:
-                words = range(offset, offset + sizes[name] - 7, 8)
-                reached += [self.memory.find(int.from_bytes(image[at : at + 8], "little")) for at in words]
+        return {address for name in names for address in self.pointed_to(name, image, offsets)}
+
+    def pointed_to(self, name: str, image: bytes, offsets: dict[str, int]) -> set[int]:
+        """Start addresses of the allocations that a parameter or a variable stands for or points to."""
+        reached = [self.memory.find(self.addresses[name])] if name in self.addresses else []
+        size = next((variable.size for variable in self.program.function.params if variable.name == name), 0)
+        if size:
+            words = range(offsets[name], offsets[name] + size - 7, 8)
+            reached += [self.memory.find(int.from_bytes(image[at : at + 8], "little")) for at in words]
         return {allocation.address for allocation in reached if allocation is not None}
+
+    def stores_to(self, address: int) -> list[Instruction]:
+        """The stores and atomic operations of the program that may reach the allocation that starts there."""
+        return [
+            ins
+            for name, stores in self.program.stored_through.items()
+            if name == ANYWHERE or address in self.pointed_to(name, *self.parameters)
+            for ins in stores
+        ]
 
     def constant(self, entry: Entry, image: bytes, offsets: dict[str, int]) -> Any:
         if entry.kind == "constant":
@@ -285,30 +306,41 @@ class Launch:
             clusters = self.random.permutation(clusters)
         blocks = (clusters[:, None] * self.cluster_size + np.arange(self.cluster_size)).reshape(-1)
         size = self.wave_blocks()
-        waiting = iter([blocks[start : start + size] for start in range(0, len(blocks), size)])
+        self.waiting = [blocks[start : start + size] for start in range(0, len(blocks), size)][::-1]
         with np.errstate(all="ignore"):
-            active: list[Wave] = []
-            while True:
-                if not active:
-                    following = next(waiting, None)
-                    if following is None:
-                        return
-                    active.append(Wave(self, following))
-                self.rotate(active, waiting)
+            while self.active or self.waiting:
+                if not self.active:
+                    self.admit()
+                self.rotate()
 
-    def rotate(self, active: list[Wave], waiting: Any) -> None:
+    def admit(self) -> None:
+        """Lets the next wave start."""
+        wave = Wave(self, self.waiting.pop())
+        self.active.append(wave)
+        self.begun += int(wave.exists.sum())
+
+    def rotate(self) -> None:
         """Runs each active wave until it ends or only spins; when all spin, further blocks are admitted."""
-        for wave in list(active):
+        for wave in list(self.active):
             start = wave.turns
-            while wave.turns < start + SPINS or (len(active) == 1 and not self.may_admit(wave, start)):
+            while wave.turns < start + SPINS or (len(self.active) == 1 and not self.may_admit(wave, start)):
                 if not wave.step():
-                    active.remove(wave)
+                    self.active.remove(wave)
                     self.end(wave)
                     return
-        if len(active) < RESIDENT_WAVES:
-            following = next(waiting, None)
-            if following is not None:
-                active.append(Wave(self, following))
+        is_stuck = self.spins.rotated(self.active)
+        resident = sum(wave.lanes for wave in self.active)
+        if self.waiting and (len(self.active) < RESIDENT_WAVES or (is_stuck and resident < RESIDENT_LANES)):
+            self.admit()
+        elif is_stuck:
+            self.stuck()
+
+    def all_spaces(self) -> list[Space]:
+        """Every memory that the active waves may write."""
+        return [
+            self.device,
+            *(space for wave in self.active for name, space in wave.spaces.items() if name != "global"),
+        ]
 
     def end(self, wave: Wave) -> None:
         wave.causality.end()
@@ -353,56 +385,45 @@ class Launch:
     def described(
         self, kind: Kind, message: str, g: Any, lane: int, site: Site | None, last_writer: str | None
     ) -> Finding:
-        block, thread = self.where(int(g.lane("gid")[lane]))
+        block, thread = self.origins.where(int(g.lane("gid")[lane]))
         location = site.location if site else None
         return Finding(kind, message, block, thread, location, site.ptx_line if site else None, last_writer)
 
-    def where(self, gid: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-        """(block, thread) coordinates of a thread's number in the launch."""
-        linear, thread = divmod(gid, self.block_lanes)
-        cluster, rank = divmod(linear, self.cluster_size)
-        base = coordinates(np.uint32(cluster), self.cluster_grid)
-        within = coordinates(np.uint32(rank), self.cluster)
-        block = [int(base[axis]) * self.cluster[axis] + int(within[axis]) for axis in range(3)]
-        x, y, z = (int(each) for each in coordinates(np.uint32(thread), self.block))
-        return (block[0], block[1], block[2]), (x, y, z)
-
     def site_of(self, stamp: int) -> Site | None:
-        """The instruction that stamped; None beyond those that a stamp has room for."""
-        sites = self.program.code.stamped
-        number = stamp & SITE_MASK
-        return sites[number] if number < len(sites) else None
+        return self.origins.site_of(stamp)
 
     def who(self, gid: int, stamp: int) -> str:
-        block, thread = self.where(gid)
-        site = self.site_of(stamp)
-        at = ""
-        if site is not None:
-            at = f" at {site.location or 'no source line'} (PTX line {site.ptx_line})"
-        return f"thread {thread} of block {block}{at}"
+        return self.origins.who(gid, stamp)
 
-    def writer(self, address: int) -> str | None:
-        """What last wrote a byte of global memory in this launch, in words."""
-        shadow = self.device.shadow
-        if shadow is None:
+    def writers(self, address: int) -> Writers | None:
+        """Who last wrote each byte of the allocation at an address; None where no store of the program reaches it."""
+        shadow, allocation = self.device.shadow, self.memory.find(address)
+        if shadow is None or allocation is None:
             return None
-        for kind, record in shadow.records.items():
-            if kind.base in (PLAIN_WRITE, STRONG_WRITE):
-                stamp = record[(address - GLOBAL_WINDOW) // shadow.granule]
-                if stamp:
-                    return self.who(int(threads_of(stamp)), int(stamp) & SITE_MASK)
-        return None
+        return writers_of(shadow, allocation, self.origins)
 
-    def out_of_budget(self, g: Any, segment: Segment) -> None:
-        site = segment.counters[-1][0] if segment.counters else None
-        message = f"the launch has run {self.spent} thread instructions, which is more than its budget of {self.budget}"
-        self.report(Kind.BUDGET, message, g, 0, site)
-        raise BudgetSpent
+    def check_limits(self, g: Any, segment: Segment) -> None:
+        """Stops a launch that has run too many instructions or too long."""
+        if self.spent > self.budget:
+            limit = (
+                f"the launch has run {self.spent} thread instructions, which is more than its budget of {self.budget}"
+            )
+            self.stop(Kind.BUDGET, limit, g, segment.counters[-1][0] if segment.counters else None)
+        if monotonic() > self.deadline:
+            limit = f"the launch did not end in {self.time_limit:g} seconds: it was stopped here"
+            self.stop(Kind.TIME, limit, g, segment.counters[-1][0] if segment.counters else None)
 
-    def out_of_time(self, g: Any, segment: Segment) -> None:
-        site = segment.counters[-1][0] if segment.counters else None
-        message = f"the launch did not end in {self.time_limit:g} seconds: it was stopped here"
-        self.report(Kind.TIME, message, g, 0, site)
+    def stuck(self) -> None:
+        """Every thread that can run repeats a loop, and nothing changes any more."""
+        polls = self.spins.current()
+        g = polls[0].group if polls else self.active[0].lanes_at(np.flatnonzero(self.active[0].live))
+        self.stop(Kind.DEADLOCK, "every thread that can run repeats its loop, and nothing changes any more", g, None)
+
+    def stop(self, kind: Kind, message: str, g: Any, site: Site | None) -> None:
+        """Ends the launch with a finding at the loop that waits, or else at `site`."""
+        polls = self.spins.current()
+        blocks = sum(map(len, self.waiting))
+        self.report(kind, message, g, 0, polls[0].site if polls else site, self.spins.text(blocks))
         raise BudgetSpent
 
     # Counters
@@ -458,7 +479,7 @@ def emulate(
     seed: int = 0,
     budget: int = BUDGET,
     on_finding: str = "raise",
-    watch: int | None = None,
+    watch: Sequence[int] = (),
     blocks: int | None = None,
     time_limit: float = TIME_LIMIT,
 ) -> Result:
@@ -469,9 +490,9 @@ def emulate(
     `time_limit` the most seconds.  A `seed` other than 0 permutes blocks and the order of atomics.  With
     `on_finding="raise"` the first finding is raised as `EmulatorError`; with "collect" the first of each kind and
     instruction is kept, and the run goes on where it can.  What strictly is a fault and does no harm does not stop a
-    launch: the result has it as a note.  `watch` is the address of a byte of which the result tells the last writer.
-    With `blocks` only so many of the grid's first blocks run, of whole clusters: for counting what a block of a large
-    launch costs.
+    launch: the result has it as a note.  `watch` holds addresses: the result keeps who last wrote each byte of their
+    allocations.  With `blocks` only so many of the grid's first blocks run, of whole clusters: for counting what a
+    block of a large launch costs.
     PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
     """
     keep_freed_memory()
@@ -489,8 +510,8 @@ def emulate(
         end_scratch(launch, launch.memory.scratch)
         if not launch.findings:
             arguments.copy_back()
-        writer = None if watch is None else launch.writer(watch)
-        return Result(launch.counted(), launch.findings, "".join(launch.output), writer, launch.notes)
+        writers = {address: found for address in watch if (found := launch.writers(address)) is not None}
+        return Result(launch.counted(), launch.findings, "".join(launch.output), writers, launch.notes)
     finally:
         arguments.release(launch.allocations if launch else [])
 

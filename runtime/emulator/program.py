@@ -138,6 +138,7 @@ class Program:
             and "relaxed" in item.opcode
             for item in body
         )
+        self.has_mbarriers = any(isinstance(item, Instruction) and item.opcode[0] == "mbarrier" for item in body)
         self.needs_clocks = self.has_partial_synchronisation(body)
         opcodes = [item.opcode for item in body if isinstance(item, Instruction)]
         self.has_chains = any(map(orders_memory, opcodes))

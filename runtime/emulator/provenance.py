@@ -33,8 +33,10 @@ def spaces_of(ins: Instruction) -> set[str]:
     return {word.split("::")[0] for word in ins.opcode}
 
 
-def stored_through(body: list[Instruction | Label], function: Function, registers: dict[str, str]) -> set[str]:
-    """Names of parameters and variables (or `ANYWHERE`) that the addresses of global stores may come from."""
+def stored_through(
+    body: list[Instruction | Label], function: Function, registers: dict[str, str]
+) -> dict[str, list[Instruction]]:
+    """Parameters and variables (or `ANYWHERE`) that the addresses of global stores may come from, and these stores."""
     parameters = {variable.name for variable in function.params}
     instructions = [item for item in body if isinstance(item, Instruction) and item.operands]
     flows = [(names_in(ins.operands[0]), sources_of(ins, parameters, registers)) for ins in instructions]
@@ -50,12 +52,13 @@ def stored_through(body: list[Instruction | Label], function: Function, register
                 if target in registers and not found <= known.setdefault(target, set()):
                     known[target] |= found
                     changed = True
-    reached: set[str] = set()
+    reached: dict[str, list[Instruction]] = {}
     for ins in instructions:
         if ins.opcode[0] in STORES and not spaces_of(ins) & PRIVATE:
             address = next(operand for operand in ins.operands if isinstance(operand, Address))
             for name in names_in(address):
-                reached |= known.get(name, set()) if name in registers else {name}
+                for source in known.get(name, set()) if name in registers else {name}:
+                    reached.setdefault(source, []).append(ins)
     return reached
 
 

@@ -144,6 +144,8 @@ class Meeting:
     reductions: list[BarrierOperands | None] = field(default_factory=list)
     count: int = 0
     expected: int | None = None  # the threads that were named; None: all of the block
+    turn: int = 0  # as of groups: where the loops of those who have arrived stand
+    back_edges: int = 0
     segment: Segment | None = None
 
     @property
@@ -239,7 +241,7 @@ class BlockMeetings:
         """What these lanes execute means nothing, which is reported: they go on as if it were not there."""
         part = self.wave.restrict(g, lanes, segment)
         self.wave.account(segment, part)
-        self.wave.put(Group(self.wave, part.index(), part.turn), segment.end.targets[0])
+        self.wave.put(Group(self.wave, part.index(), part.turn, part.back_edges), segment.end.targets[0])
 
     def is_everybody(self, g: Group, number: Any, count: Any, mode: str) -> bool:
         """All live threads of each of the group's blocks, at one barrier that waits for all."""
@@ -334,13 +336,14 @@ class BlockMeetings:
             meeting.segment = segment
             meeting.reductions.append(barrier if barrier.mode == "red" else None)
             meeting.arrived.append(index[lanes])
+            meeting.turn, meeting.back_edges = max(meeting.turn, g.turn), max(meeting.back_edges, g.back_edges)
             meeting.following.append(None if barrier.mode == "arrive" else segment.end.targets[0])
             meeting.flags.append(None if flags is None else flags[lanes])
             is_arrival = barrier.mode == "arrive"
             meeting.known.append(self.wave.ordering.snapshot(index[lanes]) if is_arrival else None)
             meeting.count += 32 * len(np.unique(index[lanes] >> 5)) if barrier.aligned else len(lanes)
             if is_arrival:
-                self.wave.put(Group(self.wave, index[lanes], g.turn), segment.end.targets[0])
+                self.wave.put(Group(self.wave, index[lanes], g.turn, g.back_edges), segment.end.targets[0])
         self.complete(touched)
 
     def one_count(self, segment: Segment, g: Group, lanes: Any, counts: Any) -> int:
@@ -403,7 +406,7 @@ class BlockMeetings:
             self.give_result(meeting)
             for lanes, after in zip(meeting.arrived, meeting.following, strict=True):
                 if after is not None:
-                    self.wave.put(Group(self.wave, np.sort(lanes)), after)
+                    self.wave.put(Group(self.wave, np.sort(lanes), meeting.turn, meeting.back_edges), after)
         if joined:
             self.wave.ordering.blocks_joined(np.array(joined))
 

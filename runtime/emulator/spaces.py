@@ -34,6 +34,8 @@ class Space:
         self.data = data
         self.shadow = shadow
         self.delays: Delays | None = None  # in programs whose threads may load what others write
+        self.changes = 0  # writes so far; once `compares` is set, only those that changed something
+        self.compares = False
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
         """Where the lanes' addresses lie; reports and raises `BadLanes` for those that cannot be accessed."""
@@ -52,6 +54,8 @@ class Space:
 
     def store(self, place: Place, values: Any, dtype: Any, count: int) -> None:
         view = self.elements(dtype, count)
+        if not self.compares or (self.load(place, dtype, count) != values).any():
+            self.changes += 1
         if place.index is None:
             view[place.start : place.start + place.lanes] = values
         else:

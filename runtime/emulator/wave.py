@@ -7,7 +7,6 @@ points.
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from .group import Group, Lanes
 from .mbarriers import Mbarriers
 from .memory import GLOBAL_WINDOW, LOCAL_WINDOW
 from .ordering import THREAD_SHIFT, Ordering, U
+from .origins import coordinates
 from .program import Segment
 from .relaxed import Relaxed
 from .rendezvous import BlockMeetings, WarpMeetings
@@ -222,10 +222,7 @@ class Wave:
         launch.segment_warps[segment.number] += g.warps
         launch.segment_lanes[segment.number] += g.n
         launch.spent += g.n * segment.size
-        if launch.spent > launch.budget:
-            launch.out_of_budget(g, segment)
-        if monotonic() > launch.deadline:
-            launch.out_of_time(g, segment)
+        launch.check_limits(g, segment)
 
     def go_on(self, segment: Segment, g: Group, values: list[Any]) -> None:
         end = segment.end
@@ -319,6 +316,19 @@ class Wave:
         """How often every group that can run has spun and let the others run."""
         return min((g.turn for groups in self.pending.values() for g in groups), default=0)
 
+    def state(self) -> Any:
+        """What decides how the groups of the wave go on, besides memory: where they are, and their live registers."""
+        turns = self.turns
+        found = []
+        for number in sorted(self.pending):
+            slots = sorted(self.program.segments[number].live_slots)
+            for g in self.pending[number]:
+                index = g.index()
+                rows = [g.rows[slot] if slot in g.rows else self.rows[slot][index] for slot in slots]
+                values = tuple(hash(row.tobytes()) for row in rows)
+                found.append((number, g.turn - turns, hash(index.tobytes()), values))
+        return self.blocks[0], found
+
     def wake_waiters(self) -> None:
         self.mbarriers.waiting.clear()
         self.block_meetings.wake()
@@ -400,12 +410,6 @@ class Wave:
 
 def granule_of(memory: Space, place: Place) -> int:
     return memory.shadow.granule if memory.shadow is not None else place.size
-
-
-def coordinates(linear: Any, shape: tuple[int, int, int]) -> tuple[Any, Any, Any]:
-    """(x, y, z) of linear numbers, x fastest."""
-    x, y, _ = shape
-    return linear % np.uint32(x), linear // np.uint32(x) % np.uint32(y), linear // np.uint32(x * y)
 
 
 def lane_mask(relation: str, lane: Any) -> Any:

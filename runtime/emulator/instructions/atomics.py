@@ -104,7 +104,12 @@ def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple
         if delays is not None and before is not None:
             changed = np.flatnonzero(memory.load(place, dtype, 1) != before)
             if len(changed):
+                memory.changes += 1
                 delays.wrote(place.restricted(changed), g.part(changed), site, before[changed], dtype, 1)
+        else:
+            memory.changes += 1
+        if d is not None:
+            g.launch.spins.read(site, place, memory, g)
         if late is not None:
             g.wave.observe_late(place, g, memory, strong, late)
         g.wave.modify(place, g, memory, order, wrote, strong)

@@ -151,6 +151,7 @@ def load(code: Code, ins: Instruction) -> Op:
                 v[target][...] = values[:, index]
         if strong is not None:
             g.wave.observe(place, g, memory, strong, late)
+            g.launch.spins.read(site, place, memory, g)
 
     return access(code, space, ins.operands[1], body)
 

@@ -1,0 +1,88 @@
+"""Which thread and instruction a stamp is of, in words; and who last wrote each byte of global memory in a launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .code import Site
+from .memory import GLOBAL_WINDOW, Allocation
+from .ordering import SITE_MASK, U, threads_of, times
+from .shadow import WRITES, Shadow
+
+Extent = tuple[int, int, int]
+
+
+def coordinates(linear: Any, shape: Extent) -> tuple[Any, Any, Any]:
+    """(x, y, z) of linear numbers, x fastest."""
+    x, y, _ = shape
+    return linear % np.uint32(x), linear // np.uint32(x) % np.uint32(y), linear // np.uint32(x * y)
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The shape of a launch and the instructions that stamp: small enough to keep when the launch is over."""
+
+    block: Extent
+    block_lanes: int
+    cluster: Extent
+    cluster_grid: Extent
+    stamped: list[Site]
+
+    def where(self, gid: int) -> tuple[Extent, Extent]:
+        """(block, thread) coordinates of a thread's number in the launch."""
+        linear, thread = divmod(gid, self.block_lanes)
+        cluster, rank = divmod(linear, self.cluster[0] * self.cluster[1] * self.cluster[2])
+        base = coordinates(np.uint32(cluster), self.cluster_grid)
+        within = coordinates(np.uint32(rank), self.cluster)
+        block = [int(base[axis]) * self.cluster[axis] + int(within[axis]) for axis in range(3)]
+        x, y, z = (int(each) for each in coordinates(np.uint32(thread), self.block))
+        return (block[0], block[1], block[2]), (x, y, z)
+
+    def site_of(self, stamp: int) -> Site | None:
+        """The instruction that stamped; None beyond those that a stamp has room for."""
+        number = stamp & SITE_MASK
+        return self.stamped[number] if number < len(self.stamped) else None
+
+    def who(self, gid: int, stamp: int) -> str:
+        block, thread = self.where(gid)
+        site = self.site_of(stamp)
+        at = ""
+        if site is not None:
+            at = f" at {site.location or 'no source line'} (PTX line {site.ptx_line})"
+        return f"thread {thread} of block {block}{at}"
+
+    def of_stamp(self, stamp: Any) -> str | None:
+        """The same of the stamp of a write; None for one of nobody."""
+        if not stamp:
+            return None
+        return self.who(int(threads_of(stamp)), int(stamp))
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """The stamp of the last write of each granule of one allocation."""
+
+    origins: Origins
+    granule: int
+    first: int  # the address of the first granule
+    stamps: Any
+
+    def __call__(self, address: int) -> str | None:
+        """What last wrote the byte at an address, in words; None for nothing."""
+        return self.origins.of_stamp(self.stamps[(address - self.first) // self.granule])
+
+
+def writers_of(shadow: Shadow, allocation: Allocation, origins: Origins) -> Writers:
+    """Those of an allocation, while the launch that the records are of is still there."""
+    granule = shadow.granule
+    start = (allocation.address - GLOBAL_WINDOW) // granule
+    end = -(-(allocation.end - GLOBAL_WINDOW) // granule)
+    last = np.zeros(end - start, U)
+    for kind, record in shadow.records.items():
+        if kind.base in WRITES:
+            stamps = record[start:end]
+            last = np.where((stamps != 0) & (times(stamps) >= times(last)), stamps, last)
+    return Writers(origins, granule, GLOBAL_WINDOW + start * granule, last)

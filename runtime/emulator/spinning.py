@@ -1,0 +1,114 @@
+"""Launches that do not end: which words their loops read again and again, and whether anything can still change these.
+
+The emulator is deterministic. If every thread that can run has gone round its loop often, with the same registers at
+its head as before and with no write that changed memory, then it does so for ever: that is a deadlock, found after some
+hundred rounds instead of at the limit of time. Programs that read a clock, or whose threads meet at mbarriers, change
+in other ways and have the limits of time and instructions only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .code import Site
+from .memory import GLOBAL_WINDOW
+from .reader import Instruction
+from .shadow import Place
+from .spaces import Space
+
+ROTATIONS = 3  # without a change: late writes (`delays.py`) have been seen after the first
+MOST_NAMED = 3  # words, and lines
+CLOCKS = {"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"}
+
+
+@dataclass(slots=True)
+class Poll:
+    """The latest strong read by one instruction of a loop; `spent`: instructions of the launch before it."""
+
+    site: Site
+    place: Place
+    memory: Space
+    group: Any
+    spent: int
+
+
+class Spins:
+    """What the loops of a launch read, and how long nothing has changed."""
+
+    def __init__(self, launch: Any):
+        self.launch = launch
+        self.polls: dict[int, Poll] = {}
+        self.marks = [0, 0]  # instructions spent before the last rotation but one, and before the last
+        self.registers: list[Any] = []
+        self.written: list[int] = []
+        self.rotations = 0
+        program = launch.program
+        names = {entry.name for _, entry in program.special_entries}
+        self.is_decidable = program.waits_for_memory and not program.has_mbarriers and not names & CLOCKS
+
+    def read(self, site: Site, place: Place, memory: Space, g: Any) -> None:
+        """A strong read, or an atomic operation whose result is used."""
+        if site.in_loop and place.lanes:
+            self.polls[site.number] = Poll(site, place, memory, g, self.launch.spent)
+
+    def rotated(self, active: list[Any]) -> bool:
+        """All waves have had their turn: is it certain that they go on like this for ever?"""
+        self.marks = [self.marks[1], self.launch.spent]
+        if not self.is_decidable:
+            return False
+        spaces = self.launch.all_spaces()
+        registers, written = [wave.state() for wave in active], [space.changes for space in spaces]
+        is_same = registers == self.registers
+        for space in spaces:  # a look at each write's old value is for launches that seem to stand still
+            space.compares = is_same
+        self.rotations = self.rotations + 1 if is_same and written == self.written else 0
+        self.registers, self.written = registers, written
+        return self.rotations >= ROTATIONS
+
+    def current(self) -> list[Poll]:
+        """The reads of the loops that run now."""
+        found = [poll for poll in self.polls.values() if poll.spent >= self.marks[0]]
+        return sorted(found, key=lambda poll: poll.site.number)
+
+    def described(self, poll: Poll) -> str:
+        """The word that a poll reads, its value, who wrote it last, and what could change it."""
+        launch, size = self.launch, poll.place.size
+        unit = poll.place.start if poll.place.index is None else int(poll.place.index[0])
+        value = int.from_bytes(poll.memory.data[unit * size : unit * size + size].tobytes(), "little")
+        if poll.memory is not launch.device:
+            return f"{size} bytes of {poll.memory.shadow.name if poll.memory.shadow else 'its'} memory, {value:#x}"
+        address = GLOBAL_WINDOW + unit * size
+        allocation = launch.memory.find(address)
+        writers = launch.writers(address)
+        by = None if writers is None else writers(address)
+        name, first = allocation.name, address - allocation.address
+        text = f"bytes {first} to {first + size - 1} of {name}, which hold {value}; "
+        others = [ins for ins in launch.stores_to(allocation.address) if ins.ptx_line != poll.site.ptx_line]
+        text += f"last access that may have changed them: {by}; " if by else "no thread has written them; "
+        return text + (
+            f"what else changes {name} stands at {places_of(others)}"
+            if others
+            else f"nothing else in the kernel changes {name}"
+        )
+
+    def text(self, waiting: int) -> str:
+        """What the loops wait for, in words; `waiting`: blocks that have not started."""
+        polls = self.current()
+        if not polls:
+            return "no loop that runs reads what another thread may write: it does not wait, it goes on"
+        lines = [
+            f"{poll.site.location or 'no source line'} reads {self.described(poll)}" for poll in polls[:MOST_NAMED]
+        ]
+        more = len(polls) - len(lines)
+        text = "\n  ".join(lines) + (f"\n  and {more} more" if more else "")
+        running = sum(int(wave.live.sum()) for wave in self.launch.active)
+        ended = self.launch.begun - running
+        text += f"\n  {running} threads are still there, {ended} have ended"
+        return text + (f", {waiting} blocks have not started" if waiting else "")
+
+
+def places_of(sites: list[Instruction]) -> str:
+    """The lines of some instructions, each once."""
+    found = list(dict.fromkeys(f"{site.location or f'PTX line {site.ptx_line}'}" for site in sites))
+    return ", ".join(found[:MOST_NAMED]) + (", …" if len(found) > MOST_NAMED else "")

@@ -227,8 +227,6 @@ class KernelBuilder(Expressions):
 
     def _shared(self, node: ast.Shared) -> None:
         dtype = self.dtype_named(node.dtype, node.loc)
-        if self.ir.depth != 1:
-            self.error("syntax", node.loc, "shared tiles are declared outside loops and branches")
         extents = []
         for i, e in enumerate(node.extents):
             number = self.constant(e, "an extent of a shared tile")
@@ -241,7 +239,8 @@ class KernelBuilder(Expressions):
         self.place(node.loc)
         for name in node.names:
             type = SharedType(tuple(extents), dtype, node.ring)
-            value = self.ir.op("shared_alloc", type=type, name=name).result
+            with self.ir.at_top():
+                value = self.ir.op("shared_alloc", type=type, name=name).result
             value.name = name
             strides = row_major(extents)
             self.scope.names[name] = SharedTile(value, extents, strides, has_slots=len(extents) > 1 or node.ring)
@@ -306,7 +305,7 @@ class KernelBuilder(Expressions):
         merged: list[tuple[str, Binding, list[Value], list[Value]]] = []
         for name in sorted(assigned_names([node])):
             x, y = a.get(name), b.get(name)
-            if x is None or y is None:
+            if x is None or y is None or (x is not y and (isinstance(x, SharedTile) or isinstance(y, SharedTile))):
                 self.scope.names.pop(name, None)  # known on one side only: unknown after
                 self.left_behind[name] = "in one branch of an 'if'"
                 continue

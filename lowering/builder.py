@@ -49,7 +49,7 @@ class Builder:
     """
 
     def __init__(self, loc: Loc, facts: Analysis | None = None):
-        self.block = Block()
+        self.block = self.outermost = Block()
         self.place: tuple[Loc, Loc | None] = loc, None  # of what follows, and of the call that it is inlined for
         self.facts = facts
         self.budget = Budget()
@@ -79,6 +79,15 @@ class Builder:
         finally:
             self.block = outer
             self._shared.pop()
+
+    @contextmanager
+    def at_top(self) -> Iterator[None]:
+        """Operations go to the function's own block meanwhile, before the loops and branches that are being built."""
+        inner, self.block = self.block, self.outermost
+        try:
+            yield
+        finally:
+            self.block = inner
 
     def op(self, name: str, operands: Sequence[Value] = (), regions: Sequence[Block] = (), /, **attrs: Any) -> Op:
         """A new operation; TileError of code 'type' if it does not take these operands."""

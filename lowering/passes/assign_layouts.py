@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NoReturn
@@ -110,18 +111,22 @@ def _extents(pin: Pin, key: str, rank: int) -> tuple[int, ...]:
     return tuple(row)
 
 
-def accumulator_layout(instruction: Mma, shape: tuple[int, ...], pin: Pin | None, warps: int, op: Op) -> Layout:
-    """The layout of a product's result: as the pin says, else with the split of warps that reads fewest operands."""
+def accumulator_layout(
+    instruction: Mma, shape: tuple[int, ...], pin: Pin | None, warps: int, near: tuple[int, int] | None = None
+) -> Layout:
+    """The layout of a product's result: as the pin says, else with the split of warps that reads fewest operands.
+    `near`: neighbours of a thread along each axis, where the pin says nothing of them."""
+    extents = (shape[0], shape[1])
     if pin is None:
-        split = split_of_warps(instruction, (shape[0], shape[1]), warps)
-        return replicated(accumulator(instruction, (shape[0], shape[1]), split), warps)
-    along, near = _extents(pin, "warps", 2), _extents(pin, "contiguous", 2)
+        split = split_of_warps(instruction, extents, warps)
+        return replicated(accumulator(instruction, extents, split, near or (1, 1)), warps)
+    along, pinned = _extents(pin, "warps", 2), _extents(pin, "contiguous", 2)
     if along[0] * along[1] != warps:
         raise TileError(
             "layout", pin.loc, f"'warps' multiply to {along[0] * along[1]}; there are {warps}", WANTED["warps"]
         )
     try:
-        return accumulator(instruction, (shape[0], shape[1]), (along[0], along[1]), (near[0], near[1]))
+        return accumulator(instruction, extents, (along[0], along[1]), near or (pinned[0], pinned[1]))
     except LayoutError as error:
         raise TileError("layout", pin.loc, str(error)) from None
 
@@ -254,6 +259,7 @@ class _Assigner:
         """The layout of each product's result and of what has the same layout; each product gets its instruction."""
         out: dict[Value, Layout] = {}
         together: dict[Value, set[Value]] = {}
+        free: dict[Op, Pin | None] = {}  # products of which no pin says which elements a thread has
         for op in walk(self.function.body):
             if op.name != "dot":
                 continue
@@ -277,9 +283,37 @@ class _Assigner:
             if pin is None and own is not None:
                 layout = resolve_pin(own, c.shape, self.warps)
             else:
-                layout = accumulator_layout(instruction, c.shape, pin, self.warps, op)
+                layout = accumulator_layout(instruction, c.shape, pin, self.warps)
+                if pin is None or "contiguous" not in pin.parts:
+                    free[op] = pin
             out |= dict.fromkeys(joined, layout)
+        for op, pin in free.items():
+            chained = self.chained_layout(op, together[op.result], pin, out)
+            if chained is not None:
+                out |= dict.fromkeys(together[op.result], chained)
         return out
+
+    def chained_layout(
+        self, op: Op, joined: set[Value], pin: Pin | None, layouts: dict[Value, Layout]
+    ) -> Layout | None:
+        """The layout of a product's result, of those with the same warps, in which the next product takes it as an
+        operand without an exchange; None where there is none, or nothing to change. A thread holds as many neighbours
+        of a row of bytes as a word has: 4."""
+        for user in (u for value in joined for u in self.users.get(value, ()) if u.name == "dot"):
+            place = next((i for i in (0, 1) if user.operands[i] in joined), None)
+            spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
+            if place is None or spread is None:
+                continue
+            wanted = (spread.a, spread.b)[place]
+            if layouts[op.result] == wanted:
+                return None
+            instruction, shape = op.attrs["instruction"], op.result.tile.shape
+            for count in (2, 4, 8):
+                near = (1, count) if place == 0 else (count, 1)
+                with suppress(LayoutError, TileError):  # the tile is too small for as many
+                    if (found := accumulator_layout(instruction, shape, pin, self.warps, near)) == wanted:
+                        return found
+        return None
 
     def joined(self, result: Value) -> set[Value]:
         """The values that have the layout of a product's result: by elementwise operations, loops and branches."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_tensor_cores import NUMPY, STORED, formula, numbers, operand_text
+from test_tensor_cores import FP8, NUMPY, STORED, formula, numbers, operand_text
 
 from lowering.tensor_cores import Mma, instructions
-from tests.compile_and_run import compile_kernel, launch
+from tests.compile_and_run import compile_kernel, launch, run
 
 TEXT = """
 kernel k(d: C[m, n], t: C[n, m], rows: C[m], columns: C[n], chosen: C[m, n], c: C[m, n], a: A[m, ka], b: B[n, kb];
@@ -76,3 +76,35 @@ def test_a_pinned_result_is_right_wherever_it_goes(instruction: Mma, contiguous:
     assert np.array_equal(rows, wanted.max(1)) and np.array_equal(columns, wanted.min(0))
     both = (np.maximum(wanted, kind(1)) + wanted).astype(kind)
     assert np.array_equal(chosen, np.where(np.arange(n) % 3 == 0, wanted, both))
+
+
+@pytest.mark.parametrize("line", ["warps [4, 1]", "warps [4, 1], contiguous [1, 4]"])
+@pytest.mark.parametrize(("kind", "sums"), [("s8", "s32"), ("e4m3", "f32")])
+def test_sums_of_bytes_are_the_next_operand_as_they_lie(kind: str, sums: str, line: str) -> None:
+    """A thread holds a word of neighbours, unasked: four stores are the tiles' own, an exchange took 16 more."""
+    text = f"""
+kernel k(y: {sums}[64, 64], x: {kind}[64, 64], w: {kind}[64, 64], v: {kind}[64, 64]):
+    grid 1
+    shared s: {kind}[2, 64, 64]
+    s[0, 0 : 64, 0 : 64] = load(w[0 : 64, 0 : 64])
+    s[1, 0 : 64, 0 : 64] = load(v[0 : 64, 0 : 64])
+    p = load(x[0 : 64, 0 : 64]) @ s[0].T
+    r = p.to({kind}) @ s[1].T
+    store(y[0 : 64, 0 : 64], r)
+schedule s of k:
+    warps = 4
+    layout p, r: {line}
+"""
+    rng = np.random.default_rng(0)
+    x, w, v = (rng.integers(-1, 2, (64, 64)).astype(np.int8) for _ in range(3))
+    y = np.zeros((64, 64), np.int32 if sums == "s32" else np.float32)
+    type = np.int8 if kind == "s8" else FP8[kind]
+    given = {"x": x.astype(type), "w": w.astype(type), "v": v.astype(type)}
+    kernel = compile_kernel(text, {"y": y, **given})
+    assert kernel.ptx.count("st.shared") == 4
+    run(text, {"y": y, **given})
+    p = x.astype(np.int32) @ w.T.astype(np.int32)
+    if kind == "e4m3":  # 4 bits of a sum: to nearest, ties to even
+        unit = 2.0 ** np.maximum(np.floor(np.log2(np.maximum(np.abs(p), 1))) - 3, 0)
+        p = np.rint(p / unit) * unit
+    assert np.array_equal(y, p @ v.T.astype(np.int32))

@@ -23,11 +23,8 @@ from dsl.tuning.tuned_file import read_tuned
 from dsl.variant import Request, build_variant
 from lowering.budget import Exhausted
 from lowering.emit import emit
-from lowering.ir import Function, walk
 from lowering.location import TileError, closest
-from lowering.passes import PASSES
-from lowering.passes.unroll_loops import check_room, constant_step
-from lowering.targets import Target, target
+from lowering.targets import target
 from lowering.types import DTYPES
 
 ARCH = "sm_90"
@@ -36,17 +33,6 @@ OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
 """Tried for a schedule that no example uses, before its own arithmetic or its size is called an error."""
 FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent"})
 """Codes of errors that may be due to the dims alone."""
-
-
-def check_unrolling(function: Function, target: Target) -> None:
-    """In place of unrolling, which repeats code that is right or wrong once."""
-    for op in walk(function.body):
-        if op.attrs.get("unroll", 1) > 1:
-            constant_step(op)
-    check_room(function)
-
-
-PASSES_OF_CHECK = tuple((name, check_unrolling if name == "unroll_loops" else run) for name, run in PASSES)
 
 
 @dataclass(slots=True)
@@ -166,7 +152,7 @@ class _Check:
         if known:
             build_variant(self.program, request)
         else:
-            lowered = lower(self.program, request, PASSES_OF_CHECK)
+            lowered = lower(self.program, request)
             emit(lowered.variant.function, lowered.variant.target)
 
     def attempt(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str], known: bool) -> None:

@@ -37,6 +37,7 @@ class ResolvedSchedule:
     swizzles: dict[str, SwizzlePin] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
     places: dict[str, Loc] = field(default_factory=dict)
+    unrolled: dict[str, Loc] = field(default_factory=dict)
     specialize: dict[str, ast.Expr] = field(default_factory=dict)
     warps: int = DEFAULT_WARPS
 
@@ -286,7 +287,12 @@ def _property(
         for subject in line.subject:
             if not isinstance(subject, ast.Name) or len(line.values) != 1:
                 raise TileError("schedule", line.loc, "unroll NAME: COUNT")
-            out.attrs.setdefault("unroll", {})[subject.id] = evaluate.integer(line.values[0], "unroll")
+            count = evaluate.integer(line.values[0], "unroll")
+            if count < 1:
+                message = f"a loop is unrolled by 1 or more; this is {count}"
+                raise TileError("schedule", line.values[0].loc, message, "1 leaves it as it is")
+            out.attrs.setdefault("unroll", {})[subject.id] = count
+            out.unrolled[subject.id] = subject.loc
     elif kind in ("evict", "cache"):
         for subject in line.subject:
             if not isinstance(subject, ast.Name) or len(line.values) != 1:

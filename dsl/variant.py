@@ -169,6 +169,7 @@ class _Variant:
         function.pins = schedule.pins
         function.instructions = schedule.instructions
         function.swizzles = schedule.swizzles
+        function.unrolled = schedule.unrolled
         builder.function = function
         self._parameters(builder, function, constants, special)
         function.divisors = resolved.divisors

@@ -209,12 +209,24 @@ def counts_elements(value: Value) -> bool:
 def facts_of(function: Function) -> Analysis:
     """The facts of a function whose loops stay as they are from here on: one analysis for all passes that ask."""
     if function.facts is None:
-        function.facts = Analysis(function)
-        for op in walk(function.body):
-            if op.name == "for":
-                function.facts.enter_loop(op)
-                function.facts.enter_carried(op)
+        function.facts = facts_now(function)
     return function.facts
+
+
+def facts_now(function: Function) -> Analysis:
+    """The facts of a function as it is; its loops may be made anew afterwards."""
+    facts = Analysis(function)
+    for op in walk(function.body):
+        if op.name == "for":
+            facts.enter_loop(op)
+            facts.enter_carried(op)
+    return facts
+
+
+def in_order(low: Value, high: Value, facts: Analysis) -> bool:
+    """True if one number is known not to be above another one."""
+    most, least = facts.of(low).high, facts.of(high).low
+    return most is not None and least is not None and most <= least
 
 
 def _add_bounds(a: int | None, b: int | None) -> int | None:

@@ -129,6 +129,7 @@ class Function:
     pins: dict[str, Any] = field(default_factory=dict)  # value name → layout rows of the schedule, for assign_layouts
     instructions: dict[str, Any] = field(default_factory=dict)  # value name → the instruction of its product
     swizzles: dict[str, Any] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
+    unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls it
     facts: Any = None  # what `facts_of` found
     loc: Loc | None = None
 

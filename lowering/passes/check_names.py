@@ -1,4 +1,4 @@
-"""Refuses a schedule that lays out a value which the kernel does not have.
+"""Refuses a schedule that lays out a value, or unrolls a loop, which the kernel does not have.
 
 First of the passes: later ones remove values (loads that are masked off take their indices along), and a layout of a
 value that is gone says nothing.
@@ -21,9 +21,12 @@ def defined_tiles(op: Op) -> Iterator[Value]:
 
 
 def check_names(function: Function) -> None:
-    """TileError `layout` or `name` for a pin or an instruction of a value that no line defines."""
+    """TileError `layout` or `name` for a pin or an instruction of a value that no line defines, or no loop counts."""
     names: set[str] = set()
+    counters: set[str] = set()
     for op in walk(function.body):
+        if op.name == "for":
+            counters |= {counter.name for counter in op.regions[0].args[:1] if counter.name}
         names |= {value.name for value in defined_tiles(op) if value.name}
         if op.name == "copy":
             names.add(f"{op.operands[0].name}.copy")
@@ -34,3 +37,7 @@ def check_names(function: Function) -> None:
         if name not in names:
             message = f"the kernel has no value '{name}' that is a product"
             raise TileError("name", instruction.loc, message, closest(name, names))
+    for name, loc in function.unrolled.items():
+        if name not in counters:
+            hint = closest(name, counters) or "a loop is named by its counter; one 'for static' is unrolled as it is"
+            raise TileError("name", loc, f"the kernel has no loop over '{name}' to unroll", hint)

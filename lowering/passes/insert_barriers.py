@@ -8,8 +8,8 @@ What a thread releases to other blocks is what it did itself and what barriers b
 acquires is known to others behind a barrier (PTX ISA 8, "Causality order"). So a release is an access that meets all
 accesses of global memory by other threads before it, and an acquire one that meets all those behind it.
 
-Where an access is, is known relative to scalars that the kernel computes. A loop's counter is such a scalar: what was
-at counter + c in one round is at counter + c - step in the next.
+Where an access is, is known relative to scalars that the kernel computes, and to the numbers of the rounds of loops:
+what was at k * round + c in one round is at k * round + c - k in the next (`lowering/loop_forms.py`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,23 @@ from operator import or_
 from typing import NamedTuple, NoReturn
 
 from lowering.affine import Affine, AffineOffsets, Terms, apply_affine, free_of_carries
-from lowering.facts import linear
-from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Value, carried_integers, walk
+from lowering.facts import facts_of
+from lowering.ir import Block, Function, Op, Value, walk
 from lowering.layout import Layout, apply
 from lowering.listed_offsets import Listed, ListedOffsets
 from lowering.location import TileError
+from lowering.loop_forms import (
+    EXACT,
+    Carried,
+    Form,
+    LoopForms,
+    holds,
+    loop_forms_of,
+    plus,
+    reduced,
+    remainder,
+    substituted,
+)
 from lowering.ops import OPS, operand
 from lowering.targets import WARP
 from lowering.types import SharedType
@@ -48,8 +59,19 @@ class Slot(NamedTuple):
     constant: int
     modulus: int | None
 
-    def at(self, constant: int) -> Slot:
-        return self._replace(constant=constant % self.modulus if self.modulus else constant)
+    @property
+    def holds(self) -> int:
+        """The modulus under which forms of the index are needed."""
+        return self.modulus or EXACT
+
+    @property
+    def form(self) -> Form:
+        return dict(self.terms), self.constant
+
+    def of(self, form: Form) -> Slot:
+        """Such a slot at another index."""
+        factors, constant = reduced(form, self.holds)
+        return self._replace(terms=_terms(factors), constant=constant)
 
 
 @dataclass(slots=True)
@@ -100,21 +122,25 @@ class Touch:
         """The same access that many slots and elements back."""
         out = self
         if slot and out.slot is not None:
-            out = replace(out, slot=out.slot.at(out.slot.constant - slot))
+            out = replace(out, slot=out.slot.of((dict(out.slot.terms), out.slot.constant - slot)))
         if offset and out.offsets is not None:
             out = replace(out, offsets=out.offsets._replace(constant=out.offsets.constant - offset))
         return out
 
-    def expressed(self, forms: dict[int, tuple[dict[int, int], int]]) -> Touch:
-        """The same access with values replaced by linear forms of others."""
-        out = self
-        if out.slot is not None and any(v in forms for v, _ in out.slot.terms):
-            terms, constant = _substituted(out.slot.terms, forms)
-            out = replace(out, slot=out.slot._replace(terms=terms)).shifted(-constant, 0)
-        if out.offsets is not None and any(v in forms for v, _ in out.offsets.terms):
-            terms, constant = _substituted(out.offsets.terms, forms)
-            out = replace(out, offsets=out.offsets._replace(terms=terms)).shifted(0, -constant)
-        return out
+    def expressed(self, change: Callable[[Form, int], Form | None]) -> Touch:
+        """The same access with its forms, of slot and offsets, told otherwise: `change` gets one and the modulus under
+        which it is needed, and gives None where it is not known any more."""
+        slot, offsets = self.slot, self.offsets
+        if slot is not None and slot.terms:
+            form = change(slot.form, slot.holds)
+            slot = None if form is None else slot.of(form)
+        if offsets is not None and offsets.terms:
+            form = change((dict(offsets.terms), offsets.constant), EXACT)
+            offsets = None if form is None else offsets._replace(terms=_terms(form[0]), constant=form[1])
+        if slot == self.slot and offsets == self.offsets:
+            return self
+        out = self.without(self.slot is not None and slot is None, self.offsets is not None and offsets is None)
+        return replace(out, slot=slot, offsets=offsets)
 
     def forget(self, values: set[int]) -> Touch:
         """What hangs on these values is not known any more."""
@@ -137,18 +163,6 @@ class Touch:
 
 def _terms(factors: dict[int, int]) -> Terms:
     return tuple(sorted((v, k) for v, k in factors.items() if k))
-
-
-def _substituted(terms: Terms, forms: dict[int, tuple[dict[int, int], int]]) -> tuple[Terms, int]:
-    """Terms with some values replaced by linear forms: the new terms, and a constant to add."""
-    out: dict[int, int] = defaultdict(int)
-    constant = 0
-    for value, factor in terms:
-        form, extra = forms.get(value, ({value: 1}, 0))
-        for v, k in form.items():
-            out[v] += factor * k
-        constant += factor * extra
-    return _terms(out), constant
 
 
 @dataclass(slots=True)
@@ -282,6 +296,7 @@ class _Inserter:
         waits = [op.attrs["groups"] for op in ops if op.name == "wait"]
         self.groups_kept = max(waits, default=0) + 2
         self.in_flight: dict[Op, int] = {}  # at each `wait`: the most groups that may be in flight
+        self.forms = loop_forms_of(function, facts_of(function))
         self.affines = AffineOffsets()
         self.listed = ListedOffsets()
         self.accesses = _Accesses()
@@ -396,54 +411,55 @@ class _Inserter:
         known = self.known_rounds.get(op)
         if known is None:
             changing = self.accesses.changing
-            inside = _defined_in(op)
-            carried = _carried(op) if op.name == "for" else []
-            forms = {id(c.inside): linear(c.behind) for c in carried if c.behind is not None}
-            behind = {inside: ({id(v): k for v, k in terms.items()}, n) for inside, (terms, n) in forms.items()}
-            leaving = changing(lambda t: t.expressed(behind).forget(inside))
+            inside = _defined_in(op, self.forms)
+            carried = self.forms.carried.get(op, [])
+            behind = {c.inside: c.behind for c in carried if c.behind is not None}
+
+            def leave(form: Form, modulus: int) -> Form:
+                return self.forms.canonical(substituted(form, behind), modulus)
+
+            leaving = changing(lambda t: _renamed(t, leave).forget(inside))
             following = changing(_next_round(carried, inside))
-            entering = changing(self.first_round(op, carried)) if carried else lambda accesses: accesses
+            entering = changing(self.first_round(op, carried))
             known = self.known_rounds[op] = _Rounds(entering, following, leaving)
         return known
 
-    def all_touches(self, block: Block) -> Iterator[Touch]:
+    def at_first(self, block: Block) -> Iterator[Touch]:
+        """The accesses of a block, those of loops in it in the first round."""
         for op in self.steps(block):
             for access in self.touches(op):
                 yield self.accesses.touches[access]
+            starts = {c.inside: c.start for c in self.forms.carried.get(op, [])}
             for region in op.regions:
-                yield from self.all_touches(region)
+                for touch in self.at_first(region):
+                    yield touch.expressed(lambda form, m: self.forms.canonical(substituted(form, starts), m))  # noqa: B023
 
-    def first_round(self, op: Op, carried: list[_Carried]) -> Callable[[Touch], Touch]:
+    def first_round(self, op: Op, carried: list[Carried]) -> Callable[[Touch], Touch]:
         """Slots and offsets relative to what the loop carries, which has its start in the first round."""
-        starts = {id(c.inside): linear(c.start) for c in carried}
+        starts = {c.inside: c.start for c in carried}
         # Factors of what is carried, in the body's accesses of a memory.
         slots: dict[Value, dict[int, int]] = defaultdict(dict)
         offsets: dict[Value, dict[int, int]] = defaultdict(dict)
-        for touch in self.all_touches(op.regions[0]):
+        for touch in (touch for region in op.regions for touch in self.at_first(region)):
             if touch.slot is not None:
                 slots[touch.memory].update((v, k) for v, k in touch.slot.terms if v in starts)
             if touch.offsets is not None:
                 offsets[touch.memory].update((v, k) for v, k in touch.offsets.terms if v in starts)
 
-        def relative(terms: Terms, factors: dict[int, int]) -> tuple[Terms, int]:
-            out, back = dict(terms), 0
+        def relative(form: Form, factors: dict[int, int], modulus: int) -> Form:
             for value, factor in factors.items():
-                start, constant = starts[value]
-                for term, k in start.items():
-                    out[id(term)] = out.get(id(term), 0) - factor * k
-                out[value] = factor
-                back += factor * constant
-            return _terms(out), back
+                form = plus(plus(form, ({value: 1}, 0), factor), self.forms.canonical(starts[value], modulus), -factor)
+            return form
 
         def change(touch: Touch) -> Touch:
             if touch.before is not None:
                 return touch
             if touch.slot is not None and (factors := slots.get(touch.memory)):
-                terms, back = relative(touch.slot.terms, factors)
-                touch = replace(touch, slot=touch.slot._replace(terms=terms)).shifted(back, 0)
+                form = relative(touch.slot.form, factors, touch.slot.holds)
+                touch = replace(touch, slot=touch.slot.of(form))
             if touch.offsets is not None and (factors := offsets.get(touch.memory)):
-                terms, back = relative(touch.offsets.terms, factors)
-                touch = replace(touch, offsets=touch.offsets._replace(terms=terms)).shifted(0, back)
+                terms, constant = relative((dict(touch.offsets.terms), touch.offsets.constant), factors, EXACT)
+                touch = replace(touch, offsets=touch.offsets._replace(terms=_terms(terms), constant=constant))
             return touch
 
         return change
@@ -669,9 +685,21 @@ class _Inserter:
             where = self.affines.of(offset) or self.listed.of(offset)
             joint = op.name in ("ldmatrix", "stmatrix")
             write = effect.kind == "write"
-            form = None if slot is None else _slot_of(memory, slot)
-            out.append(Touch(memory, write, form, where, layout, one, slot is not None, combines, joint))
+            form = None if slot is None else self.slot_of(memory, slot)
+            touch = Touch(memory, write, form, where, layout, one, slot is not None, combines, joint)
+            out.append(touch.expressed(self.forms.canonical))
         return out
+
+    def slot_of(self, memory: Value, index: Value) -> Slot:
+        """The slot that an index chooses: of a ring modulo its slots; `i % 2` takes two in turn."""
+        assert isinstance(memory.type, SharedType)
+        modulus = memory.type.shape[0] if memory.type.ring else None
+        inner, taken = remainder(index)
+        if taken is not None and (modulus is None or taken <= modulus):
+            index, modulus = inner, taken
+        elif taken is not None and modulus is not None and taken % modulus == 0:
+            index = inner
+        return Slot((), 0, modulus).of(self.forms.form(index))
 
     # ---- do two accesses of different threads meet? ----
 
@@ -744,30 +772,6 @@ def _is_global(touch: Touch) -> bool:
     return not isinstance(touch.memory.type, SharedType)
 
 
-def _slot_of(memory: Value, index: Value) -> Slot:
-    """The slot that an index chooses: of a ring modulo its slots; `i % 2` takes two in turn."""
-    assert isinstance(memory.type, SharedType)
-    modulus = memory.type.shape[0] if memory.type.ring else None
-    inner, taken = _remainder(index)
-    if taken is not None and (modulus is None or taken <= modulus):
-        index, modulus = inner, taken
-    elif taken is not None and modulus is not None and taken % modulus == 0:
-        index = inner
-    terms, constant = linear(index)
-    return Slot(_terms({id(v): k for v, k in terms.items()}), 0, modulus).at(constant)
-
-
-def _remainder(value: Value) -> tuple[Value, int | None]:
-    """What an index is a remainder of, and the divisor: of `i % n` and `i & n - 1`, which floor as slots do."""
-    op = value.op
-    if op is not None and op.name in ("mod", "and"):
-        number = constant_of(op.operands[1])
-        divisor = None if number is None else int(number) + (op.name == "and")
-        if divisor is not None and divisor > 0 and (op.name == "mod" or divisor & divisor - 1 == 0):
-            return op.operands[0], divisor
-    return value, None
-
-
 def _wider(a: str | None, b: str | None) -> str | None:
     return "block" if "block" in (a, b) else a or b
 
@@ -780,73 +784,79 @@ def _blocks(block: Block) -> Iterator[Block]:
             yield from _blocks(region)
 
 
-def _defined_in(op: Op) -> set[int]:
+def _defined_in(op: Op, forms: LoopForms) -> set[int]:
     """The identities of all values of an operation's regions, but for those that are the same each time they run."""
     out = {id(a) for region in op.regions for a in region.args}
+    out |= {id(name) for name in forms.names.get(op, ())[:1]}
     for inner in (o for region in op.regions for o in walk(region)):
         out |= {id(a) for region in inner.regions for a in region.args}
+        out |= {id(name) for name in forms.names.get(inner, ())}
         if not inner.spec.pure or any(id(o) in out for o in inner.operands):
             out |= {id(r) for r in inner.results}
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class _Carried:
-    """A scalar that a loop carries: what it is in the first round, in each, behind the loop, and in the next round."""
-
-    start: Value
-    inside: Value
-    behind: Value | None  # a counter has no name there, but for one that ends at its bound
-    next: tuple[dict[Value, int], int]  # as a linear form
-
-
-def _carried(op: Op) -> list[_Carried]:
-    """The scalar integers that a `for` carries, its counter first."""
-    body = op.regions[0]
-    out = []
-    step = constant_of(op.operands[2])
-    if step is not None:
-        end = op.operands[1] if op.attrs.get("exact") else None
-        out.append(_Carried(op.operands[0], body.args[0], end, ({body.args[0]: 1}, int(step))))
-    return out + [_Carried(start, arg, behind, linear(then)) for start, arg, then, behind in carried_integers(op)]
-
-
-def _next_round(carried: list[_Carried], inside: set[int]) -> Callable[[Touch], Touch]:
-    """An access of one round of a `for` as the next one sees it."""
-    # What keeps its name from round to round, and what a round adds to it; what the next round knows by another name.
-    steps = {id(c.inside): c.next[1] for c in carried if c.next[0] == {c.inside: 1}}
-    renamed: dict[int, tuple[dict[int, int], int]] = {}
+def _next_round(carried: list[Carried], inside: set[int]) -> Callable[[Touch], Touch]:
+    """An access of one round of a loop as the next one sees it."""
+    # What keeps its name from round to round, and what a round adds to it; what the next round knows by another name;
+    # what a round adds to that only the run knows.
+    steps = {c.inside: c.next[1] for c in carried if c.next[0] == {c.inside: 1} and c.modulus == EXACT}
+    renamed: dict[int, Form] = {}
+    added: dict[int, tuple[Form, int]] = {}
     for c in carried:
         if list(c.next[0].values()) == [1]:
-            (value,) = map(id, c.next[0])
+            (value,) = c.next[0]
             if value in inside and value not in steps:
-                renamed[value] = ({id(c.inside): 1}, -c.next[1])
-    unknown = inside - steps.keys() - renamed.keys()
+                renamed[value] = ({c.inside: 1}, -c.next[1])
+        elif c.next[0].get(c.inside) == 1:
+            added[c.inside] = plus(c.next, ({c.inside: 1}, 0), -1), c.modulus
+    unknown = inside - steps.keys() - renamed.keys() - added.keys()
+
+    def follow(form: Form, modulus: int) -> Form | None:
+        """A form by the names of the next round, which have become more; None where not all that they have is in it."""
+        left: set[int] = set()
+        for value, (more, under) in added.items():
+            factor = form[0].get(value)
+            if factor:
+                if not holds(under, modulus):
+                    return None
+                form = reduced(plus(form, more, -factor), modulus)
+                left |= more[0].keys()
+        return None if form[0].keys() & (unknown | left) else substituted(form, renamed)
 
     def change(touch: Touch) -> Touch:
-        touch = _renamed(touch.forget(unknown), renamed)
+        touch = _renamed(touch, follow)
         slot = sum(k * steps.get(v, 0) for v, k in touch.slot.terms) if touch.slot is not None else 0
         offset = sum(k * steps.get(v, 0) for v, k in touch.offsets.terms) if touch.offsets is not None else 0
         if not (slot or offset) or touch.before == (slot, offset):
             return touch
         if touch.before is not None:  # another loop made it stand for rounds of its own
             return touch.without(bool(slot), bool(offset))
-        exact = (slot and touch.slot is not None and touch.slot.modulus) or EXACT_ROUNDS
-        before = (slot, offset) if touch.age + 1 >= min(exact, MAX_ROUNDS_BACK) else None
+        ring = (slot and touch.slot is not None and touch.slot.modulus) or 0
+        if 0 < ring <= MAX_ROUNDS_BACK and not offset:  # it comes round again
+            return touch.shifted(slot, 0)
+        before = (slot, offset) if touch.age + 1 >= min(ring or EXACT_ROUNDS, MAX_ROUNDS_BACK) else None
         return replace(touch.shifted(slot, offset), age=touch.age + 1, before=before)
 
     return change
 
 
-def _renamed(touch: Touch, forms: dict[int, tuple[dict[int, int], int]]) -> Touch:
-    """An access by the names of the next round. Names that come round again, each time with another constant (a pair
-    exchanged and counted on), would go on for ever: after a few rounds such a place is not known any more."""
-    out = touch.expressed(forms)
-    slot = out.slot is not None and not out.slot.modulus and out.slot.constant != touch.slot.constant  # type: ignore[union-attr]
-    offsets = out.offsets is not None and out.offsets.constant != touch.offsets.constant  # type: ignore[union-attr]
+def _renamed(touch: Touch, follow: Callable[[Form, int], Form | None]) -> Touch:
+    """An access by the names of the next round, or of what is behind a loop. Names that come round again, each time
+    with another constant (a pair exchanged and counted on), would go on for ever: after a few rounds such a place is
+    not known any more. The slots of a ring come round again themselves."""
+    out = touch.expressed(follow)
+    slot = out.slot is not None and not out.slot.modulus and _moved(touch.slot, out.slot)
+    offsets = out.offsets is not None and _moved(touch.offsets, out.offsets)
     if not (slot or offsets):
         return out
     return replace(out, age=out.age + 1) if out.age < EXACT_ROUNDS else out.without(slot, offsets)
+
+
+def _moved(old: Slot | Affine | Listed | None, new: Slot | Affine | Listed) -> bool:
+    """True if a place has another constant, or more or other factors, and not just other names."""
+    assert old is not None
+    return old.constant != new.constant or sorted(k for _, k in old.terms) != sorted(k for _, k in new.terms)
 
 
 def _rounds(a: Touch, b: Touch) -> list[Touch]:

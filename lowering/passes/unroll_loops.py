@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.budget import Budget
+from lowering.facts import Analysis, facts_now, in_order
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Rewriter, Value
+from lowering.ir import Block, Function, Op, Rewriter, Value, walk
 from lowering.location import TileError
 from lowering.ops import OPS
 from lowering.types import DTYPES, DType, TileType, int_range
@@ -18,7 +19,9 @@ from lowering.types import DTYPES, DType, TileType, int_range
 def unroll_loops(function: Function) -> None:
     """Loops with the attribute `unroll` above 1 and a constant step. The code between iterations is straight-line."""
     check_room(function)
-    rewriter = _Unroller()
+    if not any(op.attrs.get("unroll", 1) > 1 for op in walk(function.body)):
+        return
+    rewriter = _Unroller(facts_now(function))
     function.body = rewriter.block(function.body, rewriter.visit)
 
 
@@ -85,6 +88,10 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
 
 
 class _Unroller(Rewriter):
+    def __init__(self, facts: Analysis):
+        super().__init__()
+        self.facts = facts
+
     def covered(self, distance: Value, by: int, loop: Op) -> Value:
         """The greatest multiple of `by` within a distance, which without its sign is right however far it is."""
         type, unsigned = distance.tile, DTYPES[f"u{distance.dtype.bits}"]
@@ -96,8 +103,8 @@ class _Unroller(Rewriter):
             return made("cast", [value], to, to=to, saturate=False, rounding=None) if value.dtype is not to else value
 
         round_ = made("constant", [], unsigned, value=by, dtype=unsigned)
-        rounds = made("floordiv", [cast(distance, unsigned), round_], unsigned)
-        return cast(made("mul", [rounds, round_], unsigned), type.dtype)
+        rounds = cast(made("floordiv", [cast(distance, unsigned), round_], unsigned), type.dtype)
+        return made("mul", [rounds, made("constant", [], type.dtype, value=by, dtype=type.dtype)], type.dtype)
 
     def visit(self, op: Op) -> bool:
         if op.name != "for" or op.attrs["unroll"] <= 1:
@@ -158,14 +165,16 @@ class _Unroller(Rewriter):
         attrs = op.attrs | {"unroll": 1}
         types = [r.type for r in op.results]
         first = self.emit(
-            Op(op.spec, [start, middle, round_, *carried], types, attrs | {"exact": True}, [main], op.loc)
+            Op(op.spec, [start, middle, round_, *carried], types, {**attrs, "exact": True}, [main], op.loc)
         )
         if turns is not None:
             left = turns[count // factor * factor :]
             self.map.update(zip(op.results, straight(left, first.results), strict=True))
             return True
+        if step == 1 and in_order(op.operands[0], op.operands[1], self.facts):
+            attrs["exact"] = True
         rest = self.emit(
-            Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, dict(attrs), [body], op.loc)
+            Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, attrs, [body], op.loc)
         )
         for old, new in zip(op.results, rest.results, strict=True):
             new.name = old.name

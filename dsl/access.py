@@ -5,7 +5,7 @@ A slice and a scalar are masked at both edges by themselves; an index tile is ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dsl import tree as ast
@@ -37,6 +37,7 @@ class Place:
     slot: Value | None
     offset: Value
     mask: Value | None
+    bounds: list[tuple[int, Value]] = field(default_factory=list)  # by axis, where an index tile is inside of it
 
 
 def integer(builder: Expressions, binding: Binding, loc: Loc) -> Value | int:
@@ -99,7 +100,9 @@ def subscripts(builder: Expressions, memory: Tensor | SharedTile | Table, node: 
     for axis, extent in enumerate(extents):
         sub = node.subscripts[axis] if axis < len(node.subscripts) else ast.Slice(node.loc, None, None)
         if isinstance(sub, ast.Slice):
-            out.append(_slice(builder, sub, extent, node.loc, ring=_is_ring_axis(memory, axis)))
+            span = _slice(builder, sub, extent, node.loc, ring=_is_ring_axis(memory, axis))
+            _check_span(builder, span, extent, axis, sub.loc if sub.loc.end else node.loc)
+            out.append(span)
         elif isinstance(sub, ast.Name) and sub.id == "None":
             builder.error("type", sub.loc, "None adds an axis to a tile, not to memory")
         else:
@@ -107,8 +110,55 @@ def subscripts(builder: Expressions, memory: Tensor | SharedTile | Table, node: 
             if _is_ring_axis(memory, axis):
                 out.append(slot_value(builder, value, extent, sub.loc))
             else:
+                _check_number(builder, value, extent, axis, sub.loc)
                 out.append(index_value(builder, value, sub.loc))
     return out
+
+
+def _check_number(builder: Expressions, index: Value | int, extent: int | Value, axis: int, loc: Loc) -> None:
+    """Error for a literal index that is never inside: masked off by itself, it would say nothing."""
+    number = constant_of(index) if isinstance(index, Value) else index
+    if not isinstance(number, int):
+        return
+    if number < 0:
+        builder.error("bounds", loc, f"index {number} of axis {axis}: indices count from 0, and not from the end")
+    if isinstance(extent, int) and number >= extent:
+        builder.error("bounds", loc, f"index {number} of axis {axis}, which has {extent} elements", "the first is 0")
+
+
+def _check_span(builder: Expressions, span: Span, extent: int | Value, axis: int, loc: Loc) -> None:
+    """Error for a slice between literals that has no element inside; one that has some is masked at the edges."""
+    start = constant_of(span.start) if isinstance(span.start, Value) else span.start
+    if not isinstance(start, int) or not span.extent:
+        return
+    if start + span.extent <= 0 or (isinstance(extent, int) and start >= extent):
+        size = f", which has {extent} elements" if isinstance(extent, int) else ""
+        builder.error("bounds", loc, f"the slice {start} : {start + span.extent} has nothing of axis {axis}{size}")
+
+
+def _check_tile(builder: Expressions, index: Value, extent: int | Value, axis: int, loc: Loc) -> None:
+    """Error for an index tile of literals, without a mask, that has elements outside of its axis."""
+    if not _is_literal(index):
+        return
+    facts = builder.facts.of(index)
+    if facts.low is not None and facts.low < 0:
+        builder.error("bounds", loc, f"index {facts.low} of axis {axis}: indices count from 0", "mask= leaves some out")
+    if isinstance(extent, int) and facts.high is not None and facts.high >= extent:
+        message = f"index {facts.high} of axis {axis}, which has {extent} elements"
+        builder.error("bounds", loc, message, "mask= leaves some out")
+
+
+def _is_literal(index: Value) -> bool:
+    """Is the tile an `arange`, moved and scaled by numbers? Then its elements are at both ends of its range."""
+    op = index.op
+    if op is None or op.name == "arange":
+        return op is not None
+    if op.name in ("broadcast", "reshape", "cast"):
+        return _is_literal(op.operands[0])
+    if op.name in ("add", "sub", "mul"):
+        others = [each for each in op.operands if constant_of(each) is None]
+        return len(others) == 1 and _is_literal(others[0])
+    return False
 
 
 def _is_ring_axis(memory: Any, axis: int) -> bool:
@@ -146,8 +196,8 @@ def _difference(stop: Value | int, start: Value | int) -> int | None:
     return upper[1] - lower[1] if upper[0] == lower[0] else None
 
 
-def resolve(builder: Expressions, access: Access) -> Place:
-    """Offsets (elements) and the mask of its edges; the offset's shape is the access's."""
+def resolve(builder: Expressions, access: Access, is_masked: bool = False) -> Place:
+    """Offsets (elements) and the mask of its edges; the offset's shape is the access's. `is_masked`: by the user."""
 
     ir = builder.ir
     builder.place(access.loc)
@@ -157,6 +207,8 @@ def resolve(builder: Expressions, access: Access) -> Place:
     total: Value | None = None
     masks: list[Value] = []
     windows: list[tuple[tuple[Value | int, int], ...]] = []
+    bounds: list[tuple[int, Value]] = []
+    dropped = 0  # axes of slots
     if isinstance(memory, Table):
         extents: list[int | Value] = [memory.length]
         strides: list[int | Value] = [1]
@@ -172,6 +224,7 @@ def resolve(builder: Expressions, access: Access) -> Place:
             extents.pop(0)
             strides.pop(0)
             windows = windows[1:]
+            dropped = 1
         elif memory.has_slots and memory.value.type.ring:  # type: ignore[union-attr]
             builder.error("type", access.loc, "the slot of a ring is chosen by a scalar")
     else:
@@ -197,7 +250,8 @@ def resolve(builder: Expressions, access: Access) -> Place:
 
     span_axis = 0
     parts: list[Value] = [] if total is None else [total]
-    for sub, extent, stride, beyond in zip(subs, extents, strides, windows or [()] * len(subs), strict=True):
+    every = zip(subs, extents, strides, windows or [()] * len(subs), strict=True)
+    for number, (sub, extent, stride, beyond) in enumerate(every, dropped):
         if isinstance(sub, Span):
             axis = span_axis if not tiles or span_axis < len(before) else span_axis + len(tile_shape)
             span_axis += 1
@@ -221,6 +275,10 @@ def resolve(builder: Expressions, access: Access) -> Place:
                 + (1,) * (len(shape) - lead - len(tile_shape)),
             )
             masks += _outside_edges(builder, index, beyond)
+            if not is_masked and not builder.in_tile_if:
+                _check_tile(builder, sub, extent, number, access.loc)
+            if builder.function.attrs.get("strict_bounds"):
+                bounds += [(number, ir.broadcast(edge, shape)) for edge in _edges(builder, index, extent)]
             parts.append(_scaled(builder, index, stride))
         else:
             masks += _edges(builder, sub, extent)
@@ -228,14 +286,14 @@ def resolve(builder: Expressions, access: Access) -> Place:
             parts.append(_scaled(builder, _indexed(builder, sub), stride))
     offset = _sum(builder, parts)
     offset = ir.broadcast(offset, shape)
-    mask: Value | None = None
+    edge_mask: Value | None = None
     for m in masks:
-        mask = m if mask is None else ir.value("and", *ir.same_shape([mask, m]))
-    if mask is not None and constant_of(mask) is True:
-        mask = None
-    if mask is not None:
-        mask = ir.broadcast(mask, shape)
-    return Place(memory.value, slot, offset, mask)
+        edge_mask = m if edge_mask is None else ir.value("and", *ir.same_shape([edge_mask, m]))
+    if edge_mask is not None and constant_of(edge_mask) is True:
+        edge_mask = None
+    if edge_mask is not None:
+        edge_mask = ir.broadcast(edge_mask, shape)
+    return Place(memory.value, slot, offset, edge_mask, bounds)
 
 
 def _is_tile(sub: Any) -> bool:
@@ -309,7 +367,20 @@ def operands_of(place: Place, more: dict[str, Value | None]) -> tuple[list[Value
 
 
 def join_masks(builder: Expressions, place: Place, mask: Binding, loc: Loc) -> Value | None:
-    """The mask of the edges and the one that the user gave."""
+    """The mask of the edges and the one that the user gave. On request, elements that are on are asserted to lie inside
+    of their axes."""
+    joined = _joined(builder, place, mask, loc)
+    for axis, inside in place.bounds:
+        builder.place(loc)
+        holds = inside
+        if joined is not None:
+            holds = builder.ir.value("or", builder.ir.value("not", joined), inside)
+        builder.ir.op("assert", [holds], message="an index lies outside of its axis", line=loc.line, axis=axis)
+        builder.function.attrs["record"] = True
+    return joined
+
+
+def _joined(builder: Expressions, place: Place, mask: Binding, loc: Loc) -> Value | None:
     if mask is None or mask is True:
         return place.mask
     value = builder.as_value(mask, loc, I1)
@@ -341,7 +412,7 @@ def read(
     evict: str | None = None,
 ) -> Value:
     """A load of an access."""
-    place = resolve(builder, access)
+    place = resolve(builder, access, not (mask is None or mask is True))
     dtype = place.memory.dtype
     joined = join_masks(builder, place, mask, loc)
     fill: Value | None = None
@@ -373,7 +444,7 @@ def write(
 
     if isinstance(access.memory, Table):
         builder.error("type", loc, "a table cannot be written")
-    place = resolve(builder, access)
+    place = resolve(builder, access, not (mask is None or mask is True))
     dtype = place.memory.dtype
     stored = stored_value(builder, value, dtype, place, loc)
     joined = join_masks(builder, place, mask, loc)

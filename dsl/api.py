@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, takewhile
 from pathlib import Path
@@ -25,14 +26,19 @@ if TYPE_CHECKING:
     from runtime import DeviceFacts
 
 
-def load(path: str | Path, device: str = "auto", arch: str | None = None) -> Module:
-    """The module of a `.tile` file. `device` as for `runtime.Kernel`; `arch` as for `Module`. Raises TileError."""
-    return Module(load_program(path), device, arch)
+def load(path: str | Path, device: str = "auto", arch: str | None = None, strict_bounds: bool = False) -> Module:
+    """The module of a `.tile` file. `device` as for `runtime.Kernel`; `arch` as for `Module`. Raises TileError.
+
+    With `strict_bounds` its kernels assert that index tiles lie inside of their axes, wherever they run.
+    """
+    return Module(load_program(path), device, arch, strict_bounds)
 
 
-def parse(text: str, name: str = "<text>", device: str = "auto", arch: str | None = None) -> Module:
-    """The module of a text; nothing can be imported in it. Raises TileError."""
-    return Module(parse_program(text, name), device, arch)
+def parse(
+    text: str, name: str = "<text>", device: str = "auto", arch: str | None = None, strict_bounds: bool = False
+) -> Module:
+    """The module of a text; nothing can be imported in it. Raises TileError. The rest as for `load`."""
+    return Module(parse_program(text, name), device, arch, strict_bounds)
 
 
 class Module:
@@ -43,8 +49,8 @@ class Module:
     variants are kept as long as the module.
     """
 
-    def __init__(self, program: Program, device: str = "auto", arch: str | None = None):
-        self.program, self.device = program, device
+    def __init__(self, program: Program, device: str = "auto", arch: str | None = None, strict_bounds: bool = False):
+        self.program, self.device, self.strict_bounds = program, device, strict_bounds
         self._asked = None if arch is None else target(arch)
         self._tuned: Tuned | None = None
         self._kernels: dict[Any, CompiledKernel] = {}  # by request
@@ -135,6 +141,8 @@ class Module:
 
     def variant(self, request: Request, **options: Any) -> CompiledKernel:
         """The kernel of a request, compiled once for all requests of its class."""
+        if self.strict_bounds and not request.strict_bounds:
+            request = replace(request, strict_bounds=True)
         key = (request_key(request), tuple(sorted(options.items())))
         kernel = self._kernels.get(key)
         if kernel is None:
@@ -162,6 +170,7 @@ def request_key(request: Request) -> tuple:
         tuple(sorted(request.absent)),
         request.arch,
         request.sms,
+        request.strict_bounds,
     )
 
 

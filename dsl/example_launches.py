@@ -24,7 +24,7 @@ class Settings:
     """How to run an example. `ptx`: text whose kernels replace those of the same name; `seed`: of the random inputs;
     `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
     own; `most_bytes`: of the arrays of a launch;
-    `measure`: time the launches on a GPU."""
+    `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -35,6 +35,7 @@ class Settings:
     time_limit: float | None = None
     most_bytes: int | None = None
     measure: bool = True
+    strict_bounds: bool = False
 
 
 @dataclass(slots=True)

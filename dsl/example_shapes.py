@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from dsl import tree as ast
@@ -16,7 +17,7 @@ from dsl.dispatch import ArrayFacts
 from dsl.evaluate import Evaluator
 from dsl.overrides import Overrides, reached_kernels, type_parameters
 from dsl.program import Program
-from lowering.location import TileError, closest
+from lowering.location import Loc, TileError, closest
 from lowering.types import DTYPES, DType
 
 HOST_FUNCTIONS = frozenset({
@@ -123,6 +124,7 @@ def _expect(shapes: Shapes, line: ast.Expect) -> None:
         if isinstance(actual, ArrayFacts) and actual.dtype != "i1":
             message = f"'expect' takes a condition; this is an array of {actual.dtype}"
             raise TileError("type", line.actual.loc, message, "expect actual ~= wanted within bound")
+        _same_shapes(shapes, line.actual)
         return
     if line.bound is None:
         raise TileError("syntax", line.loc, "'~=' needs a bound", "within 1e-3, or within 0 for equal")
@@ -130,14 +132,27 @@ def _expect(shapes: Shapes, line: ast.Expect) -> None:
     for node, value in ((line.actual, actual), (line.wanted, wanted)):
         if isinstance(value, DType | str | tuple | list):
             raise TileError("type", node.loc, "'expect' compares arrays and numbers")
-    if isinstance(actual, ArrayFacts) and isinstance(wanted, ArrayFacts) and actual.shape != wanted.shape:
-        message = f"shapes {list(actual.shape)} and {list(wanted.shape)} are not equal"
-        raise TileError("shape", line.loc, message)
+    _equal(actual, wanted, line.loc)
     if any(
         isinstance(b, int | float) and not 0 <= b < float("inf")
         for b in (bound if isinstance(bound, tuple) else (bound,))
     ):
         raise TileError("constant", line.bound.loc, "the bound of 'within' is not negative")
+
+
+def _same_shapes(shapes: Shapes, node: ast.Expr) -> None:
+    """What an expectation compares has one shape, as far as shapes are known."""
+    if isinstance(node, ast.Compare):
+        for left, right in pairwise(node.operands):
+            _equal(shapes(left), shapes(right), right.loc)
+    elif isinstance(node, ast.Binary) and node.op in ("and", "or", "&", "|"):
+        _same_shapes(shapes, node.left)
+        _same_shapes(shapes, node.right)
+
+
+def _equal(left: Any, right: Any, loc: Loc) -> None:
+    if isinstance(left, ArrayFacts) and isinstance(right, ArrayFacts) and left.shape != right.shape:
+        raise TileError("shape", loc, f"shapes {list(left.shape)} and {list(right.shape)} are not equal")
 
 
 def _assign(shapes: Shapes, line: ast.Assign, names: dict[str, Any], given: Mapping[str, Any]) -> None:

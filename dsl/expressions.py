@@ -331,7 +331,14 @@ class Expressions:
                     "'//' rounds down; or convert with .to(f32)",
                 )
             return self.ir.value("div", a, b)
+        if op in ("//", "%"):
+            self.check_divisor(b, loc)
         return self.ir.value(self._OPS[op], a, b)
+
+    def check_divisor(self, divisor: Value, loc: Loc) -> None:
+        """Error for an integer that is divided by a literal 0, which gives no number on any machine."""
+        if divisor.dtype.is_int and constant_of(divisor) == 0:
+            self.error("constant", loc, "division by zero")
 
     def power(self, left: Value | int | float | bool, right: Value | int | float | bool, loc: Loc) -> Binding:
         """`left ** right`: a small integer constant multiplies, all else is the library's pow."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import weakref
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -180,20 +181,24 @@ class Host(Evaluator):
         return prefix(node.op, value)
 
     def binary(self, node: ast.Binary) -> Any:
+        return self.joined(node, self)
+
+    def joined(self, node: ast.Binary, evaluate: Callable[[ast.Expr], Any]) -> Any:
+        """Two sides, each evaluated by `evaluate`, and their operation."""
         if node.op not in ("and", "or"):
-            return self.infix(node.op, self(node.left), self(node.right), node)
-        left = self._truth_or_array(node.left, node.op)
+            return self.infix(node.op, evaluate(node.left), evaluate(node.right), node)
+        left = self._truth_or_array(node.left, node.op, evaluate)
         if not _is_array(left) and left == (node.op == "or"):
             return left
-        right = self._truth_or_array(node.right, node.op)
+        right = self._truth_or_array(node.right, node.op, evaluate)
         if not _is_array(left):
             return right
         from dsl.host_functions import logic
 
         return logic(self, node.op, left, right, node.loc)
 
-    def _truth_or_array(self, node: ast.Expr, op: str) -> Any:
-        value = self(node)
+    def _truth_or_array(self, node: ast.Expr, op: str, evaluate: Callable[[ast.Expr], Any]) -> Any:
+        value = evaluate(node)
         if not _is_array(value) and not isinstance(value, bool | int | float):
             self.fail("type", node.loc, f"'{op}' takes truth values; this is {self.describe(value)}")
         return value if _is_array(value) else bool(value)
@@ -211,7 +216,27 @@ class Host(Evaluator):
         return super().infix(op, left, right, node)
 
     def compare(self, node: ast.Compare) -> Any:
-        values = [self(o) for o in node.operands]
+        return self.compared(node, [self(o) for o in node.operands])
+
+    def same_shapes(self, operands: list[ast.Expr], values: list[Any]) -> None:
+        """Fails for arrays of different shapes, which no expectation broadcasts; numbers go with all."""
+        arrays = [(v.shape, o) for v, o in zip(values, operands, strict=True) if _is_array(v) and v.shape]
+        for (left, _), (right, each) in pairwise(arrays):
+            if left != right:
+                hint = "nothing is broadcast here; write broadcast(x, [EXTENT, …]) for what is meant"
+                self.fail("shape", each.loc, f"shapes {list(left)} and {list(right)} are not equal", hint)
+
+    def expectation(self, node: ast.Expr) -> Any:
+        """A condition of 'expect': like any, but what it compares has one shape."""
+        if isinstance(node, ast.Compare):
+            values = [self(o) for o in node.operands]
+            self.same_shapes(node.operands, values)
+            return self.compared(node, values)
+        if isinstance(node, ast.Binary) and node.op in ("and", "or", "&", "|"):
+            return self.joined(node, self.expectation)
+        return self(node)
+
+    def compared(self, node: ast.Compare, values: list[Any]) -> Any:
         result: Any = True
         for op, a, b in zip(node.ops, values, values[1:], strict=False):
             if isinstance(a, DType | str) or isinstance(b, DType | str):

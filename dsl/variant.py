@@ -33,6 +33,7 @@ class Request:
     what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
     align: bytes that each tensor's pointer is a multiple of (16 unless said). absent: optional tensors not given.
     index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count.
+    strict_bounds: assert that index tiles lie inside of their axes.
     """
 
     kernel: str
@@ -46,6 +47,7 @@ class Request:
     arch: str = "sm_90"
     sms: int | None = None
     index_bits: int | None = None
+    strict_bounds: bool = False
 
 
 @dataclass(slots=True)
@@ -109,7 +111,9 @@ class _Resolved:
         attrs = {n: sorted(v) if n == "recompute" else v for n, v in schedule.attrs.items()}
         parts = (named, self.special, self.divisors, request.types, request.align, pins, instructions, swizzles, attrs)
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
-        return (*map(repr, (*plain, self.index_bits, *(sorted(part.items()) for part in parts))),)
+        return (
+            *map(repr, (*plain, request.strict_bounds, self.index_bits, *(sorted(part.items()) for part in parts))),
+        )
 
 
 class _Variant:
@@ -166,6 +170,8 @@ class _Variant:
         builder = KernelBuilder(kernel, self.program.functions, library_functions)
         function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, index_bits, loc=kernel.loc)
         function.attrs.update(schedule.attrs)
+        if request.strict_bounds:
+            function.attrs["strict_bounds"] = True
         function.pins = schedule.pins
         function.instructions = schedule.instructions
         function.swizzles = schedule.swizzles

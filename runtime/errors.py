@@ -50,15 +50,22 @@ class FindingError(DeviceError):
 
 
 class DeviceAssertError(DeviceError):
-    """An `assert` of a kernel was false on the device: `line` of the `.tile` file, `block` (x, y, z) and `thread`."""
+    """An `assert` of a kernel was false on the device: `line` of the `.tile` file, `block` (x, y, z) and `thread`.
 
-    def __init__(self, kernel: str, line: int, block: tuple[int, int, int], thread: int) -> None:
+    `axis`: with checks of bounds, the one that an index lies outside of.
+    """
+
+    def __init__(
+        self, kernel: str, line: int, block: tuple[int, int, int], thread: int, axis: int | None = None
+    ) -> None:
         where = f"block ({block[0]}, {block[1]}, {block[2]}), thread {thread}"
-        super().__init__("device-assert", f"an assert of {kernel} failed in {where}", line=line)
+        what = f"an assert of {kernel} failed" if axis is None else f"an index of {kernel} lies outside of axis {axis}"
+        super().__init__("device-assert", f"{what} in {where}", line=line)
         self.kernel = kernel
+        self.axis = axis
         self.block = block
         self.thread = thread
 
     def __reduce__(self) -> tuple[type[DeviceAssertError], tuple[object, ...]]:
         """Pickle by the constructor's own arguments (a pool of processes sends errors back)."""
-        return type(self), (self.kernel, self.line, self.block, self.thread)
+        return type(self), (self.kernel, self.line, self.block, self.thread, self.axis)

@@ -27,6 +27,7 @@ class Request:
     budget: int | None = None
     time_limit: float | None = None
     most_bytes: int | None = None
+    strict_bounds: bool = False
 
 
 def execute(request: Request) -> Report:
@@ -46,6 +47,7 @@ def execute(request: Request) -> Report:
         budget=request.budget,
         time_limit=request.time_limit,
         most_bytes=request.most_bytes,
+        strict_bounds=request.strict_bounds,
     )
     if request.file.endswith(".ptx"):
         from dsl.ptx_run import run_ptx

@@ -34,6 +34,7 @@ EMULATED_BUDGET = 1 << 32
 @click.option("--example", metavar="NAME", help="The example to run; the first one without.")
 @click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
 @click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
+@click.option("--strict-bounds", is_flag=True, help="Assert that every index lies inside of its axis.")
 @click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that a launch may take.")
 def command(
     file: str,
@@ -55,6 +56,8 @@ def command(
 
     reports: list[Report] = []
     try:
+        if settings["strict_bounds"] and file.endswith(".ptx"):
+            raise LaunchError("argument", "--strict-bounds is for a .tile file: a .ptx text is compiled already")
         place, why = choose_device(device, settings["counters"])
         settings["time_limit"] = time_limit
         requests = requests_for(file, values, place, why, example, run_all, settings)

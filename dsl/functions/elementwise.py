@@ -205,6 +205,7 @@ def _cdiv(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     """a / by, rounded up. Where a sum of the two fits, rounded down is enough; else what is left over adds 1."""
     signature(b, loc, "cdiv", args, keywords, 2, 2)
     a, by = agreed(b, loc, args)
+    b.check_divisor(by, loc)
     ir, high, size = b.ir, b.facts.of(a).high, b.facts.of(by)
     one = ir.broadcast(b.number(1, by.dtype, loc), by.tile.shape)
     if (

@@ -124,13 +124,14 @@ def _copy(b: Expressions, node: ast.Call) -> tuple:
     if not isinstance(to.memory, SharedTile) or not isinstance(source.memory, Tensor):
         b.error("type", node.loc, "copy goes from a tensor to a shared tile")
     mask = _mask(b, keywords)
-    place, origin = resolve(b, to), resolve(b, source)
+    place, origin = resolve(b, to), resolve(b, source, mask is not None)
     if place.memory.dtype is not origin.memory.dtype:
         b.error("type", node.loc, f"copy from {origin.memory.dtype} to {place.memory.dtype}")
     if place.offset.tile.shape != origin.offset.tile.shape:
         b.error("shape", node.loc, f"copy from {list(origin.offset.tile.shape)} to {list(place.offset.tile.shape)}")
     if place.mask is not None:
         b.error("shape", node.loc, "the shared side of a copy must lie inside the tile")
+    join_masks(b, place, None, node.loc)
     joined = join_masks(b, origin, mask, node.loc)
     b.place(node.loc)
     operands, has = operands_of(place, {"tensor": origin.memory, "source": origin.offset, "mask": joined})
@@ -189,7 +190,7 @@ def _atomic(action: str) -> Handler:
         order = word_argument(b, node.loc, keywords.get("order"), "order", ORDERS) or "relaxed"
         scope = word_argument(b, node.loc, keywords.get("scope"), "scope", ("block", "gpu", "system")) or "gpu"
         access = part_of_memory(b, node.args[0], name)
-        place = resolve(b, access)
+        place = resolve(b, access, "mask" in keywords)
         dtype = place.memory.dtype
         if not place.offset.tile.shape:
             together(b, node.loc, f"{name} of a scalar")

@@ -226,7 +226,10 @@ def _phi(w: Writer, text: str) -> str:
 
 @rule("assert")
 def _assert(w: Writer, op: Op) -> None:
-    """The first thread that fails takes the record and writes its line, block and thread; all go on."""
+    """The first thread that fails takes the record and writes its line, block and thread; all go on.
+
+    What it takes it with is 1, or 2 and more for an index outside of axis 0 and on (`runtime/record.py`).
+    """
     good = w.registers[op.operands[0]]
     holds = good[0]
     for other in good[1:]:
@@ -234,7 +237,8 @@ def _assert(w: Writer, op: Op) -> None:
     fail, claim, done = (w.fresh_label(s) for s in ("fails", "record", "holds"))
     w.do(f"br i1 {holds}, label %{done}, label %{fail}")
     w.start(fail)
-    taken = w.let("cmpxchg ptr addrspace(1) %record, i32 0, i32 1 monotonic monotonic")
+    flag = 2 + op.attrs["axis"] if "axis" in op.attrs else 1
+    taken = w.let(f"cmpxchg ptr addrspace(1) %record, i32 0, i32 {flag} monotonic monotonic")
     first = w.let(f"extractvalue {{i32, i1}} {taken}, 1")
     w.do(f"br i1 {first}, label %{claim}, label %{done}")
     w.start(claim)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, TypeGuard
 
 from dsl import tree as ast
 from dsl.compile import Compiled, compile_variant
@@ -174,14 +174,31 @@ def request_key(request: Request) -> tuple:
     )
 
 
+class Names(NamedTuple):
+    """What can be given of a kernel by name."""
+
+    dims: set[str]
+    types: set[str]
+    constants: set[str]
+    scalars: set[str]
+
+
+def split_names(program: Program, kernel: ast.Kernel) -> Names:
+    """The names of a kernel's dims, type parameters, constants and scalars."""
+    return Names(
+        set(dim_names(kernel)),
+        {c.name for c in kernel.constants if c.types is not None},
+        set(program.settable(kernel.name)),
+        {p.name for p in kernel.params if isinstance(p.type, ast.ScalarType)},
+    )
+
+
 def split_values(
     program: Program, kernel: ast.Kernel, values: Mapping[str, Any]
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any], dict[str, str]]:
     """(dims, constants, scalars, types) of names given together; TileError for an unknown one."""
-    dims_known = set(dim_names(kernel))
-    type_names = {c.name for c in kernel.constants if c.types is not None}
-    constant_names = program.settable(kernel.name)
-    scalar_names = {p.name for p in kernel.params if isinstance(p.type, ast.ScalarType)}
+    names = split_names(program, kernel)
+    dims_known, type_names, constant_names, scalar_names = names.dims, names.types, names.constants, names.scalars
     dims: dict[str, int] = {}
     constants: dict[str, Any] = {}
     scalars: dict[str, Any] = {}
@@ -255,11 +272,15 @@ class ModuleFunction:
             for kernel, argument, p in parameters_of(program, program.dispatches[name]):
                 self.parameters.setdefault(argument, p)
                 self.kernels.setdefault(argument, kernel)
+            launches = [s for s in ast.walk(program.dispatches[name].lines) if isinstance(s, ast.Launch)]
+            used = dict.fromkeys(launch.name for launch in launches if launch.name in program.kernels)
+            self.launched = [program.kernels[kernel] for kernel in used]
         else:
             node = program.kernels[name]
             self.params = [p.name for p in node.params]
             self.parameters = {p.name: p for p in node.params}
             self.kernels = dict.fromkeys(self.params, node)
+            self.launched = [node]
         self._plans: dict[Any, BoundPlan] = {}
         self._recent: Any = None  # the one kernel of the last plan, when the call's arguments are its own
 
@@ -273,6 +294,7 @@ class ModuleFunction:
 
     def _call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         given, rest = self.order(arguments, named)
+        self.check_kinds(given)
         outputs, like = self.allocate(given)
         plan = self.plan_for(given, rest)
         plan.check_outputs(outputs)
@@ -293,7 +315,7 @@ class ModuleFunction:
 
         `makes_outputs`: whether outputs may be left out. TileError where the arguments can be read in two ways.
         """
-        rest = {k: v for k, v in named.items() if k not in self.params}
+        rest = {k: self.plain(k, v) for k, v in named.items() if k not in self.params}
         by_name = {k: v for k, v in named.items() if k in self.params}
         free = [p for p in self.params if p not in by_name]
         required = [p for p in free if not self.is_optional(p)]
@@ -378,6 +400,56 @@ class ModuleFunction:
         hint = f"say which by name: {' or '.join(named)}{absent}"
         return TileError("call", node.loc, f"these arguments can be read as {' or '.join(ways)}", hint)
 
+    def plain(self, name: str, value: Any) -> Any:
+        """The value of an option, constant or dim, or of `schedule`, as a plain one. TileError for an unknown name and
+        for what is no such value."""
+        if name not in self.known:
+            message = f"{self.name} has no parameter, option or constant '{name}'"
+            names = list(dict.fromkeys([*self.params, *self.known]))
+            raise TileError("name", None, message, closest(name, names) or f"known: {', '.join(names)}")
+        if name == "schedule" and not (value is None or isinstance(value, str)):
+            raise TileError("call", None, f"'schedule' takes a schedule's name, not {in_words(value)}")
+        if isinstance(value, bool | int | float | str | None):
+            return value
+        number = plain_number(value)
+        if number is None:
+            raise TileError("call", None, f"'{name}' takes a number or a name, not {in_words(value)}")
+        return number
+
+    @cached_property
+    def known(self) -> list[str]:
+        """What a call takes by name beside parameters."""
+        program = self.module.program
+        dispatch = program.dispatches.get(self.name)
+        found = {line.name: None for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else {}
+        for kernel in self.launched:
+            names = split_names(program, kernel)
+            found |= dict.fromkeys([*names.types, *names.constants, *names.dims, *names.scalars])
+        return [*found, "schedule"]
+
+    def check_kinds(self, given: Mapping[str, Any]) -> None:
+        """TileError for an argument that is no array where one is wanted, no number or no table."""
+        from runtime import LaunchError, is_array
+        from runtime.frameworks import framework_of
+
+        for name, value in given.items():
+            if value is None or is_array(value):
+                continue
+            p = self.parameters.get(name)
+            kind, loc = (None, None) if p is None else (p.type, p.loc)
+            if isinstance(kind, ast.TensorType):
+                try:
+                    framework_of(value)
+                except LaunchError as error:
+                    raise TileError("call", loc, f"'{name}' is an array; {error.message}", error.hint) from None
+            elif isinstance(kind, ast.TableType) and isinstance(value, list | tuple):
+                wrong = next((v for v in value if plain_number(v) is None), None)
+                if wrong is not None:
+                    raise TileError("call", loc, f"'{name}' is a table of numbers; it has {in_words(wrong)}")
+            elif plain_number(value) is None:
+                what = "a table" if isinstance(kind, ast.TableType) else "a number"
+                raise TileError("call", loc, f"'{name}' is {what}; got {in_words(value)}")
+
     def is_optional(self, name: str) -> bool:
         p = self.parameters.get(name)
         return p is not None and p.is_optional
@@ -394,7 +466,7 @@ class ModuleFunction:
                 array = describe(value)
                 out[name] = ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer))
             else:
-                out[name] = value.item() if hasattr(value, "item") else value
+                out[name] = tuple(value) if isinstance(value, list | tuple) else plain_number(value)
         return out
 
     def allocate(self, given: dict[str, Any]) -> tuple[list[str], Any]:
@@ -467,9 +539,8 @@ class ModuleFunction:
         )
 
     def check_constants(self, constants: Mapping[str, Any]) -> None:
-        kernels = {k.name: k for k in self.kernels.values()}
         for name in constants:
-            for kernel in kernels.values():
+            for kernel in self.launched:
                 try:
                     split_values(self.module.program, kernel, {name: constants[name]})
                     break
@@ -506,6 +577,27 @@ def tensors_used(kernel: ast.Kernel) -> tuple[set[str], set[str]]:
 def is_part(node: Any) -> TypeGuard[Any]:
     """True of `name[…]`."""
     return isinstance(node, ast.Index) and isinstance(node.value, ast.Name)
+
+
+def plain_number(value: Any) -> bool | int | float | None:
+    """A Python number of a Python or numpy one, or of a Decimal and the like; None of anything else."""
+    from runtime.dtypes import is_masked
+
+    if isinstance(value, bool | int | float):
+        return value
+    if is_masked(value) or isinstance(value, str | bytes | complex):
+        return None
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        found = value.item()
+        return found if isinstance(found, bool | int | float) else None
+    return float(value) if isinstance(value, SupportsFloat) and not hasattr(value, "shape") else None
+
+
+def in_words(value: Any) -> str:
+    """An argument in words."""
+    from runtime.frameworks import named
+
+    return named(value)
 
 
 def pointer_class(pointer: int) -> int:

@@ -85,6 +85,8 @@ INFIX: dict[str, Callable[[Any, Any], Number]] = {
 
 def infix(op: str, a: Number, b: Number) -> Number:
     """`a op b`; raises ConstantError."""
+    if op not in INFIX:
+        raise ConstantError(f"'{op}' takes tiles, not constants")
     if op in ("&", "|", "^", "<<", ">>") and (isinstance(a, float) or isinstance(b, float)):
         raise ConstantError(f"'{op}' takes integers")
     try:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from runtime.arrays import Array
-from runtime.dtypes import DTYPES, converter
+from runtime.dtypes import DTYPES, converter, is_masked
 from runtime.errors import LaunchError
 from runtime.header import Argument, Header, Scalar, Table
 
@@ -95,6 +95,8 @@ def _converter(param: Scalar | Table) -> Callable[[Any], Sequence[Any]]:
     name, length = param.name, param.length
 
     def table(values: Any) -> Sequence[Any]:
+        if is_masked(values):
+            raise LaunchError("table", f"{name} takes {length} elements of {param.dtype}, not masked ones")
         elements = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(elements, (list, tuple)) or len(elements) != length:
             raise LaunchError("table", f"{name} takes {length} elements of {param.dtype}")

@@ -53,6 +53,11 @@ NAME_OF_NUMPY = {row.numpy: row.name for row in DTYPES.values()}
 """numpy's, JAX's and torch's names (`float16`, `bool`, `bfloat16`, …) → ours."""
 
 
+def is_masked(x: object) -> bool:
+    """True of numpy's arrays with a mask, and of their elements."""
+    return any(base.__module__.startswith("numpy.ma") for base in type(x).__mro__)
+
+
 def bf16_bits(value: float) -> int:
     """The 16 bits of `value` rounded to bfloat16: to f32 first, then to nearest even (as torch and JAX convert)."""
     if value != value:
@@ -94,7 +99,7 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
         return number
 
     def floating(value: object) -> float | int:
-        if isinstance(value, (bool, str, bytes)):
+        if isinstance(value, (bool, str, bytes)) or (type(value) is not float and is_masked(value)):
             raise refuse(value, "is not a number")
         try:
             number = float(value)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from runtime.arrays import Array
-from runtime.dtypes import BIT_FIELDS, DTYPES, NAME_OF_NUMPY
+from runtime.dtypes import BIT_FIELDS, DTYPES, NAME_OF_NUMPY, is_masked
 from runtime.errors import LaunchError
 
 Reader = Callable[[Sequence[Any], list[Any], list[Any]], None]
@@ -356,7 +356,7 @@ def _look_up(kind: type) -> Framework | None:
     for base in kind.__mro__:
         root = base.__module__.partition(".")[0]
         if root == "numpy":
-            return NUMPY if base.__name__ == "ndarray" else None
+            return NUMPY if base.__name__ in ("ndarray", "memmap") else None
         if root in BY_MODULE and base.__name__ in ARRAY_TYPES:
             return BY_MODULE[root]
     if hasattr(kind, "__cuda_array_interface__"):
@@ -368,5 +368,27 @@ def framework_of(x: Any) -> Framework:
     """The framework of an array. Raises LaunchError `array` for anything else."""
     framework = find_framework(type(x))
     if framework is None:
-        raise LaunchError("array", f"{x!r:.80} is no array", "pass an array of torch, CuPy, JAX or numpy")
+        raise LaunchError("array", f"{named(x)} is no array that a kernel takes", way_out(x))
     return framework
+
+
+def named(x: Any) -> str:
+    """What an argument is, in words: its type, and the value where that is short."""
+    kind = type(x)
+    if kind.__module__ == "builtins":
+        text = repr(x)
+        return f"the {kind.__name__} {text}" if len(text) <= 40 else f"a {kind.__name__}"
+    return f"a {kind.__module__}.{kind.__qualname__}"
+
+
+def way_out(x: Any) -> str:
+    """What to pass in place of something that is no array."""
+    if is_masked(x):
+        return "kernels know no masks: x.filled(value)"
+    if hasattr(x, "__array__") and not hasattr(x, "item"):
+        return "pass numpy.asarray(x)"
+    if any(base.__module__.partition(".")[0] == "numpy" for base in type(x).__mro__) and hasattr(x, "shape"):
+        return "pass numpy.asarray(x), and look at its shape and type"
+    if isinstance(x, list | tuple):
+        return "pass numpy.array(x, dtype)"
+    return "pass an array of torch, CuPy, JAX or numpy"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any, Literal, NoReturn
 
 from runtime.dtypes import DTYPES
@@ -142,12 +143,18 @@ class Header:
         return next(param.dtype for param in self.params if param.name == argument.of)
 
 
+NOT_FINITE = {name: float(name) for name in ("inf", "-inf", "nan")}
+"""Constants that JSON has no numbers for, as the header writes them."""
 KINDS: dict[type, str] = {Tensor: "tensor", Scalar: "scalar", Table: "table"}
 
 
 def to_json(header: Header) -> dict[str, Any]:
     """The JSON object of a header, in the order of the table in docs/architecture.md."""
     record: dict[str, Any] = {"schema": SCHEMA, **asdict(header)}
+    record["constants"] = {
+        name: str(value) if isinstance(value, float) and not isfinite(value) else value
+        for name, value in header.constants.items()
+    }
     record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
     for optional in ("moves", "computes"):
@@ -224,7 +231,7 @@ def parse(record: Any) -> Header:
     if (schema := fields.integer("schema")) != SCHEMA:
         fields.fail("schema", f"is {schema}, this runtime reads {SCHEMA}")
     source = fields.record("source")
-    constants = fields.mapping("constants")
+    constants = {n: NOT_FINITE.get(v, v) if isinstance(v, str) else v for n, v in fields.mapping("constants").items()}
     dims = tuple(fields.names("dims"))
     params = tuple(_param(row) for row in fields.records("params"))
     index_bits = fields.integer("index_bits", among=(32, 64))

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, TypeGuard
 
 from dsl import tree as ast
-from dsl.compile import Compiled, compile_variant
+from dsl.compile import Compiled
 from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, check_array, match_array, parameters_of
 from dsl.program import Program, dim_names, parse_program
 from dsl.program import load as load_program
 from dsl.tuning.tuned import Tuned, stale_errors, tuned_path
 from dsl.tuning.tuned_file import usable
-from dsl.variant import Request, variant_class
+from dsl.variant import Request
+from dsl.variants import Variants
 from lowering.location import Errors, TileError, closest
 from lowering.targets import Target, target
 from lowering.types import DTYPES
@@ -53,8 +54,7 @@ class Module:
         self.program, self.device, self.strict_bounds = program, device, strict_bounds
         self._asked = None if arch is None else target(arch)
         self._tuned: Tuned | None = None
-        self._kernels: dict[Any, CompiledKernel] = {}  # by request
-        self._variants: dict[Any, CompiledKernel] = {}  # by class
+        self.variants = Variants(program, lambda compiled: CompiledKernel(compiled, device))
         self._functions: dict[str, ModuleFunction] = {}
 
     def __repr__(self) -> str:
@@ -143,35 +143,7 @@ class Module:
         """The kernel of a request, compiled once for all requests of its class."""
         if self.strict_bounds and not request.strict_bounds:
             request = replace(request, strict_bounds=True)
-        key = (request_key(request), tuple(sorted(options.items())))
-        kernel = self._kernels.get(key)
-        if kernel is None:
-            kind = (variant_class(self.program, request), key[1])
-            if kind not in self._variants:
-                self._variants[kind] = CompiledKernel(compile_variant(self.program, request, **options), self.device)
-            kernel = self._kernels[key] = self._variants[kind]
-        return kernel
-
-
-def request_key(request: Request) -> tuple:
-    def frozen(m: Mapping[str, Any]) -> tuple:
-        return tuple(
-            sorted((k, str(v) if not isinstance(v, int | float) else (type(v).__name__, v)) for k, v in m.items())
-        )
-
-    return (
-        request.kernel,
-        request.schedule,
-        frozen(request.dims),
-        frozen(request.types),
-        frozen(request.constants),
-        frozen(request.scalars),
-        frozen(request.align),
-        tuple(sorted(request.absent)),
-        request.arch,
-        request.sms,
-        request.strict_bounds,
-    )
+        return self.variants.kernel(request, **options)
 
 
 class Names(NamedTuple):
@@ -269,7 +241,8 @@ class ModuleFunction:
             self.params = program.dispatches[name].params
             self.parameters: dict[str, ast.Parameter] = {}
             self.kernels: dict[str, ast.Kernel] = {}
-            for kernel, argument, p in parameters_of(program, program.dispatches[name]):
+            self.passed = parameters_of(program, program.dispatches[name])
+            for kernel, argument, p in self.passed:
                 self.parameters.setdefault(argument, p)
                 self.kernels.setdefault(argument, kernel)
             launches = [s for s in ast.walk(program.dispatches[name].lines) if isinstance(s, ast.Launch)]
@@ -281,6 +254,7 @@ class ModuleFunction:
             self.parameters = {p.name: p for p in node.params}
             self.kernels = dict.fromkeys(self.params, node)
             self.launched = [node]
+            self.passed = [(node, p.name, p) for p in node.params]
         self._plans: dict[Any, BoundPlan] = {}
         self._recent: Any = None  # the one kernel of the last plan, when the call's arguments are its own
 
@@ -352,14 +326,9 @@ class ModuleFunction:
     @cached_property
     def accesses(self) -> tuple[set[str], set[str]]:
         """(tensors that some kernel of the call may write, those that one may read), as far as the text tells."""
-        program = self.module.program
-        if self.name in program.dispatches:
-            passed = parameters_of(program, program.dispatches[self.name])
-        else:
-            passed = [(program.kernels[self.name], p, self.parameters[p]) for p in self.params]
-        of = {kernel.name: tensors_used(kernel) for kernel, _, _ in passed}
-        written = {argument for kernel, argument, p in passed if p.name in of[kernel.name][0]}
-        return written, {argument for kernel, argument, p in passed if p.name in of[kernel.name][1]}
+        of = {kernel.name: tensors_used(kernel) for kernel, _, _ in self.passed}
+        written = {argument for kernel, argument, p in self.passed if p.name in of[kernel.name][0]}
+        return written, {argument for kernel, argument, p in self.passed if p.name in of[kernel.name][1]}
 
     def fits(self, given: Mapping[str, Any]) -> bool:
         """Whether these arguments can be those parameters: kinds, ranks, element types and shapes agree, and the shapes
@@ -534,8 +503,9 @@ class ModuleFunction:
         options = {k: v for k, v in rest.items() if k in known}
         constants = {k: v for k, v in rest.items() if k not in known}
         self.check_constants(constants)
+        built = module.variants.built
         return Planner(
-            program, self.name, facts, place, device.sms, constants, options, schedule, None, device.name, tuned
+            program, self.name, facts, place, device.sms, constants, options, schedule, None, device.name, tuned, built
         )
 
     def check_constants(self, constants: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Compiled:
-    """A compiled variant: every stage as text, the header, and seconds by stage."""
+    """A compiled variant: every stage as text, the header, and seconds by stage. `body`: the PTX without its header."""
 
     variant: Variant
     header: Header
     llvm: str
+    body: str
     ptx: str
     seconds: dict[str, float] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)
@@ -61,18 +63,26 @@ def lower(
 
 def compile_variant(program: Program, request: Request, **options: Any) -> Compiled:
     """PTX for one variant. Options as for `lower`, and `level` of LLVM's code generation."""
+    level = options.pop("level", None)
+    return compile_lowered(program, lower(program, request, **options), level)
+
+
+def compile_lowered(
+    program: Program, lowered: Lowered, level: int | None = None, known: Mapping[str, str] | None = None
+) -> Compiled:
+    """PTX for a variant that is lowered. `known`: PTX without header by LLVM's text, of the same target."""
     from dsl.launch_header import make_header
     from lowering.codegen import level_for, to_ptx
     from lowering.emit import emit
     from runtime.header import write
 
-    level = options.pop("level", None)
-    lowered = lower(program, request, **options)
     variant = lowered.variant
     start = time.perf_counter()
     llvm, version = emit(variant.function, variant.target)
     emitted = time.perf_counter()
-    body = to_ptx(llvm, variant.target, version, level_for(variant.function) if level is None else level)
+    body = (known or {}).get(llvm)
+    if body is None:
+        body = to_ptx(llvm, variant.target, version, level_for(variant.function) if level is None else level)
     done = time.perf_counter()
     lowered.seconds |= {"emit": emitted - start, "llvm": done - emitted}
     header = make_header(program, variant)
@@ -80,6 +90,7 @@ def compile_variant(program: Program, request: Request, **options: Any) -> Compi
         variant,
         header,
         llvm,
+        body,
         write(header) + body,
         lowered.seconds,
         lowered.printed,

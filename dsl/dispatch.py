@@ -6,8 +6,9 @@ launches. Everything is data of the file: `explain` says what was chosen and why
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from dsl import tree as ast
@@ -160,7 +161,8 @@ class Planner:
     """Plans one call of `name` (a dispatch or a kernel) with these arguments.
 
     What decides, the first that says something: `schedule`; `chosen`, the steps of a branch; the entry of `tuned` for
-    `device` (its name) that serves the call; the conditions of the dispatch. `constants` win over all of these.
+    `device` (its name) that serves the call; the conditions of the dispatch. `constants` win over all of these. `built`
+    lowers the variant of a request, where it is asked whether one fits.
     """
 
     def __init__(
@@ -176,6 +178,7 @@ class Planner:
         chosen: Sequence[StepChoice] | None = None,
         device: str | None = None,
         tuned: Tuned | None = None,
+        built: Callable[[Request], Variant] | None = None,
     ):
         self.program, self.name, self.target, self.sms = program, name, target, sms
         self.arguments = dict(arguments)
@@ -183,6 +186,7 @@ class Planner:
         self.options = dict(options or {})
         self.schedule, self.chosen = schedule, chosen
         self.device, self.tuned = device, tuned
+        self.built = built or (lambda request: lower(program, request).variant)
         self.reasons: list[str] = []
         self.dims: dict[str, int] = {}
         self.branch: ast.When | None = None  # the branch that was taken
@@ -215,7 +219,7 @@ class Planner:
 
     def check_schedule(self) -> None:
         """A schedule that is asked for is one of some kernel of the call."""
-        known = {name: None for kernel, _, _ in self.parameters() for name in self.program.schedules_of(kernel.name)}
+        known = {name: None for kernel, _, _ in self.parameters for name in self.program.schedules_of(kernel.name)}
         if self.schedule is not None and self.schedule not in known:
             hint = closest(self.schedule, known) or f"known: {', '.join(known) or 'none'}"
             raise TileError("name", None, f"'{self.name}' has no schedule '{self.schedule}'", hint)
@@ -255,22 +259,22 @@ class Planner:
     def facts(self) -> CallFacts:
         """This call, as far as tuned entries tell calls apart."""
         dispatch = self.program.dispatches.get(self.name)
-        names = {**target_facts(self.target, self.sms), **self.bind_dims(), **self.types()}
+        names = {**target_facts(self.target, self.sms), **self.bound_dims, **self.types}
         options: dict[str, Any] = {}
         for line in dispatch.lines if dispatch is not None else ():
             if isinstance(line, ast.Option):
                 chosen = self.options.get(line.name)
                 options[line.name] = _Names(names, self)(line.values[0]) if chosen is None else chosen
-        tensors = [(a, p.type) for _, a, p in self.parameters() if isinstance(p.type, ast.TensorType)]
+        tensors = [(a, p.type) for _, a, p in self.parameters if isinstance(p.type, ast.TensorType)]
         absent = sorted({argument for argument, _ in tensors if self.arguments.get(argument) is None})
         inner = frozenset(d.id for _, t in tensors for d in t.dims[-1:] if isinstance(d, ast.Name))
-        types = {name: dtype.name for name, dtype in self.types().items()}
-        return CallFacts(self.name, options, types, self.bind_dims(), tuple(absent), inner)
+        types = {name: dtype.name for name, dtype in self.types.items()}
+        return CallFacts(self.name, options, types, self.bound_dims, tuple(absent), inner)
 
     def serves(self, request: Request) -> bool:
         """Whether a variant compiles for these dims, within the device's limits, and all that it requires holds."""
         try:
-            variant = lower(self.program, request).variant
+            variant = self.built(request)
         except TileError:
             return False
         return self.holds_clusters(variant) and self.all_hold(variant, [c.expr for c in variant.requires])
@@ -325,8 +329,8 @@ class Planner:
 
     def start(self, dispatch: ast.Dispatch) -> tuple[dict[str, Any], dict[str, Any]]:
         """(names that its expressions read, what its launches may pass on), before its first line."""
-        self.dims = self.bind_dims()
-        names: dict[str, Any] = {**target_facts(self.target, self.sms), **self.dims, **self.types()}
+        self.dims = self.bound_dims
+        names: dict[str, Any] = {**target_facts(self.target, self.sms), **self.dims, **self.types}
         names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
         self.names = names
         known_options = {line.name for line in dispatch.lines if isinstance(line, ast.Option)}
@@ -550,6 +554,7 @@ class Planner:
 
     # ---- what conditions read ----
 
+    @cached_property
     def parameters(self) -> list[tuple[ast.Kernel, str, ast.Parameter]]:
         """(kernel, argument of the call, parameter of the kernel) wherever a launch passes an argument on unchanged."""
         dispatch = self.program.dispatches.get(self.name)
@@ -558,10 +563,11 @@ class Planner:
         kernel = self.program.kernels.get(self.name)
         return [] if kernel is None else [(kernel, p.name, p) for p in kernel.params]
 
-    def bind_dims(self) -> dict[str, int]:
+    @cached_property
+    def bound_dims(self) -> dict[str, int]:
         """Dims by the names that the kernels of the call give them."""
         out: dict[str, int] = {}
-        for kernel, argument, p in self.parameters():
+        for kernel, argument, p in self.parameters:
             facts = self.arguments.get(argument)
             if (
                 isinstance(facts, ArrayFacts)
@@ -573,9 +579,10 @@ class Planner:
                         out.setdefault(node.id, extent)
         return out
 
+    @cached_property
     def types(self) -> dict[str, DType]:
         out: dict[str, DType] = {}
-        for kernel, argument, p in self.parameters():
+        for kernel, argument, p in self.parameters:
             facts = self.arguments.get(argument)
             if not isinstance(facts, ArrayFacts) or not isinstance(p.type, ast.TensorType):
                 continue
@@ -603,7 +610,7 @@ class Planner:
         bound = {p.name: FromCall(p.name) for p in kernel.params}
         request = self.request(kernel, schedule or next(iter(known), None), {}, bound)
         try:
-            variant = lower(self.program, request).variant
+            variant = self.built(request)
         except TileError as error:
             if all(e.code in ("shared", "limit", "registers", "target") for e in error.errors):
                 return False

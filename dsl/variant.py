@@ -84,9 +84,11 @@ def build_variant(program: Program, request: Request) -> Variant:
         return _Variant(program, request).build()
 
 
-def variant_class(program: Program, request: Request) -> tuple:
-    """What decides the code of a request's variant: requests of one class share it. TileError as for building it."""
-    return _Variant(program, request).resolve().decides(request)
+def variant_class(program: Program, request: Request) -> tuple[tuple, dict[str, int]]:
+    """What decides the code of a request's variant, and the divisors of dims, which may: requests that are equal in
+    both share it. TileError as for building it."""
+    resolved = _Variant(program, request).resolve()
+    return resolved.decides(request), resolved.divisors
 
 
 @dataclass(slots=True)
@@ -101,7 +103,7 @@ class _Resolved:
     divisors: dict[str, int]
 
     def decides(self, request: Request) -> tuple:
-        """Equal for requests whose variants are the same; hashable."""
+        """Equal for requests whose variants are the same but for the divisors of dims; hashable."""
         schedule = self.schedule
         constants = {**schedule.constants, **self.constants}
         named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
@@ -109,7 +111,7 @@ class _Resolved:
         instructions = {n: named.name for n, named in schedule.instructions.items()}
         swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
         attrs = {n: sorted(v) if n == "recompute" else v for n, v in schedule.attrs.items()}
-        parts = (named, self.special, self.divisors, request.types, request.align, pins, instructions, swizzles, attrs)
+        parts = (named, self.special, request.types, request.align, pins, instructions, swizzles, attrs)
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
         return (
             *map(repr, (*plain, request.strict_bounds, self.index_bits, *(sorted(part.items()) for part in parts))),

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dsl.api import request_key
 from dsl.program import Program, load
 from dsl.variant import Request
+from dsl.variants import request_key
 from lowering.location import TileError
 
 

@@ -126,7 +126,8 @@ schedule b of k:
     [
         ("a", (4, 100, 2.0, 1.0), (7, 100, 3.0, 1.0), True),  # rows and what is not specialised do not matter
         ("a", (4, 100, 2.0, 1.0), (4, 68, 2.0, 1.0), True),  # nor cols with equal N and divisor
-        ("a", (4, 100, 2.0, 1.0), (4, 104, 2.0, 1.0), False),  # another divisor
+        ("a", (4, 100, 2.0, 1.0), (4, 104, 2.0, 1.0), True),  # nor another divisor with as wide accesses
+        ("a", (4, 100, 2.0, 1.0), (4, 102, 2.0, 1.0), False),  # one with narrower accesses
         ("a", (4, 100, 2.0, 1.0), (4, 60, 2.0, 1.0), False),  # another N
         ("a", (4, 100, 2.0, 1.0), (4, 100, 2.0, 5.0), False),  # another specialised value
         ("b", (4, 102, 2.0, 1.0), (4, 98, 2.0, 5.0), True),

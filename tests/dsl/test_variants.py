@@ -1,0 +1,104 @@
+"""How often a program is lowered and compiled: once for each code, whatever dims divide by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsl
+import dsl.compile
+import dsl.dispatch
+import dsl.variants
+import lowering.codegen
+
+SAMPLES = Path(__file__).resolve().parents[2] / "samples"
+
+ROWS = """\
+kernel {name}(y: f32[rows, cols], x: f32[rows, cols]; COLS):
+    grid rows
+    r = block(0)
+    v = x[r, 0 : COLS]
+    y[r, 0 : COLS] = v / (1.0 + sum(v * v))
+
+schedule one of {name}:
+    COLS = next_pow2(cols)
+    warps = 4
+    layout v: vector [{vector}], lanes [32], warps [4]
+"""
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Calls of the passes, and of LLVM."""
+    counts = {"lowered": 0, "llvm": 0}
+
+    def counting(name: str, function: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            counts[name] += 1
+            return function(*arguments, **named)
+
+        return call
+
+    lower = counting("lowered", dsl.compile.lower)
+    for place in (dsl.compile, dsl.variants, dsl.dispatch):
+        monkeypatch.setattr(place, "lower", lower)
+    monkeypatch.setattr(lowering.codegen, "to_ptx", counting("llvm", lowering.codegen.to_ptx))
+    return counts
+
+
+def run(module: Any, cols: int) -> None:
+    x = np.random.default_rng(cols).standard_normal((3, cols)).astype(np.float32)
+    wanted = x / (1 + (x.astype(np.float64) ** 2).sum(1, keepdims=True))
+    assert np.allclose(module.row(x), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("order", [(96, 97, 98, 100, 104), (97, 96, 98, 100, 104), (104, 98, 100, 97, 96, 112)])
+def test_divisors_that_change_no_code_make_no_variant(counted: dict[str, int], order: tuple[int, ...]) -> None:
+    """With one element a thread all widths are 1: these five shapes were five variants, of byte-equal PTX."""
+    module = dsl.parse(ROWS.format(name="row", vector=1), device="emulator")
+    for cols in order:
+        run(module, cols)
+    assert counted["llvm"] == 1
+    assert counted["lowered"] <= 4
+    for cols in order:
+        module.compile("row", cols=cols)
+    kernels = {id(kernel): kernel for kernel in (module.compile("row", cols=cols) for cols in order)}
+    assert len(kernels) == 1
+    (kernel,) = kernels.values()
+    assert "%" not in " ".join(require.text for require in kernel.compiled.header.requires)
+
+
+def test_divisors_that_change_code_make_variants(counted: dict[str, int]) -> None:
+    module = dsl.parse(ROWS.format(name="row", vector=4), device="emulator")
+    for cols in (500, 497, 498, 496, 504, 501, 502):
+        run(module, cols)
+    assert counted["llvm"] == 3
+    widths = {cols: module.compile("row", cols=cols).ptx.count("ld.global.v4") for cols in (497, 496, 500, 504)}
+    assert widths[497] == 0 and widths[500] == widths[496] == widths[504] == 1
+
+
+@pytest.mark.parametrize("cols", [1000, 40_000])
+def test_what_fits_lowered_is_compiled(counted: dict[str, int], cols: int) -> None:
+    """`softmax` asks which of its kernels fit; what it has lowered for that it compiles."""
+    module = dsl.load(SAMPLES / "softmax.tile", device="emulator")
+    x = np.zeros((2, cols), np.float16)
+    assert module.softmax(x)[0, 0] == np.float16(1 / cols)
+    first = dict(counted)
+    assert first["llvm"] == 1
+    module.softmax(np.zeros((3, cols), np.float16))
+    assert counted == first
+
+
+def test_dims_are_bound_once_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lists of parameters were made three times a call, and the dims bound from each."""
+    made = []
+    parameters_of = dsl.dispatch.parameters_of
+    monkeypatch.setattr(dsl.dispatch, "parameters_of", lambda *a: made.append(a) or parameters_of(*a))
+    module = dsl.load(SAMPLES / "softmax.tile", device="emulator")
+    softmax = module.softmax
+    made.clear()
+    softmax(np.zeros((2, 1000), np.float16))
+    assert len(made) == 1

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from tests.gpu_memory import A_FEW, alone
+
+# JAX takes three quarters of a GPU's memory at its first use, in each worker and for good, unless it is told before it
+# is imported: two workers then have none left for torch, nor for each other.
+os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 
 # The collector walks all that a worker has ever imported and cached, again and again: a quarter of the time of the
 # reductions' tests. Rarely is enough.
@@ -35,6 +43,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if (reason := gpu_reason()) is not None:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=f"no GPU: {reason}"))
+
+
+@pytest.fixture(autouse=True)
+def _gpu_memory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test marked `gpu_memory(GIGABYTES)` runs where the device has them, and while no other such test runs."""
+    marker = request.node.get_closest_marker("gpu_memory")
+    if marker is None:
+        yield
+        return
+    from runtime import device_facts
+
+    (needed,) = marker.args
+    assert needed > A_FEW, f"only tests that need more than {A_FEW} GB say so"
+    if device_facts("cuda").memory_bytes < needed * 1e9:
+        pytest.skip(f"needs {needed} GB of the device's memory")
+    with alone():
+        yield
 
 
 @pytest.fixture(params=["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])

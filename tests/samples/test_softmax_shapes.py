@@ -160,14 +160,15 @@ def test_rows_of_infinities_and_nan_are_numpys(modules, device, columns):
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu_memory(15)  # x and y of 6.4 GB each in f32, and a byte an element that says what is NaN
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 @pytest.mark.parametrize("columns", [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768])
 def test_the_sizes_of_the_seed(modules, columns, dtype):
     """49152 rows; its emulator twin is `test_every_shape_is_right`."""
     torch = pytest.importorskip("torch")
-    torch.cuda.empty_cache()  # up to 20 GB a case, and other tests may share the device
     module = modules("softmax", "cuda")
-    x = torch.randn(SEED_ROWS, columns, device="cuda").to({"f16": torch.float16, "bf16": torch.bfloat16}.get(dtype))
+    of = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[dtype]
+    x = torch.randn(SEED_ROWS, columns, device="cuda", dtype=of)
     y = torch.full_like(x, float("nan"))
     module.softmax(y, x)
     torch.cuda.synchronize()

@@ -149,6 +149,7 @@ def run_kernel(
     """
     header = kernel.header
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
+    report.maxregs = header.maxregs
     limits = {"budget": settings.budget, "time_limit": settings.time_limit} if ordinal is None else {}
     options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
     if keep is not None and ordinal is None:
@@ -167,7 +168,7 @@ def run_kernel(
         report.registers, report.spills = attributes.registers, attributes.local_bytes
         report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
         report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
-    elif settings.explain:
+    elif settings.explain or header.maxregs is not None:
         assembled(kernel.ptx, header, report)
     return report
 

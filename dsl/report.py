@@ -45,8 +45,8 @@ class Explanation:
 
 @dataclass(slots=True)
 class LaunchReport:
-    """One kernel launch. Bytes a block and a thread; `spills` in bytes a thread; `counters` are the emulator's totals,
-    `by_line` the same for each line of the file."""
+    """One kernel launch. Bytes a block and a thread; `spills` in bytes a thread; `maxregs` is the cap on registers
+    that the schedule sets; `counters` are the emulator's totals, `by_line` the same for each line of the file."""
 
     kernel: str
     schedule: str | None
@@ -56,6 +56,7 @@ class LaunchReport:
     time_us: float | None = None
     registers: int | None = None
     spills: int | None = None
+    maxregs: int | None = None
     occupancy: float | None = None
     limited_by: str | None = None
     counters: dict[str, Any] | None = None

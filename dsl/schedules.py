@@ -12,7 +12,7 @@ from dsl.program import Program, dim_names
 from lowering.location import Loc, TileError, closest
 from lowering.passes.assign_layouts import Named, Pin
 from lowering.passes.swizzle_shared import SwizzlePin
-from lowering.targets import MOST_REGISTERS, Target
+from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS, Target
 from lowering.types import DType
 
 DEFAULT_WARPS = 4
@@ -269,7 +269,7 @@ def _property(
         out.attrs["contract"] = _word_or_flag(_one(line), ("off", "fast"), "contract", evaluate)
     elif kind in ("maxregs", "blocks_per_sm", "cluster"):
         number = evaluate.integer(_one(line), kind)
-        limit = {"maxregs": (16, MOST_REGISTERS), "blocks_per_sm": (1, 32), "cluster": (1, 16)}[kind]
+        limit = {"maxregs": (LEAST_REGISTERS, MOST_REGISTERS), "blocks_per_sm": (1, 32), "cluster": (1, 16)}[kind]
         if not limit[0] <= number <= limit[1]:
             raise TileError("schedule", line.loc, f"{kind} is from {limit[0]} to {limit[1]}; this is {number}")
         out.attrs[kind], out.places[kind] = number, line.loc

@@ -10,6 +10,7 @@ from typing import Any
 from dsl import tree as ast
 from dsl.bindings import Absent, Table, Tensor
 from dsl.build import KernelBuilder
+from dsl.commits import double_commits
 from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
 from dsl.program import Program, dim_names, library_functions
@@ -203,6 +204,9 @@ class _Variant:
         except TileError as error:
             builder.errors += error.errors
         builder.statements(body[1:])
+        if kernel.loc.source.text.count("commit()") > 1:
+            bodies = [body, *(each.body for each in self.program.functions.values())]
+            builder.errors += [error for each in bodies for error in double_commits(each)]
         if builder.errors:
             raise Errors(builder.errors)
         replace_uses(function.body, builder.same_dims)

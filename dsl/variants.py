@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -77,6 +77,10 @@ class Variants(Generic[Kernel]):
         if key not in self._kernels:
             self._kernels[key] = self._new(request, given, options)
         return self._kernels[key]
+
+    def __iter__(self) -> Iterator[Kernel]:
+        """What was made so far, each once."""
+        return iter({id(kernel): kernel for kernel in self._kernels.values()}.values())
 
     def built(self, request: Request) -> Variant:
         """The variant of a request, lowered; it is not lowered again to be compiled. Raises TileError."""

@@ -9,6 +9,7 @@ from lowering.location import TileError
 WARP = 32
 """Threads of a warp, its lanes (PTX ISA, "Special registers: WARP_SZ")."""
 MOST_REGISTERS = 255
+LEAST_REGISTERS = 24  # that ptxas gives a thread, from sm_80 on: a lower cap is raised to it
 """32-bit registers of a thread, at most (CUDA C++ Programming Guide, table of compute capabilities)."""
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the system takes of each block (the same, compute capability 8 and 9)."""

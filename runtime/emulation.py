@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,8 +38,13 @@ class EmulatedLaunch:
         self._written = [tensor.name for tensor in self.header.tensors if tensor.written]
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
-        """Runs the kernel; the stream does not matter."""
-        self.run(values, arguments)
+        """Runs the kernel, and writes what it prints to standard output; the stream does not matter."""
+        try:
+            result, _ = self.run(values, arguments)
+        except DeviceError as error:
+            show(error.output)
+            raise
+        show(result.output)
 
     def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
         """A launch with these arguments."""
@@ -94,17 +100,27 @@ class EmulatedLaunch:
                 **options,
             )
         except EmulatorError as error:
-            raise FindingError(f"{self.header.label}: {error.finding}", error.finding) from None
+            fault = FindingError(f"{self.header.label}: {error.finding}", error.finding)
+            fault.output = error.output
+            raise fault from None
         except LaunchRefusedError as error:
             raise LaunchError(error.code, f"{self.header.label}: {error}") from None
         except PtxError as error:
             raise DeviceError("ptx", f"{self.header.label}: the emulator refuses the PTX: {error}") from None
         failed = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
         if failed is not None:
+            failed.output = result.output
             raise failed
         for name in self._written:
             copies[name].copy_back()
         return result, [copies[name].written(result) for name in self._written] if writers else []
+
+
+def show(output: str) -> None:
+    """Writes what a kernel printed, before anything else that the process writes."""
+    if output:
+        sys.stdout.write(output)
+        sys.stdout.flush()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import click
 from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, render, show
 from dsl.command.options import SECONDS, SEED
 from dsl.command.request import Request, execute
-from lowering.location import TileError
+from lowering.location import TileError, printable
 from runtime.errors import LaunchError
 
 TIME_LIMIT = 300.0
@@ -71,6 +71,8 @@ def command(
             if not as_json:
                 show_report(reports[-1], settings["explain"], settings["counters"])
     except Exception as error:
+        if output := getattr(error, "output", ""):
+            click.echo(printable(output.rstrip("\n")), err=as_json)
         status = show(error, file)
         if as_json:
             click.echo(json.dumps({"file": file, "passed": False, "error": render(error, file)[0], "status": status}))

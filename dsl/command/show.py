@@ -121,6 +121,8 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         if launch.occupancy is not None:
             text += f", occupancy {launch.occupancy:.0%} (limited by {launch.limited_by})"
         line("resources", f"{text} {label}")
+        if launch.maxregs is not None and launch.spills:
+            line("", f"'maxregs {launch.maxregs}' is not enough: what it spills goes through memory")
     if launch.counters is not None:
         c = launch.counters
         sectors = c["global_load_sectors"] + c["global_store_sectors"]

@@ -87,11 +87,12 @@ class Finding:
 
 
 class EmulatorError(Exception):
-    """A finding that stopped the launch; nothing is written back."""
+    """A finding that stopped the launch; nothing is written back. `output`: what the kernel had printed by then."""
 
     def __init__(self, finding: Finding):
         super().__init__(str(finding))
         self.finding = finding
+        self.output = ""
 
 
 class LaunchRefusedError(ValueError):

@@ -512,6 +512,9 @@ def emulate(
             arguments.copy_back()
         writers = {address: found for address in watch if (found := launch.writers(address)) is not None}
         return Result(launch.counted(), launch.findings, "".join(launch.output), writers, launch.notes)
+    except EmulatorError as error:
+        error.output = "".join(launch.output) if launch else ""
+        raise
     finally:
         arguments.release(launch.allocations if launch else [])
 

@@ -14,7 +14,7 @@ SAMPLE = Path(__file__).parents[2] / "samples" / "softmax.tile"
 
 
 def ptx_targets(module: dsl.Module) -> set[str]:
-    return {k.ptx.partition(".target ")[2].split()[0] for k in module._kernels.values()}
+    return {k.ptx.partition(".target ")[2].split()[0] for k in module.variants}
 
 
 def test_calls_of_a_module_compile_for_the_target_that_it_asks_for(device: str) -> None:

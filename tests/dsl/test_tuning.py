@@ -212,12 +212,12 @@ def test_spills_are_thrown_out_where_ptxas_tells(double: Path) -> None:
     except DeviceError:
         pytest.skip("ptxas is not installed")
     capped = DOUBLE.replace(
-        "    tune BLOCK in warps * 32, warps * 64", "    BLOCK = 4096\n    tune CAP in 255, 16\n    maxregs CAP"
+        "    tune BLOCK in warps * 32, warps * 64", "    BLOCK = 4096\n    tune CAP in 255, 24\n    maxregs CAP"
     )
     double.write_text(capped)
     found = {p["steps"][0]["constants"]["CAP"]: p for p in tuned_json(double, "warps=1")["points"]}
-    assert found[255]["status"] == "counted" and found[16]["status"] == "spills"
-    assert "bytes a thread" in found[16]["reason"]
+    assert found[255]["status"] == "counted" and found[24]["status"] == "spills"
+    assert "bytes a thread" in found[24]["reason"]
 
 
 def test_each_launch_of_an_example_is_tuned_by_the_lines_that_read_it(double: Path) -> None:

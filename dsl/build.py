@@ -102,8 +102,12 @@ class KernelBuilder(Expressions):
                 return
             if isinstance(value, Access):
                 value = self.as_value(value, loc)
-            if isinstance(value, Value) and value.name is None and not self.in_library:
-                value.name = target.id
+            if isinstance(value, Value) and not self.in_library:
+                if target.id in self.function.laid_out and isinstance(value.type, TileType) and value.tile.shape:
+                    value = self.ir.own(value)
+                    value.name = value.name or target.id
+                elif value.name is None:
+                    value.name = target.id
             self.scope.names[target.id] = value
             return
         if isinstance(target, ast.Index):

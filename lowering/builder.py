@@ -110,6 +110,20 @@ class Builder:
             self._shared[-1][key] = known
         return known
 
+    def own(self, value: Value) -> Value:
+        """`value` as one that nothing shares which is only equal to it: made anew unless it has just been made."""
+        op = value.op
+        if op is None or not op.spec.pure:
+            return value
+        last = self.block.ops[-1] if self.block.ops else None
+        if op is not last or value.name is not None:
+            copy = self.op(op.name, op.operands, **op.attrs)
+            return copy.results[op.results.index(value)]
+        key = (op.name, tuple(op.operands), attribute_key(op.attrs))
+        if self._shared[-1].get(key) is value:
+            del self._shared[-1][key]
+        return value
+
     def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
         key = (dtype, type(value), repr(value) if type(value) is float else value)
         known = self._shared[-1].get(key)

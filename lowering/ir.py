@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +136,11 @@ class Function:
     @property
     def threads(self) -> int:
         return WARP * self.warps
+
+    @property
+    def laid_out(self) -> Collection[str]:
+        """The names of values that the schedule says something of."""
+        return {*self.pins, *self.instructions}
 
 
 def walk(block: Block) -> list[Op]:

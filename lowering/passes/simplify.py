@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from lowering.builder import attribute_key
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, replace_uses
 from lowering.ops import operand
 
 
-def _key(op: Op) -> tuple:
+def _key(op: Op, apart: Collection[str]) -> tuple:
     layouts = tuple([r.tile.layout for r in op.results])
-    return (op.name, tuple(op.operands), attribute_key(op.attrs), layouts)
+    names = tuple([r.name for r in op.results if r.name in apart])
+    return (op.name, tuple(op.operands), attribute_key(op.attrs), layouts, names)
 
 
 def share_equal(function: Function) -> None:
-    """Equal pure operations in one block or a block around it become one."""
+    """Equal pure operations in one block or a block around it become one; what the schedule lays out stays apart: its
+    layout is that of one name."""
     mapping: dict[Value, Value] = {}
+    apart = function.laid_out
 
     def visit(block: Block, known: dict[tuple, Op]) -> None:
         known = dict(known)
@@ -23,7 +28,7 @@ def share_equal(function: Function) -> None:
         for op in block.ops:
             op.operands = [mapping.get(o, o) for o in op.operands]
             if op.spec.pure:
-                key = _key(op)
+                key = _key(op, apart)
                 first = known.get(key)
                 if first is not None:
                     mapping.update(zip(op.results, first.results, strict=True))

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, TypeGuard
 
 from dsl import tree as ast
 from dsl.compile import Compiled
-from dsl.dispatch import ArrayFacts, FromCall, Plan, Planner, Workspace, check_array, match_array, parameters_of
+from dsl.dispatch import (
+    ArrayFacts,
+    FromCall,
+    Plan,
+    Planner,
+    Workspace,
+    check_array,
+    match_array,
+    parameters_of,
+    read_in_order,
+)
 from dsl.program import Program, dim_names, parse_program
 from dsl.program import load as load_program
 from dsl.tuning.tuned import Tuned, stale_errors, tuned_path
@@ -303,8 +313,12 @@ class ModuleFunction:
             if len(fitting) > 1:
                 raise self.ambiguous(fitting, by_name)
             readings = fitting or readings
-        taken = readings[0] if readings else required[len(required) - count :]
-        given = dict(zip(taken, arguments, strict=True)) | by_name
+        if not readings and makes_outputs and count + len(by_name):
+            outputs = len(list(takewhile(lambda p: p in self.accesses[0], required)))
+            takes = f"it takes {', '.join(self.params)}"
+            raise TileError("call", None, f"{self.name} needs '{required[outputs + count]}'", takes)
+        taken = readings[0] if readings else read_in_order(free, set(free) - set(required), count)
+        given = dict(zip(taken, arguments, strict=False)) | by_name  # what is missing, its user tells
         return {p: given.get(p) for p in self.params}, rest
 
     def readings(self, free: list[str], count: int, makes_outputs: bool) -> list[list[str]]:
@@ -320,7 +334,7 @@ class ModuleFunction:
             given = count - (len(required) - number)
             if 0 <= given <= len(optional):
                 for left_out in dict.fromkeys([tuple(outputs[:number]), *combinations(pure, number)]):
-                    found.append([p for p in free if p not in left_out and p not in optional[given:]])
+                    found.append(read_in_order(free, optional, count, left_out))
         return found
 
     @cached_property

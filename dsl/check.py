@@ -14,14 +14,14 @@ from typing import Any
 from dsl import tree as ast
 from dsl.compile import lower
 from dsl.dispatch import Planner
-from dsl.example_shapes import ExampleFacts, LaunchFacts, examine
+from dsl.example_shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine
 from dsl.files import read_text, resolved
 from dsl.overrides import type_parameters
 from dsl.program import Program, dim_names, examine_program
 from dsl.tuning.tuned import stale_errors, tuned_path
 from dsl.tuning.tuned_file import read_tuned
 from dsl.variant import Request, build_variant
-from lowering.budget import Exhausted
+from lowering.budget import Budget, Exhausted
 from lowering.emit import emit
 from lowering.location import TileError, closest
 from lowering.targets import target
@@ -31,6 +31,11 @@ ARCH = "sm_90"
 EXTENT = 1024
 OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
 """Tried for a schedule that no example uses, before its own arithmetic or its size is called an error."""
+GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
+"""What a variant of guessed dims may cost, twice the largest of the samples: a static loop over a guessed 1024 says
+nothing, and smaller dims are tried."""
+FILE_STEPS, FILE_OPERATIONS = 2_000_000, 150_000
+"""What all variants of guessed dims of a file may cost together. The samples' greatest takes a fifth."""
 FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent"})
 """Codes of errors that may be due to the dims alone."""
 
@@ -40,6 +45,7 @@ class Findings:
     """Errors of one file without repetitions, and how many variants were looked at."""
 
     errors: list[TileError] = field(default_factory=list)
+    notes: list[TileError] = field(default_factory=list)  # what was not looked at, which is no error
     variants: int = 0
     seen: set[Any] = field(default_factory=set)
 
@@ -81,6 +87,9 @@ class _Check:
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
         self.exhausted: set[str] = set()  # kernels that take too long to build: one variant says so
+        self.extents: dict[str, int] = {}  # of kernels whose other guesses cost too much
+        self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants of guessed dims
+        self.passed_over: dict[str, int] = {}  # variants that were not looked at, by kernel
 
     def run(self) -> Findings:
         for dispatch in self.program.dispatches.values():
@@ -95,6 +104,10 @@ class _Check:
             schedules: list[str | None] = [*self.program.schedules_of(kernel.name)]
             for schedule in schedules or [None]:
                 self.kernel(kernel, schedule)
+        for name, count in self.passed_over.items():
+            message = f"{count} variant{'s' * (count > 1)} of '{name}' not looked at: this file's guesses cost too much"
+            hint = "launch it in an example, so that its dims are known"
+            self.found.notes.append(TileError("check", self.program.kernels[name].loc, message, hint))
         return self.found
 
     def dispatch(self, dispatch: ast.Dispatch) -> None:
@@ -120,6 +133,10 @@ class _Check:
         """The variants that the example launches."""
         for launch in facts.launches:
             if not launch.is_known:
+                names = ", ".join(f"'{name}'" for name, value in launch.arguments.items() if value is UNKNOWN)
+                message = f"this launch is not planned: {names} only a run can tell"
+                hint = "its schedules are looked at with guessed dims; dsl run plans it"
+                self.found.notes.append(TileError("check", launch.line.loc, message, hint))
                 continue
             try:
                 plan = plan_launch(self.program, launch, ARCH)
@@ -146,30 +163,61 @@ class _Check:
                 self.attempt(kernel, schedule, types, size in sizes)
             sizes.add(size)
 
-    def look_at(self, request: Request, known: bool) -> None:
+    def look_at(self, request: Request, known: bool, budget: Budget | None = None) -> None:
         """Lowers a variant; only its types are checked if one with types of the same sizes is known to do: layouts,
         shared memory and barriers depend on sizes."""
         if known:
-            build_variant(self.program, request)
+            build_variant(self.program, request, budget)
         else:
-            lowered = lower(self.program, request)
+            lowered = lower(self.program, request, budget=budget)
             emit(lowered.variant.function, lowered.variant.target)
 
     def attempt(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str], known: bool) -> None:
-        """Lowers with the example's dims, or others if those do not suit the schedule."""
+        """Lowers with the example's dims, or others if those do not suit the schedule, or cost too much."""
         first: TileError | None = None
-        for request in self.requests(kernel, schedule, types):
+        most = self.extents.get(kernel.name)
+        for extent, request in self.requests(kernel, schedule, types):
+            if most is not None and (extent is None or extent > most):
+                continue
+            if min(self.left.steps, self.left.operations) <= 0:
+                self.passed_over[kernel.name] = self.passed_over.get(kernel.name, 0) + 1
+                return
             try:
-                self.look_at(request, known)
+                self.guess(request, known)
                 return
             except TileError as error:
+                if any(each.code == "limit" for each in error.errors):
+                    most = self.extents[kernel.name] = min(most or EXTENT, extent or EXTENT) - 1
                 first = first or error
-                if any(each.code not in FITTING or isinstance(each, Exhausted) for each in error.errors):
+                if any(each.code not in FITTING for each in error.errors):
                     break
-        assert first is not None
-        self.fail(first, kernel)
+        if first is None or any(each.code == "limit" for each in first.errors):
+            first = self.whole(next(self.requests(kernel, schedule, types))[1], known)
+        if first is not None:
+            self.fail(first, kernel)
 
-    def requests(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str]) -> Iterator[Request]:
+    def guess(self, request: Request, known: bool) -> None:
+        """Lowers a variant of guessed dims, for what that may cost."""
+        budget = Budget(GUESS_STEPS, GUESS_OPERATIONS)
+        try:
+            self.look_at(request, known, budget)
+        finally:
+            steps, operations = budget.spent
+            self.left.steps -= steps
+            self.left.operations -= operations
+
+    def whole(self, request: Request, known: bool) -> TileError | None:
+        """What is wrong with a variant that costs more than a guess may, whatever its dims are."""
+        try:
+            self.look_at(request, known)
+        except TileError as error:
+            return error
+        return None
+
+    def requests(
+        self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str]
+    ) -> Iterator[tuple[int | None, Request]]:
+        """(the extent of all dims, None for those that examples know, the request), in the order to try."""
         dims = dim_names(kernel)
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
         known = {**self.numbers, **(near.dims if near else {})}
@@ -177,7 +225,7 @@ class _Check:
         scalars |= near.scalars if near else {}
         for extent in (None, *OTHER_EXTENTS):
             chosen = {d: known.get(d, EXTENT) if extent is None else extent for d in dims}
-            yield Request(kernel.name, schedule, chosen, types, {}, scalars)
+            yield extent, Request(kernel.name, schedule, chosen, types, {}, scalars)
 
     def lower(self, request: Request, known: bool) -> None:
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsl.program import Program
 from dsl.variant import Request, Variant, build_variant, record_access
+from lowering.budget import Budget
 from lowering.ir import to_mlir
 from lowering.passes import PASSES, Pass, run_passes
 
@@ -50,10 +51,12 @@ def lower(
     skip: tuple[str, ...] = (),
     print_after: tuple[str, ...] = (),
     check: bool = False,
+    budget: Budget | None = None,
 ) -> Lowered:
-    """Builds the variant and runs the passes; TileError or Errors for what is wrong in the file."""
+    """Builds the variant and runs the passes; TileError or Errors for what is wrong in the file. `budget`: as for
+    `build_variant`."""
     start = time.perf_counter()
-    variant = build_variant(program, request)
+    variant = build_variant(program, request, budget)
     built = time.perf_counter()
     trace = run_passes(variant.function, variant.target, passes, skip, print_after, check)
     record_access(variant.function)

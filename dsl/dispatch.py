@@ -6,7 +6,7 @@ launches. Everything is data of the file: `explain` says what was chosen and why
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -623,6 +623,26 @@ def described(value: Any) -> str:
     if isinstance(value, ArrayFacts | Workspace):
         return f"an array {value.dtype}{list(value.shape)}"
     return "nothing" if value is None else f"{value}"
+
+
+def optional_tensors(program: Program, name: str) -> set[str]:
+    """Arguments of a dispatch or kernel that are optional tensors: to the first kernel that takes them."""
+    if name in program.kernels and name not in program.dispatches:
+        return {p.name for p in program.kernels[name].params if p.is_optional}
+    first: dict[str, ast.Parameter] = {}
+    for _, argument, p in parameters_of(program, program.dispatches[name]):
+        first.setdefault(argument, p)
+    return {argument for argument, p in first.items() if p.is_optional}
+
+
+def read_in_order(
+    free: Sequence[str], optional: Collection[str], count: int, outputs: Collection[str] = ()
+) -> list[str]:
+    """The parameters that `count` positional arguments are, of those that are `free`: without `outputs`, and without
+    the last optional tensors."""
+    required = sum(p not in optional and p not in outputs for p in free)
+    absent = [p for p in free if p in optional][max(count - required, 0) :]
+    return [p for p in free if p not in absent and p not in outputs]
 
 
 def parameters_of(program: Program, dispatch: ast.Dispatch) -> list[tuple[ast.Kernel, str, ast.Parameter]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dsl import tree as ast
 from dsl.constants import FUNCTIONS, call, infix, prefix
-from dsl.dispatch import ArrayFacts
+from dsl.dispatch import ArrayFacts, optional_tensors, read_in_order
 from dsl.evaluate import Evaluator
 from dsl.overrides import Overrides, reached_kernels, type_parameters
 from dsl.program import Program
@@ -37,6 +37,8 @@ REFERENCES = frozenset({
 })  # fmt: skip
 """The names of `dsl.host_functions.HANDLERS` and `dsl.reference.REFERENCES`, which need numpy; a test compares them."""
 ABOUT = ("bytes", "shape", "size")
+FLOAT_FUNCTIONS = ("abs", "cos", "erf", "exp", "log", "rsqrt", "sigmoid", "sin", "sqrt", "tanh")
+"""Functions that a host computes in f64 for each element of an array of floats."""
 MAKERS = ("arange", "empty", "full", "ones", "randint", "randn", "uniform", "zeros")
 """Functions whose result has the type and shape of their first argument."""
 
@@ -97,7 +99,7 @@ def examine(program: Program, example: ast.Example, overrides: Overrides | None 
             names[name] = DTYPES[chosen]
     shapes = Shapes(names, program.functions)
     facts = ExampleFacts()
-    for line in example.lines:
+    for number, line in enumerate(example.lines):
         try:
             if isinstance(line, ast.Assign):
                 _assign(shapes, line, names, overrides.names)
@@ -108,7 +110,8 @@ def examine(program: Program, example: ast.Example, overrides: Overrides | None 
             elif isinstance(line, ast.Expect):
                 _expect(shapes, line)
             else:
-                shapes(line.value)
+                value = shapes(line.value)
+                check_cost(line, any(isinstance(each, ast.Launch) for each in example.lines[:number]), value)
         except TileError as error:
             facts.errors += error.errors
             for target in getattr(line, "targets", ()):
@@ -126,18 +129,33 @@ def _expect(shapes: Shapes, line: ast.Expect) -> None:
             raise TileError("type", line.actual.loc, message, "expect actual ~= wanted within bound")
         _same_shapes(shapes, line.actual)
         return
-    if line.bound is None:
-        raise TileError("syntax", line.loc, "'~=' needs a bound", "within 1e-3, or within 0 for equal")
-    wanted, bound = shapes(line.wanted), shapes(line.bound)
+    wanted = shapes(line.wanted)
+    check_bound(line, [shapes(node) for node in bound_nodes(line)])
     for node, value in ((line.actual, actual), (line.wanted, wanted)):
         if isinstance(value, DType | str | tuple | list):
             raise TileError("type", node.loc, "'expect' compares arrays and numbers")
     _equal(actual, wanted, line.loc)
-    if any(
-        isinstance(b, int | float) and not 0 <= b < float("inf")
-        for b in (bound if isinstance(bound, tuple) else (bound,))
-    ):
-        raise TileError("constant", line.bound.loc, "the bound of 'within' is not negative")
+
+
+def bound_nodes(line: ast.Expect) -> list[ast.Expr]:
+    """The bounds of `~=`: an absolute one, and one relative to the wanted value. TileError if there is none."""
+    if line.bound is None:
+        raise TileError("syntax", line.loc, "'~=' needs a bound", "within 1e-3, or within 0 for equal")
+    nodes: list[ast.Expr] = line.bound.items if isinstance(line.bound, ast.Sequence) else [line.bound]
+    if not 1 <= len(nodes) <= 2:
+        raise TileError("expect", line.bound.loc, "'within' takes a bound, and one relative to the wanted value")
+    return nodes
+
+
+def check_bound(line: ast.Expect, values: list[Any]) -> None:
+    """TileError for a bound that is no number, or one that says nothing."""
+    for node, value in zip(bound_nodes(line), values, strict=True):
+        if value is UNKNOWN:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TileError("expect", node.loc, "a bound is a number")
+        if not 0 <= value < float("inf"):
+            raise TileError("expect", node.loc, f"a bound is finite and not negative; this is {value}")
 
 
 def _same_shapes(shapes: Shapes, node: ast.Expr) -> None:
@@ -156,6 +174,8 @@ def _equal(left: Any, right: Any, loc: Loc) -> None:
 
 
 def _assign(shapes: Shapes, line: ast.Assign, names: dict[str, Any], given: Mapping[str, Any]) -> None:
+    if line.op is not None:
+        raise TileError("syntax", line.loc, "an example assigns with '='")
     value = shapes(line.value)
     values = list(value) if isinstance(value, tuple) and len(line.targets) > 1 else [value] * len(line.targets)
     if len(line.targets) > 1 and value is UNKNOWN:
@@ -168,6 +188,14 @@ def _assign(shapes: Shapes, line: ast.Assign, names: dict[str, Any], given: Mapp
         names[target.id] = given.get(target.id, part)
 
 
+def check_cost(line: ast.Cost, is_launched: bool, value: Any) -> None:
+    """TileError for `moves` or `computes` above all launches, or of no number."""
+    if not is_launched:
+        raise TileError("example", line.loc, f"'{line.kind}' stands below a launch")
+    if isinstance(value, ArrayFacts | DType | str | tuple):
+        raise TileError("type", line.value.loc, f"{line.kind} is a number")
+
+
 def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overrides) -> LaunchFacts:
     if line.name in program.dispatches:
         params = program.dispatches[line.name].params
@@ -177,10 +205,12 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     named = {name: shapes(node) for name, node in line.keywords.items()}
     if line.args is None:
         named |= {p: shapes.names[p] for p in params if p in shapes.names and p not in named}
-    if len(values) > len(params):
-        raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values)}")
-    given = dict(zip(params, values, strict=False))
-    arguments = {p: given.get(p, named.get(p)) for p in params}
+    free = [p for p in params if p not in named]
+    if len(values) > len(free):
+        raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values) + len(named)}")
+    taken = read_in_order(free, optional_tensors(program, line.name), len(values))
+    given = {**dict(zip(taken, values, strict=False)), **named}
+    arguments = {p: given.get(p) for p in params}
     for p in program.kernels[line.name].params if line.name in program.kernels else ():
         if arguments[p.name] is None and not p.is_optional:
             takes = ", ".join(params)
@@ -189,6 +219,8 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     schedule = None
     for item in line.items:
         if item.value is None:
+            if schedule is not None:
+                raise TileError("call", item.loc, "a launch takes one schedule")
             schedule = item.name
         elif (
             isinstance(item.value, ast.Name)
@@ -218,13 +250,15 @@ class Shapes(Evaluator):
 
     def unary(self, node: ast.Unary) -> Any:
         value = self(node.value)
-        return prefix(node.op, value) if isinstance(value, bool | int | float) else UNKNOWN
+        if isinstance(value, bool | int | float):
+            return prefix(node.op, value)
+        return widened(value) if node.op == "-" else UNKNOWN
 
     def binary(self, node: ast.Binary) -> Any:
         sides = self(node.left), self(node.right)
         if all(isinstance(side, bool | int | float) for side in sides) and node.op not in ("and", "or", "@"):
             return infix(node.op, *sides)
-        return UNKNOWN
+        return widened(*sides) if node.op in ("+", "-", "*", "/") else UNKNOWN
 
     def compare(self, node: ast.Compare) -> Any:
         for operand in node.operands:
@@ -282,6 +316,8 @@ class Shapes(Evaluator):
             return args[0].bytes
         if name in MAKERS and args and isinstance(args[0], ArrayFacts):
             return args[0]
+        if name in FLOAT_FUNCTIONS and len(args) == 1:
+            return widened(args[0])
         if name == "shape" and args and isinstance(args[0], ArrayFacts):
             return _shape(args[0].shape, args[1:])
         return UNKNOWN
@@ -299,6 +335,21 @@ class Shapes(Evaluator):
         ast.Index: lambda self, n: self.index(n),
         ast.Attribute: lambda self, n: self.attribute(n),
     }
+
+
+def widened(*sides: Any) -> Any:
+    """What a host's arithmetic makes of arrays and numbers, of which one is an array of floats: f64, broadcast."""
+    arrays = [side for side in sides if isinstance(side, ArrayFacts)]
+    numbers = [side for side in sides if isinstance(side, int | float) and not isinstance(side, bool)]
+    if len(arrays) + len(numbers) < len(sides) or not any(DTYPES[a.dtype].is_float for a in arrays):
+        return UNKNOWN
+    shape: list[int] = []
+    for axis in range(1, max(len(a.shape) for a in arrays) + 1):
+        extents = {a.shape[-axis] for a in arrays if axis <= len(a.shape)} - {1} or {1}
+        if len(extents) > 1:
+            return UNKNOWN
+        shape.insert(0, extents.pop())
+    return ArrayFacts(tuple(shape), "f64") if shape else UNKNOWN
 
 
 def _shape(shape: tuple[int, ...], axis: list[Any]) -> Any:

@@ -6,14 +6,19 @@ from typing import Any
 
 from dsl import tree as ast
 from dsl.api import Module, ModuleFunction
+from dsl.check import from_launch
 from dsl.comparison import compare
 from dsl.example_launches import Launcher, Settings
+from dsl.example_shapes import bound_nodes, check_bound, check_cost
 from dsl.host import Host
 from dsl.overrides import Overrides, reached_kernels, type_parameters
 from dsl.program import Program
 from dsl.report import Check, Report
 from lowering.location import TileError
 from lowering.types import DTYPES
+
+OF_PLANS = frozenset({"dim", "dtype", "rank", "require", "dispatch"})
+"""Codes of what is wrong with the arguments of a launch line, whose place is that of a parameter or a condition."""
 
 
 def run_example(
@@ -94,8 +99,8 @@ class ExampleRun:
         try:
             self.launcher.launch(function, given, self.settings.schedule or schedule, rest)
         except TileError as error:
-            if error.loc is None and len(error.errors) == 1:
-                raise TileError(error.code, line.loc, error.message, error.hint) from None
+            if len(error.errors) == 1 and (error.loc is None or error.code in OF_PLANS):
+                raise from_launch(error.errors[0], line) from None
             raise
 
     def items(self, line: ast.Launch) -> tuple[str | None, dict[str, Any]]:
@@ -157,21 +162,15 @@ class ExampleRun:
         return check
 
     def bounds(self, line: ast.Expect) -> tuple[float, float]:
-        """`within bound` or `within bound, relative`; equal without."""
-        if line.bound is None:
-            return 0.0, 0.0
-        nodes = line.bound.items if isinstance(line.bound, ast.Sequence) else [line.bound]
-        if len(nodes) > 2:
-            raise TileError("expect", line.bound.loc, "'within' takes a bound, and one relative to the wanted value")
-        numbers = [float(self.host.number(node, "a bound")) for node in nodes]
-        if any(not number >= 0 for number in numbers):
-            raise TileError("expect", line.bound.loc, "a bound is not negative")
+        """`within bound` or `within bound, relative`."""
+        values = [self.host(node) for node in bound_nodes(line)]
+        numbers = [value.item() if getattr(value, "ndim", None) == 0 else value for value in values]
+        check_bound(line, numbers)
         return numbers[0], numbers[1] if len(numbers) > 1 else 0.0
 
     def cost(self, line: ast.Cost) -> None:
         """Adds up what the launches must move and compute."""
-        if not self.report.launches:
-            raise TileError("example", line.loc, f"'{line.kind}' stands below a launch")
+        check_cost(line, bool(self.report.launches), None)
         number = float(self.host.number(line.value, line.kind))
         setattr(self.report, line.kind, (getattr(self.report, line.kind) or 0.0) + number)
 

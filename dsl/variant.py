@@ -15,6 +15,7 @@ from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
 from dsl.program import Program, dim_names, library_functions
 from dsl.schedules import ResolvedSchedule, default_of, given_names, resolve_schedule, target_facts
+from lowering.budget import Budget
 from lowering.facts import Analysis, most_elements
 from lowering.ir import Function, Parameter, Value, replace_uses, walk
 from lowering.location import Errors, Loc, TileError, closest
@@ -79,10 +80,11 @@ def source_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def build_variant(program: Program, request: Request) -> Variant:
-    """Names, types and constants resolved, the kernel's body built; Errors with every mistake found."""
+def build_variant(program: Program, request: Request, budget: Budget | None = None) -> Variant:
+    """Names, types and constants resolved, the kernel's body built; Errors with every mistake found. `budget`: what it
+    may cost, where that is not what any variant may."""
     with deep_recursion():
-        return _Variant(program, request).build()
+        return _Variant(program, request).build(budget)
 
 
 def variant_class(program: Program, request: Request) -> tuple[tuple, dict[str, int]]:
@@ -164,7 +166,7 @@ class _Variant:
         index_bits = request.index_bits or (64 if self._is_large(dims) else 32)
         return _Resolved(schedule, constants, special, index_bits, self._divisors(dims, special))
 
-    def build(self) -> Variant:
+    def build(self, budget: Budget | None = None) -> Variant:
         kernel, request = self.kernel, self.request
         resolved = self.resolve()
         schedule, constants, special = resolved.schedule, resolved.constants, resolved.special
@@ -180,6 +182,7 @@ class _Variant:
         function.swizzles = schedule.swizzles
         function.unrolled = schedule.unrolled
         builder.function = function
+        builder.ir.budget = budget or builder.ir.budget
         self._parameters(builder, function, constants, special)
         function.divisors = resolved.divisors
         builder.facts = builder.ir.facts = Analysis(function)

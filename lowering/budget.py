@@ -21,19 +21,24 @@ class Exhausted(TileError):
 class Budget:
     """Counts down; TileError `limit` at the place that asks for more than is left."""
 
-    __slots__ = ("operations", "steps")
+    __slots__ = ("given", "operations", "steps")
 
     def __init__(self, steps: int = MAX_STEPS, operations: int = MAX_OPERATIONS):
-        self.steps, self.operations = steps, operations
+        self.given = self.steps, self.operations = steps, operations
+
+    @property
+    def spent(self) -> tuple[int, int]:
+        """(steps, operations)"""
+        return self.given[0] - self.steps, self.given[1] - self.operations
 
     def spend_steps(self, count: int, loc: Loc, caller: Loc | None = None) -> None:
         self.steps -= count
         if self.steps < 0:
-            message = f"the kernel takes more than {MAX_STEPS} steps to build"
+            message = f"the kernel takes more than {self.given[0]} steps to build"
             raise Exhausted("limit", loc.under(caller), message, "use a run-time loop")
 
     def spend_operations(self, count: int, loc: Loc | None, caller: Loc | None = None) -> None:
         self.operations -= count
         if self.operations < 0:
-            message = f"the kernel unrolls to more than {MAX_OPERATIONS} operations"
+            message = f"the kernel unrolls to more than {self.given[1]} operations"
             raise Exhausted("limit", loc and loc.under(caller), message, "use a run-time loop")

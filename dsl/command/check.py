@@ -25,11 +25,14 @@ def command(files: tuple[str, ...], as_json: bool) -> int:
     for file in files:
         found = check_file(file)
         errors += found.errors
-        records.append({"file": file, "variants": found.variants, "errors": [record(e) for e in found.sorted()]})
+        said = {"errors": [*map(record, found.sorted())], "notes": [*map(record, found.notes)]}
+        records.append({"file": file, "variants": found.variants, **said})
         if as_json:
             continue
         for error in found.sorted():
             click.echo(error.render(), err=True)
+        for note in found.notes:
+            click.echo(note.render().replace("error[check]", "note", 1), err=True)
         if not found.errors:
             click.echo(f"{file}: no errors in {found.variants} variant{'s' * (found.variants != 1)}")
     if as_json:

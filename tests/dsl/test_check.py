@@ -1,0 +1,188 @@
+"""`dsl check`: what it accepts a run accepts, what it leaves out it says, and a file's guesses have an end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsl.check
+from dsl.check import check_file
+from dsl.example_launches import Settings
+from dsl.example_shapes import examine
+from dsl.examples import run_example
+from dsl.overrides import Overrides
+from dsl.program import load
+from lowering.location import TileError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+KERNEL = """\
+kernel scaled(y: f32[n], x: f32[n], w: f32[n]?, by: f32; BLOCK = 128):
+    grid cdiv(n, BLOCK)
+    i = block(0) * BLOCK
+    y[i : i + BLOCK] = x[i : i + BLOCK] * by
+
+schedule a of scaled:
+    BLOCK = 64
+
+example:
+    n = 300
+    x = ones(f32[n])
+    y = empty(f32[n])
+"""
+
+TAPS = """\
+kernel conv(y: T[n], x: T[n], w: f32[taps]; T in f32|f16|bf16, TAPS, BLOCK = 128):
+    grid cdiv(n, BLOCK)
+    i = block(0) * BLOCK
+    acc = zeros(f32[BLOCK])
+    for static t in range(TAPS):
+        acc = acc + x[i + t : i + t + BLOCK].to(f32) * w[t] + exp(acc * w[t])
+    y[i : i + BLOCK] = acc.to(T)
+
+"""
+
+
+def of_check(tmp_path: Path, text: str) -> list[TileError]:
+    path = tmp_path / "a.tile"
+    path.write_text(text)
+    return check_file(path).errors
+
+
+def of_run(tmp_path: Path, text: str) -> TileError | None:
+    path = tmp_path / "a.tile"
+    path.write_text(text)
+    try:
+        program = load(path)
+        run_example(program, program.examples[0], "emulator", "", Overrides(), Settings())
+    except TileError as error:
+        return error.errors[0]
+    return None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "scaled(y, x, 2.0)\nexpect y ~= 2 * x",
+        "scaled(y, x, 2.0)\nexpect y ~= 2 * x within 0",
+        "scaled(y, x, 2.0)\nexpect y ~= 2 * x within 1e-6, 1e-6",
+        "scaled(y, x, 2.0)\nexpect y ~= 2 * x within inf",
+        "scaled(y, x, 2.0)\nexpect y ~= 2 * x within 1, inf",
+        "scaled(y, x, 2.0)\nexpect y ~= 2 * x within nan",
+        "scaled(y, x, 2.0)\nexpect y ~= 2 * x within -1",
+        "scaled(y, x, 2.0)\nexpect y ~= 2 * x within 1, 2, 3",
+        "scaled(y, x, 2.0)\nexpect y ~= 2 * x within x",
+        "scaled(y, x, 2.0)\nexpect y ~= 2 * x within true",
+        "scaled(y, x, 2.0) with a\nmoves bytes(x)",
+        "moves bytes(x)\nscaled(y, x, 2.0)",
+        "n += 1\nscaled(y, x, 2.0)",
+        "scaled(y, x, 2.0) with a, a",
+        "scaled(y, x, x, 2.0)",
+        "scaled(y, x, by=2.0)",
+        "scaled(y, x, by=2.0, w=x)",
+        "scaled(y, x, 2.0, x, x)",
+        "scaled(y, x, 2.0, by=3.0)",
+        "scaled(y, x)",
+        "scaled(y, 2.0 * x, 2.0)",
+        "scaled(y, (2.0 * x).to(f32), 2.0)",
+        "scaled(y, -x, 2.0)",
+        "scaled(y, exp(x), 2.0)",
+        "scaled(y, exp(x).to(f32), 2.0)",
+        "z = (x + ones(f32[4, n])).to(f32)\nscaled(y, z, 2.0)",
+    ],
+)
+def test_what_check_accepts_a_run_accepts(tmp_path: Path, lines: str) -> None:
+    text = KERNEL + "".join(f"    {line}\n" for line in lines.splitlines())
+    found, error = of_check(tmp_path, text), of_run(tmp_path, text)
+    assert [(e.code, e.message, e.loc and e.loc.line) for e in found[:1]] == (
+        [] if error is None else [(error.code, error.message, error.loc and error.loc.line)]
+    )
+
+
+def test_a_run_tells_the_launch_line_of_a_wrong_dim(tmp_path: Path) -> None:
+    error = of_run(tmp_path, KERNEL + "    scaled(y, ones(f32[299]), 2.0)\n")
+    assert error is not None and "called from" in error.render() and "scaled(y, ones(f32[299]), 2.0)" in error.render()
+
+
+def test_a_launch_that_is_not_planned_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.tile"
+    path.write_text(KERNEL + "    z = maximum(x, 0.0)\n    scaled(y, z, 2.0)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "dsl", "check", str(path)], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    assert done.returncode == 0 and "no errors" in done.stdout
+    assert "a.tile:14:5: note: this launch is not planned: 'x' only a run can tell" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "dsl", "check", "--json", str(path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert json.loads(done.stdout)["files"][0]["notes"][0]["line"] == 14
+
+
+@pytest.mark.parametrize("schedules", [1, 4])
+def test_a_static_loop_over_a_guessed_extent_has_an_end(tmp_path: Path, schedules: int) -> None:
+    """A typo in the dims of an example left `taps` at 1024 for each schedule and type: 2 seconds each."""
+    text = TAPS + "".join(f"schedule s{i} of conv:\n    TAPS, BLOCK = taps, {64 << i}\n" for i in range(schedules))
+    text += "example:\n    n, tap = 1000, 5\n    conv(empty(f32[n]), ones(f32[n]), ones(f32[taps]))\n"
+    start = time.process_time()
+    errors = of_check(tmp_path, text)
+    assert [e.message for e in errors] == ["unknown name 'taps'"]
+    assert time.process_time() - start < 3 + schedules
+
+
+def test_the_guesses_of_a_file_have_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dsl.check, "FILE_OPERATIONS", 200)
+    path = tmp_path / "a.tile"
+    path.write_text(TAPS + "".join(f"schedule s{i} of conv:\n    TAPS, BLOCK = 20, {64 << i}\n" for i in range(4)))
+    found = check_file(path)
+    assert not found.errors
+    assert [note.message for note in found.notes] == [
+        "11 variants of 'conv' not looked at: this file's guesses cost too much"
+    ]
+
+
+def test_a_loop_that_is_too_long_for_any_dims_is_an_error(tmp_path: Path) -> None:
+    (error,) = of_check(tmp_path, TAPS + "schedule s of conv:\n    TAPS = 1000000\n")
+    assert error.code == "limit"
+
+
+@pytest.mark.parametrize("file", sorted(p.name for p in (ROOT / "samples").glob("*.tile")))
+def test_check_knows_the_types_and_shapes_that_a_run_has(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all arguments that it says it knows."""
+    program = load(ROOT / "samples" / file)
+    for example in program.examples:
+        known = examine(program, example)
+        assert not known.errors
+        met: list[dict[str, Any]] = []
+
+        class Stop(Exception):
+            """All launches of the example are seen."""
+
+        def seen(
+            self: Any, function: Any, given: Any, *rest: Any, met: list = met, most: int = len(known.launches)
+        ) -> None:
+            from runtime import describe, is_array
+
+            met.append({n: (d.shape, d.dtype) for n, v in given.items() if is_array(v) and (d := describe(v))})
+            if len(met) == most:
+                raise Stop
+
+        monkeypatch.setattr("dsl.example_launches.Launcher.launch", seen)
+        size = sum(getattr(a, "shape", [0])[0] for launch in known.launches for a in launch.arguments.values() if a)
+        if size > 1 << 22:
+            continue
+        with pytest.raises(Stop):
+            run_example(program, example, "emulator", "", Overrides(), Settings())
+        for launch, arguments in zip(known.launches, met, strict=True):
+            for name, facts in launch.arguments.items():
+                if hasattr(facts, "dtype"):
+                    assert (tuple(facts.shape), facts.dtype) == (tuple(arguments[name][0]), arguments[name][1])

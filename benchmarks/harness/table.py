@@ -104,7 +104,8 @@ def counter_cells(row: Row) -> list[str]:
     c = row.counters
     if not c:
         return ["–", "–"]
-    sectors, ideal = c["global_load_sectors"] + c["global_store_sectors"], c["global_ideal_sectors"]
+    sectors = sum(c[f"global_{kind}_sectors"] for kind in ("load", "store", "atomic"))
+    ideal = c["global_ideal_sectors"]
     return [f"{c['bank_conflicts']:.0f}", ratio(sectors / ideal if ideal else None)]
 
 

@@ -195,6 +195,9 @@ def figures_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
     def counted(name: str, form: Callable[[float], str]) -> list[str | None]:
         return told([counts.get(name) for counts in figures], form)
 
+    def if_any(name: str, form: Callable[[float], str]) -> list[str | None]:
+        return counted(name, form) if any(counts.get(name) for counts in figures) else []
+
     def most(name: str) -> list[str | None]:
         """Of a row's launches."""
         rows = [[getattr(launch, name) for launch in report.launches] for report in reports]
@@ -214,6 +217,8 @@ def figures_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
         ("lanes", counted("active_lanes", "{:.1f}".format)),
         ("divergent", counted("divergent_branches", short)),
         ("barriers", counted("barriers", short)),
+        ("atomics", if_any("atomics", short)),
+        ("waits", if_any("atomic_waits", "{:,.0f}".format)),
         ("wavefronts", counted("wavefronts", short)),
         ("x fewest", counted("wavefronts_over_fewest", "{:.2f}".format)),
         ("sectors", counted("sectors", short)),
@@ -236,6 +241,8 @@ def notes(rows: list[Row]) -> list[str]:
         "instructions: of warps, in all blocks; a block: divergent branches, barriers, "
         "wavefronts of shared memory, sectors of global memory"
     ]
+    if any(row.figures().get("atomics") for row in rows):
+        found.append("a block: atomics of warps; waits: turns that atomics of all blocks take on their busiest address")
     ran = [(row.report, row.counted) for row in rows if row.report]
     if any(0 in counted and any(map(block_count, report.launches)) for report, counted in ran):
         found.append("not counted where the arrays are too large for the emulator")

@@ -20,11 +20,13 @@ COUNTED = {
     "active_lanes": "lanes",
     "global_load_sectors": "loads",
     "global_store_sectors": "stores",
+    "global_atomic_sectors": "atomics",
+    "atomic_waits": "waits",
     "shared_wavefronts": "wavefronts",
     "bank_conflicts": "conflicts",
     "barriers": "barriers",
 }
-"""Columns of the counted source: counter → heading. Loads and stores in 32-byte sectors."""
+"""Columns of the counted source: counter → heading. Loads, stores and atomics in 32-byte sectors."""
 
 
 def styled(text: str, **style: Any) -> str:
@@ -125,7 +127,7 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
             line("", f"'maxregs {launch.maxregs}' is not enough: what it spills goes through memory")
     if launch.counters is not None:
         c = launch.counters
-        sectors = c["global_load_sectors"] + c["global_store_sectors"]
+        sectors = c["global_load_sectors"] + c["global_store_sectors"] + c["global_atomic_sectors"]
         excess = sectors / c["global_ideal_sectors"] if c["global_ideal_sectors"] else 1.0
         text = f"{number(c['instructions'])} warp instructions, {number(c['active_lanes'])} lanes active"
         line("counters", f"{text} {label}")
@@ -138,6 +140,8 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         if c["barriers"] or c["shuffles"] or c["atomics"] or c["mma"]:
             names = ("barriers", "shuffles", "atomics", "mma")
             line("", ", ".join(f"{number(c[name])} {name}" for name in names if c[name]))
+        if c["atomic_waits"]:
+            line("", f"{number(c['atomic_waits'])} turns of atomics on one address, one after another")
 
 
 def show_explanation(launch: LaunchReport) -> None:
@@ -174,7 +178,8 @@ def show_counters(report: Report) -> None:
     widths = [max(len(row[i]) for row in table) for i in range(len(used))]
     click.echo(
         styled(
-            f"{columns(table[0], widths)} | all blocks; loads, stores: sectors of 32 bytes; barriers: of warps",
+            f"{columns(table[0], widths)} | all blocks; loads, stores, atomics: sectors of 32 bytes; barriers: of warps"
+            + ("; waits: turns of atomics on one address" if "atomic_waits" in used else ""),
             bold=True,
         )
     )

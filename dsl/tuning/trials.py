@@ -126,7 +126,7 @@ KEY = tuple(f.name for f in fields(Trial))[:12]
 
 def counted_rank(counters: Mapping[str, float]) -> tuple[float, ...]:
     """Sectors of global memory, wavefronts of shared memory (conflicts included), warp instructions."""
-    sectors = counters.get("global_load_sectors", 0) + counters.get("global_store_sectors", 0)
+    sectors = sum(counters.get(f"global_{kind}_sectors", 0) for kind in ("load", "store", "atomic"))
     return sectors, counters.get("shared_wavefronts", 0), counters.get("instructions", 0)
 
 

@@ -12,7 +12,9 @@ class Counters:
     `instructions` counts warp instructions, `thread_instructions` the lanes that took part in them.  Shared memory is
     counted in wavefronts (one pass over the 32 banks), global memory in 32-byte sectors; each has beside it the fewest
     that the same bytes could need. Wavefronts beyond the fewest are bank conflicts, but for those that `cp.async` takes
-    because a pass writes bytes of one line of global memory.
+    because a pass writes bytes of one line of global memory, and `atomic_waits`: turns that atomic operations take on
+    one address, in shared memory lanes of a warp, in global memory all of the launch at the busiest address of each
+    instruction.
     """
 
     instructions: int = 0
@@ -24,10 +26,12 @@ class Counters:
     bank_conflicts: int = 0
     global_load_sectors: int = 0
     global_store_sectors: int = 0
+    global_atomic_sectors: int = 0
     global_ideal_sectors: int = 0
     barriers: int = 0
     warp_barriers: int = 0
     atomics: int = 0
+    atomic_waits: int = 0
     shuffles: int = 0
     mma: int = 0
 

@@ -444,6 +444,7 @@ class Launch:
             for site, kind in segment.counters:
                 self.add(result, main, site, static_counters(kind, warps, lanes))
         for number, counters in self.site_counters.items():
+            counters.atomic_waits += self.device.waits(number)
             self.add(result, main, self.program.code.sites[number], counters)
         return result
 

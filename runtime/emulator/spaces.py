@@ -11,7 +11,7 @@ from .counters import Counters
 from .findings import Kind
 from .memory import GLOBAL_WINDOW, RANK_SHIFT, Memory
 from .shadow import Place, Shadow
-from .traffic import copy_wavefronts, global_sectors, phase_lanes, shared_wavefronts
+from .traffic import atomic_wavefronts, copy_wavefronts, global_sectors, phase_lanes, shared_wavefronts
 
 if TYPE_CHECKING:
     from .delays import Delays
@@ -40,6 +40,9 @@ class Space:
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
         """Where the lanes' addresses lie; reports and raises `BadLanes` for those that cannot be accessed."""
         raise NotImplementedError
+
+    def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
+        """Adds what atomic operations on these units of `size` bytes cost to the counters of their instruction."""
 
     def elements(self, dtype: Any, count: int) -> Any:
         view = self.data.view(dtype)
@@ -85,6 +88,7 @@ class GlobalSpace(Space):
         # What nobody has written of a workspace is looked up where it is read.
         known = written | {one.address for pointer, _ in memory.scratch if (one := memory.find(pointer.address))}
         self.unwritten = np.array([address not in known for address in memory.starts], bool)
+        self.turns: dict[int, Any] = {}  # by atomic instruction, its operations on each unit
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
         offsets = address.view(np.int64) - GLOBAL_WINDOW
@@ -152,6 +156,21 @@ class GlobalSpace(Space):
     def count(self, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
         add_sectors(counters, *global_sectors(offsets, size, g.warp_edges(), g.warp_sizes()), write)
 
+    def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
+        counters = g.launch.counters_of(site)
+        found, ideal = global_sectors(index * size, size, g.warp_edges(), g.warp_sizes())
+        counters.global_atomic_sectors += found
+        counters.global_ideal_sectors += ideal
+        turns = self.turns.get(site.number)
+        if turns is None:
+            turns = self.turns[site.number] = np.zeros(len(self.data) // size, np.uint32)
+        np.add.at(turns, index, np.uint32(1))
+
+    def waits(self, number: int) -> int:
+        """Operations by one instruction that had to wait for others of it, at the address that has most of them."""
+        turns = self.turns.get(number)
+        return 0 if turns is None else int(turns.max()) - 1
+
 
 def add_sectors(counters: Counters, found: int, ideal: int, write: bool) -> None:
     if write:
@@ -212,6 +231,14 @@ class SharedSpace(Space):
         counters.shared_wavefronts += passes
         counters.shared_ideal += phases
         counters.bank_conflicts += passes - phases
+
+    def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
+        counters, offsets = g.launch.counters_of(site), index * size % self.arena
+        self.count(offsets, size, g, counters)
+        distinct = g.launch.patterns.wavefronts(g, offsets, size)[0]
+        passes = atomic_wavefronts(g.by_warp(offsets), size)
+        counters.shared_wavefronts += passes - distinct
+        counters.atomic_waits += passes - distinct
 
     def count_lines(self, offsets: Any, lines: Any, size: int, g: Any, counters: Counters) -> None:
         """What a copy takes more than an access to these offsets, for the lines of global memory that it comes from."""

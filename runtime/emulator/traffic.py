@@ -39,6 +39,17 @@ def shared_wavefronts(rows: Any, size: int) -> tuple[int, int]:
     return int(passes.sum()), int((passes > 0).sum())
 
 
+def atomic_wavefronts(rows: Any, size: int) -> int:
+    """Passes of atomic operations on shared addresses [warps, 32] in bytes, -1 for an absent lane.
+
+    A pass changes each word once: lanes of one bank take turns, those of one word too.
+    """
+    phases = rows.reshape(-1, phase_lanes(size))
+    keys = ((phases >> 2) & 31) + 32 * np.arange(len(phases))[:, None]
+    turns = np.bincount(keys[phases >= 0], minlength=32 * len(phases))
+    return int(turns.reshape(-1, 32).max(1).sum())
+
+
 def copy_wavefronts(rows: Any, lines: Any, size: int) -> int:
     """Passes of `cp.async` to shared addresses [warps, 32], from the lines of global memory [warps, 32], -1 for none.
 

@@ -78,6 +78,7 @@ def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple
         if memory.shadow is not None:
             memory.shadow.access(STRONG_WRITE, place, g, site, strong, read_modify=True)
         index = place.index if place.index is not None else place.start + np.arange(g.n)
+        memory.count_atomic(index, dtype.itemsize, g, site)
         order = g.wave.atomic_order(g.n)
         operand, replacement = np.broadcast_to(v[b], g.n), None if c is None else np.broadcast_to(v[c], g.n)
         earlier: Any = None

@@ -60,8 +60,8 @@ class Row:
         return [launch.schedule or "-" for launch in self.report.launches] if self.report else []
 
     def figures(self) -> dict[str, float | None]:
-        """What the counters say: `instructions` of warps and `atomic_waits` in all blocks, other counts a block, and
-        over the fewest that the same accesses could need (None without such accesses)."""
+        """What the counters say: `instructions` of warps, `moves` and `atomic_waits` in all blocks, other counts a
+        block, and over the fewest that the same accesses could need (None without such accesses)."""
         pairs = zip(self.report.launches if self.report else [], self.counted, strict=True)
         launches = [(launch, launch.counters, blocks) for launch, blocks in pairs if launch.counters is not None]
         if not launches:
@@ -77,6 +77,7 @@ class Row:
         sectors = total("global_load_sectors", "global_store_sectors", "global_atomic_sectors")
         return {
             "instructions": sum(c["instructions"] * block_count(launch) / n for launch, c, n in launches),
+            "moves": sum(c["moves"] * block_count(launch) / n for launch, c, n in launches),
             "active_lanes": total("thread_instructions") / total("instructions"),
             "divergent_branches": total("divergent_branches") / blocks,
             "barriers": sum(c["barriers"] / -(-launch.threads // 32) for launch, c, _ in launches) / blocks,

@@ -214,6 +214,7 @@ def figures_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
         ("TFLOPS", told([report.tflops for report in reports], number)),
         ("blocks", [number(sum(map(block_count, report.launches))) for report in reports]),
         ("instructions", counted("instructions", "{:,.0f}".format)),
+        ("moves", counted("moves", "{:,.0f}".format)),
         ("lanes", counted("active_lanes", "{:.1f}".format)),
         ("divergent", counted("divergent_branches", short)),
         ("barriers", counted("barriers", short)),
@@ -238,8 +239,8 @@ def short(value: float) -> str:
 def notes(rows: list[Row]) -> list[str]:
     """Below the table."""
     found = [
-        "instructions: of warps, in all blocks; a block: divergent branches, barriers, "
-        "wavefronts of shared memory, sectors of global memory"
+        "instructions of the PTX, and the moves among them, of which the assembler keeps few: of warps, in all blocks",
+        "a block: divergent branches, barriers, wavefronts of shared memory, sectors of global memory",
     ]
     if any(row.figures().get("atomics") for row in rows):
         found.append("a block: atomics of warps; waits: turns that atomics of all blocks take on their busiest address")

@@ -17,6 +17,7 @@ from lowering.location import printable
 LABEL = 11
 COUNTED = {
     "instructions": "warp instr",
+    "moves": "moves",
     "active_lanes": "lanes",
     "global_load_sectors": "loads",
     "global_store_sectors": "stores",
@@ -129,7 +130,8 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         c = launch.counters
         sectors = c["global_load_sectors"] + c["global_store_sectors"] + c["global_atomic_sectors"]
         excess = sectors / c["global_ideal_sectors"] if c["global_ideal_sectors"] else 1.0
-        text = f"{number(c['instructions'])} warp instructions, {number(c['active_lanes'])} lanes active"
+        text = f"{number(c['instructions'])} warp instructions of the PTX ({number(c['moves'])} moves), "
+        text += f"{number(c['active_lanes'])} lanes active"
         line("counters", f"{text} {label}")
         line("", f"{number(sectors)} sectors of global memory ({excess:.2f} times the fewest)")
         if c["shared_wavefronts"]:

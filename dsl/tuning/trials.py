@@ -125,9 +125,9 @@ KEY = tuple(f.name for f in fields(Trial))[:12]
 
 
 def counted_rank(counters: Mapping[str, float]) -> tuple[float, ...]:
-    """Sectors of global memory, wavefronts of shared memory (conflicts included), warp instructions."""
+    """Sectors of global memory, wavefronts of shared memory (conflicts included), warp instructions without moves."""
     sectors = sum(counters.get(f"global_{kind}_sectors", 0) for kind in ("load", "store", "atomic"))
-    return sectors, counters.get("shared_wavefronts", 0), counters.get("instructions", 0)
+    return sectors, counters.get("shared_wavefronts", 0), counters.get("instructions", 0) - counters.get("moves", 0)
 
 
 def default_log(path: Path) -> Path:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, fields
 class Counters:
     """What a set of instructions did.
 
-    `instructions` counts warp instructions, `thread_instructions` the lanes that took part in them.  Shared memory is
-    counted in wavefronts (one pass over the 32 banks), global memory in 32-byte sectors; each has beside it the fewest
-    that the same bytes could need. Wavefronts beyond the fewest are bank conflicts, but for those that `cp.async` takes
+    `instructions` counts warp instructions of the PTX, `moves` those of them that only rename a register or set it to a
+    constant, of which the assembler keeps few; `thread_instructions` the lanes that took part in them.  Shared memory
+    is counted in wavefronts (one pass over the 32 banks), global memory in 32-byte sectors; each has beside it the
+    fewest that the same bytes could need. Those beyond the fewest are bank conflicts, except what `cp.async` takes
     because a pass writes bytes of one line of global memory, and `atomic_waits`: turns that atomic operations take on
     one address, in shared memory lanes of a warp, in global memory all of the launch at the busiest address of each
     instruction.
@@ -19,6 +20,7 @@ class Counters:
 
     instructions: int = 0
     thread_instructions: int = 0
+    moves: int = 0
     branches: int = 0
     divergent_branches: int = 0
     shared_wavefronts: int = 0

@@ -255,8 +255,15 @@ class Program:
         if not (ins.opcode[0] == "mov" and str(ins.operands[0]) in self.code.known):
             segment.ops.append(op)
         segment.records.append(record)
-        segment.counters.append((site, row.counts))
+        segment.counters.append((site, "moves" if self.is_move(ins) else row.counts))
         segment.size += 1
+
+    def is_move(self, ins: Instruction) -> bool:
+        """Does it give a register another one's value or a constant, without a guard? Special registers are read."""
+        if ins.opcode[0] != "mov" or ins.guard is not None or not isinstance(ins.operands[0], Register):
+            return False
+        source = ins.operands[1]
+        return isinstance(source, Integer | Float) or self.code.is_register(source)
 
     def close(self, segment: Segment, raw: Raw, number: int, labels: dict[str, int]) -> None:
         """The terminator, once every segment has its place."""

@@ -1,4 +1,4 @@
-"""What atomics cost in the emulator's counters: sectors, wavefronts, and turns on one address."""
+"""What the emulator's counters say of atomics (sectors, wavefronts, turns on one address) and of moves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ kernel k(y: s32[n], x: s32[n]):
 
 
 def totals(text: str, index: str) -> LaunchCounters:
-    kernel = dsl.parse(text.format(index=index), "k.tile", device="emulator").compile("k")
+    kernel = dsl.parse(text.replace("{index}", index), "k.tile", device="emulator").compile("k")
     y = np.zeros(4096, np.int32)
     return kernel.run(y, y.copy()).counters
 
@@ -85,12 +85,29 @@ example:
 
 def test_the_cost_of_atomics_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "k.tile"
-    path.write_text(GLOBAL.format(index="i % 8") + EXAMPLE)
+    path.write_text(GLOBAL.replace("{index}", "i % 8") + EXAMPLE)
     run = CliRunner().invoke(cli, ["run", str(path), "--counters"]).stdout
     assert "63 turns of atomics on one address" in run
     heading = next(line for line in run.splitlines() if "| all blocks" in line)
     assert " atomics " in heading and " waits " in heading
     bench = CliRunner().invoke(cli, ["bench", str(path), "--device", "emulator"]).stdout
     assert "atomics" in bench and "waits" in bench
-    path.write_text(GLOBAL.format(index="i").replace("v = atomic_add(y[i], 1)", "y[i] = x[i]") + EXAMPLE)
+    path.write_text(GLOBAL.replace("{index}", "i").replace("v = atomic_add(y[i], 1)", "y[i] = x[i]") + EXAMPLE)
     assert "waits" not in CliRunner().invoke(cli, ["bench", str(path), "--device", "emulator"]).stdout
+
+
+MOVES = """
+kernel k(y: s32[n], x: s32[n]):
+    grid 4
+    i = block(0) * 128 + arange(128)
+    {line}
+"""
+
+
+def test_moves_around_inline_assembly_are_told_apart() -> None:
+    """LLVM puts the constants and the results of inline assembly into registers of their own."""
+    add = 'asm("add.s32 {{d}}, {{0}}, {{1}};", s32, {}, {})'
+    assembly = "y[i] = " + add.format(add.format("x[i]", 3), 5)
+    inline, plain = (totals(MOVES.replace("{line}", line), "").totals for line in (assembly, "y[i] = x[i] + 8"))
+    assert inline.moves >= plain.moves + 2 * 16
+    assert inline.instructions - inline.moves <= plain.instructions - plain.moves + 2 * 16

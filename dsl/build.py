@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from math import prod
 
 from dsl import tree as ast
@@ -167,7 +166,8 @@ class KernelBuilder(Expressions):
         self.learn(condition)
 
     def learn(self, condition: ast.Expr) -> None:
-        """What holds in every launch, alone or joined by 'and': `dim % N == 0`, a divisor; `dim == dim`, one value."""
+        """What holds in every launch, alone or joined by 'and': `n % N == 0` of a dim or a scalar, a divisor;
+        `dim == dim`, one value."""
         if isinstance(condition, ast.Binary) and condition.op == "and":
             self.learn(condition.left)
             self.learn(condition.right)
@@ -184,14 +184,15 @@ class KernelBuilder(Expressions):
             return
         name: str = left.left.id
         divisor, zero = self.expr(left.right), self.expr(right)
-        dim = self.scope.find(name)
-        if self.function.dims.get(name) is not dim or zero != 0:
+        number = self.scope.find(name)
+        scalars = {p.name: p.value for p in self.function.params if p.kind == "scalar"}
+        if {**scalars, **self.function.dims}.get(name) is not number or zero != 0:
             return
-        if not isinstance(dim, Value) or not isinstance(divisor, int) or divisor < 1:
+        if not isinstance(number, Value) or not number.dtype.is_int or not isinstance(divisor, int) or divisor < 1:
             return
         known = self.function.divisors.get(name, 1)
         self.function.divisors[name] = max(known, power_of_two_divisor(divisor))
-        self.facts.known[dim] = replace(self.facts.known[dim], every=self.function.divisors[name])
+        self.facts.divides(number, self.function.divisors[name])
 
     def dim_of(self, node: ast.Expr) -> Value | None:
         """The dim that an expression of the host is: its name, or `where` with a constant condition."""

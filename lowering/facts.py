@@ -95,7 +95,7 @@ def _wrapped(facts: Facts, dtype: DType) -> Facts:
 
 
 class Analysis:
-    """Facts of the values of one function, computed on demand. `divisors` gives those of the dims."""
+    """Facts of the values of one function, computed on demand. Its `divisors` are those of dims and scalars."""
 
     def __init__(self, function: Function):
         self.function = function
@@ -105,6 +105,9 @@ class Analysis:
         ] = {}  # in the body of a loop: the start, and what the next round has
         for name, value in function.dims.items():
             self.known[value] = Facts(min(function.divisors.get(name, 1), ANY), (), (), (), 0, None)
+        for p in function.params:
+            if p.kind == "scalar" and p.value is not None and p.name in function.divisors:
+                self.divides(p.value, function.divisors[p.name])
 
     def enter_loop(self, loop: Op) -> None:
         """The counter of this `for` lies between its start and its stop, in steps up or down."""
@@ -140,6 +143,10 @@ class Analysis:
             if better == guess:
                 return guess
             guess = better
+
+    def divides(self, value: Value, divisor: int) -> None:
+        """A power of two divides this scalar of the launch."""
+        self.known[value] = replace(self.of(value), every=min(divisor, ANY))
 
     def equal(self, new: Value, old: Value) -> None:
         """`new` is `old`, made anew."""

@@ -124,7 +124,7 @@ class Function:
     body: Block
     warps: int
     index_bits: int = 32
-    divisors: dict[str, int] = field(default_factory=dict)  # dim → known power-of-two divisor
+    divisors: dict[str, int] = field(default_factory=dict)  # dim or scalar → known power-of-two divisor
     attrs: dict[str, Any] = field(default_factory=dict)  # of the schedule: barriers, contract, maxregs …
     pins: dict[str, Any] = field(default_factory=dict)  # value name → layout rows of the schedule, for assign_layouts
     instructions: dict[str, Any] = field(default_factory=dict)  # value name → the instruction of its product

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from dsl.command import main
 from lowering.location import TileError
 from tests.compile_and_run import NUMPY, compile_kernel, launch
 
@@ -51,3 +54,42 @@ def test_narrow_accesses_allow_low_bits_above_an_element(name: str, base: int) -
     if base:
         with pytest.raises(TileError, match="within the"):
             compile_kernel(TEXT.format(type=name, how=STORED, base=base - 1 if base < 3 else 1, layout=narrow), args)
+
+
+MATRICES = """
+kernel k(y: f16[64, 64], x: f16[64, 64]):
+    grid 1
+    shared s: f16[64, 64]
+    a = load(x[0 : 64, 0 : 64])
+    {how}
+schedule p of k:
+    swizzle s: {bits}
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "s[:, :] = a\n    b = ldmatrix(s[:, :])\n    store(y[0 : 64, 0 : 64], (b @ b.T).to(f16))",
+        "c = (a @ a.T).to(f16)\n    stmatrix(s[:, :], c)\n    store(y[0 : 64, 0 : 64], s[:, :])",
+    ],
+    ids=["ldmatrix", "stmatrix"],
+)
+def test_rows_of_matrices_are_kept_together_too(how: str) -> None:
+    args = {"y": np.zeros((64, 64), np.float16), "x": np.eye(64, dtype=np.float16)}
+    with pytest.raises(TileError, match="moves bits from 3 up, within the 16 bytes of an access"):
+        compile_kernel(MATRICES.format(how=how, bits="3, 3, 5"), args)
+    launch(compile_kernel(MATRICES.format(how=how, bits="3, 4, 3"), args), args)
+    assert np.array_equal(args["y"], args["x"])
+
+
+@pytest.mark.parametrize("command", [["check"], ["layout", "--value", "v"], ["layout"], ["run"]], ids=" ".join)
+def test_every_command_refuses_a_swizzle_that_cuts_an_access(command: list[str], tmp_path: Path, capsys) -> None:
+    text = TEXT.format(type="f32", how=COPIED, base=3, layout="")
+    path = tmp_path / "k.tile"
+    path.write_text(text + "example:\n    x = randn(f32[64, 64])\n    y = empty(f32[64, 64])\n    k(y, x) with p\n")
+    with pytest.raises(SystemExit) as end:
+        main([command[0], str(path), *command[1:]])
+    assert end.value.code
+    printed = capsys.readouterr()
+    assert "moves bits from 3 up, within the 16 bytes of an access" in printed.out + printed.err

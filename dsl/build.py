@@ -544,7 +544,10 @@ class KernelBuilder(Expressions):
             before = self.scope.names
             self.scope.names = dict(before)
             self.name_results(carried, test.args)
-            condition = self.scalar(node.condition, "the condition of 'while'")
+            condition = self.value(node.condition)
+            if condition.tile.shape:
+                message = f"the condition of 'while' is a scalar; this is {condition.tile}"
+                self.error("type", node.condition.loc, message, "any(…) or all(…) make one of a tile")
             self.scope.names = before
             if condition.dtype is not I1:
                 self.error("type", node.condition.loc, f"'while' takes i1; this is {condition.tile}")

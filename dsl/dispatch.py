@@ -353,6 +353,12 @@ class Planner:
         if self.chosen is not None:
             steps = "; ".join(described_step(step) for step in self.chosen)
             raise TileError("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' launches {steps}")
+        if self.schedule is not None:
+            launched = [s for s in ast.walk(dispatch.lines) if isinstance(s, ast.Launch)]
+            known = dict.fromkeys(i.name for s in launched for i in s.items if i.value is None)
+            message = f"no branch of '{dispatch.name}' launches a kernel with the schedule '{self.schedule}'"
+            hint = closest(self.schedule, known) or f"its branches have: {', '.join(known) or 'none'}"
+            raise TileError("dispatch", dispatch.loc, message, hint)
         raise TileError(
             "dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", "add an 'otherwise:' branch"
         )

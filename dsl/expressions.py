@@ -30,6 +30,7 @@ from dsl.bindings import (
 from dsl.constants import FUNCTIONS, ConstantError, call, infix, prefix
 from dsl.functions import BUILTINS, convert, find
 from dsl.functions.matrix import mma_hint, multiply
+from dsl.program import library_names
 from dsl.signatures import rest_of
 from lowering.builder import MAX_TILE, Builder
 from lowering.facts import Analysis
@@ -142,7 +143,7 @@ class Expressions:
             where = self.left_behind[node.id]
             hint = f"give it a value before the {'loop' if 'loop' in where else 'branch'}"
             self.error("name", node.loc, f"'{node.id}' has no value here: it has one only {where}", hint)
-        known = self.scope.all_names() | self.builtins.keys() | DTYPES.keys()
+        known = self.scope.all_names() | self.builtins.keys() | DTYPES.keys() | library_names()
         self.error("name", node.loc, f"unknown name '{node.id}'", FOREIGN.get(node.id) or closest(node.id, known))
 
     def function_named(self, name: str) -> Closure:

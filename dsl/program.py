@@ -288,6 +288,11 @@ def _library_file(name: str) -> dict[str, ast.Def]:
     return {b.name: b for b in file.blocks if isinstance(b, ast.Def)}
 
 
+def library_names() -> frozenset[str]:
+    """The functions of the language that are written in the language."""
+    return frozenset(_library_index())
+
+
 def library_functions(name: str) -> dict[str, ast.Def]:
     """The functions of the library file that defines `name` in the language itself; empty if none does."""
     file = _library_index().get(name)

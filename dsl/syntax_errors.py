@@ -91,6 +91,10 @@ def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | No
     before = source.text[line_start:at]
     first = before.split(None, 1)[0] if before.strip() else ""
     word = str(token)
+    if word == "//" or (token.type == "NAME" and re.search(r"//\s+\w+\s+$", before)):
+        return "a comment begins with '#'"
+    if first == "return" and source.text.startswith("kernel", block_start(source.text, at)):
+        return "a kernel has no 'return': put the rest of its body in an 'if'"
     if token.type == "NAME" and at == line_start:
         return closest(word, list(BLOCKS)) or "a file holds blocks: " + ", ".join(BLOCKS)
     if token.type == "EQUAL" and (first in _CONDITIONS or "OPERATOR" in expected):

@@ -42,6 +42,18 @@ def command(files: tuple[str, ...], as_json: bool) -> int:
     return WRONG_INPUT if errors else 0
 
 
+def records_of(error: BaseException) -> list[dict[str, Any]]:
+    """What went wrong as data: each mistake of a file, or the fault of a launch; empty where only its text is known."""
+    from runtime.errors import RuntimeFault
+
+    if isinstance(error, TileError):
+        return [*map(record, error.errors)]
+    if isinstance(error, RuntimeFault):
+        place = {"file": None, "line": error.line, "column": None}
+        return [{"code": error.code, **place, "message": error.message, "hint": error.hint}]
+    return []
+
+
 def record(error: TileError) -> dict[str, Any]:
     """An error as data."""
     place = error.loc

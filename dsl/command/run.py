@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dsl.command.check import records_of
 from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, render, show
 from dsl.command.options import SECONDS, SEED
 from dsl.command.request import Request, execute
@@ -75,7 +76,8 @@ def command(
             click.echo(printable(output.rstrip("\n")), err=as_json)
         status = show(error, file)
         if as_json:
-            click.echo(json.dumps({"file": file, "passed": False, "error": render(error, file)[0], "status": status}))
+            said = {"error": render(error, file)[0], "errors": records_of(error), "status": status}
+            click.echo(json.dumps({"file": file, "passed": False, **said}))
         return status
     if as_json:
         records = [finite(report.as_json()) for report in reports]

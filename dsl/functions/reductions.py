@@ -80,7 +80,7 @@ def _reduction(name: str, op: str, boolean: bool = False) -> Handler:
         signature(b, loc, name, args, keywords, 1, 2, "axis keepdims")
         if len(args) == 2:
             hint = f"{name}imum(a, b) joins two tiles" if name in ("max", "min") else f"{name}(tile, axis=1)"
-            if isinstance(args[1], Value) or "axis" in keywords:
+            if isinstance(args[1], Value | float) or "axis" in keywords:
                 b.error("call", loc, f"{name} reduces one tile", hint)
             keywords = keywords | {"axis": args[1]}
         tile = b.as_value(args[0], loc)

@@ -32,10 +32,11 @@ def check_names(function: Function) -> None:
             names.add(f"{op.operands[0].name}.copy")
     for name, pin in function.pins.items():
         if name not in names:
-            raise TileError("layout", pin.loc, f"the kernel has no value '{name}' to lay out", closest(name, names))
+            message = f"kernel '{function.name}' has no value '{name}' to lay out"
+            raise TileError("layout", pin.loc, message, closest(name, names))
     for name, instruction in function.instructions.items():
         if name not in names:
-            message = f"the kernel has no value '{name}' that is a product"
+            message = f"kernel '{function.name}' has no value '{name}' that is a product"
             raise TileError("name", instruction.loc, message, closest(name, names))
     for name, loc in function.unrolled.items():
         if name not in counters:

@@ -25,7 +25,7 @@ def recompute(function: Function) -> None:
     for name, loc in places.items():
         ops = named.get(name, [])
         if not ops:
-            raise TileError("name", loc, f"the kernel has no value '{name}'", closest(name, named))
+            raise TileError("name", loc, f"kernel '{function.name}' has no value '{name}'", closest(name, named))
         if not any(is_widening(op) for op in ops):
             raise TileError("schedule", loc, f"'{name}' is no 16-bit float converted to f32", "name it: v = x.to(f32)")
         chosen |= {op.result for op in ops if is_widening(op)}

@@ -57,6 +57,12 @@ class Findings:
                 self.seen.add(key)
                 self.errors.append(each)
 
+    def note(self, note: TileError) -> None:
+        place = None if note.loc is None else (note.loc.source.name, note.loc.start)
+        if ("note", place, note.message) not in self.seen:
+            self.seen.add(("note", place, note.message))
+            self.notes.append(note)
+
     def sorted(self) -> list[TileError]:
         """In the order of the file."""
         return sorted(self.errors, key=lambda e: (e.loc.source.name, e.loc.start) if e.loc else ("", -1))
@@ -107,7 +113,7 @@ class _Check:
         for name, count in self.passed_over.items():
             message = f"{count} variant{'s' * (count > 1)} of '{name}' not looked at: this file's guesses cost too much"
             hint = "launch it in an example, so that its dims are known"
-            self.found.notes.append(TileError("check", self.program.kernels[name].loc, message, hint))
+            self.found.note(TileError("check", self.program.kernels[name].loc, message, hint))
         return self.found
 
     def dispatch(self, dispatch: ast.Dispatch) -> None:
@@ -136,7 +142,7 @@ class _Check:
                 names = ", ".join(f"'{name}'" for name, value in launch.arguments.items() if value is UNKNOWN)
                 message = f"this launch is not planned: {names} only a run can tell"
                 hint = "its schedules are looked at with guessed dims; dsl run plans it"
-                self.found.notes.append(TileError("check", launch.line.loc, message, hint))
+                self.found.note(TileError("check", launch.line.loc, message, hint))
                 continue
             try:
                 plan = plan_launch(self.program, launch, ARCH)
@@ -171,6 +177,9 @@ class _Check:
         else:
             lowered = lower(self.program, request, budget=budget)
             emit(lowered.variant.function, lowered.variant.target)
+            for name, loc in lowered.variant.function.void:
+                message = f"some variant of kernel '{request.kernel}' has no value '{name}': this says nothing of it"
+                self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
 
     def attempt(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str], known: bool) -> None:
         """Lowers with the example's dims, or others if those do not suit the schedule, or cost too much."""

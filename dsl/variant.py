@@ -9,7 +9,7 @@ from typing import Any
 
 from dsl import tree as ast
 from dsl.bindings import Absent, Table, Tensor
-from dsl.build import KernelBuilder
+from dsl.build import KernelBuilder, assigned_names
 from dsl.commits import double_commits
 from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
@@ -181,6 +181,8 @@ class _Variant:
         function.instructions = schedule.instructions
         function.swizzles = schedule.swizzles
         function.unrolled = schedule.unrolled
+        branches = [node for node in ast.walk(kernel.body) if isinstance(node, ast.If)]
+        function.in_branches = frozenset(assigned_names([*branches]))
         builder.function = function
         builder.ir.budget = budget or builder.ir.budget
         self._parameters(builder, function, constants, special)

@@ -132,6 +132,8 @@ class Function:
     unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls it
     facts: Any = None  # what `facts_of` found
     loc: Loc | None = None
+    in_branches: frozenset[str] = frozenset()  # names that branches define, which constants may leave out
+    void: list[tuple[str, Loc]] = field(default_factory=list)  # those that the schedule names and this variant has not
 
     @property
     def threads(self) -> int:

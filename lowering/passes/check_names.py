@@ -21,7 +21,10 @@ def defined_tiles(op: Op) -> Iterator[Value]:
 
 
 def check_names(function: Function) -> None:
-    """TileError `layout` or `name` for a pin or an instruction of a value that no line defines, or no loop counts."""
+    """TileError `layout` or `name` for a pin or an instruction of a value that no line defines, or for an unrolled loop
+    that there is not. What stands in a branch which the constants leave out is void: the schedule is of other variants
+    too.
+    """
     names: set[str] = set()
     counters: set[str] = set()
     for op in walk(function.body):
@@ -31,14 +34,20 @@ def check_names(function: Function) -> None:
         if op.name == "copy":
             names.add(f"{op.operands[0].name}.copy")
     for name, pin in function.pins.items():
-        if name not in names:
+        if name not in names and name in function.in_branches:
+            function.void.append((name, pin.loc))
+        elif name not in names:
             message = f"kernel '{function.name}' has no value '{name}' to lay out"
             raise TileError("layout", pin.loc, message, closest(name, names))
     for name, instruction in function.instructions.items():
-        if name not in names:
+        if name not in names and name in function.in_branches:
+            function.void.append((name, instruction.loc))
+        elif name not in names:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
             raise TileError("name", instruction.loc, message, closest(name, names))
     for name, loc in function.unrolled.items():
-        if name not in counters:
+        if name not in counters and name in function.in_branches:
+            function.void.append((name, loc))
+        elif name not in counters:
             hint = closest(name, counters) or "a loop is named by its counter; one 'for static' is unrolled as it is"
             raise TileError("name", loc, f"the kernel has no loop over '{name}' to unroll", hint)

@@ -186,3 +186,19 @@ def test_check_knows_the_types_and_shapes_that_a_run_has(file: str, monkeypatch:
             for name, facts in launch.arguments.items():
                 if hasattr(facts, "dtype"):
                     assert (tuple(facts.shape), facts.dtype) == (tuple(arguments[name][0]), arguments[name][1])
+
+
+def test_a_layout_of_a_value_in_a_branch_that_constants_leave_out_is_void(tmp_path: Path) -> None:
+    """The schedule of a kernel with variants could name no value that only some of them have."""
+    text = KERNEL.replace("BLOCK = 128)", "KEEP = false, BLOCK = 128)").replace(
+        "    y[i :", "    if KEEP:\n        u = exp(x[i : i + BLOCK])\n        store(y[i : i + BLOCK], u)\n    y[i :", 1
+    )
+    path = tmp_path / "a.tile"
+    for keep, notes in (("false", 1), ("true", 0)):
+        layout = f"    KEEP = {keep}\n    warps = 1\n    layout u: vector [2], lanes [32], warps [1]\n"
+        path.write_text(text.replace("    BLOCK = 64\n", "    BLOCK = 64\n" + layout))
+        found = check_file(path)
+        assert not found.errors and len(found.notes) == notes
+        assert all("has no value 'u'" in note.message for note in found.notes)
+    path.write_text(path.read_text().replace("layout u:", "layout uu:"))
+    assert [error.message for error in check_file(path).errors] == ["kernel 'scaled' has no value 'uu' to lay out"]

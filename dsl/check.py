@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dsl import tree as ast
-from dsl.compile import lower
+from dsl.compile import Lowered, compile_lowered, lower
 from dsl.dispatch import Planner
 from dsl.example_shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine
 from dsl.files import read_text, resolved
@@ -68,8 +68,8 @@ class Findings:
         return sorted(self.errors, key=lambda e: (e.loc.source.name, e.loc.start) if e.loc else ("", -1))
 
 
-def check_file(path: str | Path) -> Findings:
-    """All errors of a file."""
+def check_file(path: str | Path, assemble: bool = False) -> Findings:
+    """All errors of a file. With `assemble` each variant is assembled, and notes tell those that spill registers."""
     path = Path(path)
     found = Findings()
     try:
@@ -84,12 +84,12 @@ def check_file(path: str | Path) -> Findings:
             found.add(each)
     except TileError as error:
         found.add(error)
-    return _Check(program, found).run()
+    return _Check(program, found, assemble).run()
 
 
 class _Check:
-    def __init__(self, program: Program, found: Findings):
-        self.program, self.found = program, found
+    def __init__(self, program: Program, found: Findings, assemble: bool):
+        self.program, self.found, self.assemble = program, found, assemble
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
         self.exhausted: set[str] = set()  # kernels that take too long to build: one variant says so
@@ -172,14 +172,34 @@ class _Check:
     def look_at(self, request: Request, known: bool, budget: Budget | None = None) -> None:
         """Lowers a variant; only its types are checked if one with types of the same sizes is known to do: layouts,
         shared memory and barriers depend on sizes."""
-        if known:
+        if known and not self.assemble:
             build_variant(self.program, request, budget)
         else:
             lowered = lower(self.program, request, budget=budget)
-            emit(lowered.variant.function, lowered.variant.target)
+            if self.assemble:
+                self.note_spills(lowered)
+            else:
+                emit(lowered.variant.function, lowered.variant.target)
             for name, loc in lowered.variant.function.void:
                 message = f"some variant of kernel '{request.kernel}' has no value '{name}': this says nothing of it"
                 self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
+
+    def note_spills(self, lowered: Lowered) -> None:
+        """Says of a variant whose registers do not suffice how many bytes go through memory. DeviceError without the
+        assembler, LaunchError for PTX that it refuses."""
+        from runtime.tools import assemble
+
+        compiled = compile_lowered(self.program, lowered)
+        header = compiled.header
+        figures = assemble(compiled.ptx, header.arch, header.entry, header.maxregs)
+        spilled = figures.spill_stores + figures.spill_loads
+        if spilled:
+            request = lowered.variant.request
+            about = ", ".join(f"{name}={value}" for name, value in {**request.types, **request.dims}.items())
+            schedule = f" with {request.schedule}" if request.schedule else ""
+            message = f"'{request.kernel}'{schedule} spills {spilled} bytes a thread of {figures.registers} registers"
+            hint = "smaller tiles, more warps, or fewer values that are needed at once"
+            self.found.note(TileError("check", self.program.kernels[request.kernel].loc, f"{message} ({about})", hint))
 
     def attempt(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str], known: bool) -> None:
         """Lowers with the example's dims, or others if those do not suit the schedule, or cost too much."""

@@ -14,8 +14,9 @@ from lowering.location import TileError
 
 @click.command(short_help="Report all errors of files, without generating code.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
+@click.option("--assemble", is_flag=True, help="Assemble each variant, and tell those that spill registers.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(files: tuple[str, ...], as_json: bool) -> int:
+def command(files: tuple[str, ...], assemble: bool, as_json: bool) -> int:
     """Report all errors of the files: every kernel with every schedule and type, everything short of LLVM.
 
     Exit status: 0 no errors, 2 errors.
@@ -23,7 +24,7 @@ def command(files: tuple[str, ...], as_json: bool) -> int:
     errors: list[TileError] = []
     records = []
     for file in files:
-        found = check_file(file)
+        found = check_file(file, assemble)
         errors += found.errors
         said = {"errors": [*map(record, found.sorted())], "notes": [*map(record, found.notes)]}
         records.append({"file": file, "variants": found.variants, **said})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ from dsl.examples import run_example
 from dsl.overrides import Overrides
 from dsl.program import load
 from lowering.location import TileError
+from runtime.errors import DeviceError
+from runtime.tools import find
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -202,3 +205,27 @@ def test_a_layout_of_a_value_in_a_branch_that_constants_leave_out_is_void(tmp_pa
         assert all("has no value 'u'" in note.message for note in found.notes)
     path.write_text(path.read_text().replace("layout u:", "layout uu:"))
     assert [error.message for error in check_file(path).errors] == ["kernel 'scaled' has no value 'uu' to lay out"]
+
+
+def test_assembled_variants_that_spill_are_told(tmp_path: Path) -> None:
+    try:
+        find("ptxas")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    file = tmp_path / "big.tile"
+    file.write_text("""
+kernel big(y: f32[n], x: f32[n]; N = 4096):
+    grid 1
+    v = load(x[0 : N])
+    w = load(x[N : 2 * N])
+    store(y[0 : N], cumsum(v * w) + v / w + w)
+
+schedule capped of big:
+    maxregs 32
+
+schedule free of big:
+    warps = 4
+""")
+    notes = [note.message for note in check_file(file, assemble=True).notes]
+    assert len(notes) == 1 and re.match(r"'big' with capped spills \d+ bytes a thread of 32 registers", notes[0])
+    assert not check_file(file).notes

@@ -82,7 +82,10 @@ def _access(w: Writer, op: Op) -> None:
             for scalar in map.scalars(w) if map else ():
                 _all(w, scalar)
         elif what == "offset":
-            _add(w, o, firsts if linear_map(w, op) is None else ())
+            shared = linear_map(w, op)
+            _add(w, o, firsts if shared is None else ())
+            for scalar, _ in shared.terms if shared else ():
+                _all(w, scalar)
         else:
             _all(w, o)
     if mask is None or not partial:

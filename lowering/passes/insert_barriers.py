@@ -48,6 +48,9 @@ from lowering.types import SharedType
 MAX_ENUMERATED = 1 << 15
 MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
 PART_BITS = 5  # accesses of a set that are changed as one
+MAX_ENTERED = (
+    256  # places from before a loop that its numbers tell apart: rounds of an outer loop may add more and more
+)
 MAX_DROPS = 32  # barriers of one loop looked at again
 EXACT_ROUNDS = 2  # rounds after which an access that no barrier has ordered stands for all earlier rounds too
 
@@ -451,15 +454,20 @@ class _Inserter:
                 form = plus(plus(form, ({value: 1}, 0), factor), self.forms.canonical(starts[value], modulus), -factor)
             return form
 
+        entered: set[Touch] = set()
+
         def change(touch: Touch) -> Touch:
             if touch.before is not None:
                 return touch
+            if len(entered) >= MAX_ENTERED:
+                return touch.without(bool(slots.get(touch.memory)), bool(offsets.get(touch.memory)))
             if touch.slot is not None and (factors := slots.get(touch.memory)):
                 form = relative(touch.slot.form, factors, touch.slot.holds)
                 touch = replace(touch, slot=touch.slot.of(form))
             if touch.offsets is not None and (factors := offsets.get(touch.memory)):
                 terms, constant = relative((dict(touch.offsets.terms), touch.offsets.constant), factors, EXACT)
                 touch = replace(touch, offsets=touch.offsets._replace(terms=_terms(terms), constant=constant))
+            entered.add(touch)
             return touch
 
         return change
@@ -796,6 +804,11 @@ def _defined_in(op: Op, forms: LoopForms) -> set[int]:
     return out
 
 
+def _new(value: int) -> int:
+    """The identity of what a value becomes in the next round, beside its own, as long as both stand in one form."""
+    return ~value
+
+
 def _next_round(carried: list[Carried], inside: set[int]) -> Callable[[Touch], Touch]:
     """An access of one round of a loop as the next one sees it."""
     # What keeps its name from round to round, and what a round adds to it; what the next round knows by another name;
@@ -820,9 +833,12 @@ def _next_round(carried: list[Carried], inside: set[int]) -> Callable[[Touch], T
             if factor:
                 if not holds(under, modulus):
                     return None
-                form = reduced(plus(form, more, -factor), modulus)
-                left |= more[0].keys()
-        return None if form[0].keys() & (unknown | left) else substituted(form, renamed)
+                before = plus(({_new(value): 1}, 0), more, -1)  # what it was, by what it has become
+                form = reduced(plus(plus(form, ({value: 1}, 0), -factor), before, factor), modulus)
+                left |= {value, *more[0]}
+        if form[0].keys() & (unknown | left):
+            return None
+        return substituted(form, renamed | {_new(value): ({value: 1}, 0) for value in added})
 
     def change(touch: Touch) -> Touch:
         touch = _renamed(touch, follow)

@@ -57,12 +57,21 @@ def _op(w: Writer, op: Op) -> None:
             if what != "offset":
                 _all(w, o)
             else:
+                _starts(w, op)
                 _add(w, o, ())
     elif name in ("load", "store", "copy") and space_of(op.operands[0]) != "param":
         _access(w, op)
     else:
         for o in op.operands:
             _all(w, o)
+
+
+def _starts(w: Writer, op: Op) -> bool:
+    """Whether an access of a shared tile is by a linear map, of whose scalars the thread's address is made."""
+    found = linear_map(w, op)
+    for scalar, _ in found.terms if found else ():
+        _all(w, scalar)
+    return found is not None
 
 
 def _access(w: Writer, op: Op) -> None:
@@ -82,10 +91,7 @@ def _access(w: Writer, op: Op) -> None:
             for scalar in map.scalars(w) if map else ():
                 _all(w, scalar)
         elif what == "offset":
-            shared = linear_map(w, op)
-            _add(w, o, firsts if shared is None else ())
-            for scalar, _ in shared.terms if shared else ():
-                _all(w, scalar)
+            _add(w, o, () if _starts(w, op) else firsts)
         else:
             _all(w, o)
     if mask is None or not partial:

@@ -85,3 +85,23 @@ def test_the_start_of_shared_offsets_is_computed(start: str) -> None:
     lines = f"shared q: f32[2048]\nq[{start} + i] = load(x[0, 0 : 64])\nstore(y[0 : 64], q[{start} + i])"
     run(text(lines), {"y": y, "x": X, "n": 5, "m": 0})
     assert np.array_equal(y, X[0])
+
+
+@pytest.mark.parametrize("start", ["(n % 3) * 16", "n // 3 * 16"])
+def test_so_is_that_of_fragments(start: str) -> None:
+    source = f"""
+kernel k(y: f32[16, 64], x: f16[128, 64], w: f16[64, 64], n: s32):
+    grid 1
+    shared s: f16[128, 64]
+    shared b: f16[64, 64]
+    s[:, :] = load(x[0 : 128, 0 : 64])
+    b[:, :] = load(w[0 : 64, 0 : 64])
+    r = {start}
+    store(y[0 : 16, 0 : 64], s[r : r + 16, :] @ b[:, :])
+"""
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-2, 3, (rows, 64)).astype(np.float16) for rows in (128, 64))
+    y = np.zeros((16, 64), np.float32)
+    run(source, {"y": y, "x": x, "w": w, "n": 5})
+    r = {"(n % 3) * 16": 32, "n // 3 * 16": 16}[start]
+    assert np.array_equal(y, x[r : r + 16].astype(np.float32) @ w.astype(np.float32))

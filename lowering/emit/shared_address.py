@@ -21,8 +21,8 @@ class SharedAddress:
     """The addresses of one access of a shared tile, i32.
 
     Where the access is a linear map, a thread's part t, a register's part r and the swizzle S give S(t) ^ S(r): the
-    bits of S(r) that no S(t) has are added, the others are XORed. Scalars are added where they are multiples of the
-    swizzle's period; else the whole offset is swizzled by instructions.
+    bits of S(r) that no S(t) has are added, the others are XORed. Scalars are added; where they are no multiples of the
+    swizzle's period, and where the access is not linear, each whole offset is swizzled by instructions.
     """
 
     def __init__(self, w: Writer, op: Op, slot: Value | None):
@@ -34,25 +34,27 @@ class SharedAddress:
         offset = operand(op, "offset")
         assert offset is not None
         self.offset = offset
+        self.slot = slot
         self.map = linear_map(w, op)
-        if self.map is None:
+        self.is_late = self.map is None or (bool(self.swizzle) and self.map.aligned % period(self.swizzle) != 0)
+        if self.is_late:
             self.base = shared_base(w, self.memory)
-            if slot is not None:
-                inside = self.slot_offset(slot)
-                self.base = w.let(f"add i32 {self.base}, {inside}") if self.type.ring or not self.swizzle else self.base
-            self.slot = slot
+            if slot is not None and (self.type.ring or (self.map is None and not self.swizzle)):
+                self.base = w.let(f"add i32 {self.base}, {self.slot_offset(slot)}")
+        if self.map is None:
             return
+        self.terms = [w.let(f"mul i32 {self.scalar(value)}, {factor}") for value, factor in self.map.terms]
         bases = matrix_lanes(op, self.map) + self.map.warp if op.name in MATRIX else self.map.thread
+        if self.is_late:
+            self.thread = bases
+            return
         self.thread = tuple(swizzled(b, self.swizzle) for b in bases)
         self.moved = 0
         for basis in self.thread:
             self.moved |= basis
         self.bases: dict[int, str] = {}
-        self.added: list[str] = []
-        if slot is not None and self.type.ring:
-            self.added.append(self.slot_offset(slot))
-        for value, factor in self.map.terms:
-            self.added.append(w.let(f"mul i32 {self.scalar(value)}, {factor}"))
+        self.added = [self.slot_offset(slot)] if slot is not None and self.type.ring else []
+        self.added += self.terms
 
     def scalar(self, value: Value) -> str:
         register = self.w.registers[value][0]
@@ -106,6 +108,8 @@ class SharedAddress:
         """
         w = self.w
         assert self.map is not None
+        if self.is_late:
+            return self.late(self.map.constant ^ register_part)
         part = swizzled(self.map.constant ^ register_part, self.swizzle)
         met = part & self.moved
         if met not in self.bases:
@@ -114,6 +118,16 @@ class SharedAddress:
             self.bases[met] = w.let(f"xor i32 {base}, {last}") if last else base
         number = (part ^ met) + tile_offset(self.memory)
         return w.let(f"add i32 {self.bases[met]}, {number}") if number else self.bases[met]
+
+    def late(self, part: int) -> str:
+        """The same where only the run knows what the swizzle moves."""
+        w = self.w
+        offset = w.linear(self.thread)
+        if part:
+            offset = w.once(f"xor i32 {offset}, {part}")
+        for term in self.terms:
+            offset = w.let(f"add i32 {offset}, {term}")
+        return w.let(f"add i32 {self.base}, {swizzle_at_run_time(w, offset, self.swizzle)}")
 
     def based(self, met: int) -> str:
         """A thread's part, XORed with bits that it shares with a register's, behind all that is added to it."""
@@ -134,11 +148,7 @@ MATRIX = ("ldmatrix", "stmatrix")
 def linear_map(w: Writer, op: Op) -> SharedMap | None:
     """The map of an access that `SharedAddress` adds up without the offsets' registers; None where it needs them."""
     if op not in w.shared_maps:
-        type = op.operands[0].type
-        assert isinstance(type, SharedType)
-        map = w.maps.of(op, access_layout_of(op))
-        fits = map is not None and not (type.swizzle and map.aligned % period(type.swizzle))
-        w.shared_maps[op] = map if fits else None
+        w.shared_maps[op] = w.maps.of(op, access_layout_of(op))
     return w.shared_maps[op]
 
 

@@ -40,8 +40,8 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recompute", lambda f, t: recompute(f)),
     ("lower_matrix_accesses", lower_matrix_accesses),
     ("swizzle_shared", lambda f, t: swizzle_shared(f)),
-    ("place_shared", place_shared),
     ("insert_barriers", lambda f, t: insert_barriers(f)),
+    ("place_shared", place_shared),
 )
 
 NEEDED = frozenset({"assign_layouts", "lower_exchanges", "lower_copies", "place_shared"})

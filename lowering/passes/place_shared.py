@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from lowering.ir import Function
+from lowering.ir import Block, Function, Op
+from lowering.lifetimes import Lifetimes, members
 from lowering.location import TileError
+from lowering.ops import OPS
 from lowering.shared_map import period
 from lowering.targets import Target
 
@@ -14,21 +16,72 @@ def place_shared(function: Function, target: Target) -> None:
     """Sets `offset` (bytes) on each `shared_alloc`, the function's `shared_bytes` and `shared_align`.
 
     A tile lies at a multiple of 16 bytes and of its swizzle's period: those of the longest period first, in order.
+    Tiles of which one is not needed any more when the other begins share bytes, where barriers order their accesses
+    anyway; where the block has too little memory otherwise, barriers are added for it (`barriers manual`: none).
     """
-    tiles = [op for op in function.body.ops if op.name == "shared_alloc"]
-    align = {op: max(ALIGN, period(op.attrs["type"].swizzle)) for op in tiles}
-    total = 0
-    for op in sorted(tiles, key=lambda op: -align[op]):
-        total = -(-total // align[op]) * align[op]
-        op.attrs["offset"] = total
-        total += op.attrs["type"].bytes
-    largest = max(tiles, key=lambda op: op.attrs["type"].bytes, default=None)
+    lives = Lifetimes(function)
+    placed, total = _placed(lives, [a | b for a, b in zip(lives.apart, lives.unordered, strict=True)])
+    if total > target.shared and function.attrs.get("barriers") != "manual":
+        closer, least = _placed(lives, lives.apart)
+        if least <= target.shared:
+            placed, total = closer, least
+            _order(function, placed)
+    for op, offset in placed.items():
+        op.attrs["offset"] = offset
     function.attrs["shared_bytes"] = total
-    function.attrs["shared_align"] = max(align.values(), default=ALIGN)
-    if largest is not None and total > target.shared:
+    function.attrs["shared_align"] = max(map(_align, placed), default=ALIGN)
+    if total > target.shared:
+        largest = max(placed, key=lambda op: op.attrs["type"].bytes)
         raise TileError(
             "shared",
             largest.loc,
             f"the kernel needs {total} bytes of shared memory; {target.arch} has {target.shared} a block",
             f"the largest tile is {largest.attrs['type']} with {largest.attrs['type'].bytes} bytes",
         )
+
+
+def _align(tile: Op) -> int:
+    return max(ALIGN, period(tile.attrs["type"].swizzle))
+
+
+def _placed(lives: Lifetimes, apart: list[int]) -> tuple[dict[Op, int], int]:
+    """Each tile at the lowest bytes that none it must be apart from has; and how many there are."""
+    offsets: dict[int, int] = {}
+    for i in sorted(range(len(lives.tiles)), key=lambda i: -_align(lives.tiles[i])):
+        tile = lives.tiles[i]
+        offset = 0
+        for start, end in sorted(_bytes(lives.tiles[j], offsets[j]) for j in members(apart[i]) if j in offsets):
+            if offset + tile.attrs["type"].bytes <= start:
+                break
+            offset = max(offset, -(-end // _align(tile)) * _align(tile))
+        offsets[i] = offset
+    placed = {lives.tiles[i]: offset for i, offset in offsets.items()}
+    return placed, max((_bytes(tile, offset)[1] for tile, offset in placed.items()), default=0)
+
+
+def _bytes(tile: Op, offset: int) -> tuple[int, int]:
+    return offset, offset + tile.attrs["type"].bytes
+
+
+def _order(function: Function, placed: dict[Op, int]) -> None:
+    """Adds a barrier before each access to bytes that another tile had and that no barrier orders."""
+    lives = Lifetimes(function)
+    spans = [_bytes(tile, placed[tile]) for tile in lives.tiles]
+    joint = [
+        sum(1 << j for j, (low, high) in enumerate(spans) if j != i and low < end and start < high)
+        for i, (start, end) in enumerate(spans)
+    ]
+    while (found := _first_unordered(function.body, lives, joint)) is not None:
+        block, op = found
+        block.ops.insert(block.ops.index(op), Op(OPS["barrier"], [], [], {"scope": "block"}, (), op.loc))
+        lives = Lifetimes(function)
+
+
+def _first_unordered(block: Block, lives: Lifetimes, joint: list[int]) -> tuple[Block, Op] | None:
+    for op in block.ops:
+        if op in lives.needs and lives.needs[op] & joint[lives.number[op.operands[0]]]:
+            return block, op
+        for region in op.regions:
+            if (found := _first_unordered(region, lives, joint)) is not None:
+                return found
+    return None

@@ -1,0 +1,157 @@
+"""Which shared tiles may lie in the same bytes.
+
+Two tiles may not where one is written while elements of the other are still to be read, or while copies into the
+other are in flight. A tile is still to be read from where it was first touched, or from the kernel's start, up to its
+last read; a store of the whole tile begins its life anew. Where that leaves room, accesses of the two by different
+threads need a barrier of the block in between: `unordered` are the pairs that have none.
+
+Sets of tiles are integers, whose bit i says that tile i is in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from lowering.affine import AffineOffsets
+from lowering.fold import constant_of
+from lowering.ir import Block, Function, Op
+from lowering.ops import operand, space_of
+
+
+def members(tiles: int) -> list[int]:
+    return [i for i in range(tiles.bit_length()) if tiles >> i & 1]
+
+
+@dataclass(slots=True)
+class _State:
+    """Tiles touched since the last barrier of the block, and those that copies are in flight into."""
+
+    touched: int = 0
+    open: int = 0  # copies not committed
+    committed: int = 0
+
+    def merged(self, other: _State) -> _State:
+        return _State(self.touched | other.touched, self.open | other.open, self.committed | other.committed)
+
+
+class Lifetimes:
+    """`apart[i]`: the tiles that tile i may not share bytes with. `unordered[i]`: those whose accesses a barrier must
+    come between first; `needs[op]`: which of them before this access."""
+
+    def __init__(self, function: Function):
+        self.function = function
+        self.tiles = [op for op in function.body.ops if op.name == "shared_alloc"]
+        self.number = {op.result: i for i, op in enumerate(self.tiles)}
+        self.affines = AffineOffsets()
+        self.apart = [0] * len(self.tiles)
+        self.unordered = [0] * len(self.tiles)
+        self.needs: dict[Op, int] = {}
+        if len(self.tiles) > 1:
+            self.forward(function.body, _State(), False)
+            self.backward(function.body, 0)
+            for sets in (self.apart, self.unordered):
+                for i, tiles in enumerate(sets):
+                    for j in members(tiles):
+                        sets[j] |= 1 << i
+
+    def tile_of(self, op: Op) -> int | None:
+        """The tile that an access touches."""
+        if op.spec.effects is None or space_of(op.operands[0]) != "shared":
+            return None
+        return self.number[op.operands[0]]
+
+    # ---- what is not ordered, and what is in flight ----
+
+    def forward(self, block: Block, state: _State, divided: bool) -> _State:
+        """The state behind a block. divided: some threads take it, so that no barrier can be put into it."""
+        for op in block.ops:
+            if op.name == "if":
+                apart = divided or bool(op.operands[0].tile.shape)
+                if apart:  # one side after the other
+                    for region in op.regions:
+                        state = state.merged(self.forward(region, replace(state), apart))
+                else:
+                    sides = [self.forward(region, replace(state), apart) for region in op.regions]
+                    state = sides[0].merged(sides[1])
+            elif op.name in ("for", "while"):
+                state = self.loop(op, state, divided)
+            elif op.name == "barrier":
+                if op.attrs["scope"] == "block" or self.function.warps == 1:
+                    state.touched = 0
+            elif op.name == "commit":
+                state.open, state.committed = 0, state.committed | state.open
+            elif op.name == "wait":
+                if not op.attrs["groups"]:  # those that a wait for fewer leaves in flight are not told apart
+                    state.touched, state.committed = state.touched | state.committed, 0
+            elif (tile := self.tile_of(op)) is not None:
+                self.access(op, tile, state, divided)
+        return state
+
+    def loop(self, op: Op, state: _State, divided: bool) -> _State:
+        while True:
+            leaving = end = self.forward(op.regions[0], replace(state), divided)
+            if op.name == "while":
+                end = self.forward(op.regions[1], replace(leaving), divided)
+            following = state.merged(end)
+            if following == state:
+                return state if op.name == "for" else leaving
+            state = following
+
+    def access(self, op: Op, tile: int, state: _State, divided: bool) -> None:
+        others = ~(1 << tile)
+        self.apart[tile] |= (state.open | state.committed) & others
+        met = state.touched & others
+        if divided:
+            self.apart[tile] |= met
+        self.unordered[tile] |= met
+        if met:
+            self.needs[op] = self.needs.get(op, 0) | met
+        if op.name == "copy":
+            state.open |= 1 << tile
+        else:
+            state.touched |= 1 << tile
+
+    # ---- what is still to be read ----
+
+    def backward(self, block: Block, live: int) -> int:
+        """The tiles that are still to be read before a block, of those behind it."""
+        for op in reversed(block.ops):
+            if op.name == "if":
+                live = self.backward(op.regions[0], live) | self.backward(op.regions[1], live)
+            elif op.name in ("for", "while"):
+                live = self.rounds(op, live)
+            elif (tile := self.tile_of(op)) is not None:
+                kinds = {effect.kind for effect in op.spec.effects(op) if effect.space == "shared"}
+                if "write" in kinds:
+                    self.apart[tile] |= live & ~(1 << tile)
+                    if self.is_whole(op):
+                        live &= ~(1 << tile)
+                if "read" in kinds:
+                    live |= 1 << tile
+        return live
+
+    def rounds(self, op: Op, live: int) -> int:
+        head = live if op.name == "for" else 0
+        while True:
+            before = self.backward(op.regions[-1], head)
+            if op.name == "while":
+                before = self.backward(op.regions[0], live | before)
+            if before | head == head:
+                return head
+            head |= before
+
+    def is_whole(self, op: Op) -> bool:
+        """Whether a store writes each element of its tile: as many as it has, no two of them in one place."""
+        if op.name not in ("store", "stmatrix"):
+            return False
+        mask, offset = operand(op, "mask"), operand(op, "offset")
+        assert offset is not None
+        affine = self.affines.of(offset)
+        type = self.tiles[self.number[op.operands[0]]].attrs["type"]
+        return (
+            (mask is None or constant_of(mask) is True)
+            and offset.tile.size == prod(type.shape)
+            and affine is not None
+            and affine.one_to_one(offset.tile.shape)
+        )

@@ -504,7 +504,8 @@ class Expressions:
         self.place(node.loc)
         if handler is not None:
             return handler(self, node.loc, args, keywords)
-        self.error("type", node.loc, f"{describe(function)} is no function")
+        hint = f"value.to({function.name}) converts" if isinstance(function, DType) else None
+        self.error("type", node.loc, f"{describe(function)} is no function", hint)
 
     _EXPR: dict[type, Callable] = {  # noqa: RUF012
         ast.Name: lookup,

@@ -14,7 +14,7 @@ from lowering.facts import counts_elements
 from lowering.ir import Value
 from lowering.location import Loc
 from lowering.ops import OPS
-from lowering.types import F32, F64, I1, INDEX, DType, int_range
+from lowering.types import DTYPES, F32, F64, I1, INDEX, DType, int_range
 
 if TYPE_CHECKING:
     from dsl.expressions import Expressions
@@ -158,7 +158,37 @@ def _bitcast(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         b.error("type", loc, "bitcast(value, TYPE)")
     value, to = b.as_value(args[0], loc), args[1]
     b.place(loc)
+    if {value.dtype.bits, to.bits} <= WORDS.keys() and value.dtype.bits != to.bits and value.tile.shape:
+        return _resized(b, loc, value, to)
     return b.ir.value("split" if to.bits < 8 and to.kind == "operand" else "bitcast", value, to=to)
+
+
+WORDS = {bits: DTYPES[f"u{bits}"] for bits in (8, 16, 32, 64)}
+
+
+def _resized(b: Expressions, loc: Loc, value: Value, to: DType) -> Value:
+    """The bits of neighbours along the last axis, the first in the lowest bits, as larger or smaller elements."""
+    have, (*around, last) = value.dtype.bits, value.tile.shape
+    small, large = WORDS[min(have, to.bits)], WORDS[max(have, to.bits)]
+    places = [(i, b.ir.constant(i * small.bits, large)) for i in range(large.bits // small.bits)]
+    if have > to.bits:
+        whole = b.ir.value("bitcast", value, to=large)
+        shifts = [b.ir.broadcast(bits, value.tile.shape) for _, bits in places]
+        parts = b.ir.value("stack", *(cast(b, b.ir.value("shr", whole, bits), small) for bits in shifts))
+        return b.ir.value("bitcast", b.ir.reshape(parts, (*around, last * len(places))), to=to)
+    if last % len(places):
+        b.error(
+            "type", loc, f"{len(places)} elements of {value.dtype} make one of {to}; a row of {value.tile} has {last}"
+        )
+    shape = (*around, last // len(places))
+    pairs = b.ir.reshape(b.ir.value("bitcast", value, to=small), (*shape, len(places)))
+    total = None
+    for i, bits in places:
+        part = cast(b, b.ir.value("pick", pairs, axis=len(shape), index=i), large)
+        part = b.ir.value("shl", part, b.ir.broadcast(bits, shape))
+        total = part if total is None else b.ir.value("or", total, part)
+    assert total is not None
+    return b.ir.value("bitcast", total, to=to)
 
 
 def _extreme(name: str) -> Handler:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lowering.emit import RULES
+from lowering.location import TileError
 from lowering.ops import CLASSES, OPS
 from lowering.types import DTYPES, DType, int_range
 from tests.compile_and_run import NUMPY, compile_kernel, launch, run
@@ -389,6 +390,40 @@ def test_bitcast_keeps_the_bits(bits: int) -> None:
         run(text, {"x": x.view(NUMPY[source.name]), **outs})
         for out in outs.values():
             assert (out.view(x.dtype) == x).all()
+
+
+LAYOUTS = [
+    "",
+    "    layout v: vector [1, 8], lanes [1, 32], warps [4, 1]\n",
+    "    layout v: vector [1, 1], lanes [4, 8], warps [1, 4]\n",
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["default", "neighbours", "apart"])
+@pytest.mark.parametrize("to", ["u8", "s16", "f16", "u32", "f32", "f64"])
+@pytest.mark.parametrize("source", ["s8", "u16", "bf16", "s32", "f32", "u64"])
+def test_bitcast_to_another_size_keeps_the_bits_of_rows(source: str, to: str, layout: str) -> None:
+    """As `view` does in numpy: the last axis counts the elements."""
+    x = np.random.default_rng(0).integers(0, 256, (4, 256), dtype=np.uint8).view(NUMPY[source])
+    y = np.zeros((4, 256), np.uint8).view(NUMPY[to])
+    (m, n), (_, k) = x.shape, y.shape
+    text = f"""
+kernel k(y: {to}[{m}, {k}], x: {source}[{m}, {n}]):
+    grid 1
+    v = load(x[0 : {m}, 0 : {n}])
+    store(y[0 : {m}, 0 : {k}], bitcast(v, {to}))
+
+schedule s of k:
+    warps = 4
+{layout}"""
+    run(text, {"y": y, "x": x})
+    assert (y.view(np.uint8) == x.view(np.uint8)).all()
+
+
+def test_bitcast_of_too_few_neighbours_is_an_error() -> None:
+    text = "kernel k(y: u32[4], x: u8[4, 2]):\n    grid 1\n    v = load(x[0 : 4, 0 : 2])\n    w = bitcast(v, u32)\n"
+    with pytest.raises(TileError, match=r"4 elements of u8 make one of u32; a row of u8\[4, 2\] has 2"):
+        compile_kernel(text, {"y": np.zeros(4, np.uint32), "x": np.zeros((4, 2), np.uint8)})
 
 
 @pytest.mark.parametrize("dtype", ["s8", "s32", "s64", "u8", "u32"])

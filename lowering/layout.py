@@ -270,6 +270,14 @@ class Layout(metaclass=_Interned):
             n -= 1
         return 1 << n
 
+    def with_first(self, axis: int) -> Layout:
+        """The same elements in the same threads, in registers whose first ones hold neighbours along `axis`."""
+        stride = _strides(self.shape)[axis]
+        along = [stride << n for n in range(bits_of(self.shape[axis]))]
+        first = [b for b in along if b in self.register]
+        rest = [b for b in self.register if b not in first]
+        return Layout.registers(self.shape, [*first, *rest], self.lane, self.warp)
+
     def is_pure(self, axis: int) -> bool:
         """True if every basis moves along `axis` only, or not along it at all."""
         mask = self.axis_mask(axis)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, NoReturn
 
-from lowering.access_width import masked_groups
+from lowering.access_width import masked_groups, vector_width
 from lowering.facts import Analysis, facts_of
 from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, LayoutError
@@ -579,17 +579,31 @@ class _Assigner:
         """The layout in which an operation is done."""
         for result in op.results:
             if result in self.layouts:
-                return self.chosen(result)
+                return self.widest(op, self.chosen(result))
         if op.name in ("store", "atomic"):
             value = operand(op, "value")
             assert value is not None
             if not value.tile.shape:
                 return None
-            return self.chosen(value) or access_layout(self.analysis, op, self.warps)
+            return self.widest(op, self.chosen(value) or access_layout(self.analysis, op, self.warps))
         for o in op.operands:
             if isinstance(o.type, TileType) and o.tile.shape:
                 return self.chosen(o) or Layout.default(o.tile.shape, self.warps)
         return None
+
+    def widest(self, op: Op, layout: Layout | None) -> Layout | None:
+        """For a load or store, the order of registers in which most elements are accessed at once: the transpose of
+        what leaves as rows is in the same threads, in another order."""
+        if op.name not in ("load", "store") or op.attrs.get("matrix") or layout is None:
+            return layout
+        offset = operand(op, "offset")
+        assert offset is not None
+
+        def width(layout: Layout) -> int:
+            return vector_width(self.analysis, op, offset, op.operands[0], layout)
+
+        runs = self.analysis.of(offset).run
+        return max([layout, *(layout.with_first(axis) for axis, run in enumerate(runs) if run > 1)], key=width)
 
     def of_branch(self, value: Value) -> Layout | None:
         """The layout of a tile with an element for each one of the condition of a branch around: row-major, one by

@@ -144,7 +144,7 @@ def test_as_few_passes_as_a_wide_store_leaves() -> None:
 
 
 APART = (
-    "register [[0, 8], [0, 16], [0, 1], [0, 2]], lane [[1, 0], [2, 0], [4, 0], [8, 0], [0, 4]], warp [[16, 0], [32, 0]]"
+    "register [[0, 8], [0, 16], [16, 0], [32, 0]], lane [[1, 0], [2, 0], [4, 0], [8, 0], [0, 4]], warp [[0, 1], [0, 2]]"
 )
 ONCE = f"""
 kernel k(y: f32[n, m], x: f32[m, n]):

@@ -103,7 +103,7 @@ def subscripts(builder: Expressions, memory: Tensor | SharedTile | Table, node: 
             span = _slice(builder, sub, extent, node.loc, ring=_is_ring_axis(memory, axis))
             _check_span(builder, span, extent, axis, sub.loc if sub.loc.end else node.loc)
             out.append(span)
-        elif isinstance(sub, ast.Name) and sub.id == "None":
+        elif ast.is_none(sub):
             builder.error("type", sub.loc, "None adds an axis to a tile, not to memory")
         else:
             value = integer(builder, builder.expr(sub), sub.loc)
@@ -560,12 +560,12 @@ NO_ADDRESS = "elements of a register tile have no address: use where, reduce or 
 def index_tile(builder: Expressions, tile: Value, node: ast.Index) -> Value:
     """`t[:, None]`: new axes of extent 1 in a tile. `t[:, 16:32]`, `t[3]`: a part of a tile, by constants."""
     axes = list(tile.tile.shape)
-    if sum(not _is_none(sub) for sub in node.subscripts) > len(axes):
+    if sum(not ast.is_none(sub) for sub in node.subscripts) > len(axes):
         builder.error("shape", node.loc, f"{tile.tile} has {len(axes)} axes", "None adds one")
     shape: list[int] = []  # of the result; a part is taken as soon as its axis is reached
     for sub in node.subscripts:
         loc = sub.loc if sub.loc.end else node.loc
-        if _is_none(sub):
+        if ast.is_none(sub):
             shape.append(1)
             continue
         extent = axes.pop(0)
@@ -584,10 +584,6 @@ def index_tile(builder: Expressions, tile: Value, node: ast.Index) -> Value:
             tile = builder.ir.reshape(tile, (*shape, *axes))
     builder.place(node.loc)
     return builder.ir.reshape(tile, (*shape, *axes))
-
-
-def _is_none(sub: Any) -> bool:
-    return isinstance(sub, ast.Name) and sub.id == "None"
 
 
 def _constant_part(builder: Expressions, sub: Any, extent: int, loc: Loc) -> tuple[int, int]:

@@ -480,7 +480,9 @@ class Planner:
                     out.append(None)
                     continue
                 raise TileError("call", launch.loc, f"'{kernel.name}' needs '{p.name}'")
-            if isinstance(expression, ast.Name) and expression.id in passed:
+            if ast.is_none(expression) and p.is_optional:
+                out.append(None)
+            elif isinstance(expression, ast.Name) and expression.id in passed:
                 out.append(passed[expression.id])
             else:
                 out.append(evaluate(expression))
@@ -536,11 +538,14 @@ class Planner:
                 if isinstance(value, Workspace):
                     facts = ArrayFacts(value.shape, value.dtype)
                 if not isinstance(facts, ArrayFacts):
-                    raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is an array; got {described(value)}")
+                    message = f"'{p.name}' of '{kernel.name}' is an array; got {described(value)}"
+                    hint = "[0, 64].to(s32) makes an array of numbers" if isinstance(value, list | tuple) else None
+                    raise TileError("call", p.loc, message, hint)
                 match_array(kernel, p, p.type, facts, dims, types, type_parameters)
                 align[p.name] = facts.align
             elif isinstance(p.type, ast.ScalarType):
                 if isinstance(value, bool | int | float):
+                    check_scalar(p.name, types.get(p.type.dtype, p.type.dtype), value)
                     scalars[p.name] = value
                 elif isinstance(value, ArrayFacts) or value is None:
                     raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is a scalar; got {described(value)}")
@@ -622,6 +627,19 @@ class Planner:
                 return False
             raise
         return self.holds_clusters(variant)
+
+
+def check_scalar(name: str, dtype: str, value: bool | int | float) -> None:
+    """TileError for a number that a scalar of this type cannot be, as a call would be told."""
+    from runtime.dtypes import DTYPES, converter
+    from runtime.errors import LaunchError
+
+    if dtype not in DTYPES:  # a type parameter that no array before it binds
+        return
+    try:
+        converter(dtype, name)(value)
+    except LaunchError as error:
+        raise TileError(error.code, None, error.message, error.hint) from None
 
 
 def described(value: Any) -> str:

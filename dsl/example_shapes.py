@@ -201,8 +201,8 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
         params = program.dispatches[line.name].params
     else:
         params = [p.name for p in program.kernels[line.name].params]
-    values = [shapes(node) for node in line.args or ()]
-    named = {name: shapes(node) for name, node in line.keywords.items()}
+    values = [shapes.argument(node) for node in line.args or ()]
+    named = {name: shapes.argument(node) for name, node in line.keywords.items()}
     if line.args is None:
         named |= {p: shapes.names[p] for p in params if p in shapes.names and p not in named}
     free = [p for p in params if p not in named]
@@ -281,11 +281,15 @@ class Shapes(Evaluator):
             raise TileError("name", node.loc, f"values have no '{node.name}'", "values have .to(TYPE) and .T")
         return UNKNOWN
 
+    def argument(self, node: ast.Expr) -> Any:
+        """An argument of a launch: `None` leaves an optional tensor out."""
+        return None if ast.is_none(node) else self(node)
+
     def index(self, node: ast.Index) -> Any:
         value = self(node.value)
         parts = [part for part in node.subscripts if not isinstance(part, ast.Slice)]
         ends = [end for part in node.subscripts if isinstance(part, ast.Slice) for end in (part.start, part.stop)]
-        extents: list[Any] = [UNKNOWN if isinstance(p, ast.Name) and p.id == "None" else self(p) for p in parts]
+        extents: list[Any] = [UNKNOWN if ast.is_none(p) else self(p) for p in parts]
         for end in ends:
             if end is not None:
                 self(end)
@@ -328,6 +332,8 @@ class Shapes(Evaluator):
         to = self(node.args[0]) if node.args else None
         if isinstance(value, ArrayFacts) and isinstance(to, DType):
             return ArrayFacts(value.shape, to.name)
+        if isinstance(value, list | tuple) and all(type(x) in (int, float) for x in value) and isinstance(to, DType):
+            return ArrayFacts((len(value),), to.name)
         return UNKNOWN
 
     _NODES = {  # noqa: RUF012

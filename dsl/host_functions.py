@@ -789,7 +789,7 @@ def subscript(host: Host, node: ast.Index, value: np.ndarray) -> Any:
             ends = [None if e is None else host.integer(e, "the end of a slice") for e in (sub.start, sub.stop)]
             keys.append(slice(*ends))
             axes += 1
-        elif isinstance(sub, ast.Name) and sub.id == "None":
+        elif ast.is_none(sub):
             keys.append(None)
         else:
             key = host(sub)
@@ -825,7 +825,7 @@ def transposed(host: Host, node: ast.Expr, value: Any) -> np.ndarray:
 
 
 def convert(host: Host, node: ast.Call, value: Any) -> Any:
-    """`value.to(TYPE[, saturate][, rounding=zero])`."""
+    """`value.to(TYPE[, saturate][, rounding=zero])`; of a sequence of numbers, `[0, 64].to(s32)`, an array."""
     dtype = host(node.args[0]) if node.args else None
     if not isinstance(dtype, DType):
         host.fail("type", node.loc, ".to takes a type", "for example .to(f32)")
@@ -834,7 +834,10 @@ def convert(host: Host, node: ast.Call, value: Any) -> Any:
         if not (isinstance(extra, ast.Name) and extra.id == "saturate"):
             host.fail("call", extra.loc, "after the type only 'saturate' may follow")
         saturate = True
-    x = wide(host, node.loc, value)
+    if isinstance(value, list | tuple) and value:
+        x = np.stack(together(host, node.loc, list(value)))
+    else:
+        x = wide(host, node.loc, value)
     for key, word in node.keywords.items():
         text = word.id if isinstance(word, ast.Name) else None
         if key != "rounding" or text not in WORDS_OF_TO:

@@ -95,6 +95,8 @@ def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | No
         return "a comment begins with '#'"
     if first == "return" and source.text.startswith("kernel", block_start(source.text, at)):
         return "a kernel has no 'return': put the rest of its body in an 'if'"
+    if first in ("for", "while", "if", "else") and source.text.startswith("example", block_start(source.text, at)):
+        return "an example has no loops and branches; a def that it calls may have"
     if token.type == "NAME" and at == line_start:
         return closest(word, list(BLOCKS)) or "a file holds blocks: " + ", ".join(BLOCKS)
     if token.type == "EQUAL" and (first in _CONDITIONS or "OPERATOR" in expected):

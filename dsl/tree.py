@@ -377,6 +377,11 @@ class File:
     blocks: list[Kernel | Def | Schedule | Dispatch | Example | Import] = field(default_factory=list)
 
 
+def is_none(node: Any) -> bool:
+    """Whether this is `None`: a new axis of a tile, an optional tensor that is left out."""
+    return isinstance(node, Name) and node.id == "None"
+
+
 def walk(tree: Any) -> Iterator[Any]:
     """All nodes of a tree, or of the trees in a list or dict, each before its parts."""
     open_parts = [tree]

@@ -110,6 +110,18 @@ def test_constant_arrays():
     assert error("randn(s32[4])").hint == "randint(s32[…], low, high)"
 
 
+def test_arrays_of_numbers():
+    for expression, wanted in {
+        "[0, n + 1, -7].to(s32)": np.array([0, 4, -7], np.int32),
+        "[0.5, 3].to(f16)": np.array([0.5, 3], np.float16),
+        "[300].to(u8, saturate)": np.array([255], np.uint8),
+    }.items():
+        value = evaluate(expression, n=3)
+        assert value.dtype == wanted.dtype and np.array_equal(value, wanted)
+    assert "a sequence of 0" in error("[].to(s32)").message
+    assert "a sequence of 2" in error("[[1, 2], [3, 4]].to(s32)").message
+
+
 def test_empty_arrays_show_what_was_not_written():
     for dtype in ("f16", "bf16", "f32", "f64"):
         assert np.isnan(widen(evaluate(f"empty({dtype}[3, 5])"))).all()

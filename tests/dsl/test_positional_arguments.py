@@ -40,14 +40,50 @@ kernel into(y: f32[n], total: f32[n], x: f32[n]; BLOCK = 128):
     total[i : i + BLOCK] = total[i : i + BLOCK] + x[i : i + BLOCK]
     y[i : i + BLOCK] = x[i : i + BLOCK]
 
+kernel two(y: f32[n], a: f32[n]?, b: f32[n]?; BLOCK = 128):
+    grid cdiv(n, BLOCK)
+    i = block(0) * BLOCK
+    v = zeros(f32[BLOCK])
+    if given(a):
+        v = v + a[i : i + BLOCK]
+    if given(b):
+        v = v - b[i : i + BLOCK]
+    y[i : i + BLOCK] = v
+
 dispatch added(y, x, r):
     otherwise: addr(y, x, r)
+
+dispatch negated(y, b):
+    otherwise: two(y, None, b)
 
 example:
     n = 100
     x, y = ones(f32[n]), empty(f32[n])
     addr(y, x)
     expect y == x
+
+example none:
+    n = 100
+    x, y = ones(f32[n]), empty(f32[n])
+    two(y, None, x)
+    expect y == -x
+
+example none_by_name:
+    n = 100
+    x, y = ones(f32[n]), empty(f32[n])
+    two(y, a=None, b=x)
+    expect y == -x
+
+example of_a_dispatch:
+    n = 100
+    x, y = ones(f32[n]), empty(f32[n])
+    negated(y, x)
+    expect y == -x
+
+example needed:
+    n = 100
+    y = empty(f32[n])
+    addr(y, None)
 """
 
 
@@ -106,10 +142,20 @@ def test_a_tensor_that_is_read_too_is_given_and_what_stands_before_it_made(modul
     assert total[0] == 3 and y[0] == 2
 
 
-def test_an_example_gives_its_outputs(module: Any) -> None:
+def passes(module: Any, name: str) -> bool:
     from dsl.example_launches import Settings
     from dsl.examples import run_example
     from dsl.overrides import Overrides
 
-    example = module.program.examples[0]
-    assert run_example(module.program, example, "emulator", "", Overrides(), Settings()).passed
+    example = next(e for e in module.program.examples if e.name == name)
+    return run_example(module.program, example, "emulator", "", Overrides(), Settings()).passed
+
+
+@pytest.mark.parametrize("name", [None, "none", "none_by_name", "of_a_dispatch"])
+def test_an_example_gives_its_outputs_and_leaves_out_what_is_optional(module: Any, name: Any) -> None:
+    assert passes(module, name)
+
+
+def test_none_is_no_tensor_that_is_needed(module: Any) -> None:
+    with pytest.raises(dsl.TileError, match="needs 'x'"):
+        passes(module, "needed")

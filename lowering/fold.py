@@ -126,6 +126,10 @@ def fold(builder: Builder, name: str, operands: Sequence[Value], attrs: dict[str
         return number(0)
     if name in ("minimum", "maximum") and a is b:
         return a
+    if name == "sub" and b.op is not None and b.op.name == "mod" and b.op.operands[0] is a:
+        divisor = b.op.operands[1]  # a - a % n is a // n * n, of which the divisor is seen
+        if constant_of(divisor):
+            return builder.value("mul", builder.value("floordiv", a, divisor), divisor)
     return _fold_known(builder.facts, name, operands, number) if builder.facts is not None else None
 
 

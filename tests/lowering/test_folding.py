@@ -187,3 +187,38 @@ schedule s of k:
 """
     kernel = compile_kernel(text, {})
     assert kernel.ptx.count("shfl.sync") == 5 * (1 + 1 + 2 + 2)
+
+
+@pytest.mark.parametrize("by", [1, 4, 7, 64, -3, -8])
+@pytest.mark.parametrize("name", ["s8", "u16", "s32", "u64"])
+def test_what_is_left_over_is_taken_away(name: str, by: int) -> None:
+    """`v - v % n` is `v // n * n`, at the ends of the type too."""
+    if name.startswith("u") and by < 0:
+        pytest.skip("no such number of this type")
+    x = np.resize(np.array([int(v) for v in specials(DTYPES[name], 64)], NUMPY[name]), 64)
+    y = np.zeros_like(x)
+    body = f"v = load(x[0 : 64])\n    y[0 : 64] = v - v % ({by})\n"
+    text = f"kernel k(y: {name}[64], x: {name}[64]):\n    grid 1\n    {body}"
+    kernel = compile_kernel(text, {"y": y, "x": x})
+    assert kernel.count("mod") == 0
+    launch(kernel, {"y": y, "x": x})
+    assert (y == np.array([wrapped(int(v) - int(v) % by, DTYPES[name]) for v in x], NUMPY[name])).all()
+
+
+def test_a_start_without_what_is_left_over_is_aligned() -> None:
+    """`base - base % 4` was read 4 bytes at a time: 3.96 times the sectors of `base // 4 * 4`."""
+    text = """
+kernel k(y: f32[n], x: f32[n], base: s32):
+    grid 1
+    i = base - base % 4 + arange(512)
+    store(y[i], load(x[i]))
+schedule s of k:
+    warps = 4
+    layout i: vector [4], lanes [32], warps [4]
+"""
+    x = np.arange(1024, dtype=np.float32)
+    args = {"y": np.zeros_like(x), "x": x, "base": 9}
+    kernel = compile_kernel(text, args)
+    assert "ld.global.v4" in kernel.ptx and "st.global.v4" in kernel.ptx
+    launch(kernel, args)
+    assert (args["y"][8:520] == x[8:520]).all() and not args["y"][:8].any()

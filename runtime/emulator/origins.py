@@ -80,9 +80,17 @@ def writers_of(shadow: Shadow, allocation: Allocation, origins: Origins) -> Writ
     granule = shadow.granule
     start = (allocation.address - GLOBAL_WINDOW) // granule
     end = -(-(allocation.end - GLOBAL_WINDOW) // granule)
+    return Writers(origins, granule, GLOBAL_WINDOW + start * granule, last_writes(shadow, start, end))
+
+
+def last_writes(shadow: Shadow, start: int, end: int) -> Any:
+    """[granules from `start` to `end`] the stamp of the last write, 0 where there is none. Of writes of one kind and
+    another between two synchronisations, the one that stands later in the text: the records come no nearer."""
     last = np.zeros(end - start, U)
     for kind, record in shadow.records.items():
         if kind.base in WRITES:
             stamps = record[start:end]
-            last = np.where((stamps != 0) & (times(stamps) >= times(last)), stamps, last)
-    return Writers(origins, granule, GLOBAL_WINDOW + start * granule, last)
+            later = times(stamps) > times(last)
+            later |= (times(stamps) == times(last)) & (stamps & U(SITE_MASK) >= last & U(SITE_MASK))
+            last = np.where((stamps != 0) & later, stamps, last)
+    return last

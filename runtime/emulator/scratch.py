@@ -11,6 +11,7 @@ import numpy as np
 from .findings import Location
 from .memory import GLOBAL_WINDOW, DevicePointer
 from .ordering import SITE_MASK, threads_of
+from .origins import last_writes
 from .shadow import WRITES, Shadow
 
 if TYPE_CHECKING:
@@ -81,13 +82,13 @@ def note_left(launch: Launch, shadow: Shadow, scratch: Scratch, start: int, byte
     if byte is None:
         scratch.left = None
         return
-    for kind, record in shadow.records.items():
-        stamp = int(record[(start + byte) // shadow.granule]) if kind.base in WRITES else 0
-        if stamp:
-            site = launch.site_of(stamp)
-            who = launch.who(int(threads_of(record.dtype.type(stamp))), stamp & SITE_MASK)
-            location, line = (None, None) if site is None else (site.location, site.ptx_line)
-            scratch.left = Left(byte, location, line, who)
-            return
+    granule = (start + byte) // shadow.granule
+    stamp = last_writes(shadow, granule, granule + 1)[0]
+    if stamp:
+        site = launch.site_of(int(stamp))
+        who = launch.who(int(threads_of(stamp)), int(stamp) & SITE_MASK)
+        location, line = (None, None) if site is None else (site.location, site.ptx_line)
+        scratch.left = Left(byte, location, line, who)
+        return
     if scratch.left is not None and scratch.left.byte != byte:
         scratch.left = None

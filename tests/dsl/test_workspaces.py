@@ -78,6 +78,28 @@ def test_a_zeroed_workspace_that_a_call_does_not_leave_zero_is_found() -> None:
     module.cleared(ones(100), ones(100))
 
 
+def test_the_last_of_several_writers_is_named() -> None:
+    """An atomic and, behind it, a store of the same thread: the store's value is there."""
+    module = dsl.parse(
+        """\
+kernel k(y: u32[n], c: u32[2]):
+    grid 3
+    y[block(0)] = atomic_add(c[0], 1, order=acq_rel)
+    if atomic_add(c[1], 1, order=acq_rel) == 2:
+        c[0] = 7
+        c[1] = 0
+
+dispatch d(y):
+    c = workspace(u32[2], zero)
+    otherwise: k(y, c)
+""",
+        "last.tile",
+        device="emulator",
+    )
+    with pytest.raises(FindingError, match=r"is 7: each call[^\0]*at last\.tile:5"):
+        module.d(np.zeros(3, np.uint32))
+
+
 def test_run_finds_a_workspace_that_is_not_left_zero(tmp_path: Path) -> None:
     path = tmp_path / "tickets.tile"
     path.write_text(TICKETS)

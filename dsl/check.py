@@ -92,6 +92,7 @@ class _Check:
         self.program, self.found, self.assemble = program, found, assemble
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
+        self.others: list[Request] = []  # of the same kernels and schedules, with other dims or constants
         self.exhausted: set[str] = set()  # kernels that take too long to build: one variant says so
         self.extents: dict[str, int] = {}  # of kernels whose other guesses cost too much
         self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants of guessed dims
@@ -110,6 +111,10 @@ class _Check:
             schedules: list[str | None] = [*self.program.schedules_of(kernel.name)]
             for schedule in schedules or [None]:
                 self.kernel(kernel, schedule)
+        for request in self.others:
+            if request.kernel not in self.exhausted:
+                self.found.variants += 1
+                self.lower(request, False)
         for name, count in self.passed_over.items():
             message = f"{count} variant{'s' * (count > 1)} of '{name}' not looked at: this file's guesses cost too much"
             hint = "launch it in an example, so that its dims are known"
@@ -151,7 +156,9 @@ class _Check:
                     self.found.add(from_launch(each, launch.line))
                 continue
             for step in plan.steps:
-                self.planned.setdefault((step.request.kernel, step.request.schedule), step.request)
+                first = self.planned.setdefault((step.request.kernel, step.request.schedule), step.request)
+                if step.request not in (first, *self.others):
+                    self.others.append(step.request)
 
     def kernel(self, kernel: ast.Kernel, schedule: str | None) -> None:
         """One kernel with one schedule, for all its types."""

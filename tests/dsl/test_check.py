@@ -191,6 +191,30 @@ def test_check_knows_the_types_and_shapes_that_a_run_has(file: str, monkeypatch:
                     assert (tuple(facts.shape), facts.dtype) == (tuple(arguments[name][0]), arguments[name][1])
 
 
+def test_other_constants_of_a_second_example_are_looked_at(tmp_path: Path) -> None:
+    """The first launch alone of a kernel and schedule was, and 'no errors in 1 variant' said so of all."""
+    text = """\
+kernel k(y: f32[n], x: f32[n]; R = 1):
+    grid 1
+    if R == 2:
+        y[0 : 64] = x[0 : 64] + nothing
+    else:
+        y[0 : 64] = x[0 : 64]
+
+example:
+    n = 64
+    x, y = ones(f32[n]), empty(f32[n])
+    k(y, x)
+
+example two:
+    n = 64
+    x, y = ones(f32[n]), empty(f32[n])
+    k(y, x) with R=2
+"""
+    (error,) = of_check(tmp_path, text)
+    assert "nothing" in error.message and error.loc is not None and error.loc.line == 4
+
+
 def test_a_layout_of_a_value_in_a_branch_that_constants_leave_out_is_void(tmp_path: Path) -> None:
     """The schedule of a kernel with variants could name no value that only some of them have."""
     text = KERNEL.replace("BLOCK = 128)", "KEEP = false, BLOCK = 128)").replace(

@@ -155,7 +155,9 @@ class KernelBuilder(Expressions):
         condition = node.condition
         truth = isinstance(condition, ast.Compare) or getattr(condition, "op", None) in ("and", "or", "not")
         if not truth and not (isinstance(condition, ast.Name) and isinstance(self.expr(condition), bool)):
-            self.error("type", node.loc, "'assert' takes a condition; this is a number", "compare with '!= 0'")
+            joined = getattr(condition, "op", None) in ("&", "|")
+            hint = "'and', 'or' and 'not' join conditions of a launch" if joined else "compare with '!= 0'"
+            self.error("type", node.loc, "'assert' takes a condition; this is a number", hint)
         if not any(isinstance(self.scope.find(name), Value) for name in names_in(condition)):
             if not self.expr(condition):
                 self.error(

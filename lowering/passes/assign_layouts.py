@@ -233,7 +233,7 @@ class _Assigner:
                 if pin.is_of_product and value in products:
                     self.layouts[value] = products[value]
                 else:
-                    self.layouts[value] = resolve_pin(pin, value.tile.shape, self.warps)
+                    self.layouts[value] = self.pinned_layout(value, pin)
         for op in walk(self.function.body):
             if op.name == "dot" and op.result not in self.layouts:
                 self.give(op.result, products[op.result])
@@ -254,6 +254,16 @@ class _Assigner:
         for value in values:
             if value.tile.shape and value not in self.layouts and not self.is_cheap(value):
                 self.give(value, Layout.default(value.tile.shape, self.warps))
+
+    def pinned_layout(self, value: Value, pin: Pin) -> Layout:
+        try:
+            return resolve_pin(pin, value.tile.shape, self.warps)
+        except TileError as error:
+            line = "" if value.op is None or value.op.loc is None else f" in line {value.op.loc.line}"
+            told = f"'{value.name}'{line} is {value.tile.dtype}{list(value.tile.shape)}"
+            raise TileError(
+                error.code, error.loc, error.message, f"{told}; {error.hint}" if error.hint else told
+            ) from None
 
     def products(self) -> dict[Value, Layout]:
         """The layout of each product's result and of what has the same layout; each product gets its instruction."""

@@ -97,19 +97,17 @@ class Launcher:
         self.calls.append(call)
         with bound.call():
             for launch, values in call.launches:
-                self.note_dims(launch.step)
                 self.report.launches.append(self.run(plan, launch, values))
         if self.ordinal is not None:
             copy_back(given, arrays, written_arguments(call.launches))
             if self.settings.measure:
                 self.measure(call)
 
-    def note_dims(self, step: Step) -> None:
-        self.report.dims |= {name: int(extent) for name, extent in step.request.dims.items()}
-        self.report.types |= step.request.types
-
     def run(self, plan: Plan, launch: Launch, values: list[Any]) -> LaunchReport:
         report = run_kernel(launch.kernel, values, self.ordinal, self.settings, self.keep_writers)
+        request = launch.step.request
+        report.dims = {name: int(extent) for name, extent in request.dims.items()}
+        report.types = dict(request.types)
         if self.settings.explain:
             report.explanation = explanation(plan, launch.compiled)
         return report

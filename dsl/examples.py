@@ -48,7 +48,7 @@ class ExampleRun:
         self.names: dict[str, Any] = {name: DTYPES[chosen[name]] for name in chosen if chosen[name] in DTYPES}
         self.host = Host(self.names, program.functions, settings.seed)
         facts = device_facts(device)
-        self.report = Report(program.source.name, example.name, device, f"{facts.name}, {facts.arch}", why, {}, {})
+        self.report = Report(program.source.name, example.name, device, f"{facts.name}, {facts.arch}", why)
         if device != "emulator":
             self.report.bandwidth = facts.memory_bandwidth
         self.module = Module(program, device, strict_bounds=settings.strict_bounds)

@@ -30,13 +30,14 @@ def run_ptx(
     facts = device_facts(device, header.arch)
     values = numbers(header, given)
     dims = choose_dims(header, values, facts.sms)
-    report = Report(name, None, device, f"{facts.name}, {facts.arch}", why, dims, {})
+    report = Report(name, None, device, f"{facts.name}, {facts.arch}", why)
     arguments = random_arguments(header, dims, values, settings.seed)
     if ordinal is not None:
         arguments = on_device(arguments, ordinal)
         report.bandwidth = facts.memory_bandwidth
     ordered = list(arguments.values())
     report.launches.append(run_kernel(kernel, ordered, ordinal, settings))
+    report.launches[0].dims = dims
     if ordinal is not None:
         report.times = timed([kernel.bind(*ordered)], ordinal)
         report.launches[0].time_us = report.times[1]

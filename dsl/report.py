@@ -45,8 +45,9 @@ class Explanation:
 
 @dataclass(slots=True)
 class LaunchReport:
-    """One kernel launch. Bytes a block and a thread; `spills` in bytes a thread; `maxregs` is the cap on registers
-    that the schedule sets; `counters` are the emulator's totals, `by_line` the same for each line of the file."""
+    """One kernel launch: the extents of its dims and its types by name. Bytes a block and a thread; `spills` in bytes a
+    thread; `maxregs` is the cap on registers that the schedule sets; `counters` are the emulator's totals, `by_line`
+    the same for each line of the file."""
 
     kernel: str
     schedule: str | None
@@ -63,6 +64,8 @@ class LaunchReport:
     by_line: dict[str, dict[str, Any]] = field(default_factory=dict)
     output: str = ""
     explanation: Explanation | None = None
+    dims: dict[str, int] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -75,14 +78,28 @@ class Report:
     device: str
     chip: str
     why: str
-    dims: dict[str, int]
-    types: dict[str, str]
     launches: list[LaunchReport] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     times: list[float] | None = None
     moves: float | None = None
     computes: float | None = None
     bandwidth: float | None = None
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Extents by name, without the names that are another extent in another launch."""
+        return agreed([launch.dims for launch in self.launches])
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Types by name, without the names that are another type in another launch."""
+        return agreed([launch.types for launch in self.launches])
+
+    @property
+    def launches_agree(self) -> bool:
+        """Is every dim and type the same in all launches that have it?"""
+        here = self.dims | self.types
+        return all((launch.dims | launch.types).keys() <= here.keys() for launch in self.launches)
 
     @property
     def passed(self) -> bool | None:
@@ -142,6 +159,13 @@ class Report:
         if len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches):
             out["launches"] = [asdict(launch) for launch in self.launches]
         return out
+
+
+def agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    """What all tables that have a name say of it, where they say the same."""
+    names = dict.fromkeys(name for table in tables for name in table)
+    found = {name: [table[name] for table in tables if name in table] for name in names}
+    return {name: values[0] for name, values in found.items() if all(value == values[0] for value in values)}
 
 
 def _totals(launches: list[LaunchReport]) -> dict[str, Any]:

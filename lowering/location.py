@@ -59,6 +59,16 @@ class Loc(NamedTuple):
         """This place in what `caller` calls, if anything; one that has a caller keeps it."""
         return self if caller is None or self.caller is not None else self.called_from(caller)
 
+    @property
+    def callers(self) -> list[Loc]:
+        """The places of the inlined calls, innermost first."""
+        out = []
+        caller = self.caller
+        while caller is not None:
+            out.append(caller)
+            caller = caller.caller
+        return out
+
     def __str__(self) -> str:
         line, column = self.source.position(self.start)
         return f"{self.source.name}:{line}:{column}"
@@ -95,7 +105,7 @@ class TileError(Exception):
         else:
             out.append(f"{self.loc}: error[{self.code}]: {self.message}")
             out += _quote(self.loc)
-            callers = _callers(self.loc)
+            callers = self.loc.callers
             for caller in callers[:MAX_CALLERS]:
                 out.append(f"  called from {caller}")
                 out += _quote(caller)
@@ -135,16 +145,6 @@ def _quote(loc: Loc) -> list[str]:
         width = min(width, max(1, len(text) - column + 1))
     gutter = f"{line:5d} | "
     return [gutter + text, " " * (len(gutter) - 2) + "| " + " " * (column - 1) + "^" * width]
-
-
-def _callers(loc: Loc) -> list[Loc]:
-    """The places of the inlined calls, innermost first."""
-    out = []
-    caller = loc.caller
-    while caller is not None:
-        out.append(caller)
-        caller = caller.caller
-    return out
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

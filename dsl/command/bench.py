@@ -96,7 +96,19 @@ def row_as_json(row: Row) -> dict[str, Any]:
     if row.report is None:
         return named | {"failed": row.failed}
     report = row.report
-    keys = ("kernel", "schedule", "grid", "threads", "shared_bytes", "registers", "spills", "occupancy", "limited_by")
+    keys = (
+        "kernel",
+        "schedule",
+        "dims",
+        "types",
+        "grid",
+        "threads",
+        "shared_bytes",
+        "registers",
+        "spills",
+        "occupancy",
+        "limited_by",
+    )
     launches = [
         {key: getattr(launch, key) for key in keys} | {"counters": launch.counters} for launch in report.launches
     ]
@@ -128,7 +140,8 @@ def show_rows(file: str, rows: list[Row]) -> None:
     shared = {
         k: v for k, v in (first.dims | first.types).items() if all((r.dims | r.types).get(k) == v for r in reports)
     }
-    line("dims", pairs(shared))
+    if shared:
+        line("dims", pairs(shared))
     names, cells = [*names_of(ran)], [*figures_of(ran)]
     table = [[title for title, _ in (*names, *cells)]]
     table += [[column[at] for _, column in (*names, *cells)] for at in range(len(ran))]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
 from dsl.check import check_file
-from dsl.command.failures import WRONG_INPUT
+from dsl.command.failures import WRONG_INPUT, record
 from lowering.location import TileError
 
 
@@ -41,28 +40,3 @@ def command(files: tuple[str, ...], assemble: bool, as_json: bool) -> int:
     elif errors:
         click.echo(f"{len(errors)} error{'s' * (len(errors) > 1)}", err=True)
     return WRONG_INPUT if errors else 0
-
-
-def records_of(error: BaseException) -> list[dict[str, Any]]:
-    """What went wrong as data: each mistake of a file, or the fault of a launch; empty where only its text is known."""
-    from runtime.errors import RuntimeFault
-
-    if isinstance(error, TileError):
-        return [*map(record, error.errors)]
-    if isinstance(error, RuntimeFault):
-        place = {"file": None, "line": error.line, "column": None}
-        return [{"code": error.code, **place, "message": error.message, "hint": error.hint}]
-    return []
-
-
-def record(error: TileError) -> dict[str, Any]:
-    """An error as data."""
-    place = error.loc
-    return {
-        "code": error.code,
-        "file": place.source.name if place else None,
-        "line": place.line if place else None,
-        "column": place.column if place else None,
-        "message": error.message,
-        "hint": error.hint,
-    }

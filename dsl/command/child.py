@@ -11,9 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dsl.command.failures import DEVICE_FAILED, INTERNAL, ChildFailure, render
+from dsl.command.failures import DEVICE_FAILED, INTERNAL, ChildFailure, record, told
 from dsl.command.request import Request
 from dsl.report import Report, from_json
+from lowering.location import TileError
 
 
 def run_in_child(request: Request, output: Any, time_limit: float) -> Report:
@@ -25,32 +26,37 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
     """What the function `answer` of `module` says in a process of its own; both are JSON, and `request` has the
     `file`. Raises ChildFailure."""
     with tempfile.TemporaryDirectory(prefix="dsl-run-") as folder:
-        asked, told = Path(folder, "request.json"), Path(folder, "answer.json")
+        asked, answered = Path(folder, "request.json"), Path(folder, "answer.json")
         asked.write_text(json.dumps(request))
-        command = [sys.executable, "-m", "dsl.command.child", module, str(asked), str(told)]
+        command = [sys.executable, "-m", "dsl.command.child", module, str(asked), str(answered)]
         sys.stdout.flush()
         try:
             status = subprocess.run(command, stdout=output, timeout=time_limit).returncode
         except subprocess.TimeoutExpired:
-            text = f"error[time-limit]: the launch did not end in {time_limit:g} seconds and was stopped"
-            raise ChildFailure(text, DEVICE_FAILED) from None
-        if not told.is_file():
-            raise ChildFailure(f"error[device]: the process of the launch ended with status {status}", DEVICE_FAILED)
-        record = json.loads(told.read_text())
-    if "text" in record:
-        raise ChildFailure(record["text"], record["status"])
-    return record
+            raise failure("time-limit", f"the launch did not end in {time_limit:g} seconds and was stopped") from None
+        if not answered.is_file():
+            raise failure("device", f"the process of the launch ended with status {status}")
+        said = json.loads(answered.read_text())
+    if "errors" in said:
+        raise ChildFailure(said["error"], said["status"], said["errors"])
+    return said
 
 
-def main(module: str, asked: str, told: str) -> None:
+def failure(code: str, message: str) -> ChildFailure:
+    """Of a child that gave no answer."""
+    error = TileError(code, None, message)
+    return ChildFailure(error.render(), DEVICE_FAILED, [record(error)])
+
+
+def main(module: str, asked: str, answered: str) -> None:
     """The child: answers the request, or writes the error."""
     request = json.loads(Path(asked).read_text())
     try:
-        record = import_module(module).answer(request)
+        said = import_module(module).answer(request)
     except Exception as error:
-        text, status = render(error, request["file"])
-        record = {"text": text, "status": status if status else INTERNAL}
-    Path(told).write_text(json.dumps(record))
+        said = told(error, request["file"])
+        said["status"] = said["status"] or INTERNAL
+    Path(answered).write_text(json.dumps(said))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,29 +27,64 @@ REPORT = "please report it, with the file and the command line"
 
 
 class ChildFailure(Exception):
-    """What went wrong in a child process: the text to show, the exit status, whether the device failed."""
+    """What went wrong in a child process: the text to show, the exit status, and the same as data (see `records`)."""
 
-    def __init__(self, text: str, status: int):
+    def __init__(self, text: str, status: int, records: list[dict[str, Any]]):
         super().__init__(text)
-        self.text, self.status = text, status
+        self.text, self.status, self.records = text, status, records
+
+
+def located(error: BaseException, file: str | None = None) -> TileError | None:
+    """Any exception as an error with a place in `file`, where it has one; None for what is no error of the user."""
+    if isinstance(error, TileError):
+        return error
+    if isinstance(error, RuntimeFault):
+        hint = error.hint
+        if hint is None and isinstance(error, FindingError):
+            hint = FINDING_HINTS.get(error.finding.kind)
+        return TileError(error.code, _place(error, file), error.message, hint)
+    if isinstance(error, OSError):
+        name = f"{error.filename}: " if error.filename else ""
+        return TileError("file", None, f"{name}{error.strerror or error}")
+    if isinstance(error, MemoryError):
+        return TileError("memory", None, "there is not enough memory for this")
+    return None
+
+
+def record(error: TileError) -> dict[str, Any]:
+    """An error as data. `called_from`: the places of the inlined calls, or of the launch, that led there."""
+    callers = [] if error.loc is None else error.loc.callers
+    said = {"message": error.message, "hint": error.hint}
+    return {"code": error.code, **_position(error.loc), **said, "called_from": [*map(_position, callers)]}
+
+
+def _position(place: Loc | None) -> dict[str, Any]:
+    if place is None:
+        return {"file": None, "line": None, "column": None}
+    return {"file": place.source.name, "line": place.line, "column": place.column}
+
+
+def records(error: BaseException, file: str | None = None) -> list[dict[str, Any]]:
+    """Any exception as data: each mistake of a file, or what else went wrong."""
+    if isinstance(error, ChildFailure):
+        return error.records
+    known = located(error, file) or TileError("internal", None, f"{type(error).__name__}: {error}", REPORT)
+    return [*map(record, known.errors)]
+
+
+def told(error: BaseException, file: str) -> dict[str, Any]:
+    """What a command prints as JSON of an error: its text, the same as data, the exit status."""
+    text, status = render(error, file)
+    return {"file": file, "error": text, "errors": records(error, file), "status": status}
 
 
 def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
     """(text, exit status) of any exception."""
     if isinstance(error, ChildFailure):
         return error.text, error.status
-    if isinstance(error, TileError):
-        return error.render(), WRONG_INPUT
-    if isinstance(error, RuntimeFault):
-        hint = error.hint
-        if hint is None and isinstance(error, FindingError):
-            hint = FINDING_HINTS.get(error.finding.kind)
-        return TileError(error.code, _place(error, file), error.message, hint).render(), error.exit_status
-    if isinstance(error, OSError):
-        name = f"{error.filename}: " if error.filename else ""
-        return printable(f"error[file]: {name}{error.strerror or error}"), WRONG_INPUT
-    if isinstance(error, MemoryError):
-        return "error[memory]: there is not enough memory for this", WRONG_INPUT
+    known = located(error, file)
+    if known is not None:
+        return known.render(), error.exit_status if isinstance(error, RuntimeFault) else WRONG_INPUT
     text = printable(f"internal error: {type(error).__name__}: {error}")
     if os.environ.get("DSL_TRACEBACK") == "1":
         text = "".join(traceback.format_exception(error)) + text

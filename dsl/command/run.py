@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from dsl.command.check import records_of
-from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, render, show
+from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, records, render, show, told
 from dsl.command.options import SECONDS, SEED
 from dsl.command.request import Request, execute
 from lowering.location import TileError, printable
@@ -67,7 +66,8 @@ def command(
                 reports.append(run_request(request, as_json, time_limit))
             except ChildFailure as failure:
                 if failure.status == DEVICE_FAILED:
-                    raise ChildFailure(failure.text + "\n" + repeated(request), DEVICE_FAILED) from None
+                    text, found = repeated(request)
+                    raise ChildFailure(failure.text + "\n" + text, DEVICE_FAILED, failure.records + found) from None
                 raise
             if not as_json:
                 show_report(reports[-1], settings["explain"], settings["counters"])
@@ -76,8 +76,7 @@ def command(
             click.echo(printable(output.rstrip("\n")), err=as_json)
         status = show(error, file)
         if as_json:
-            said = {"error": render(error, file)[0], "errors": records_of(error), "status": status}
-            click.echo(json.dumps({"file": file, "passed": False, **said}))
+            click.echo(json.dumps({"passed": False, **told(error, file)}))
         return status
     if as_json:
         records = [finite(report.as_json()) for report in reports]
@@ -135,8 +134,8 @@ def run_request(request: Request, as_json: bool, time_limit: float) -> Any:
     return run_in_child(request, sys.stderr if as_json else None, time_limit)
 
 
-def repeated(request: Request) -> str:
-    """What the emulator says of a launch that a GPU failed at, in words."""
+def repeated(request: Request) -> tuple[str, list[dict[str, Any]]]:
+    """What the emulator says of a launch that a GPU failed at, in words, and the faults that it finds as data."""
     from dataclasses import replace
 
     again = replace(request, device="emulator", budget=EMULATED_BUDGET, most_bytes=EMULATED_BYTES, explain=False)
@@ -145,7 +144,7 @@ def repeated(request: Request) -> str:
     except Exception as error:
         text, status = render(error, request.file)
         if status == WRONG_INPUT:
-            return f"The same launch was not repeated on the emulator: {text}"
-        return f"The same launch on the emulator:\n{text}"
+            return f"The same launch was not repeated on the emulator: {text}", []
+        return f"The same launch on the emulator:\n{text}", records(error, request.file)
     found = "passes" if report.passed is not False else "gives a wrong result"
-    return f"The same launch on the emulator {found}."
+    return f"The same launch on the emulator {found}.", []

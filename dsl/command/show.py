@@ -65,9 +65,12 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
             f"{number(count)} block{'s' * (count != 1)} of {launch.threads} threads, "
             f"{number(launch.shared_bytes)} bytes shared",
         )
+        if not report.launches_agree:
+            line("", pairs(launch.dims | launch.types))
     why = report.why.partition(': "')[0]  # without the driver's own words
     line("device", f"{report.device} ({report.chip}); {why}")
-    line("dims", pairs(report.dims | report.types))
+    if report.launches_agree:
+        line("dims", pairs(report.dims | report.types))
     for check in report.checks:
         show_check(check)
     show_time(report)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, render, show
+from dsl.command.failures import DIFFERS, show, told
 from dsl.command.options import SECONDS_OR_NONE, SEED
 from lowering.location import TileError, closest
 from lowering.targets import target
@@ -58,7 +58,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     except Exception as error:
         status = show(error, file)
         if as_json:
-            click.echo(json.dumps({"file": file, "error": render(error, file)[0], "status": status}))
+            click.echo(json.dumps(told(error, file)))
         return status
 
 

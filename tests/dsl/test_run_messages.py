@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from dsl.command.child import answer_of_child
+from dsl.command.failures import ChildFailure, records
+
 ROOT = Path(__file__).resolve().parents[2]
 
 TEXT = """\
@@ -67,3 +70,41 @@ def test_errors_as_data(file: Path) -> None:
     (error,) = told["errors"]
     assert (error["code"], error["line"], error["column"]) == ("dim", 1, 21)
     assert "'n' is 100, and 99 in 'x'" in error["message"]
+    assert error["file"] == str(file) and error["hint"]
+    assert error["called_from"] == [{"file": str(file), "line": 19, "column": 5}]
+
+
+def test_every_error_of_a_run_is_data(file: Path) -> None:
+    """A fault of the kernel has its column, and what is no mistake of the text has a code."""
+    file.write_text(TEXT.replace("x[i : i + BLOCK]", "load(x[i + arange(BLOCK)])"))
+    told = json.loads(run(file, "--json").stdout)
+    (fault,) = told["errors"]
+    assert told["status"] == 3 and fault["code"] == "finding" and fault["hint"]
+    assert (fault["file"], fault["line"], fault["column"]) == (str(file), 4, 5)
+    told = json.loads(run(file, "--json", "--ptx", "/none.ptx").stdout)
+    assert [error["code"] for error in told["errors"]] == ["file"] and "/none.ptx" in told["errors"][0]["message"]
+    assert json.loads(run(file, "--json", "m=3").stdout)["errors"][0]["code"] == "argument"
+
+
+def test_errors_of_a_child_process_are_data(file: Path) -> None:
+    """On a GPU the launch is in a process of its own: what it says crosses as data."""
+    asked = {"file": str(file), "device": "emulator", "why": "", "values": ["m=3"]}
+    with pytest.raises(ChildFailure) as caught:
+        answer_of_child("dsl.command.request", asked, sys.stderr, 60)
+    (error,) = records(caught.value)
+    assert error["code"] == "argument" and "'m'" in error["message"] and error["message"] in caught.value.text
+    with pytest.raises(ChildFailure) as caught:
+        answer_of_child("dsl.command.request", asked, sys.stderr, 0.01)
+    assert [row["code"] for row in records(caught.value)] == ["time-limit"]
+
+
+def test_dims_are_told_of_each_launch(file: Path) -> None:
+    """Those of the last launch stood for all."""
+    more = "    a, b = ones(f32[300]), empty(f32[300])\n    copied(b, a)\n    expect y == x"
+    file.write_text(TEXT.replace("    expect y == x", more))
+    told = json.loads(run(file, "--json").stdout)
+    assert [launch["dims"] for launch in told["launches"]] == [{"n": 100}, {"n": 300}] and told["dims"] == {}
+    shown = run(file).stdout
+    assert "n=100" in shown and "n=300" in shown and "  dims " not in shown
+    same = run(file, "n=300").stdout
+    assert same.count("n=300") == 1 and "dims       n=300" in same

@@ -8,6 +8,8 @@ register bit moves by the other byte of a pair.
 
 from __future__ import annotations
 
+from enum import Enum
+
 from lowering.access_width import slot_bytes
 from lowering.facts import facts_of
 from lowering.fold import constant_of
@@ -26,6 +28,58 @@ STORE = "stmatrix.sync.m8n8.x1.shared.b16"
 def lower_matrix_accesses(function: Function, target: Target) -> None:
     """See the module's text. Raises TileError `layout` for what the kernel calls by name and cannot be."""
     _Lowering(function, target).run()
+
+
+class Misfit(Enum):
+    """Why an access is none of matrices: what is wrong, and what helps."""
+
+    OUTSIDE = (
+        "this part may reach beyond {memory}, and {name} moves whole rows",
+        "a part whose extents divide those of the tile, from a multiple of them; or {plainly}",
+    )
+    COPIES = (
+        "several threads hold the same elements of this {tile}, and {name} stores each element once",
+        "a larger tile, or fewer warps; or {plainly}",
+    )
+    SLOTS = (
+        "a slot of {memory} has {slot} bytes: the rows of {name} begin at multiples of 16 bytes",
+        "slots of a multiple of 16 bytes; or {plainly}",
+    )
+    WIDE = ("{name} moves elements of 8, 16 and 32 bits; this is a {tile}", "{plainly}")
+    INDICES = (
+        "{name} moves rows, and where the elements of this part lie in {memory} is known at run time alone, or adds up "
+        "with carries",
+        "slices that begin at multiples of their extents; or {plainly}",
+    )
+    START = (
+        "this part is not known to begin at a multiple of 16 bytes of {memory}, as the rows of {name} do",
+        "begin it at a multiple of {step} elements along the last axis, written as such: k * {step}, or "
+        "assert k % {step} == 0; or {plainly}",
+    )
+    NO_PRODUCT = (
+        "{product} this {tile} as it lies: a thread has {held} of the neighbours in a row of {memory}, and {name} "
+        "moves {word} a thread",
+        "{operand}, without a layout of the schedule; or {plainly}",
+    )
+    NEIGHBOURS = (
+        "a thread has {held} of the neighbours in a row of {memory} here, and {name} moves {word} a thread, and "
+        "rows of 16 bytes by four threads",
+        "dsl layout shows what the product, or a layout of the schedule, asks for; or {plainly}",
+    )
+    ACROSS = (
+        "the neighbours in a row of {memory} lie across K, and {name} moves 32 bits along K only",
+        "a tile that is stored with K along its rows, and .T of it; or {plainly}",
+    )
+    BYTES_ACROSS = (
+        "the neighbours in a row of {memory} lie across K, and {name} moves such bytes two at a time",
+        "give the product's result the layout contiguous [2, …] where this is its a, or […, 4] where it is its b, so "
+        "that a thread has two; or a tile that is stored with K along its rows, and .T of it; or {plainly}",
+    )
+
+    @staticmethod
+    def of_layouts() -> tuple[Misfit, ...]:
+        """Those that another layout of the value would mend."""
+        return Misfit.NEIGHBOURS, Misfit.ACROSS, Misfit.BYTES_ACROSS
 
 
 class _Lowering:
@@ -58,17 +112,11 @@ class _Lowering:
                 raise TileError("target", op.loc, needs, "store with '=': it takes stmatrix where there is one")
             return op
         trans = self.fits(op, value)
-        if trans is None or (store and not asked and access_bytes(self.maps.analysis, op) >= ROW // 2):
+        if isinstance(trans, Misfit):
             if asked:
-                name = "stmatrix" if store else "ldmatrix"
-                raise TileError(
-                    "layout",
-                    op.loc,
-                    f"{value.tile} is not laid out as {name} moves it: {value.tile.layout}",
-                    "it takes operands of products of 8 and 16 bits, and of 32 bits where neighbours along K are "
-                    "neighbours in shared memory; of bytes that lie across K where the product's layout is contiguous "
-                    "[2, …] (those of a) or […, 4] (those of b)",
-                )
+                raise self.refusal(op, value, trans)
+            return op
+        if store and not asked and access_bytes(self.maps.analysis, op) >= ROW // 2:
             return op
         attrs = {"has": op.attrs["has"], "trans": trans}
         made = Op(
@@ -79,31 +127,60 @@ class _Lowering:
             result.op = made
         return made
 
-    def fits(self, op: Op, value: Value) -> bool | None:
-        """Whether the access is a transposed one; None if it is none of matrices."""
+    def refusal(self, op: Op, value: Value, why: Misfit) -> TileError:
+        """The error of an access that the kernel asks to be one of matrices."""
+        memory, store = op.operands[0], op.name == "store"
+        size, map = memory.dtype.bytes, self.maps.of(op, value.tile.layout)
+        held = 0  # neighbours of a row that a thread has
+        while map is not None and map.register[held : held + 1] == (size << held,):
+            held += 1
+        assert isinstance(memory.type, SharedType)
+        words = {
+            "name": "stmatrix" if store else "ldmatrix",
+            "plainly": "'=' stores it" if store else "load(…) reads it",
+            "product": "no product gives" if store else "no product takes",
+            "operand": "the result of a product" if store else "the operand of a product",
+            "memory": f"'{memory.name}'",
+            "tile": value.tile,
+            "slot": slot_bytes(memory.type),
+            "held": 1 << held,
+            "word": max(1, 4 // size),
+            "step": ROW // size,
+        }
+        if why in Misfit.of_layouts() and value not in (self.results if store else self.operands):
+            why = Misfit.NO_PRODUCT
+        message, hint = why.value
+        return TileError("layout", op.loc, message.format(**words), hint.format(**words))
+
+    def fits(self, op: Op, value: Value) -> bool | Misfit:
+        """Whether the access is a transposed one; or why it is none of matrices."""
         memory, mask, layout = op.operands[0], operand(op, "mask"), value.tile.layout
         assert isinstance(memory.type, SharedType)
         if mask is not None and constant_of(mask) is not True:
-            return None
+            return Misfit.OUTSIDE
         if layout is None or (op.name == "store" and layout.is_replicated):
-            return None
+            return Misfit.COPIES
         if memory.type.ring and slot_bytes(memory.type) % ROW:
-            return None
+            return Misfit.SLOTS
         size = memory.dtype.bytes
+        if size > 4:
+            return Misfit.WIDE
         map = self.maps.of(op, layout)
-        if map is None or size > 4:
-            return None
+        if map is None:
+            return Misfit.INDICES
+        if not map.all_multiples(ROW):
+            return Misfit.START
         bits = (4 // size).bit_length() - 1
         if map.register[:bits] == tuple(size << i for i in range(bits)) and map.lane[:2] == (4, 8):
-            return False if map.all_multiples(ROW, *map.register[bits:], *map.lane[2:], *map.warp) else None
-        registers = map.register
-        if size == 1 and op.name == "load" and 1 in registers[2:]:  # pairs across the rows, see emit/tensor.py
-            registers = tuple(b for b in registers if b != 1)
-        elif size != 2:
-            return None
-        if registers and map.lane[2:] == (2, 4, 8):
-            return True if map.all_multiples(ROW, *registers, *map.lane[:2], *map.warp) else None
-        return None
+            rest = (*map.register[bits:], *map.lane[2:], *map.warp)
+            return False if map.all_multiples(ROW, *rest) else Misfit.NEIGHBOURS
+        in_pairs = size == 1 and op.name == "load" and 1 in map.register[2:]  # across the rows, see emit/tensor.py
+        registers = tuple(b for b in map.register if b != 1 or not in_pairs)
+        if (size == 2 or in_pairs) and registers and map.lane[2:] == (2, 4, 8):
+            return True if map.all_multiples(ROW, *registers, *map.lane[:2], *map.warp) else Misfit.NEIGHBOURS
+        if size == 1 and map.register[:1] != (1,):
+            return Misfit.BYTES_ACROSS
+        return Misfit.ACROSS if size == 4 and map.lane[2:] == (4, 8, 16) else Misfit.NEIGHBOURS
 
 
 def _feeding(body: Block) -> set[Value]:

@@ -53,6 +53,7 @@ MAX_ENTERED = (
 )
 MAX_DROPS = 32  # barriers of one loop looked at again
 EXACT_ROUNDS = 2  # rounds after which an access that no barrier has ordered stands for all earlier rounds too
+NEVER = "wait(n) for it"  # of copies that no wait stands behind, in however many slots
 
 
 class Slot(NamedTuple):
@@ -201,6 +202,7 @@ class _Accesses:
         self.of_memory: dict[Value, int] = defaultdict(int)
         self.of_global = 0
         self.acquires = 0
+        self.earlier: dict[int, list[int]] = defaultdict(list)  # by number: as what a loop or a barrier changed it from
 
     def number(self, touch: Touch) -> int:
         known = self.numbers.get(touch)
@@ -221,13 +223,27 @@ class _Accesses:
             return self.of_global | self.acquires
         return self.of_memory[touch.memory] | (self.acquires if _is_global(touch) else 0)
 
+    def changed(self, number: int, change: Callable[[Touch], Touch]) -> int:
+        new = self.number(change(self.touches[number]))
+        if new != number:
+            self.earlier[new].append(number)
+        return new
+
+    def generations(self, number: int) -> Iterator[set[int]]:
+        """An access, what it was before one change, before two, and so on."""
+        seen, now = set(), {number}
+        while now:
+            yield now
+            seen |= now
+            now = {old for new in now for old in self.earlier[new]} - seen
+
     def changing(self, change: Callable[[Touch], Touch]) -> Callable[[int], int]:
         """`change` of accesses as a function of sets; of each set it is found once."""
 
         @cache
         def changed(accesses: int) -> int:
             if not accesses & (accesses - 1):
-                return 1 << self.number(change(self.touches[accesses.bit_length() - 1])) if accesses else 0
+                return 1 << self.changed(accesses.bit_length() - 1, change) if accesses else 0
             return reduce(or_, map(changed, _parts(accesses)))  # from round to round, most parts stay the same
 
         return changed
@@ -539,18 +555,61 @@ class _Inserter:
             first, met = "commit() the copy and wait(0)", hit & state.open
         else:
             newer, met = next((i, hit & group) for i, group in enumerate(reversed(state.groups)) if hit & group)
-            first = "wait(n) for it" if newer + 1 == self.groups_kept else f"wait({newer})"
-        other = self.accesses.touches[next(_members(met))]
+            first = NEVER if newer + 1 == self.groups_kept else f"wait({newer})"
+        flying = next(_members(met))
+        other, copy = self.accesses.touches[flying], self.copy_of(flying)
+        line = "" if copy is None or copy.loc is None else f" of {_line(copy, op)}"
         if touch.bond is not None:
-            message = f"this releases what the block did while a copy from '{other.memory.name}' may be in flight"
+            copied = f"the copy{line} from '{other.memory.name}'"
+            message = f"this releases what the block did while {copied} may be in flight"
             raise TileError("hazard", op.loc, message, f"{first} first")
         does, way = ("writes" if touch.write else "reads"), ("into" if other.write else "from")
-        raise TileError(
-            "hazard",
-            op.loc,
-            f"this {does} '{touch.memory.name}' while a copy {way} it may be in flight",
-            f"{first} first, or use another slot",
-        )
+        message = f"this {does} '{touch.memory.name}' while the copy{line} {way} it may be in flight"
+        same = None if copy is None else self.same_slot(copy, other, op, touch)
+        others = "" if first == NEVER else ", or a ring of more slots" if same else ", or use another slot"
+        raise TileError("hazard", op.loc, message + (f": {same}" if same else ""), f"{first} first{others}")
+
+    def copy_of(self, flying: int) -> Op | None:
+        """The copy that an access in flight belongs to: of several that became one access, one nearest to it."""
+        copies = [op for op in walk(self.function.body) if op.name == "copy"]
+        for numbers in self.accesses.generations(flying):
+            for op in copies:
+                if numbers & set(self.touched.get(op, ())):
+                    return op
+        return None
+
+    def same_slot(self, copy: Op, flying: Touch, op: Op, touch: Touch) -> str | None:
+        """Which two slots of a ring are one: that of a copy in flight, told by the round of the access, and that of the
+        access. None where they are not known, or have one index."""
+        ring = touch.slot.modulus if touch.slot is not None else None
+        index, to = operand(op, "slot"), operand(copy, "slot")
+        if not ring or flying.slot is None or index is None or to is None:
+            return None
+        began = self.slot_of(copy.operands[0], to)
+        began = began.of(self.forms.canonical(began.form, began.holds))
+        if [factor for _, factor in began.terms] != [1]:
+            return None
+        order = [each for each in walk(self.function.body) if each is op or each is copy]
+        rounds = (began.constant - flying.slot.constant) % ring
+        if not rounds and order[0] is op:  # the copy comes behind the access: it is of an earlier round
+            rounds = ring
+        here, there = self.slot_text(index), self.slot_text(to, rounds)
+        if here is None or there is None or here == there:
+            return None
+        before = f", {rounds} round{'s' * (rounds > 1)} before," if rounds else ""
+        return f"slot {here} here and slot {there} of the copy{before} are the same in a ring of {ring}"
+
+    def slot_text(self, index: Value, less: int = 0) -> str | None:
+        """The index of a slot, less a number, as a kernel writes it; None where a part of it has no name."""
+        index, _ = remainder(index)
+        factors, constant = self.forms.form(index)
+        constant -= less
+        names = [(self.forms.values[value].name, factor) for value, factor in factors.items()]
+        if any(name is None for name, _ in names):
+            return None
+        parts = [f"{name}" if factor == 1 else f"{factor} * {name}" for name, factor in names]
+        parts += [str(constant)] * (constant != 0 or not parts)
+        return " + ".join(parts).replace("+ -", "- ")
 
     def hazard(self, access: int, pending: int) -> str | None:
         """The scope of the barrier between an access and what is pending, or None."""
@@ -769,6 +828,13 @@ class _Inserter:
         if scalar.one_thread and all(t < WARP for t in met):
             return "warp"
         return "block"
+
+
+def _line(op: Op, near: Op) -> str:
+    """Where an operation is, for a message at another one."""
+    assert op.loc is not None
+    is_near = near.loc is not None and near.loc.source is op.loc.source
+    return f"line {op.loc.line}" if is_near else str(op.loc)
 
 
 def _between(threads: int) -> str | None:

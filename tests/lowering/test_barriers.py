@@ -353,15 +353,24 @@ def test_no_barrier_can_be_left_out(name: str) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("copy(s[0], x[0, 0 : 256])\n    commit()\n    v = load(s[0, 0 : 256])", "reads 's' while a copy into it"),
-        ("copy(s[0], x[0, 0 : 256])\n    wait(0)\n    v = load(s[0, 0 : 256])", "reads 's' while a copy into it"),
+        (
+            "copy(s[0], x[0, 0 : 256])\n    commit()\n    v = load(s[0, 0 : 256])",
+            "'s' while the copy of line 5 into it",
+        ),
+        (
+            "copy(s[0], x[0, 0 : 256])\n    wait(0)\n    v = load(s[0, 0 : 256])",
+            "'s' while the copy of line 5 into it",
+        ),
         (
             "copy(s[0], x[0, 0 : 256])\n    commit()\n    copy(s[1], x[1, 0 : 256])\n    commit()\n    wait(1)\n"
             "    v = load(s[1, 0 : 256])",
-            "reads 's' while a copy into it",
+            "reads 's' while the copy of line 7 into it",
         ),
         ("copy(s[0], x[0, 0 : 256])\n    commit()\n    s[0] = zeros(f32[256])\n    v = zeros(f32[256])", "writes 's'"),
-        ("copy(s[0], y[0 : 256])\n    commit()\n    v = zeros(f32[256])", "writes 'y' while a copy from it"),
+        (
+            "copy(s[0], y[0 : 256])\n    commit()\n    v = zeros(f32[256])",
+            "writes 'y' while the copy of line 5 from it",
+        ),
     ],
 )
 def test_a_copy_in_flight_is_not_touched(body: str, message: str) -> None:
@@ -383,7 +392,7 @@ def test_a_ring_that_does_not_go_on_is_an_error() -> None:
     text = NESTED_RING.replace("        t = t + 0.0 * load", "        at = 0\n        t = t + 0.0 * load")
     args = {"x": X, "y": np.zeros(256, np.float32)}
     for stages in (3, 5):
-        with pytest.raises(TileError, match="while a copy into it may be in flight"):
+        with pytest.raises(TileError, match=r"while the copy of line .* into it may be in flight"):
             compile_kernel(text_of(Case(text, 0, 0, reversed_rows)), args, constants={"STAGES": stages})
     compile_kernel(text_of(Case(text, 0, 0, reversed_rows)), args, constants={"STAGES": 4})
 

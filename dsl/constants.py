@@ -148,16 +148,6 @@ def _log2(n: Number) -> Number:
     return math.log2(n)
 
 
-def _real(function: Callable[[float], float]) -> Callable[[Number], Number]:
-    def apply(x: Number) -> Number:
-        try:
-            return function(x)
-        except (ValueError, OverflowError):
-            raise ConstantError(f"{function.__name__}({x}) has no value") from None
-
-    return apply
-
-
 def _extreme(pick: Callable) -> Callable[..., Number]:
     """The least or the greatest; NaN if one is, and -0 is less than 0: what values of the run have."""
 
@@ -178,6 +168,19 @@ def _round(x: Number) -> Number:
     return float(round(x)) if isinstance(x, float) else x
 
 
+def _clamp(x: Number, low: Number, high: Number) -> Number:
+    return _extreme(min)(_extreme(max)(x, low), high)
+
+
+def _sign(x: Number) -> Number:
+    """-1, 0 or 1, of the type of x; zeros and NaN stay."""
+    return x if x == 0 or x != x else type(x)(math.copysign(1, x))
+
+
+def _rsqrt(x: Number) -> Number:
+    return 1.0 / math.sqrt(x) if x else math.copysign(math.inf, x)
+
+
 # Functions of numbers that kernels, schedules, dispatch and examples share.
 FUNCTIONS: dict[str, Callable[..., Number]] = {
     "next_pow2": next_pow2,
@@ -189,14 +192,39 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "min": _extreme(min),
     "max": _extreme(max),
     "abs": abs,
-    "sqrt": _real(math.sqrt),
-    "exp": _real(math.exp),
-    "exp2": _real(math.exp2),
-    "log": _real(math.log),
-    "floor": _real(math.floor),
-    "ceil": _real(math.ceil),
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "exp2": math.exp2,
+    "log": math.log,
+    "floor": math.floor,
+    "ceil": math.ceil,
     "round": _round,
     "where": lambda c, a, b: a if c else b,
+    "clamp": _clamp,
+    "trunc": math.trunc,
+    "sign": _sign,
+    "relu": lambda x: x if x != x else _extreme(max)(x, type(x)(0)),
+    "copysign": math.copysign,
+    "pow": _power,
+    "isnan": math.isnan,
+    "isinf": math.isinf,
+    "isfinite": math.isfinite,
+    "rsqrt": _rsqrt,
+    "log10": math.log10,
+    "log1p": math.log1p,
+    "expm1": math.expm1,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "atan2": math.atan2,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "tanh": math.tanh,
+    "erf": math.erf,
+    "erfc": math.erfc,
 }
 
 

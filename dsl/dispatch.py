@@ -14,7 +14,7 @@ from typing import Any
 from dsl import tree as ast
 from dsl.compile import lower
 from dsl.evaluate import names_in
-from dsl.host import Host
+from dsl.host import OF_LAUNCHES, Host
 from dsl.program import Program
 from dsl.schedules import target_facts
 from dsl.tuning.tuned import CallFacts, Found, StepChoice, Tuned, branch_steps, described_step, matches, text_digest
@@ -86,7 +86,7 @@ class _Names(Host):
         self.planner = planner
 
     def more_names(self) -> list[str]:
-        return [*super().more_names(), "workspace", "fits"]
+        return [*super().more_names(), "workspace", "fits", *OF_LAUNCHES]
 
     def call(self, node: ast.Call) -> Any:
         if isinstance(node.function, ast.Name) and node.function.id == "workspace":
@@ -332,6 +332,8 @@ class Planner:
         self.dims = self.bound_dims
         names: dict[str, Any] = {**target_facts(self.target, self.sms), **self.dims, **self.types}
         names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
+        optional = optional_among(self.parameters)
+        names |= {f"given({name})": self.arguments.get(name) is not None for name in optional}
         self.names = names
         known_options = {line.name for line in dispatch.lines if isinstance(line, ast.Option)}
         for option in self.options:
@@ -653,8 +655,13 @@ def optional_tensors(program: Program, name: str) -> set[str]:
     """Arguments of a dispatch or kernel that are optional tensors: to the first kernel that takes them."""
     if name in program.kernels and name not in program.dispatches:
         return {p.name for p in program.kernels[name].params if p.is_optional}
+    return optional_among(parameters_of(program, program.dispatches[name]))
+
+
+def optional_among(parameters: list[tuple[ast.Kernel, str, ast.Parameter]]) -> set[str]:
+    """The arguments whose first parameter is optional."""
     first: dict[str, ast.Parameter] = {}
-    for _, argument, p in parameters_of(program, program.dispatches[name]):
+    for _, argument, p in parameters:
         first.setdefault(argument, p)
     return {argument for argument, p in first.items() if p.is_optional}
 

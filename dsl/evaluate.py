@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dsl import tree as ast
@@ -128,7 +128,7 @@ class Evaluator:
                 known = self.names.get(f"given({node.args[0].id})")
                 if known is not None:
                     return known
-                raise TileError("name", node.loc, f"'{node.args[0].id}' is no optional tensor of the kernel")
+                raise TileError("name", node.loc, f"'{node.args[0].id}' is no optional tensor here")
             if name == "occupancy":
                 return self(_occupancy(node))
             if name in FUNCTIONS and not node.keywords:
@@ -162,8 +162,28 @@ class Evaluator:
     }
 
 
-TREE_FUNCTIONS = {"cdiv": "cdiv", "next_pow2": "next_pow2", "pow2_divisor": "pow2_divisor", "log2": "log2",
-                  "minimum": "min", "maximum": "max", "min": "min", "max": "max", "where": "where"}  # fmt: skip
+def _least(a: Any, b: Any, *more: Any) -> list:
+    return ["min", a, b, *more]
+
+
+def _greatest(a: Any, b: Any, *more: Any) -> list:
+    return ["max", a, b, *more]
+
+
+TREE_FUNCTIONS: dict[str, Callable[..., list]] = {
+    "cdiv": lambda a, b: ["cdiv", a, b],
+    "next_pow2": lambda n: ["next_pow2", n],
+    "pow2_divisor": lambda n: ["pow2_divisor", n],
+    "log2": lambda n: ["log2", n],
+    "min": _least,
+    "max": _greatest,
+    "minimum": _least,
+    "maximum": _greatest,
+    "where": lambda c, a, b: ["where", c, a, b],
+    "abs": lambda x: ["max", x, ["-", 0, x]],
+    "clamp": lambda x, low, high: ["min", ["max", x, low], high],
+}
+"""The functions of numbers that a launch evaluates: each as the tree of its arguments' trees."""
 
 
 def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]) -> Any:
@@ -209,7 +229,12 @@ def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]
             if n.function.id == "occupancy":
                 return tree(_occupancy(n))
             if n.function.id in TREE_FUNCTIONS:
-                return [TREE_FUNCTIONS[n.function.id], *(tree(a) for a in n.args)]
+                arguments = [tree(a) for a in n.args]
+                try:
+                    return TREE_FUNCTIONS[n.function.id](*arguments)
+                except TypeError:
+                    wrong = f"{n.function.id} does not take {len(n.args)} argument{'s' * (len(n.args) != 1)}"
+                    raise TileError("call", n.loc, wrong) from None
         raise fail("a launch cannot evaluate this")
 
     return tree(node)

@@ -21,14 +21,15 @@ from lowering.location import Loc, TileError, closest
 from lowering.types import DTYPES, DType
 
 HOST_FUNCTIONS = frozenset({
-    "abs", "acos", "all", "any", "arange", "argmax", "argmin", "asin", "atan", "atan2", "broadcast", "cdiv", "ceil",
-    "clamp", "concatenate", "copysign", "cos", "cos.approx", "cosh", "cummax", "cummin", "cumprod", "cumsum",
-    "dtype", "empty", "erf", "erfc", "ex2.approx", "exp", "exp.approx", "exp2", "expm1", "floor", "fma", "full",
-    "gelu", "gelu_tanh", "isfinite", "isinf", "isnan", "lg2.approx", "log", "log.approx", "log10", "log1p", "log2",
-    "logsumexp", "max", "maximum", "mean", "min", "minimum", "ones", "philox", "pow", "prod", "randint", "randn",
-    "rcp.approx", "reduce", "relu", "reshape", "round", "rsqrt", "rsqrt.approx", "scan", "sigmoid", "sign", "silu",
-    "sin", "sin.approx", "sinh", "softplus", "sort", "sqrt", "sqrt.approx", "stack", "sum", "tan", "tanh",
-    "tanh.approx", "transpose", "trunc", "uniform", "where", "zeros",
+    "abs", "acos", "all", "any", "append", "arange", "argmax", "argmin", "asin", "atan", "atan2", "broadcast", "cdiv",
+    "ceil", "clamp", "concatenate", "copysign", "cos", "cos.approx", "cosh", "cummax", "cummin", "cumprod", "cumsum",
+    "dtype", "empty", "erf", "erfc", "ex2.approx", "ex2.approx.ftz", "exp", "exp.approx", "exp2", "exp2.approx",
+    "expm1", "flat", "floor", "fma", "full", "gelu", "gelu_tanh", "isfinite", "isinf", "isnan", "lg2.approx", "log",
+    "log.approx", "log10", "log10.approx", "log1p", "log2", "log2.approx", "logsumexp", "max", "maximum", "mean", "min",
+    "minimum", "ones", "philox", "polynomial", "pow", "prod", "randint", "randn", "rcp.approx", "reduce", "relu",
+    "reshape", "round", "rsqrt", "rsqrt.approx", "scan", "sigmoid", "sign", "silu", "sin", "sin.approx", "sinh",
+    "softplus", "sort", "sqrt", "sqrt.approx", "stack", "sum", "tan", "tanh", "tanh.approx", "transpose", "trunc",
+    "tuple", "uniform", "where", "zeros",
 })  # fmt: skip
 REFERENCES = frozenset({
     "argmax", "argmin", "attention", "conv2d", "cumsum", "erf", "gelu", "gelu_tanh", "layernorm", "log_softmax",
@@ -314,6 +315,8 @@ class Shapes(Evaluator):
         args = [self(arg) for arg in node.args]
         for value in node.keywords.values():
             self(value)
+        if name in self.functions:
+            return UNKNOWN
         if name in FUNCTIONS and args and all(isinstance(arg, bool | int | float) for arg in args):
             return call(name, args)
         if name == "size" and len(args) == 1 and isinstance(args[0], DType):

@@ -425,10 +425,10 @@ def _same(x: np.ndarray) -> np.ndarray:
 
 
 _unary("exp exp.approx", np.exp)
-_unary("exp2 ex2.approx", np.exp2)
+_unary("exp2 exp2.approx ex2.approx ex2.approx.ftz", np.exp2)
 _unary("expm1", np.expm1)
 _unary("log log.approx", np.log)
-_unary("log2 lg2.approx", np.log2)
+_unary("log2 log2.approx lg2.approx", np.log2)
 _unary("log1p", np.log1p)
 _unary("sqrt sqrt.approx", np.sqrt)
 _unary("rsqrt rsqrt.approx", lambda x: 1.0 / np.sqrt(x))
@@ -442,7 +442,7 @@ _unary("acos", np.arccos)
 _unary("atan", np.arctan)
 _unary("sinh", np.sinh)
 _unary("cosh", np.cosh)
-_unary("log10", np.log10)
+_unary("log10 log10.approx", np.log10)
 _unary("erf", erf)
 _unary("erfc", erfc)
 _unary("sigmoid", sigmoid)
@@ -491,6 +491,15 @@ _binary("pow", np.power)
 @function("fma", 3)
 def _fma(host: Host, node: ast.Call, args: list, keywords: dict) -> Any:
     return infix_any(host, "+", infix_any(host, "*", args[0], args[1], node), args[2], node)
+
+
+@function("polynomial", 3, -1)
+def _polynomial(host: Host, node: ast.Call, args: list, keywords: dict) -> Any:
+    x, *coefficients = args
+    total = coefficients.pop()
+    while coefficients:
+        total = infix_any(host, "+", infix_any(host, "*", total, x, node), coefficients.pop(), node)
+    return total
 
 
 def infix_any(host: Host, op: str, left: Any, right: Any, node: ast.Expr) -> Any:
@@ -726,6 +735,23 @@ def _reshape(host: Host, node: ast.Call, args: list, keywords: dict) -> Any:
     if any(e < 0 for e in shape) or math.prod(shape) != x.size:
         host.fail("shape", node.loc, f"{list(x.shape)} cannot be seen as {list(shape)}")
     return plain(x.reshape(shape))
+
+
+@function("flat", 1)
+def _flat(host: Host, node: ast.Call, args: list, keywords: dict) -> Any:
+    return array(host, node.loc, args[0], "flat").reshape(-1)
+
+
+@function("tuple", 0, -1)
+def _tuple(host: Host, node: ast.Call, args: list, keywords: dict) -> tuple:
+    return tuple(args)
+
+
+@function("append", 2)
+def _append(host: Host, node: ast.Call, args: list, keywords: dict) -> tuple:
+    if not isinstance(args[0], tuple):
+        host.fail("type", node.loc, f"append takes a tuple; this is {host.describe(args[0])}", "begin with tuple()")
+    return (*args[0], args[1])
 
 
 @function("transpose", 1, 2)

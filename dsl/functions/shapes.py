@@ -10,7 +10,7 @@ from dsl.access import narrow
 from dsl.bindings import Access, Binding, SharedTile, Tensor, describe, row_major
 from dsl.functions.arguments import number_argument, signature
 from dsl.functions.elementwise import agreed
-from dsl.functions.registry import function, takes_syntax
+from dsl.functions.registry import BUILTINS, Handler, function, takes_syntax
 from lowering.fold import constant_of
 from lowering.ir import Value
 from lowering.location import Loc
@@ -41,14 +41,20 @@ def _tile_type(b: Expressions, node: ast.Expr, what: str) -> tuple[DType, tuple[
     return dtype, tuple(shape)
 
 
-@function("zeros")
-@takes_syntax
-def _zeros(b: Expressions, node: ast.Call) -> Value:
-    if len(node.args) != 1 or node.keywords:
-        b.error("call", node.loc, "zeros takes one type", "for example zeros(f32[128])")
-    dtype, shape = _tile_type(b, node.args[0], "zeros")
-    b.place(node.loc)
-    return b.ir.constant(False if dtype is I1 else 0.0 if dtype.is_float else 0, dtype, shape)
+def _constant_tile(name: str, number: int) -> Handler:
+    @takes_syntax
+    def handler(b: Expressions, node: ast.Call) -> Value:
+        if len(node.args) != 1 or node.keywords:
+            b.error("call", node.loc, f"{name} takes one type", f"for example {name}(f32[128])")
+        dtype, shape = _tile_type(b, node.args[0], name)
+        b.place(node.loc)
+        return b.ir.constant(bool(number) if dtype is I1 else float(number) if dtype.is_float else number, dtype, shape)
+
+    return handler
+
+
+BUILTINS["zeros"] = _constant_tile("zeros", 0)
+BUILTINS["ones"] = _constant_tile("ones", 1)
 
 
 @function("full")

@@ -1,0 +1,218 @@
+"""The functions of the language in all places where they stand: one value, and the table in docs/functions.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl import tree as ast
+from dsl.constants import FUNCTIONS
+from dsl.evaluate import TREE_FUNCTIONS, Evaluator, to_tree
+from dsl.example_shapes import Shapes
+from dsl.functions import BUILTINS
+from dsl.host import ARRAY_FUNCTIONS, OF_LAUNCHES, Host
+from dsl.host_functions import HANDLERS
+from dsl.program import library_names, parse_program
+from lowering.location import TileError
+from runtime.expressions import compile_expression
+from tests.compile_and_run import compile_kernel, launch
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "functions.md"
+BEGIN, END = "<!-- places -->\n", "<!-- end of places -->\n"
+
+CASES: dict[str, list[tuple[float, ...]]] = {
+    "next_pow2": [(1000,), (1,), (64,)],
+    "pow2_divisor": [(1000,), (7,)],
+    "cdiv": [(10, 4), (8, 4)],
+    "log2": [(64,), (10.0,)],
+    "minimum": [(3, -2), (1.5, 2.5, 0.5)],
+    "maximum": [(3, -2), (1.5, 2.5, 0.5)],
+    "min": [(3, -2)],
+    "max": [(3, -2)],
+    "abs": [(-3,), (-2.5,)],
+    "sqrt": [(2.0,)],
+    "exp": [(1.25,)],
+    "exp2": [(1.25,)],
+    "log": [(1.25,)],
+    "floor": [(-2.5,), (2.5,)],
+    "ceil": [(-2.5,), (2.5,)],
+    "round": [(2.5,), (3.5,), (-1.25,)],
+    "trunc": [(-2.5,), (2.5,)],
+    "where": [(True, 3, 4), (False, 3.5, 4.5)],
+    "clamp": [(7, 0, 5), (-7, 0, 5), (2.5, 0.5, 9.5)],
+    "sign": [(-3,), (0,), (2.5,), (-2.5,)],
+    "relu": [(-3,), (3,), (-2.5,), (2.5,)],
+    "copysign": [(2.5, -1.0)],
+    "pow": [(2.5, 1.5)],
+    "isnan": [(2.5,)],
+    "isinf": [(2.5,)],
+    "isfinite": [(2.5,)],
+    "rsqrt": [(2.0,)],
+    "atan2": [(1.0, -2.0)],
+    **{name: [(0.625,)] for name in ("log10", "log1p", "expm1", "sin", "cos", "tan", "asin", "acos", "atan")},
+    **{name: [(0.625,)] for name in ("sinh", "cosh", "tanh", "erf", "erfc")},
+}
+"""Arguments of every function of numbers."""
+CALLS = [(name, arguments) for name, cases in CASES.items() for arguments in cases]
+OF_NUMBERS = {"next_pow2", "pow2_divisor", "min", "max"}
+"""In kernels of constants alone: of tiles min and max are reductions along an axis, and the others mean nothing."""
+
+
+def text_of(name: str, arguments: Iterable[object]) -> str:
+    return f"{name}({', '.join(str(a).lower() for a in arguments)})"
+
+
+def parsed(expression: str) -> ast.Expr:
+    line = parse_program(f"example:\n    v = {expression}\n").examples[0].lines[0]
+    assert isinstance(line, ast.Assign)
+    return line.value
+
+
+def test_every_function_of_numbers_is_tried() -> None:
+    assert set(CASES) == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize(("name", "arguments"), CALLS, ids=str)
+def test_schedules_the_host_and_launches_agree(name: str, arguments: tuple[float, ...]) -> None:
+    node = parsed(text_of(name, arguments))
+    value = Evaluator({})(node)
+    assert Host({}, {})(node) == value == Shapes({}, {})(node)
+    names = dict(zip("abc", arguments, strict=False))
+    if name in HANDLERS and name not in OF_NUMBERS:
+        arrays = {k: np.asarray([v]) for k, v in names.items()}
+        assert np.allclose(Host(arrays, {})(parsed(text_of(name, names))), value, rtol=1e-12)
+    if name in TREE_FUNCTIONS:
+        tree = to_tree(parsed(text_of(name, names)), dict.fromkeys(names), {})
+        if all(isinstance(a, int) for a in arguments):
+            assert compile_expression(tree).evaluate(names) == value
+
+
+def test_kernels_agree_on_constants() -> None:
+    """As what a kernel computes before it runs."""
+    lines = [f"    y[{i} : {i + 1}] = full(f64[1], C{i} + 0.0)" for i in range(len(CALLS))]
+    constants = [f"    C{i} = {text_of(*call)} * 1" for i, call in enumerate(CALLS)]
+    text = "\n".join(["kernel k(y: f64[n]):", "    grid 1", *constants, *lines, ""])
+    y = np.zeros(len(CALLS))
+    launch(compile_kernel(text, {"y": y}), {"y": y})
+    assert np.allclose(y, [float(Evaluator({})(parsed(text_of(*call)))) for call in CALLS], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["s32", "f64"])
+def test_kernels_agree_on_tiles(kind: str) -> None:
+    integers = kind == "s32"
+    calls = [c for c in CALLS if c[0] not in OF_NUMBERS and all(isinstance(a, int) == integers for a in c[1][-1:])]
+    calls = [c for c in calls if not (integers and c[0] == "log2")]
+    x = np.zeros((len(calls), 3), np.int32 if integers else np.float64)
+    lines = []
+    for i, (name, arguments) in enumerate(calls):
+        x[i, : len(arguments)] = arguments
+        tiles = [f"load(x[{i}, {j} : {j + 1}])" for j in range(len(arguments))]
+        tiles[:1] = [f"{tiles[0]} != 0"] if name == "where" else tiles[:1]
+        result = text_of(name, tiles)
+        result = f"where({result}, 1.0, 0.0)" if name in ("isnan", "isinf", "isfinite") else result
+        lines.append(f"    y[{i} : {i + 1}] = ({result}).to(f64)")
+    text = "\n".join([f"kernel k(y: f64[n], x: {kind}[n, three]):", "    grid 1", *lines, ""])
+    arrays = {"y": np.zeros(len(calls)), "x": x}
+    launch(compile_kernel(text, arrays), arrays)
+    assert np.allclose(arrays["y"], [float(Evaluator({})(parsed(text_of(*call)))) for call in calls], rtol=1e-12)
+
+
+def test_arguments_of_a_launch_are_counted() -> None:
+    for call in ("cdiv(a)", "clamp(a, 1)", "minimum(a)", "abs(a, a)", "where(a, 1)"):
+        with pytest.raises(TileError, match="does not take"):
+            to_tree(parsed(call), {"a": None}, {})
+
+
+DISPATCH = """\
+kernel add(y: f32[n], x: f32[n], r: f32[n]?; BLOCK = 64):
+    grid clamp(cdiv(n, BLOCK), 1, abs(0 - n))
+    i = block(0) * BLOCK
+    v = x[i : i + BLOCK] + ones(f32[BLOCK])
+    if given(r):
+        v = v + r[i : i + BLOCK]
+    y[i : i + BLOCK] = v
+
+schedule narrow of add:
+    warps = 1
+
+schedule wide of add:
+    warps = 2
+
+dispatch added(y, x, r):
+    when given(r): add with narrow
+    when occupancy(2, 0) >= clamp(cdiv(n, 64), 1, 8): add with wide
+    otherwise: add with narrow
+"""
+
+
+def test_a_dispatch_asks_what_a_schedule_asks() -> None:
+    """Whether an optional tensor is given, and how many blocks a multiprocessor holds."""
+    module = dsl.parse(DISPATCH, device="emulator")
+    x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    for given, schedule in ((None, "wide"), (x, "narrow"), (None, "wide")):
+        plan = module.added.plan(module.added.facts({"y": y, "x": x, "r": given}))
+        assert [step.request.schedule for step in plan.steps] == [schedule]
+        module.added(y, x, r=given)
+        assert np.array_equal(y, x + 1 if given is None else x + x + 1)
+
+
+def test_a_function_of_the_file_is_taken_by_check_too() -> None:
+    """Not the language's own of that name."""
+    program = parse_program("def sign(x):\n    return x + 7\n\nexample:\n    v = sign(2)\n")
+    line = program.examples[0].lines[0]
+    assert isinstance(line, ast.Assign)
+    assert Host({}, program.functions)(line.value) == 9
+    assert not isinstance(Shapes({}, program.functions)(line.value), int)
+
+
+def test_defs_of_tuples_and_polynomials_run_on_the_host() -> None:
+    text = "def f(x):\n    t = append(tuple(x), x * 2.0)\n    return polynomial(flat(t[1]), 1.0, 2.0, 3.0)\n"
+    program = parse_program(text + "\nexample:\n    v = f(x)\n")
+    x = np.asarray([[1.0, 2.0]])
+    line = program.examples[0].lines[0]
+    assert isinstance(line, ast.Assign)
+    assert Host({"x": x}, program.functions)(line.value).tolist() == [17.0, 57.0]
+
+
+# ---- the table ----
+
+
+def places() -> dict[str, tuple[bool, ...]]:
+    """Of each function: does it stand in kernels; of numbers in schedules; at a launch; on the host."""
+    kernels = (BUILTINS.keys() | library_names()) - {"dot"}
+    special = {"size", *OF_LAUNCHES}
+    numbers = FUNCTIONS.keys() | special
+    launches = TREE_FUNCTIONS.keys() | special
+    host = HANDLERS.keys() | FUNCTIONS.keys() | {*ARRAY_FUNCTIONS}
+    every = kernels | numbers | launches | host
+    return {name: tuple(name in place for place in (kernels, numbers, launches, host)) for name in sorted(every)}
+
+
+def table() -> str:
+    rows: dict[tuple[bool, ...], list[str]] = {}
+    for name, where in places().items():
+        rows.setdefault(where, []).append(f"`{name}`")
+    lines = ["| functions | kernels | schedules | launches | host |", "|---|---|---|---|---|"]
+    for where, names in sorted(rows.items(), reverse=True):
+        lines.append(f"| {' '.join(names)} | {' | '.join('●' if here else '' for here in where)} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_document_has_the_table(update_golden: bool) -> None:
+    text = DOCUMENT.read_text()
+    before, rest = text.split(BEGIN)
+    written, after = rest.split(END)
+    if update_golden:
+        DOCUMENT.write_text(before + BEGIN + table() + END + after)
+        written = table()
+    assert written == table()
+
+
+def test_numbers_have_the_types_of_values() -> None:
+    assert math.isnan(Evaluator({})(parsed("relu(nan)"))) and math.isnan(Evaluator({})(parsed("sign(nan)")))
+    assert Evaluator({})(parsed("sign(-2.5)")) == -1.0 and isinstance(Evaluator({})(parsed("sign(-3)")), int)

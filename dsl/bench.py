@@ -183,9 +183,9 @@ class Bench:
             for call in calls:
                 arguments = BoundPlan(call.function, call.plan).arguments
                 for (launch, _), report in zip(call.launches, reports, strict=False):
+                    assembled(launch.kernel.ptx, launch.kernel.header, report, self.device != "emulator")
                     if self.device == "emulator":
                         row.counted.append(block_count(report))
-                        assembled(launch.kernel.ptx, launch.kernel.header, report)
                     elif array_bytes(call.given) <= COUNTED_BYTES:
                         row.counted.append(min(block_count(report), COUNTED_BLOCKS))
                         report.counters = first_blocks(launch, arguments(launch.step, call.given), report.grid)

@@ -7,7 +7,8 @@ what was written, and then measures the same launches again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dsl.api import BoundPlan, CompiledKernel, Module, ModuleFunction
@@ -166,7 +167,7 @@ def run_kernel(
         report.registers, report.spills = attributes.registers, attributes.local_bytes
         report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
         report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
-    elif settings.explain or header.maxregs is not None:
+    elif settings.explain or settings.counters or header.maxregs is not None:
         assembled(kernel.ptx, header, report)
     return report
 
@@ -237,16 +238,18 @@ def copy_back(given: Mapping[str, Any], arrays: Mapping[str, Any], names: set[st
         arrays[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)
 
 
-def assembled(ptx: str, header: Any, report: LaunchReport) -> None:
-    """Registers and spills by ptxas, where it is installed."""
+def assembled(ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False) -> None:
+    """Registers and spills by ptxas, instructions of the machine code by nvdisasm, where these are installed. On a GPU
+    its driver assembles, and has said what registers that takes."""
     from runtime import assemble
     from runtime.errors import DeviceError
+    from runtime.machine_code import machine_code
 
-    try:
+    with suppress(DeviceError):
         figures = assemble(ptx, header.arch, header.entry, header.maxregs)
-    except DeviceError:
-        return
-    report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads
+        if not on_gpu:
+            report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads
+        report.machine_code = asdict(machine_code(figures.cubin, header.entry))
 
 
 def explanation(plan: Plan, kernel: CompiledKernel) -> Explanation:

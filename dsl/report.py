@@ -46,8 +46,9 @@ class Explanation:
 @dataclass(slots=True)
 class LaunchReport:
     """One kernel launch: the extents of its dims and its types by name. Bytes a block and a thread; `spills` in bytes a
-    thread; `maxregs` is the cap on registers that the schedule sets; `counters` are the emulator's totals, `by_line`
-    the same for each line of the file."""
+    thread; `maxregs` is the cap on registers that the schedule sets; `machine_code` has how many `instructions` the
+    assembler made, and how many of them are in the longest inner `loop`; `counters` are the emulator's totals,
+    `by_line` the same for each line of the file."""
 
     kernel: str
     schedule: str | None
@@ -60,6 +61,7 @@ class LaunchReport:
     maxregs: int | None = None
     occupancy: float | None = None
     limited_by: str | None = None
+    machine_code: dict[str, int | None] | None = None
     counters: dict[str, Any] | None = None
     by_line: dict[str, dict[str, Any]] = field(default_factory=dict)
     output: str = ""

@@ -108,6 +108,7 @@ def row_as_json(row: Row) -> dict[str, Any]:
         "spills",
         "occupancy",
         "limited_by",
+        "machine_code",
     )
     launches = [
         {key: getattr(launch, key) for key in keys} | {"counters": launch.counters} for launch in report.launches
@@ -216,6 +217,11 @@ def figures_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
         rows = [[getattr(launch, name) for launch in report.launches] for report in reports]
         return told([max((v for v in values if v is not None), default=None) for values in rows], number)
 
+    def most_code(name: str) -> list[str | None]:
+        """Of the machine code of a row's launches."""
+        rows = [[(launch.machine_code or {}).get(name) for launch in report.launches] for report in reports]
+        return told([max((v for v in values if v is not None), default=None) for values in rows], number)
+
     table: list[tuple[str, list[str | None]]] = [
         ("result", ["WRONG" if report.passed is False else None for report in reports]),
         ("us", told(medians, "{:.1f}".format)),
@@ -237,6 +243,8 @@ def figures_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
         ("x fewest", counted("wavefronts_over_fewest", "{:.2f}".format)),
         ("sectors", counted("sectors", short)),
         ("x fewest", counted("sectors_over_fewest", "{:.2f}".format)),
+        ("SASS", most_code("instructions")),
+        ("in loop", most_code("loop")),
         ("registers", most("registers")),
         ("spills", most("spills")),
         ("shared", most("shared_bytes")),
@@ -255,6 +263,11 @@ def notes(rows: list[Row]) -> list[str]:
         "instructions of the PTX, and the moves among them, of which the assembler keeps few: of warps, in all blocks",
         "a block: divergent branches, barriers, wavefronts of shared memory, sectors of global memory",
     ]
+    if any(launch.machine_code for row in rows if row.report for launch in row.report.launches):
+        found.append(
+            "SASS: instructions of the machine code as it stands, by ptxas and nvdisasm, and those of its longest "
+            "inner loop; how often they run is not counted"
+        )
     if any(row.figures().get("atomics") for row in rows):
         found.append("a block: atomics of warps; waits: turns that atomics of all blocks take on their busiest address")
     ran = [(row.report, row.counted) for row in rows if row.report]

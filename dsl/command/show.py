@@ -129,6 +129,11 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         line("resources", f"{text} {label}")
         if launch.maxregs is not None and launch.spills:
             line("", f"'maxregs {launch.maxregs}' is not enough: what it spills goes through memory")
+    if launch.machine_code is not None:
+        code = launch.machine_code
+        text = f"{number(code['instructions'])} instructions by ptxas"
+        text += f", {number(code['loop'])} of them in the longest inner loop" if code["loop"] else ""
+        line("SASS", f"{text} {label}")
     if launch.counters is not None:
         c = launch.counters
         sectors = c["global_load_sectors"] + c["global_store_sectors"] + c["global_atomic_sectors"]

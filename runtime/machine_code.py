@@ -1,0 +1,154 @@
+"""What the machine code of a kernel has, as nvdisasm prints it: how many instructions, and how many in its loops.
+
+The emulator counts how often the PTX runs. How often the machine code runs is not known from that: ptxas unrolls loops,
+moves instructions out of them and makes branches into predicates. What is counted here is the text, as it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from runtime.tools import sass
+
+INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?\w+)\s+)?(\S+?)(?:\s+(.*?))?\s*;")
+LABEL = re.compile(r"^([^\s:]+):")
+TARGET = re.compile(r"`\(([^)]+)\)")
+ENDS = ("EXIT", "RET", "KILL")
+INDIRECT = ("BRX", "JMX", "JMP", "JMXU", "BRXU")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """`instructions`, without the filling at the end; `loop`, those of them in the longest inner loop: 0 without a
+    loop, None where branches are computed."""
+
+    instructions: int
+    loop: int | None
+
+
+@dataclass(slots=True)
+class _Block:
+    size: int = 0
+    following: list[int] = field(default_factory=list)
+
+
+def machine_code(cubin: bytes, entry: str) -> MachineCode:
+    """Counts the code of one entry. Raises DeviceError `tool` where nvdisasm is missing or fails."""
+    return counted(sass(cubin), entry)
+
+
+def counted(text: str, entry: str) -> MachineCode:
+    """Counts the code of one entry in what nvdisasm prints."""
+    sections = re.split(r"^\s*\.section\s+\.text\.([^,\s]+).*$", text, flags=re.M)
+    code = dict(zip(sections[1::2], sections[2::2], strict=True))[entry]
+    rows, labels = _read(code)
+    rows = rows[: _end(rows, labels)]
+    if any(name.split(".")[0] in INDIRECT for _, name, _ in rows):
+        return MachineCode(len(rows), None)
+    blocks, entries = _blocks(rows, labels)
+    sizes = [sum(blocks[i].size for i in loop) for loop in _inner(blocks, entries)]
+    return MachineCode(len(rows), max(sizes, default=0))
+
+
+Row = tuple[bool, str, str]
+"""An instruction: is it done only under a condition, its name, its operands."""
+
+
+def _read(code: str) -> tuple[list[Row], dict[str, int]]:
+    """The instructions, and at which of them the labels stand."""
+    rows: list[Row] = []
+    labels: dict[str, int] = {}
+    for line in code.splitlines():
+        found = INSTRUCTION.match(line)
+        if found:
+            _, condition, name, operands = found.groups()
+            operands = operands or ""
+            # A branch has its condition before it or as its first operand.
+            conditional = condition not in (None, "PT") or (name.startswith("BRA") and not operands.startswith("`"))
+            rows.append((conditional, name, operands))
+        elif label := LABEL.match(line):
+            labels[label[1]] = len(rows)
+    return rows, labels
+
+
+def _end(rows: list[Row], labels: dict[str, int]) -> int:
+    """Where the filling begins: a branch to itself, then instructions that do nothing."""
+    end = len(rows)
+    while end and rows[end - 1][1] == "NOP":
+        end -= 1
+    if end and rows[end - 1][1] == "BRA" and _goes_to(rows[end - 1], labels) == end - 1:
+        end -= 1
+    return end
+
+
+def _goes_to(row: Row, labels: dict[str, int]) -> int | None:
+    found = TARGET.search(row[2])
+    return labels.get(found[1]) if found else None
+
+
+def _blocks(rows: list[Row], labels: dict[str, int]) -> tuple[list[_Block], list[int]]:
+    """Instructions in a row with what may follow them, and the blocks that begin the code and what it calls."""
+    starts, called = {0}, {0}
+    for at, row in enumerate(rows):
+        target = _goes_to(row, labels)
+        if row[1].startswith("CALL"):
+            called |= {target} if target is not None else set()
+        elif row[1].startswith("BRA"):
+            starts |= {at + 1} | ({target} if target is not None else set())
+        elif row[1].startswith(ENDS):
+            starts.add(at + 1)
+    ordered = sorted(start for start in starts | called if start < len(rows))
+    number = {start: i for i, start in enumerate(ordered)}
+    blocks = []
+    for start, end in zip(ordered, [*ordered[1:], len(rows)], strict=True):
+        conditional, name, _ = rows[end - 1]
+        block = _Block(end - start)
+        is_branch = name.startswith("BRA")
+        target = _goes_to(rows[end - 1], labels) if is_branch else None
+        if target in number:
+            block.following.append(number[target])
+        if end in number and (conditional or not (is_branch or name.startswith(ENDS))):
+            block.following.append(number[end])
+        blocks.append(block)
+    return blocks, [number[start] for start in sorted(called) if start in number]
+
+
+def _inner(blocks: list[_Block], entries: list[int]) -> list[set[int]]:
+    """The loops that have no loop inside, each as its blocks.
+
+    A loop is what comes to a branch back without passing where that leads, which every way to the branch passes: code
+    that is taken out of the way and comes back is none.
+    """
+    before: list[list[int]] = [[] for _ in blocks]
+    for i, block in enumerate(blocks):
+        for j in block.following:
+            before[j].append(i)
+    every = (1 << len(blocks)) - 1
+    passed = [1 << i if i in entries else every for i in range(len(blocks))]  # blocks on every way to a block
+    changed = True
+    while changed:
+        changed = False
+        for i in range(len(blocks)):
+            if i in entries:
+                continue
+            found = every
+            for j in before[i]:
+                found &= passed[j]
+            found |= 1 << i
+            changed |= found != passed[i]
+            passed[i] = found
+    loops: dict[int, set[int]] = {}
+    for i, block in enumerate(blocks):
+        if passed[i] == every and i not in entries and len(blocks) > 1:  # nothing leads there
+            continue
+        for head in block.following:
+            if passed[i] >> head & 1:
+                inside = loops.setdefault(head, {head})
+                work = [i]
+                while work:
+                    each = work.pop()
+                    if each not in inside:
+                        inside.add(each)
+                        work += before[each]
+    return [loop for head, loop in loops.items() if not any(other != head and other in loop for other in loops)]

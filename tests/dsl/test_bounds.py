@@ -13,6 +13,7 @@ from dsl.examples import run_example
 from dsl.overrides import Overrides
 from dsl.program import parse_program
 from lowering.location import TileError
+from runtime import synchronize
 from runtime.errors import DeviceAssertError
 
 KERNEL = """
@@ -40,26 +41,27 @@ INSIDE = {
 }
 
 
-def launch(line: str, strict: bool) -> None:
-    module = dsl.parse(KERNEL.format(line=line), device="emulator", strict_bounds=strict)
+def launch(line: str, strict: bool, device: str) -> None:
+    module = dsl.parse(KERNEL.format(line=line), device=device, strict_bounds=strict)
     x = np.ones((4, 16), np.float32)
     module.compile("shift")(np.zeros((4, 16), np.float32), x)
+    synchronize()
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_an_index_outside_of_its_axis_and_inside_of_the_memory_is_found_on_request(name: str) -> None:
+def test_an_index_outside_of_its_axis_and_inside_of_the_memory_is_found_on_request(name: str, device: str) -> None:
     line, axis = OUTSIDE[name]
     if name != "a shared tile":  # nobody has written it
-        launch(line, strict=False)
+        launch(line, False, device)
     with pytest.raises(DeviceAssertError, match=f"an index of shift lies outside of axis {axis}") as caught:
-        launch(("s[:, :] = 1.0\n    " if "shared" in name else "") + line, strict=True)
+        launch(("s[:, :] = 1.0\n    " if "shared" in name else "") + line, True, device)
     assert caught.value.line == 7 + ("if c" in line) + ("shared" in name)
     assert caught.value.axis == axis
 
 
 @pytest.mark.parametrize("name", INSIDE)
-def test_what_is_masked_or_meant_is_not_reported(name: str) -> None:
-    launch(INSIDE[name], strict=True)
+def test_what_is_masked_or_meant_is_not_reported(name: str, device: str) -> None:
+    launch(INSIDE[name], True, device)
 
 
 def test_checked_and_plain_variants_are_two() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from lowering.location import TileError
 from runtime.errors import DeviceAssertError, FindingError
 from runtime.tools import find
 
+ROOT = Path(__file__).resolve().parents[2]
 PRINTS = """
 kernel k(y: s32[n], x: s32[n]):
     grid n
@@ -40,6 +43,32 @@ def test_a_call_from_python_prints_what_its_kernel_prints(way: str, capsys: pyte
     kernel = module.compile("k")
     {"call": lambda: module.k(y, x), "kernel": lambda: kernel(y, x), "bind": lambda: kernel.bind(y, x)()}[way]()
     assert capsys.readouterr().out == "block 0\nblock 1\n"
+
+
+FROM_PYTHON = """
+import numpy as np
+
+import dsl
+from runtime import synchronize
+
+module = dsl.parse({text!r}, device={device!r})
+y, x = np.zeros(2, np.int32), np.full(2, {value}, np.int32)
+try:
+    module.k(y, x)
+    synchronize()
+except dsl.DeviceError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.parametrize("value", [0, 3])
+def test_a_program_that_calls_a_kernel_prints_what_it_prints(value: int, device: str) -> None:
+    """On a GPU by the end of its process, as the driver writes it, its blocks in any order; also before a fault."""
+    code = FROM_PYTHON.format(text=PRINTS.format(value=value), device=device, value=value)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    lines = done.stdout.splitlines()
+    assert "block 0" in lines and set(lines) <= {"block 0", "block 1", "device-assert"}, done.stdout + done.stderr
+    assert ("device-assert" in lines) == (value == 3) and (value == 3 or "block 1" in lines)
 
 
 @pytest.mark.parametrize(("value", "fault"), [(3, DeviceAssertError), (2, FindingError)])

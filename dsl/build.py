@@ -25,7 +25,7 @@ from dsl.bindings import (
 )
 from dsl.constants import ConstantError
 from dsl.evaluate import TREE_FUNCTIONS, names_in
-from dsl.expressions import Expressions, Returned
+from dsl.expressions import COUNTER, Expressions, Returned
 from lowering.budget import Exhausted
 from lowering.builder import COPIED
 from lowering.facts import power_of_two_divisor
@@ -439,10 +439,19 @@ class KernelBuilder(Expressions):
         self.name_results(carried, block.args[len(block.args) - count :])
         with self.ir.region(block):
             self.statements(body, collect=False)
-            out = [v for name, start in carried for v in self.after_round(name, start, self.scope.names[name], body)]
+            out = [v for name, start in carried for v in self.after_round(name, start, self.after(name, body), body)]
         self.left_behind |= dict.fromkeys(self.scope.names.keys() - before.keys(), "inside the loop")
+        for name in before.keys() - self.scope.names.keys():  # counters of loops inside
+            del before[name]
         self.scope.names = before
         return out
+
+    def after(self, name: str, body: list[ast.Statement]) -> Binding:
+        """What a carried name is bound to at the end of a loop's body."""
+        if name not in self.scope.names:
+            where = self.left_behind.get(name, "inside the loop")
+            self.error("name", body[-1].loc, f"'{name}' goes from round to round, and has no value here: only {where}")
+        return self.scope.names[name]
 
     def after_round(self, name: str, start: Binding, value: Binding, body: list[ast.Statement]) -> list[Value]:
         """What a carried name is after a round, with the type of what it was before the loop."""
@@ -497,14 +506,10 @@ class KernelBuilder(Expressions):
         made = self.ir.op("for", [start, stop, step, *first], [block], unroll=self.unroll_of(node.name))
         self.facts.enter_loop(made)
         self.ir.block.ops.pop()
-        before = self.scope.names.get(node.name)
         self.scope.names[node.name] = counter
         values = self.loop_region(block, carried, node.body)
-        if before is None:
-            self.scope.names.pop(node.name, None)
-            self.left_behind[node.name] = "inside the loop"
-        else:
-            self.scope.names[node.name] = before
+        del self.scope.names[node.name]  # not what it was before: in Python it would be the last round's
+        self.left_behind[node.name] = COUNTER
         self.end(block, values)
         self.ir.block.ops.append(made)
         self.name_results(carried, made.results)
@@ -607,7 +612,7 @@ def assigned_names(body: list[ast.Statement]) -> set[str]:
         elif isinstance(node, ast.If):
             out |= assigned_names(node.then) | assigned_names(node.otherwise)
         elif isinstance(node, ast.For):
-            out |= assigned_names(node.body) | {node.name}
+            out |= assigned_names(node.body) | ({node.name} if node.static else set())
         elif isinstance(node, ast.While):
             out |= assigned_names(node.body)
     return out

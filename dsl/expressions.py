@@ -52,6 +52,7 @@ MAX_CALL_DEPTH = 64
 STEPS_OF_CALL = 4
 MAX_MULTIPLIED = 16  # exponents up to here are multiplications: an error of half a unit for each
 OPERANDS = (Value, int, float)  # bool is an int
+COUNTER = "as the counter of a loop"
 NAMED = (DType, str, Closure, Builtin)  # what is compared by what it is
 
 FOREIGN = {
@@ -142,6 +143,8 @@ class Expressions:
         if node.id in self.left_behind:
             where = self.left_behind[node.id]
             hint = f"give it a value before the {'loop' if 'loop' in where else 'branch'}"
+            if where is COUNTER:
+                hint = "keep a round's under another name, which has a value before the loop"
             self.error("name", node.loc, f"'{node.id}' has no value here: it has one only {where}", hint)
         known = self.scope.all_names() | self.builtins.keys() | DTYPES.keys() | library_names()
         self.error("name", node.loc, f"unknown name '{node.id}'", FOREIGN.get(node.id) or closest(node.id, known))

@@ -183,8 +183,9 @@ class Bench:
             for call in calls:
                 arguments = BoundPlan(call.function, call.plan).arguments
                 for (launch, _), report in zip(call.launches, reports, strict=False):
-                    assembled(launch.kernel.ptx, launch.kernel.header, report, self.device != "emulator")
-                    if self.device == "emulator":
+                    on_gpu = self.device != "emulator"
+                    assembled(launch.kernel.ptx, launch.kernel.header, report, on_gpu, must=not on_gpu)
+                    if not on_gpu:
                         row.counted.append(block_count(report))
                     elif array_bytes(call.given) <= COUNTED_BYTES:
                         row.counted.append(min(block_count(report), COUNTED_BLOCKS))

@@ -167,8 +167,10 @@ def run_kernel(
         report.registers, report.spills = attributes.registers, attributes.local_bytes
         report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
         report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
-    elif settings.explain or settings.counters or header.maxregs is not None:
+    elif settings.explain or header.maxregs is not None:
         assembled(kernel.ptx, header, report)
+    elif settings.counters:
+        assembled(kernel.ptx, header, report, must=False)
     return report
 
 
@@ -238,14 +240,15 @@ def copy_back(given: Mapping[str, Any], arrays: Mapping[str, Any], names: set[st
         arrays[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)
 
 
-def assembled(ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False) -> None:
+def assembled(ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False, must: bool = True) -> None:
     """Registers and spills by ptxas, instructions of the machine code by nvdisasm, where these are installed. On a GPU
-    its driver assembles, and has said what registers that takes."""
+    its driver assembles, and has said what registers that takes. Raises LaunchError for PTX that ptxas refuses, unless
+    it need not take it: one that is older than the PTX then says nothing."""
     from runtime import assemble
-    from runtime.errors import DeviceError
+    from runtime.errors import DeviceError, LaunchError
     from runtime.machine_code import machine_code
 
-    with suppress(DeviceError):
+    with suppress(DeviceError) if must else suppress(DeviceError, LaunchError):
         figures = assemble(ptx, header.arch, header.entry, header.maxregs)
         if not on_gpu:
             report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import dsl
 from dsl.command import cli
-from runtime import DeviceError, assemble
+from runtime import DeviceError, LaunchError, assemble
 from runtime.machine_code import MachineCode, counted, machine_code
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -94,6 +94,13 @@ def test_bench_and_counters_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(program: str) -> Path:
         raise DeviceError("tool", f"{program} is not installed")
 
+    def refused(*_: object) -> None:
+        raise LaunchError("ptxas", "Unsupported .version 8.7; current version is '7.8'")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("runtime.tools.assemble", refused)
+        done = CliRunner().invoke(cli, ["run", file, "--counters"])
+        assert "SASS" not in done.stdout and "warp instr" in done.stdout
     monkeypatch.setattr("runtime.tools.find", missing)
     table = CliRunner().invoke(cli, ["bench", file, "--example", "v0", "--device", "emulator"]).stdout
     assert "instructions" in table and "SASS" not in table

@@ -246,7 +246,7 @@ def test_check_finds_all_errors_once(tmp_path: Path) -> None:
 
 def test_check_of_a_file_without_errors(double: str) -> None:
     result = dsl("check", double, SOFTMAX)
-    assert result.exit_code == 0 and "no errors in 4 variants" in result.stdout
+    assert result.exit_code == 0 and "no errors in 5 variants" in result.stdout
     told = json.loads(dsl("check", "--json", double).stdout)
     assert told == {"passed": True, "files": [{"file": double, "variants": 4, "errors": [], "notes": []}]}
 

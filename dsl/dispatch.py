@@ -551,13 +551,22 @@ class Planner:
                     scalars[p.name] = value
                 elif isinstance(value, ArrayFacts) or value is None:
                     raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is a scalar; got {described(value)}")
+        given = {**constants, **self.constants}
+        for name in given.keys() & type_parameters.keys():
+            given_type(name, given[name], types, type_parameters[name])
+        for name in self.constants.keys() & dims.keys():
+            if dims[name] != self.constants[name]:
+                raise TileError(
+                    "dim", None, f"'{name}' is {dims[name]} in the arrays; {self.constants[name]} was given"
+                )
         plain = {k: v for k, v in self.constants.items() if k in self.program.settable(kernel.name)}
+        own = {k: v for k, v in constants.items() if k not in type_parameters}
         return Request(
             kernel.name,
             schedule,
             dims,
             types,
-            {**constants, **plain},
+            {**own, **plain},
             scalars,
             align,
             frozenset(absent),
@@ -629,6 +638,15 @@ class Planner:
                 return False
             raise
         return self.holds_clusters(variant)
+
+
+def given_type(name: str, value: Any, types: dict[str, str], choices: list[str]) -> None:
+    """Sets a type parameter that is given by name; TileError 'dtype' if the arrays say otherwise, or it has no such."""
+    wanted = str(value)
+    if wanted not in choices:
+        raise TileError("dtype", None, f"'{name}' is one of {', '.join(choices)}; not {wanted}")
+    if types.setdefault(name, wanted) != wanted:
+        raise TileError("dtype", None, f"'{name}' is {types[name]} in the arrays; {wanted} was given")
 
 
 def check_scalar(name: str, dtype: str, value: bool | int | float) -> None:

@@ -216,7 +216,7 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
         if arguments[p.name] is None and not p.is_optional:
             takes = ", ".join(params)
             raise TileError("call", line.loc, f"{line.name} needs '{p.name}'", f"it takes {takes}")
-    rest = {k: v for k, v in named.items() if k not in params} | overrides.constants | overrides.options
+    rest = {k: v for k, v in named.items() if k not in params} | overrides.of_launch(program, line.name)
     schedule = None
     for item in line.items:
         if item.value is None:

@@ -95,7 +95,7 @@ class ExampleRun:
             if value is None and not function.is_optional(name):
                 raise TileError("call", line.loc, f"{line.name} needs '{name}'", "an example makes its outputs: empty")
         schedule, constants = self.items(line)
-        rest |= constants | self.overrides.constants | self.overrides.options
+        rest |= constants | self.overrides.of_launch(self.program, line.name)
         try:
             self.launcher.launch(function, given, self.settings.schedule or schedule, rest)
         except TileError as error:

@@ -26,6 +26,11 @@ class Overrides:
     constants: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
 
+    def of_launch(self, program: Program, name: str) -> dict[str, Any]:
+        """What a launch of a kernel or dispatch is given; types where its arrays decide nothing."""
+        free = free_types(program.kernels[kernel] for kernel in launched_kernels(program, name))
+        return {**self.constants, **self.options, **{k: v for k, v in self.types.items() if k in free}}
+
 
 def parse_value(text: str) -> Any:
     """An integer, a float, true or false, or a word (a type's or function's name).
@@ -79,6 +84,15 @@ def type_parameters(kernels: Iterable[ast.Kernel]) -> dict[str, list[str]]:
         for constant in kernel.constants:
             if constant.types is not None:
                 found.setdefault(constant.name, constant.types)
+    return found
+
+
+def free_types(kernels: Iterable[ast.Kernel]) -> set[str]:
+    """Type parameters that no array decides."""
+    found: set[str] = set()
+    for kernel in kernels:
+        decided = {p.type.dtype for p in kernel.params if isinstance(p.type, ast.TensorType)}
+        found |= {c.name for c in kernel.constants if c.types is not None} - decided
     return found
 
 

@@ -132,7 +132,12 @@ def _extreme(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
         name = f"llvm.{op.name}.{_suffix(dtype, llvm)}"
     else:
         name = f"llvm.{'s' if dtype.is_signed else 'u'}{op.name[:3]}.{llvm}"
-    return w.intrinsic(name, llvm, [(llvm, x[0]), (llvm, x[1])])
+    made = w.intrinsic(name, llvm, [(llvm, x[0]), (llvm, x[1])])
+    if dtype.is_float or not op.result.tile.shape:
+        return made
+    # Of maxima of sums of maxima, 512 steps of dynamic programming, LLVM's scalar evolution makes expressions for 16 s;
+    # it asks no further than here, which is no instruction.
+    return w.let(f"freeze {llvm} {made}")
 
 
 def _extreme_of_doubles(w: Writer, op: Op, x: list[str]) -> str:

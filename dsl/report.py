@@ -48,7 +48,7 @@ class LaunchReport:
     """One kernel launch: the extents of its dims and its types by name. Bytes a block and a thread; `spills` in bytes a
     thread; `maxregs` is the cap on registers that the schedule sets; `machine_code` has how many `instructions` the
     assembler made, and how many of them are in the longest inner `loop`; `counters` are the emulator's totals,
-    `by_line` the same for each line of the file."""
+    `by_line` the same for each line of the file, and as FILE:LINE of others."""
 
     kernel: str
     schedule: str | None

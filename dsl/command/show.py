@@ -12,7 +12,7 @@ import click
 
 from dsl.files import MAX_TEXT, read_text
 from dsl.report import Check, LaunchReport, Report
-from lowering.location import printable
+from lowering.location import TileError, printable
 
 LABEL = 11
 COUNTED = {
@@ -170,32 +170,42 @@ def show_explanation(launch: LaunchReport) -> None:
 
 
 def show_counters(report: Report) -> None:
-    """The source with the counters of the lines beside it."""
-    by_line: dict[int, dict[str, float]] = {}
+    """The source with the counters of the lines beside it; behind it the files that the kernels call."""
+    files: dict[str, dict[int, dict[str, float]]] = {report.file: {}}
     for launch in report.launches:
         for text, counts in launch.by_line.items():
-            row = by_line.setdefault(int(text), {})
+            file, _, number_of = text.rpartition(":")
+            row = files.setdefault(file or report.file, {}).setdefault(int(number_of), {})
             for name, count in counts.items():
                 row[name] = row.get(name, 0) + count
-    for row in by_line.values():
+    rows = [row for by_line in files.values() for row in by_line.values()]
+    for row in rows:
         row["active_lanes"] = row["thread_instructions"] / row["instructions"] if row["instructions"] else 0
-    used = [name for name in COUNTED if any(row[name] for row in by_line.values())]
-    source = read_text(Path(report.file), MAX_TEXT).splitlines()
-    table = [[COUNTED[name] for name in used]]
-    for at in range(1, len(source) + 1):
-        counts = by_line.get(at, {})
-        table.append([number(counts[name]) if counts.get(name) else "" for name in used])
-    widths = [max(len(row[i]) for row in table) for i in range(len(used))]
-    click.echo(
-        styled(
-            f"{columns(table[0], widths)} | all blocks; loads, stores, atomics: sectors of 32 bytes; barriers: of warps"
-            + ("; waits: turns of atomics on one address" if "atomic_waits" in used else ""),
-            bold=True,
-        )
-    )
-    first, last = min(by_line, default=1), max(by_line, default=0)
-    for at in range(max(1, first - 3), min(last + 1, len(source)) + 1):
-        click.echo(f"{columns(table[at], widths)} | {at:4d}  {printable(source[at - 1])}")
+    used = [name for name in COUNTED if any(row[name] for row in rows)]
+    cells = [[number(row[name]) if row.get(name) else "" for name in used] for row in rows]
+    widths = [max(len(row[i]) for row in [[COUNTED[name] for name in used], *cells]) for i in range(len(used))]
+    about = "all blocks; loads, stores, atomics: sectors of 32 bytes; barriers: of warps"
+    about += "; waits: turns of atomics on one address" if "atomic_waits" in used else ""
+    click.echo(styled(f"{columns([COUNTED[name] for name in used], widths)} | {about}", bold=True))
+    for file, by_line in files.items():
+        source = source_lines(file)
+        if file != report.file:
+            click.echo(styled(f"{columns([''] * len(used), widths)} | {file}", bold=True))
+        first, last = min(by_line, default=1), max(by_line, default=0)
+        shown = range(max(1, first - 3), min(last + 1, len(source)) + 1) if file == report.file else sorted(by_line)
+        for at in shown:
+            row = by_line.get(at, {})
+            values = [number(row[name]) if row.get(name) else "" for name in used]
+            text = printable(source[at - 1]) if at <= len(source) else ""
+            click.echo(f"{columns(values, widths)} | {at:4d}  {text}")
+
+
+def source_lines(file: str) -> list[str]:
+    """The lines of a file; none of one that cannot be read any more."""
+    try:
+        return read_text(Path(file), MAX_TEXT).splitlines()
+    except TileError:
+        return []
 
 
 def columns(cells: Iterable[str], widths: list[int]) -> str:

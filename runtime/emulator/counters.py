@@ -61,25 +61,32 @@ NAMES = tuple(column.name for column in fields(Counters))
 
 @dataclass(slots=True)
 class LaunchCounters:
-    """Totals and the same by line of the kernel's own file.
+    """Totals and the same by line of the kernel's own file, and by file and line of others.
 
-    An instruction inlined from another file counts at the line of the kernel's file that it was inlined into; one
-    without any `.loc` counts only in the totals.
+    An instruction inlined from another file counts at the line of the kernel's file that it was inlined into, where the
+    PTX tells it; one without any `.loc` counts only in the totals.
     """
 
     totals: Counters = field(default_factory=Counters)
     by_line: dict[int, Counters] = field(default_factory=dict)
+    elsewhere: dict[tuple[str, int], Counters] = field(default_factory=dict)
 
     def at(self, line: int) -> Counters:
         return self.by_line.setdefault(line, Counters())
+
+    def outside(self, file: str, line: int) -> Counters:
+        return self.elsewhere.setdefault((file, line), Counters())
 
     def __add__(self, other: LaunchCounters) -> LaunchCounters:
         result = LaunchCounters(self.totals + other.totals)
         for part in (self, other):
             for line, counters in part.by_line.items():
                 result.at(line).add(counters)
+            for place, counters in part.elsewhere.items():
+                result.outside(*place).add(counters)
         return result
 
     def as_dict(self) -> dict[str, object]:
         lines = {line: counters.as_dict() for line, counters in sorted(self.by_line.items())}
-        return {"totals": self.totals.as_dict(), "by_line": lines}
+        others = {f"{file}:{line}": counters.as_dict() for (file, line), counters in sorted(self.elsewhere.items())}
+        return {"totals": self.totals.as_dict(), "by_line": lines, "elsewhere": others}

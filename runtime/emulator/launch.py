@@ -453,6 +453,8 @@ class Launch:
         line = line_in(site.location, main)
         if line is not None:
             result.at(line).add(counters)
+        elif site.location is not None and site.location.line:
+            result.outside(site.location.file, site.location.line).add(counters)
 
     def main_file(self) -> str | None:
         """The file of the kernel: where its first instruction with a `.loc` finally belongs."""

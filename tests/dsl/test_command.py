@@ -145,6 +145,24 @@ def test_all_examples_run(double: str) -> None:
     assert run_json(double, "--example", "small")["dims"] == {"n": 1}
 
 
+def test_counters_of_imported_lines_stand_behind_the_source(tmp_path: Path) -> None:
+    """They were left out: 22,752 of a kernel's 119,440 instructions were shown."""
+    (tmp_path / "more.tile").write_text("# here\ndef twice(x, i):\n    v = x[i : i + 128]\n    return v + v\n")
+    path = tmp_path / "calls.tile"
+    path.write_text(
+        'import "more.tile"\n\nkernel k(y: f32[n], x: f32[n]):\n    grid cdiv(n, 128)\n    i = block(0) * 128\n'
+        "    y[i : i + 128] = twice(x, i)\n\nexample:\n    x, y = ones(f32[300]), empty(f32[300])\n    k(y, x)\n"
+    )
+    shown = dsl("run", str(path), "--counters").stdout.splitlines()
+    (at,) = [i for i, line in enumerate(shown) if line.endswith(f"| {tmp_path / 'more.tile'}")]
+    load, add = shown[at + 1 :]
+    assert load.endswith("3      v = x[i : i + 128]") and add.endswith("4      return v + v")
+    assert int(load.split()[0]) > 0 and int(add.split()[0]) > 0
+    rows = json.loads(dsl("run", str(path), "--counters", "--json").stdout)["launches"][0]
+    counted = sum(line["instructions"] for line in rows["by_line"].values())
+    assert 0 < counted <= rows["counters"]["instructions"] + rows["counters"]["moves"]
+
+
 def test_counters_stand_beside_the_source(double: str) -> None:
     out = dsl("run", double, "--counters").stdout
     line = next(line for line in out.splitlines() if "v = load" in line)

@@ -1,7 +1,8 @@
 """PTX that is right and that ptxas makes wrong machine code of, written so that it does not.
 
-Both faults are of ptxas 13.0 from sm_90 on, where it knows minima and maxima of three operands, and of halves (VIMNMX3,
-VIMNMX.S16x2). Random programs showed them: right on the emulator, wrong on an H200 (2 of 6,000).
+The faults are of ptxas 13.0 from sm_90 on, where it knows minima and maxima of three operands, of halves, and with 0
+(VIMNMX3, VIMNMX.S16x2, VIMNMX.RELU). Random programs showed them: right on the emulator, wrong on an H200 (3 of
+16,000).
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import re
 
 NEGATION = re.compile(r"^([ \t]*)neg\.s(16|32)[ \t]+(%\w+), (%\w+);$", re.M)
 SIGNED_EXTREME = re.compile(r"\b(?:min|max)\.s32\b")
+RELU = re.compile(r"^([ \t]*)(min|max)\.relu\.s32[ \t]+(%\w+), (%\w+), (%\w+|-?\d+);$", re.M)
+EXTREME = re.compile(r"^([ \t]*)(max)\.s32[ \t]+(%\w+), (%\w+), (0);$", re.M)
+COMPARED = re.compile(r"\bsetp\.[\w.]+[ \t]+[%\w|]+, (%?[-\w]+), (%?[-\w]+)")
+PASSED_ON = re.compile(r"\b(?:mov|cvt|and)\.[\w.]+[ \t]+(%\w+), (%\w+)")
 HALF_EXTREME = re.compile(r"^([ \t]*)(min|max)\.([su])16[ \t]+(%\w+), (%\w+), (%\w+|-?\d+);$", re.M)
 
 
 def avoid_faults(ptx: str) -> str:
     """The same text in other words."""
-    return keep_signs(widen_extremes(ptx))
+    return keep_signs(keep_comparisons(widen_extremes(ptx)))
 
 
 def widen_extremes(ptx: str) -> str:
@@ -37,6 +42,42 @@ def widen_extremes(ptx: str) -> str:
         return "\n".join([f"{indent}{{", *(indent + line for line in lines), f"{indent}}}"])
 
     return HALF_EXTREME.sub(widened, ptx)
+
+
+def keep_comparisons(ptx: str) -> str:
+    """A minimum or maximum that is not negative, and is compared, is made of a shift in place of another maximum.
+
+    `setp.eq.s32 min.relu.s32(x, c), c` becomes the predicate of VIMNMX.RELU, which is set for other x.
+    """
+    if not (RELU.search(ptx) or EXTREME.search(ptx)):
+        return ptx
+    compared = {operand for pair in COMPARED.findall(ptx) for operand in pair}
+    sources: dict[str, list[str]] = {}
+    for to, source in PASSED_ON.findall(ptx):
+        sources.setdefault(to, []).append(source)
+    work = [*compared]
+    while work:
+        for source in sources.get(work.pop(), ()):
+            if source not in compared:
+                compared.add(source)
+                work.append(source)
+
+    def shifted(indent: str, first: list[str], made: str, d: str) -> str:
+        lines = [".reg .b32 \t%low, %sign;", *first, f"shr.s32 \t%sign, {made}, 31;", "not.b32 \t%sign, %sign;"]
+        lines.append(f"and.b32 \t{d}, {made}, %sign;")
+        return "\n".join([f"{indent}{{", *(indent + line for line in lines), f"{indent}}}"])
+
+    def at_once(found: re.Match[str]) -> str:
+        indent, name, d, a, b = found.groups()
+        return shifted(indent, [f"{name}.s32 \t%low, {a}, {b};"], "%low", d) if d in compared else found[0]
+
+    minima = set(re.findall(r"\b(?:min|max)\.s32[ \t]+(%\w+)", ptx))
+
+    def apart(found: re.Match[str]) -> str:
+        indent, _, d, a, _ = found.groups()
+        return shifted(indent, [], a, d) if d in compared and a in minima else found[0]
+
+    return RELU.sub(at_once, EXTREME.sub(apart, ptx))
 
 
 def keep_signs(ptx: str) -> str:

@@ -9,15 +9,16 @@ import pytest
 
 import dsl
 from runtime.errors import DeviceError
-from runtime.tools import assemble, find
+from runtime.tools import assemble, find, sass
 
 TEXT = """
-kernel k(y: T[n], z: i1[n], x: T[n], a: T[n], b: T[n]; T in s8|s16|s32|u16|u32):
+kernel k(y: T[n], z: i1[n], w: i1[n], x: T[n], a: T[n], b: T[n]; T in s8|s16|s32|u16|u32):
     grid 1
     i = arange(128)
     p, q, r = load(x[i]), load(a[i]), load(b[i])
     store(y[i], maximum(r, maximum(p, 0 - q)) + minimum(p, minimum(0 - r, q)) + maximum(q, abs(p)))
     store(z[i], maximum(p, 0) == 0)
+    store(w[i], (clamp(p, 0, 9) == 9) ^ (q.to(u8, saturate) == 255) ^ (maximum(minimum(r, 99), 0) != 99))
 
 schedule s of k:
     warps = 4
@@ -25,10 +26,10 @@ schedule s of k:
 TYPES = ("s8", "s16", "s32", "u16", "u32")
 
 
-def expected(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def expected(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     zero = x.dtype.type(0)
     y = np.maximum(b, np.maximum(x, zero - a)) + np.minimum(x, np.minimum(zero - b, a)) + np.maximum(a, np.abs(x))
-    return y.astype(x.dtype), np.maximum(x, zero) == 0
+    return y.astype(x.dtype), np.maximum(x, zero) == 0, (x >= 9) ^ (a >= 255) ^ (b < 99)
 
 
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -37,10 +38,11 @@ def test_signs_and_halves_are_kept(name: str, device: str) -> None:
     dtype = np.dtype(name.replace("s", "int").replace("u", "uint"))
     random = np.random.default_rng(0)
     x, a, b = (random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 128, dtype, endpoint=True) for _ in range(3))
-    y, z = np.zeros(128, dtype), np.zeros(128, bool)
-    dsl.parse(TEXT, device=device).k(y, z, x, a, b)
+    x[:32], a[:32], b[:32] = (random.integers(0, 12, 32) + low for low in (0, 100, 92))
+    y, z, w = np.zeros(128, dtype), np.zeros(128, bool), np.zeros(128, bool)
+    dsl.parse(TEXT, device=device).k(y, z, w, x, a, b)
     wanted = expected(x, a, b)
-    assert (y == wanted[0]).all() and (z == wanted[1]).all()
+    assert (y == wanted[0]).all() and (z == wanted[1]).all() and (w == wanted[2]).all()
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -49,8 +51,12 @@ def test_what_ptxas_takes_wrongly_is_not_written(name: str) -> None:
     ptx = dsl.parse(TEXT, device="emulator").compile("k", "s", arch="sm_90", n=128, T=name).ptx
     assert not re.search(r"\b(?:min|max)\.[su]16\b", ptx)
     assert name.startswith("u") or not re.search(r"\bneg\.s(?:16|32)\b", ptx)
+    assert name != "s32" or ptx.count("not.b32 \t%sign") == 2  # clamped to bytes, and to 0 … 99
     try:
-        find("ptxas")
+        find("ptxas"), find("nvdisasm")
     except DeviceError as error:
         pytest.skip(str(error))
-    assemble(ptx, "sm_90")
+    code = sass(assemble(ptx, "sm_90").cubin)
+    assert "MNMX" in code and not re.search(
+        r"MNMX[.\w]* \w+, P\d", code
+    )  # by any assembler: no predicate of an extreme

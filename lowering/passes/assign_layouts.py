@@ -21,6 +21,7 @@ from lowering.layout import Layout, LayoutError
 from lowering.location import TileError
 from lowering.ops import OPS, operand
 from lowering.passes.check_names import defined_tiles
+from lowering.passes.lower_matrix_accesses import feeding
 from lowering.targets import WARP, Target
 from lowering.tensor_cores import Mma, Product, accumulator, choose, product, replicated, split_of_warps
 from lowering.types import TileType, Type
@@ -181,6 +182,7 @@ class _Assigner:
         self.parents: dict[Block, Op] = {}
         self.cheap: dict[Value, bool] = {}
         self.pinned: set[Value] = set()
+        self.operands = feeding(function.body)  # of products
         for op in walk(function.body):
             for region in op.regions:
                 self.parents[region] = op
@@ -603,8 +605,10 @@ class _Assigner:
 
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
         """For a load or store, the order of registers in which most elements are accessed at once: the transpose of
-        what leaves as rows is in the same threads, in another order."""
+        what leaves as rows is in the same threads, in another order. Operands of products keep theirs, for ldmatrix."""
         if op.name not in ("load", "store") or op.attrs.get("matrix") or layout is None:
+            return layout
+        if op.name == "load" and op.result in self.operands:
             return layout
         offset = operand(op, "offset")
         assert offset is not None

@@ -86,7 +86,7 @@ class _Lowering:
     def __init__(self, function: Function, target: Target):
         self.function, self.target = function, target
         self.maps = SharedMaps(facts_of(function))
-        self.operands = _feeding(function.body)
+        self.operands = feeding(function.body)
         self.results = _made(function.body)
 
     def run(self) -> None:
@@ -183,7 +183,7 @@ class _Lowering:
         return Misfit.ACROSS if size == 4 and map.lane[2:] == (4, 8, 16) else Misfit.NEIGHBOURS
 
 
-def _feeding(body: Block) -> set[Value]:
+def feeding(body: Block) -> set[Value]:
     """The values that become operands of products without leaving their threads."""
     parents = {region: op for op in walk(body) for region in op.regions}
     homes = {arg: region for region in parents for arg in region.args}

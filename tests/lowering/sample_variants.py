@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from dsl.program import Program, dim_names, load
 from dsl.tree import Kernel
@@ -35,6 +36,8 @@ SHARED = {"space": 2 * 132 * 256 * 192, "blocks": 132}
 """Workspace for tiles that several blocks share."""
 FUSED = {"fused": 1}
 """The product with its bias and residual, which are absent otherwise."""
+ROW_MAJOR = {"row_major": 1}
+"""b is row-major, and lies along k otherwise."""
 
 # (kernel, schedule) → dims: the first for wide accesses without a tail, others for a masked edge, for narrow accesses.
 DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
@@ -43,7 +46,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("matmul_shared", "cooperative"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
     ("matmul_tensor", "large"): [{**square(8192), **SHARED}, square(1000), {**square(8192), **SHARED, **FUSED}],
     ("matmul_tensor", "wide"): [square(4096), square(1000), {**square(4096), **FUSED}, {**square(1000), **FUSED}],
-    ("matmul_tensor", "tall"): [square(4096), square(1000)],
+    ("matmul_tensor", "tall"): [square(4096), square(1000), {**square(4096), **ROW_MAJOR}],
     ("matmul_tensor", "square"): [square(4096), square(1000), {**square(4096), **FUSED}],
     ("matmul_tensor", "wave"): [
         *(square(512), square(77), square(16), square(1024)),
@@ -54,10 +57,10 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         {**square(512), **SHARED, **FUSED},
     ],
     ("matmul_bytes", "large"): [{**square(8192), **SHARED}, square(4112)],
-    ("matmul_bytes", "wide"): [square(4096), square(4112)],
+    ("matmul_bytes", "wide"): [square(4096), square(4112), {**square(4096), **ROW_MAJOR}],
     ("matmul_bytes", "tall"): [square(4096), square(4112)],
     ("matmul_bytes", "square"): [square(4096), square(4112)],
-    ("matmul_bytes", "wave"): [square(512), square(84), square(16), square(1024)],
+    ("matmul_bytes", "wave"): [*map(square, (512, 84, 16, 1024)), {**square(1000), **ROW_MAJOR}],
     ("matmul_bytes", "deep"): [{**square(512), **SHARED}],
     ("linear_bytes", "large"): [{**square(8192), **SHARED}],
     ("linear_bytes", "wide"): [square(4096), square(4112)],
@@ -150,7 +153,7 @@ class Case:
         if self.kernel == "matmul_tensor" and "fused" not in names:
             absent |= {"bias", "residual"}
         types = dict(self.types)
-        constants = dict(self.constants)
+        constants: dict[str, Any] = dict(self.constants) | ({"B_T": False} if "row_major" in names else {})
         request = Request(self.kernel, self.schedule, dims, types, constants, names, absent=absent, arch=arch)
         return build_variant(program(self.file), request)
 

@@ -6,7 +6,11 @@ import re
 
 import numpy as np
 import pytest
+from sample_variants import cases
 
+from lowering.ir import walk
+from lowering.passes import run_passes
+from lowering.shared_map import shared_accesses
 from tests.compile_and_run import NUMPY, compile_kernel, launch
 
 STORED = """
@@ -40,3 +44,15 @@ def test_a_transposed_square_moves_in_vectors(name: str, way: str) -> None:
     assert accesses
     for vector, bits in accesses:
         assert int(bits) // 8 * int(vector[2:] or 1) >= 4 * x.itemsize
+
+
+def test_operands_of_products_keep_the_order_of_their_instruction() -> None:
+    """Bytes of a row-major b come by ldmatrix.trans; in the widest order they came one row at a time, which took 1.5
+    times as long."""
+    case = next(
+        c for c in cases() if c.kernel == "matmul_bytes" and c.schedule == "wide" and "row_major" in dict(c.dims)
+    )
+    variant = case.build()
+    run_passes(variant.function, variant.target)
+    loads = [op.name for op in shared_accesses(walk(variant.function.body)) if op.results]
+    assert loads and set(loads) == {"ldmatrix"}

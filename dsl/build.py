@@ -335,7 +335,12 @@ class KernelBuilder(Expressions):
         for name, _, left, right in merged:
             for u, v in zip(left, right, strict=True):
                 if u.type != v.type:
-                    self.error("type", node.loc, f"'{name}' is {u.tile} in one branch and {v.tile} in the other")
+                    hint = None
+                    if "index" in (u.dtype.name, v.dtype.name) and u.tile.shape == v.tile.shape:
+                        other = v.dtype if u.dtype.name == "index" else u.dtype
+                        hint = f"of numbers alone a tile counts elements (index): .to({other}) makes it {other}"
+                    message = f"'{name}' is {u.tile} in one branch and {v.tile} in the other"
+                    self.error("type", node.loc, message, hint)
                 types.append(u.type)
         self.end(then, [u for _, _, left, _ in merged for u in left])
         self.end(otherwise, [v for _, _, _, right in merged for v in right])

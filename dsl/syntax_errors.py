@@ -111,9 +111,13 @@ def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | No
         return "a line holds one statement"
     if token.type == "COLON" and "RSQB" in expected:
         return "a slice has no step: index by a tile, start + STEP * arange(N)"
+    if token.type == "NAME" and re.search(r"\b0$", before) and word[0] in "bBoO":
+        return "integers are decimal or hexadecimal: 0xff"
     if token.type == "NAME" and re.search(r"\d\.?$", before):
         return "a number has no suffix; .to(f32) converts"
-    if word in (")", "]"):
+    if word == ")" and before.rstrip().endswith(";"):
+        return "constants follow ';': without one it is left out"
+    if word in (")", "]") and not _opened(source.text, at):
         return "there is nothing open that it could close"
     if token.type == "OPTIONAL":
         return "only tensors are optional: x: f32[n]?"
@@ -122,13 +126,7 @@ def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | No
 
 def _bracket(source: Source, at: int, found: str) -> TileError | None:
     """The bracket that is at the root of an error at `at`: one that another kind closes, or that its line does not."""
-    start = block_start(source.text, at)
-    opened: list[int] = []
-    for match in re.finditer(r'"[^"\n]*"|#[^\n]*|[()\[\]]', source.text[start:at]):
-        if match[0] in _CLOSING:
-            opened.append(start + match.start())
-        elif match[0] in (")", "]") and opened:
-            opened.pop()
+    opened = _opened(source.text, at)
     if not opened:
         return None
     last = opened[-1]
@@ -147,6 +145,18 @@ def _bracket(source: Source, at: int, found: str) -> TileError | None:
         hint = f"what follows it makes no sense from {line}:{column}"
         return TileError("syntax", Loc(source, last, last + 1), f"this '{bracket}' is never closed", hint)
     return None
+
+
+def _opened(text: str, at: int) -> list[int]:
+    """Where the brackets stand that are open at `at`, outer ones first."""
+    start = block_start(text, at)
+    opened: list[int] = []
+    for match in re.finditer(r'"[^"\n]*"|#[^\n]*|[()\[\]]', text[start:at]):
+        if match[0] in _CLOSING:
+            opened.append(start + match.start())
+        elif match[0] in (")", "]") and opened:
+            opened.pop()
+    return opened
 
 
 _BLOCK_LINE = re.compile(rf"^(?:{'|'.join(BLOCKS)})\b", re.M)

@@ -108,6 +108,9 @@ class Checker:
         name = tensor.name
         if array.dtype != tensor.dtype:
             raise self.fail("dtype", f"{name} is {array.dtype}, the kernel takes {tensor.dtype}")
+        if array.size and array.pointer % array.itemsize:
+            message = f"{name} begins inside an element: its address is no multiple of {array.itemsize}"
+            raise self.fail("align", message, "pass a copy")
         if len(array.shape) != len(tensor.dims):
             expected = ", ".join(map(str, tensor.dims))
             raise self.fail("rank", f"{name} has {len(array.shape)} axes {array.shape}, the kernel takes [{expected}]")

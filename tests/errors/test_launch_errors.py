@@ -147,3 +147,10 @@ def test_values_of_a_variant_are_known_names(module: Any) -> None:
         module.compile("scaled", rows=-1, cols=16)
     with pytest.raises(AttributeError, match="scaled"):
         module.scald(Y, X, 1.0)
+
+
+def test_an_array_that_begins_inside_an_element() -> None:
+    """It was a misaligned access of the kernel's."""
+    x = np.zeros(64 * 4 + 1, np.uint8)[1:].view(np.float32)
+    with pytest.raises(LaunchError, match="x begins inside an element: its address is no multiple of 4"):
+        dsl.parse(TEXT, device="emulator").checked(np.zeros(64, np.float32), x)

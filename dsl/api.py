@@ -27,7 +27,7 @@ from dsl.program import Program, dim_names, parse_program
 from dsl.program import load as load_program
 from dsl.tuning.tuned import Tuned, stale_errors, tuned_path
 from dsl.tuning.tuned_file import usable
-from dsl.variant import Request
+from dsl.variant import Request, stride_class
 from dsl.variants import Variants
 from lowering.location import Errors, TileError, closest
 from lowering.targets import Target, target
@@ -338,6 +338,11 @@ class ModuleFunction:
         return found
 
     @cached_property
+    def strided(self) -> set[str]:
+        """Arguments that some kernel of the call takes with any strides."""
+        return {argument for _, argument, p in self.passed if isinstance(p.type, ast.TensorType) and p.type.strided}
+
+    @cached_property
     def accesses(self) -> tuple[set[str], set[str]]:
         """(tensors that some kernel of the call may write, those that one may read), as far as the text tells."""
         of = {kernel.name: tensors_used(kernel) for kernel, _, _ in self.passed}
@@ -447,7 +452,8 @@ class ModuleFunction:
                 out[name] = None
             elif is_array(value):
                 array = describe(value)
-                out[name] = ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer))
+                strides = stride_class(array.strides) if name in self.strided else None
+                out[name] = ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer), strides)
             else:
                 out[name] = tuple(value) if isinstance(value, list | tuple) else plain_number(value)
         return out

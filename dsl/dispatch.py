@@ -19,6 +19,7 @@ from dsl.program import Program
 from dsl.schedules import target_facts
 from dsl.tuning.tuned import CallFacts, Found, StepChoice, Tuned, branch_steps, described_step, matches, text_digest
 from dsl.variant import Request, Variant
+from lowering.ir import stride_name
 from lowering.location import Loc, TileError, closest
 from lowering.targets import Target
 from lowering.types import DTYPES, DType
@@ -31,6 +32,8 @@ class ArrayFacts:
     shape: tuple[int, ...]
     dtype: str
     align: int = 16
+    strides: tuple[int, ...] | None = None
+    """Of one that a kernel takes strided, their class (`stride_class`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +293,7 @@ class Planner:
 
         request = variant.request
         names = {"sms": request.sms or self.target.sms, **variant.constants, **request.scalars, **request.dims}
+        names |= {stride_name(n, axis): s for n, of in request.strides.items() for axis, s in enumerate(of)}
         try:
             return all(compile_expression(condition).evaluate(names) for condition in conditions)
         except ExpressionError:
@@ -526,6 +530,7 @@ class Planner:
         dims: dict[str, int] = {}
         types: dict[str, str] = {}
         align: dict[str, int] = {}
+        strides: dict[str, tuple[int, ...]] = {}
         scalars: dict[str, Any] = {}
         absent = set()
         type_parameters = {c.name: c.types for c in kernel.constants if c.types is not None}
@@ -545,6 +550,8 @@ class Planner:
                     raise TileError("call", p.loc, message, hint)
                 match_array(kernel, p, p.type, facts, dims, types, type_parameters)
                 align[p.name] = facts.align
+                if p.type.strided and facts.strides is not None:
+                    strides[p.name] = facts.strides
             elif isinstance(p.type, ast.ScalarType):
                 if isinstance(value, bool | int | float):
                     check_scalar(p.name, types.get(p.type.dtype, p.type.dtype), value)
@@ -572,6 +579,7 @@ class Planner:
             frozenset(absent),
             self.target.arch,
             self.sms,
+            strides=strides,
         )
 
     # ---- what conditions read ----

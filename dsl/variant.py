@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from dsl.program import Program, dim_names, library_functions
 from dsl.schedules import ResolvedSchedule, default_of, given_names, resolve_schedule, target_facts
 from lowering.budget import Budget
 from lowering.facts import Analysis, most_elements
-from lowering.ir import Function, Parameter, Value, replace_uses, walk
+from lowering.ir import Function, Parameter, Value, replace_uses, stride_name, walk
 from lowering.location import Errors, Loc, TileError, closest
 from lowering.nesting import deep_recursion
 from lowering.targets import Target, target
@@ -36,6 +36,7 @@ class Request:
     align: bytes that each tensor's pointer is a multiple of (16 unless said). absent: optional tensors not given.
     index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count.
     strict_bounds: assert that index tiles lie inside of their axes.
+    strides: of strided tensors, representatives of what decides their code: see `stride_class`.
     """
 
     kernel: str
@@ -50,6 +51,18 @@ class Request:
     sms: int | None = None
     index_bits: int | None = None
     strict_bounds: bool = False
+    strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, that stand for these: 1 along the last axis that has it, else the power of two in each.
+
+    >>> stride_class((72, 1)), stride_class((1, 40)), stride_class((67, 5))
+    ((8, 1), (1, 8), (3, 3))
+    """
+    unit = max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
+    powers = (min(pow2_divisor(stride), MAX_DIVISOR) for stride in strides)
+    return tuple(1 if axis == unit else power if power > 1 else 3 for axis, power in enumerate(powers))
 
 
 @dataclass(slots=True)
@@ -115,9 +128,12 @@ class _Resolved:
         swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
         attrs = {n: sorted(v) if n == "recompute" else v for n, v in schedule.attrs.items()}
         parts = (named, self.special, request.types, request.align, pins, instructions, swizzles, attrs)
+        units = sorted((name, strides.index(1)) for name, strides in request.strides.items() if 1 in strides)
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
         return (
-            *map(repr, (*plain, request.strict_bounds, self.index_bits, *(sorted(part.items()) for part in parts))),
+            *map(
+                repr, (*plain, units, request.strict_bounds, self.index_bits, *(sorted(part.items()) for part in parts))
+            ),
         )
 
 
@@ -293,7 +309,13 @@ class _Variant:
             if isinstance(p.type, ast.TensorType):
                 rows = p.type.dims[1:] if len(p.type.dims) > 1 else p.type.dims
                 inner |= {d.id for d in rows if isinstance(d, ast.Name)}
-        return {
+        strides = {
+            stride_name(name, axis): stride
+            for name, of_axes in self.request.strides.items()
+            for axis, stride in enumerate(of_axes)
+            if pow2_divisor(stride) > 1
+        }
+        return strides | {
             name: min(pow2_divisor(extent), MAX_DIVISOR)
             for name, extent in dims.items()
             if name in inner and name not in special and name in self.dim_names and pow2_divisor(extent) > 1
@@ -405,10 +427,11 @@ class _Variant:
         function.params.append(made)
         strides: list[int | Value] = []
         if type.strided:
+            known = self.request.strides.get(p.name, ())
             for axis in range(len(dims)):
                 stride = Value(TileType((), INDEX), name=f"{p.name}_stride{axis}")
                 made.strides.append(stride)
-                strides.append(stride)
+                strides.append(1 if axis < len(known) and known[axis] == 1 else stride)
         else:
             strides = [1] * len(dims)
             for i in range(len(dims) - 2, -1, -1):
@@ -476,6 +499,10 @@ class _Variant:
             out.append(
                 Condition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)
             )
+        for tensor, strides in self.request.strides.items():
+            if 1 in strides:
+                name = stride_name(tensor, strides.index(1))
+                out.append(Condition(["==", name, 1], f"{name} == 1", self.kernel.loc.line, None))
         return out
 
 

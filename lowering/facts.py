@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from lowering.fold import constant_of
-from lowering.ir import Function, Op, Value, carried_integers, walk
+from lowering.ir import Function, Op, Value, carried_integers, stride_name, walk
 from lowering.types import I1, S32, DType, TileType, int_range
 
 ANY = 1 << 30  # "divisible by everything": the divisor of zero
@@ -95,7 +95,7 @@ def _wrapped(facts: Facts, dtype: DType) -> Facts:
 
 
 class Analysis:
-    """Facts of the values of one function, computed on demand. Its `divisors` are those of dims and scalars."""
+    """Facts of the values of one function, computed on demand. Its `divisors` are of dims, scalars and strides."""
 
     def __init__(self, function: Function):
         self.function = function
@@ -108,6 +108,8 @@ class Analysis:
         for p in function.params:
             if p.kind == "scalar" and p.value is not None and p.name in function.divisors:
                 self.divides(p.value, function.divisors[p.name])
+            for axis, stride in enumerate(p.strides):
+                self.divides(stride, function.divisors.get(stride_name(p.name, axis), 1))
 
     def enter_loop(self, loop: Op) -> None:
         """The counter of this `for` lies between its start and its stop, in steps up or down."""

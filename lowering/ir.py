@@ -114,6 +114,11 @@ class Parameter:
     loc: Loc | None = None
 
 
+def stride_name(tensor: str, axis: int) -> str:
+    """The stride of a strided tensor, in elements, as divisors and the header's conditions name it."""
+    return f"{tensor}.stride{axis}"
+
+
 @dataclass(slots=True)
 class Function:
     """One kernel variant. `body`'s arguments are, pointers of tensors, their strides, scalars and tables, dims."""
@@ -124,7 +129,7 @@ class Function:
     body: Block
     warps: int
     index_bits: int = 32
-    divisors: dict[str, int] = field(default_factory=dict)  # dim or scalar → known power-of-two divisor
+    divisors: dict[str, int] = field(default_factory=dict)  # dim, scalar or `x.stride0` → known power-of-two divisor
     attrs: dict[str, Any] = field(default_factory=dict)  # of the schedule: barriers, contract, maxregs …
     pins: dict[str, Any] = field(default_factory=dict)  # value name → layout rows of the schedule, for assign_layouts
     instructions: dict[str, Any] = field(default_factory=dict)  # value name → the instruction of its product

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from runtime.arrays import HOST_ALIGNMENT, Array
 from runtime.errors import LaunchError
 from runtime.expressions import Expression, ExpressionError, Number, compile_expression, show
-from runtime.header import Header, Tensor
+from runtime.header import Header, Tensor, stride_name
 
 MOST_INT32 = (1 << 31) - (1 << 21)
 """Elements that 32 bits count, with room above them for a slice that passes the edge."""
@@ -66,6 +66,12 @@ class Checker:
         dims = self._bind_dims(arrays)
         names: dict[str, Number] = {"sms": sms, **scalars, **dims}
         names |= {name: value for name, value in self.header.constants.items() if not isinstance(value, str)}
+        names |= {
+            stride_name(tensor.name, axis): stride
+            for tensor in self.header.tensors
+            if tensor.strided
+            for axis, stride in enumerate(arrays[tensor.name].strides)
+        }
         for expression, require in self.requires:
             if not self._evaluate(expression, names, "requires"):
                 values = ", ".join(f"{name} = {names[name]}" for name in sorted(expression.names))

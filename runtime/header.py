@@ -313,6 +313,11 @@ def _require(row: Fields) -> Require:
     return require
 
 
+def stride_name(tensor: str, axis: int) -> str:
+    """The stride of a strided tensor, in elements, as expressions name it."""
+    return f"{tensor}.stride{axis}"
+
+
 def _check_names(header: Header, fields: Fields) -> None:
     """Everything that refers to something by name refers to something that there is."""
     if len({param.name for param in header.params}) != len(header.params):
@@ -327,7 +332,9 @@ def _check_names(header: Header, fields: Fields) -> None:
         _check_argument(header, argument, fields, f"arguments[{index}]")
     numbers = {name for name, value in header.constants.items() if not isinstance(value, str)}
     scalars = {param.name for param in header.params if isinstance(param, Scalar)}
-    known = {"sms"} | set(header.dims) | numbers | scalars
+    strided = [tensor for tensor in present if tensor.strided]
+    strides = {stride_name(tensor.name, axis) for tensor in strided for axis in range(len(tensor.dims))}
+    known = {"sms"} | set(header.dims) | numbers | scalars | strides
     trees = {f"grid[{axis}]": tree for axis, tree in enumerate(header.grid)}
     trees |= {f"requires[{index}].expr": require.expr for index, require in enumerate(header.requires)}
     trees |= {key: tree for key in ("moves", "computes") if (tree := getattr(header, key)) is not None}

@@ -1,0 +1,127 @@
+"""Strided tensors: as wide as their strides allow, and never wider than those of the call."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.variant import stride_class
+from runtime import LaunchError
+
+TEXT = """\
+kernel copied(y: T[m, n; strided], x: T[m, n; strided]; T in f16|f32|u8):
+    grid cdiv(m, 32), cdiv(n, 64)
+    i, j = block(0) * 32, block(1) * 64
+    store(y[i : i + 32, j : j + 64], load(x[i : i + 32, j : j + 64]))
+
+schedule s of copied:
+    warps = 4
+
+kernel staged(y: T[m, n; strided], x: T[m, n; strided]; T in f16|f32|u8):
+    grid cdiv(m, 32), cdiv(n, 64)
+    shared s: T[32, 64]
+    i, j = block(0) * 32, block(1) * 64
+    copy(s[:, :], x[i : i + 32, j : j + 64])
+    commit()
+    wait(0)
+    store(y[i : i + 32, j : j + 64], s[:, :])
+
+schedule t of staged:
+    warps = 4
+
+dispatch either(y, x):
+    otherwise: copied(y, x)
+"""
+M, N = 64, 128
+
+
+def space(dtype: Any, *shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
+
+
+VIEWS: dict[str, Any] = {
+    "plain": lambda t: space(t, M, N),
+    "padded": lambda t: space(t, M, N + 16)[:, :N],
+    "padded to an odd pitch": lambda t: space(t, M, N + 3)[:, :N],
+    "padded to a pitch of 4": lambda t: space(t, M, N + 4)[:, :N],
+    "every other row": lambda t: space(t, 2 * M, N)[::2],
+    "from below": lambda t: space(t, M, N)[::-1],
+    "of three axes": lambda t: space(t, M, 3, N)[:, 1],
+    "transposed": lambda t: space(t, N, M).T,
+    "transposed and padded": lambda t: space(t, N, M + 3)[:, :M].T,
+    "every other element": lambda t: space(t, M, 2 * N)[:, ::2],
+    "broadcast": lambda t: np.broadcast_to(space(t, N), (M, N)),
+}
+
+
+@pytest.fixture(scope="module")
+def module() -> Any:
+    return dsl.parse(TEXT, device="emulator")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.uint8], ids=["f16", "f32", "u8"])
+@pytest.mark.parametrize("kernel", ["copied", "staged", "either"])
+def test_views_of_all_kinds_one_after_the_other(module: Any, kernel: str, dtype: Any) -> None:
+    """Each call has the variant of its own strides, and not that of the call before."""
+    for x in (make(dtype) for make in VIEWS.values()):
+        for into in ("plain", "padded", "padded to an odd pitch", "transposed"):
+            y = VIEWS[into](dtype)
+            y[...] = 0
+            getattr(module, kernel)(y, x)
+            assert np.array_equal(y, x)
+
+
+def widest(module: Any, x: np.ndarray) -> int:
+    """Bytes of the widest access of a copy of x to an array like it."""
+    y = np.empty_like(x)
+    module.copied(y, x)
+    plan = module.copied.plan(module.copied.facts({"y": y, "x": x}))
+    ptx = module.variant(plan.steps[0].request).ptx
+    accesses = re.findall(r"ld\.global[.\w:]*?((?:\.v\d)?)\.[bsuf](\d+)", ptx)
+    return max(int(bits) // 8 * int(vector[2:] or 1) for vector, bits in accesses)
+
+
+@pytest.mark.parametrize(
+    ("view", "bytes"),
+    [("plain", 16), ("padded", 16), ("of three axes", 16), ("padded to a pitch of 4", 8), ("padded to an odd pitch", 2),
+     ("every other element", 2), ("every other row", 16)],
+)  # fmt: skip
+def test_views_move_as_many_bytes_as_they_can(module: Any, view: str, bytes: int) -> None:
+    """All of them moved 2 bytes at a time."""
+    assert widest(module, VIEWS[view](np.float16)) == bytes
+
+
+def test_a_transposed_view_moves_along_its_own_axis(module: Any) -> None:
+    assert widest(module, VIEWS["transposed"](np.float16)) == 16
+
+
+def test_views_of_one_class_share_a_variant() -> None:
+    module = dsl.parse(TEXT, device="emulator")
+    y = space(np.float16, M, N)
+    for pitch in (N + 16, N + 32, N + 48, N + 64):
+        module.copied(y, space(np.float16, M, pitch)[:, :N])
+    assert len(list(module.variants)) == 1
+    module.copied(y, space(np.float16, M, N + 1)[:, :N])
+    assert len(list(module.variants)) == 2
+
+
+def test_a_variant_of_known_strides_refuses_others() -> None:
+    module = dsl.parse(TEXT, device="emulator")
+    x, y = VIEWS["padded"](np.float16), space(np.float16, M, N)
+    kernel = module.variant(module.copied.plan(module.copied.facts({"y": y, "x": x})).steps[0].request)
+    kernel(y, x)
+    with pytest.raises(LaunchError, match=r"requires x.stride0 % 16 == 0 \(x.stride0 = 131\)"):
+        kernel(y, VIEWS["padded to an odd pitch"](np.float16))
+    with pytest.raises(LaunchError, match=r"requires x.stride1 == 1 \(x.stride1 = 2\)"):
+        kernel(y, VIEWS["every other element"](np.float16))
+
+
+def test_the_classes_of_strides() -> None:
+    assert stride_class((72, 1)) == (8, 1)
+    assert stride_class((1, 40)) == (1, 8)
+    assert stride_class((1, 1)) == (3, 1)
+    assert stride_class((-64, 0)) == (16, 16)

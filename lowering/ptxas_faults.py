@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 
 NEGATION = re.compile(r"^([ \t]*)neg\.s(16|32)[ \t]+(%\w+), (%\w+);$", re.M)
-SIGNED_EXTREME = re.compile(r"\b(?:min|max)\.s32\b")
-RELU = re.compile(r"^([ \t]*)(min|max)\.relu\.s32[ \t]+(%\w+), (%\w+), (%\w+|-?\d+);$", re.M)
-EXTREME = re.compile(r"^([ \t]*)(max)\.s32[ \t]+(%\w+), (%\w+), (0);$", re.M)
-COMPARED = re.compile(r"\bsetp\.[\w.]+[ \t]+[%\w|]+, (%?[-\w]+), (%?[-\w]+)")
+RELU = re.compile(r"^[ \t]*(min|max)\.relu\.s32[ \t]+(%\w+), (%\w+), (%\w+|-?\d+);$", re.M)
+AT_LEAST_0 = re.compile(r"^[ \t]*max\.s32[ \t]+(%\w+), (%\w+), 0;$", re.M)
+MINIMUM = re.compile(r"min\.s32[ \t]+(%\w+)")
+COMPARED = re.compile(r"setp\.[\w.]+[ \t]+[%\w|]+, (%?[-\w]+), (%?[-\w]+)")
 PASSED_ON = re.compile(r"\b(?:mov|cvt|and)\.[\w.]+[ \t]+(%\w+), (%\w+)")
 HALF_EXTREME = re.compile(r"^([ \t]*)(min|max)\.([su])16[ \t]+(%\w+), (%\w+), (%\w+|-?\d+);$", re.M)
+HALVES = ("min.s16", "min.u16", "max.s16", "max.u16")
 
 
 def avoid_faults(ptx: str) -> str:
@@ -29,6 +30,9 @@ def widen_extremes(ptx: str) -> str:
     `setp.eq.b16 p, m, 0` behind `max.s16 m, x, 0` becomes the predicate that says which operand was taken, and of the
     two halves of a register the wrong one says it last: SASS `VIMNMX.S16x2 R, P0, P0, …`.
     """
+
+    if not any(name in ptx for name in HALVES):  # looking at each line takes longer than all else here
+        return ptx
 
     def widened(found: re.Match[str]) -> str:
         indent, name, sign, d, a, b = found.groups()
@@ -49,35 +53,42 @@ def keep_comparisons(ptx: str) -> str:
 
     `setp.eq.s32 min.relu.s32(x, c), c` becomes the predicate of VIMNMX.RELU, which is set for other x.
     """
-    if not (RELU.search(ptx) or EXTREME.search(ptx)):
+    minima = set(MINIMUM.findall(ptx))
+    if not minima and ".relu" not in ptx:
         return ptx
-    compared = {operand for pair in COMPARED.findall(ptx) for operand in pair}
+    clamped = {d for _, d, _, _ in RELU.findall(ptx)} | {d for d, a in AT_LEAST_0.findall(ptx) if a in minima}
+    wrong = clamped & compared(ptx) if clamped else clamped
+    if not wrong:
+        return ptx
+
+    def shifted(first: str, made: str, d: str) -> str:
+        sign = f"shr.s32 %sign, {made}, 31; not.b32 %sign, %sign;"
+        return f"{{ .reg .b32 %low, %sign; {first}{sign} and.b32 {d}, {made}, %sign; }}"
+
+    def at_once(found: re.Match[str]) -> str:
+        name, d, a, b = found.groups()
+        return shifted(f"{name}.s32 %low, {a}, {b}; ", "%low", d) if d in wrong else found[0]
+
+    def apart(found: re.Match[str]) -> str:
+        d, a = found.groups()
+        return shifted("", a, d) if d in wrong and a in minima else found[0]
+
+    return RELU.sub(at_once, AT_LEAST_0.sub(apart, ptx))
+
+
+def compared(ptx: str) -> set[str]:
+    """The registers that are compared, and those whose values they have in another width."""
+    found = {operand for pair in COMPARED.findall(ptx) for operand in pair}
     sources: dict[str, list[str]] = {}
     for to, source in PASSED_ON.findall(ptx):
         sources.setdefault(to, []).append(source)
-    work = [*compared]
+    work = [*found]
     while work:
         for source in sources.get(work.pop(), ()):
-            if source not in compared:
-                compared.add(source)
+            if source not in found:
+                found.add(source)
                 work.append(source)
-
-    def shifted(indent: str, first: list[str], made: str, d: str) -> str:
-        lines = [".reg .b32 \t%low, %sign;", *first, f"shr.s32 \t%sign, {made}, 31;", "not.b32 \t%sign, %sign;"]
-        lines.append(f"and.b32 \t{d}, {made}, %sign;")
-        return "\n".join([f"{indent}{{", *(indent + line for line in lines), f"{indent}}}"])
-
-    def at_once(found: re.Match[str]) -> str:
-        indent, name, d, a, b = found.groups()
-        return shifted(indent, [f"{name}.s32 \t%low, {a}, {b};"], "%low", d) if d in compared else found[0]
-
-    minima = set(re.findall(r"\b(?:min|max)\.s32[ \t]+(%\w+)", ptx))
-
-    def apart(found: re.Match[str]) -> str:
-        indent, _, d, a, _ = found.groups()
-        return shifted(indent, [], a, d) if d in compared and a in minima else found[0]
-
-    return RELU.sub(at_once, EXTREME.sub(apart, ptx))
+    return found
 
 
 def keep_signs(ptx: str) -> str:
@@ -85,6 +96,6 @@ def keep_signs(ptx: str) -> str:
 
     Of `max.s32(c, max.s32(a, neg.s32 b))` ptxas makes one instruction and leaves the sign of b out. Additions it keeps.
     """
-    if len(SIGNED_EXTREME.findall(ptx)) < 2:
+    if ptx.count("min.s32") + ptx.count("max.s32") < 2 or "neg.s" not in ptx:
         return ptx
     return NEGATION.sub(r"\1not.b\2 \t\3, \4;\n\1add.s\2 \t\3, \3, 1;", ptx)

@@ -44,6 +44,7 @@ class Lifetimes:
         self.tiles = [op for op in function.body.ops if op.name == "shared_alloc"]
         self.number = {op.result: i for i, op in enumerate(self.tiles)}
         self.affines = AffineOffsets()
+        self.stepped: dict[Block, list[Op]] = {}
         self.apart = [0] * len(self.tiles)
         self.unordered = [0] * len(self.tiles)
         self.needs: dict[Op, int] = {}
@@ -55,6 +56,15 @@ class Lifetimes:
                     for j in members(tiles):
                         sets[j] |= 1 << i
 
+    def steps(self, block: Block) -> list[Op]:
+        """The operations of a block that matter here."""
+        known = self.stepped.get(block)
+        if known is None:
+            ordering = ("barrier", "commit", "wait", "if", "for", "while")
+            known = [op for op in block.ops if op.name in ordering or self.tile_of(op) is not None]
+            self.stepped[block] = known
+        return known
+
     def tile_of(self, op: Op) -> int | None:
         """The tile that an access touches."""
         if op.spec.effects is None or space_of(op.operands[0]) != "shared":
@@ -65,7 +75,7 @@ class Lifetimes:
 
     def forward(self, block: Block, state: _State, divided: bool) -> _State:
         """The state behind a block. divided: some threads take it, so that no barrier can be put into it."""
-        for op in block.ops:
+        for op in self.steps(block):
             if op.name == "if":
                 apart = divided or bool(op.operands[0].tile.shape)
                 if apart:  # one side after the other
@@ -116,7 +126,7 @@ class Lifetimes:
 
     def backward(self, block: Block, live: int) -> int:
         """The tiles that are still to be read before a block, of those behind it."""
-        for op in reversed(block.ops):
+        for op in reversed(self.steps(block)):
             if op.name == "if":
                 live = self.backward(op.regions[0], live) | self.backward(op.regions[1], live)
             elif op.name in ("for", "while"):

@@ -58,9 +58,9 @@ VIEWS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def module() -> Any:
-    return dsl.parse(TEXT, device="emulator")
+@pytest.fixture
+def module(device: str) -> Any:
+    return dsl.parse(TEXT, device=device)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.uint8], ids=["f16", "f32", "u8"])

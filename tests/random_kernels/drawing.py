@@ -212,7 +212,7 @@ class Drawing:
             return self.scalar_parameter(dtype, value)
         if len(shape) == 1 and dtype in INTEGERS and shape[0] <= highest(dtype) and self.chance(0.4):
             n = shape[0]
-            return Expr(f"arange({n}).to({dtype})", lambda s: np.arange(n), dtype, shape)
+            return Expr(f"arange({n}).to({dtype})", lambda s: np.arange(n, dtype=NUMPY[dtype]), dtype, shape)
         if self.chance(0.6):
             return self.loaded_before(dtype, shape)
         number = self.number(dtype)

@@ -460,7 +460,7 @@ class KernelBuilder(Expressions):
 
     def after_round(self, name: str, start: Binding, value: Binding, body: list[ast.Statement]) -> list[Value]:
         """What a carried name is after a round, with the type of what it was before the loop."""
-        loc = body[-1].loc
+        loc = last_assignment(body, name).loc
         if isinstance(start, tuple):
             if not isinstance(value, tuple) or len(value) != len(start):
                 got = f"a tuple of {len(value)}" if isinstance(value, tuple) else describe(value)
@@ -602,6 +602,18 @@ def rebuilt(like: Binding, values: Iterator[Value], name: str) -> Binding:
     value = next(values)
     value.name = name
     return value
+
+
+def last_assignment(body: list[ast.Statement], name: str) -> ast.Statement:
+    """The last statement that binds a name, inside others too."""
+    for node in reversed(body):
+        if name in assigned_names([node]):
+            if isinstance(node, ast.If):
+                return last_assignment(node.otherwise if name in assigned_names(node.otherwise) else node.then, name)
+            if isinstance(node, ast.While) or (isinstance(node, ast.For) and name in assigned_names(node.body)):
+                return last_assignment(node.body, name)
+            return node
+    return body[-1]
 
 
 def assigned_names(body: list[ast.Statement]) -> set[str]:

@@ -559,13 +559,12 @@ class Planner:
                 elif isinstance(value, ArrayFacts) or value is None:
                     raise TileError("call", p.loc, f"'{p.name}' of '{kernel.name}' is a scalar; got {described(value)}")
         given = {**constants, **self.constants}
-        for name in given.keys() & type_parameters.keys():
-            given_type(name, given[name], types, type_parameters[name])
-        for name in self.constants.keys() & dims.keys():
-            if dims[name] != self.constants[name]:
-                raise TileError(
-                    "dim", None, f"'{name}' is {dims[name]} in the arrays; {self.constants[name]} was given"
-                )
+        for name, choices in type_parameters.items():
+            if name in given:
+                given_type(name, given[name], types, choices)
+        for name, wanted in self.constants.items():
+            if dims.get(name, wanted) != wanted:
+                raise TileError("dim", None, f"'{name}' is {dims[name]} in the arrays; {wanted} was given")
         plain = {k: v for k, v in self.constants.items() if k in self.program.settable(kernel.name)}
         own = {k: v for k, v in constants.items() if k not in type_parameters}
         return Request(

@@ -64,6 +64,10 @@ class Evaluator:
         finally:
             self.depth -= 1
 
+    def argument(self, node: ast.Expr) -> Any:
+        """An argument of a launch: `None` leaves an optional tensor out."""
+        return None if ast.is_none(node) else self(node)
+
     def number(self, node: ast.Expr, what: str) -> int | float | bool:
         value = self(node)
         if not isinstance(value, bool | int | float):

@@ -282,10 +282,6 @@ class Shapes(Evaluator):
             raise TileError("name", node.loc, f"values have no '{node.name}'", "values have .to(TYPE) and .T")
         return UNKNOWN
 
-    def argument(self, node: ast.Expr) -> Any:
-        """An argument of a launch: `None` leaves an optional tensor out."""
-        return None if ast.is_none(node) else self(node)
-
     def index(self, node: ast.Index) -> Any:
         value = self(node.value)
         parts = [part for part in node.subscripts if not isinstance(part, ast.Slice)]

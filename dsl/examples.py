@@ -81,12 +81,12 @@ class ExampleRun:
 
     def launch(self, line: ast.Launch) -> None:
         function: ModuleFunction = self.module[line.name]
-        named = {name: self.argument(value) for name, value in line.keywords.items()}
+        named = {name: self.host.argument(value) for name, value in line.keywords.items()}
         if line.args is None:
             named |= {p: self.names[p] for p in function.params if p in self.names and p not in named}
             arguments: list[Any] = []
         else:
-            arguments = [self.argument(value) for value in line.args]
+            arguments = [self.host.argument(value) for value in line.args]
         try:
             given, rest = function.order(tuple(arguments), named, makes_outputs=False)
         except TileError as error:
@@ -102,10 +102,6 @@ class ExampleRun:
             if len(error.errors) == 1 and (error.loc is None or error.code in OF_PLANS):
                 raise from_launch(error.errors[0], line) from None
             raise
-
-    def argument(self, node: ast.Expr) -> Any:
-        """An argument of a launch: `None` leaves an optional tensor out."""
-        return None if ast.is_none(node) else self.host(node)
 
     def items(self, line: ast.Launch) -> tuple[str | None, dict[str, Any]]:
         """`with` of a launch: a schedule, and constants."""

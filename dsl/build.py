@@ -550,28 +550,49 @@ class KernelBuilder(Expressions):
 
     def _while(self, node: ast.While) -> None:
         carried = self.carried(node.body, node.loc)
-        first = [v for _, c in carried for v in leaves(c)]
-        test = Block([Value(v.type) for v in first])
+        test, condition = self.tested(node, carried)
+        with self.branch_of(condition):
+            if condition.tile.shape:  # each thread goes its own rounds, and what they carry differs by thread
+                carried = [(name, self.by_thread(name, v, condition, node)) for name, v in carried]
+                test, condition = self.tested(node, carried)
+            body = Block([Value(v.type) for _, c in carried for v in leaves(c)])
+            self.end(body, self.loop_region(body, carried, node.body))
+        if condition.tile.shape:
+            for block in (test, body):
+                self.check_effects(condition, block, node.loc)
+        self.place(node.loc)
+        made = self.ir.op("while", [v for _, c in carried for v in leaves(c)], [test, body])
+        self.name_results(carried, made.results)
+
+    def tested(self, node: ast.While, carried: list[tuple[str, Binding]]) -> tuple[Block, Value]:
+        """The region that computes a loop's condition from what the loop carries, and the condition."""
+        test = Block([Value(v.type) for _, c in carried for v in leaves(c)])
         with self.ir.region(test):
             before = self.scope.names
-            self.scope.names = dict(before)
+            self.scope.names = self.copied_names(node.condition.loc)
             self.name_results(carried, test.args)
             condition = self.value(node.condition)
-            if condition.tile.shape:
-                message = f"the condition of 'while' is a scalar; this is {condition.tile}"
-                self.error("type", node.condition.loc, message, "any(…) or all(…) make one of a tile")
             self.scope.names = before
             if condition.dtype is not I1:
                 self.error("type", node.condition.loc, f"'while' takes i1; this is {condition.tile}")
             if constant_of(condition) is True:
                 self.error("limit", node.condition.loc, "this loop never ends")
             self.ir.op("condition", [condition, *test.args])
-        body = Block([Value(v.type) for v in first])
-        values = self.loop_region(body, carried, node.body)
-        self.end(body, values)
-        self.place(node.loc)
-        made = self.ir.op("while", first, [test, body])
-        self.name_results(carried, made.results)
+        return test, condition
+
+    def by_thread(self, name: str, start: Binding, condition: Value, node: ast.While) -> Binding:
+        """The start of what a loop of threads carries: an element for each one of the condition."""
+        if isinstance(start, tuple):
+            return tuple(self.by_thread(name, s, condition, node) for s in start)
+        assert isinstance(start, Value)
+        if not start.tile.shape:
+            return self.ir.broadcast(start, condition.tile.shape)
+        decided = prod(condition.tile.shape)
+        if prod(start.tile.shape) != decided:
+            message = f"'{name}' is {start.tile} and changes in a 'while' of threads that decide about {decided}"
+            hint = "carry as many elements, or let the block decide: while any(…)"
+            self.error("shape", last_assignment(node.body, name).loc, message, hint)
+        return start
 
     _STATEMENT: dict[type, Callable] = {  # noqa: RUF012
         ast.Assign: _assign,

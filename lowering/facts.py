@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from lowering.fold import constant_of
 from lowering.ir import Function, Op, Value, carried_integers, stride_name, walk
+from lowering.targets import WARP
 from lowering.types import I1, S32, DType, TileType, int_range
 
 ANY = 1 << 30  # "divisible by everything": the divisor of zero
@@ -448,6 +449,16 @@ def _right_shift(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     return Facts(1, ones, ones, same, 0 if a.low is not None and a.low >= 0 else None, None)
 
 
+def _vote(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    """One for each 32 neighbours in row-major order."""
+    same, left = [], WARP
+    for extent in reversed(shape):
+        same.append(min(extent, left))
+        left //= same[-1]
+    ones = (1,) * len(shape)
+    return Facts(1, ones, ones, tuple(same[::-1]))
+
+
 _RULES = {
     "add": _additive,
     "sub": _additive,
@@ -469,6 +480,7 @@ _RULES = {
     "select": _one_of,
     "minimum": _extreme,
     "maximum": _extreme,
+    "vote": _vote,
     "block_id": _nonnegative,
     "grid_size": lambda an, op, shape: _unknown(shape, 1),  # a block that runs is in a grid
 }

@@ -15,7 +15,7 @@ from math import prod
 
 from lowering.affine import AffineOffsets
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op
+from lowering.ir import Block, Function, Op, parting
 from lowering.ops import operand, space_of
 
 
@@ -77,7 +77,7 @@ class Lifetimes:
         """The state behind a block. divided: some threads take it, so that no barrier can be put into it."""
         for op in self.steps(block):
             if op.name == "if":
-                apart = divided or bool(op.operands[0].tile.shape)
+                apart = divided or parting(op) is not None
                 if apart:  # one side after the other
                     for region in op.regions:
                         state = state.merged(self.forward(region, replace(state), apart))
@@ -85,7 +85,7 @@ class Lifetimes:
                     sides = [self.forward(region, replace(state), apart) for region in op.regions]
                     state = sides[0].merged(sides[1])
             elif op.name in ("for", "while"):
-                state = self.loop(op, state, divided)
+                state = self.loop(op, state, divided or parting(op) is not None)
             elif op.name == "barrier":
                 if op.attrs["scope"] == "block" or self.function.warps == 1:
                     state.touched = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import reduce
 
 from lowering.emit.chains import emit_block
 from lowering.emit.elementwise import convert
@@ -128,8 +129,8 @@ def _while(w: Writer, op: Op) -> None:
     emit_block(w, test)
     end = test.ops[-1]
     w.at(op)
-    passed = _carried(w, end.operands[1:])
-    w.do(f"br i1 {w.registers[end.operands[0]][0]}, label %{inside}, label %{done}")
+    passed, conditions = _carried(w, end.operands[1:]), w.registers[end.operands[0]]
+    w.do(f"br i1 {_joined(w, 'or', conditions)}, label %{inside}, label %{done}")
     w.start(inside)
     for arg, registers in zip(body.args, passed, strict=True):
         w.registers[arg] = registers
@@ -137,11 +138,17 @@ def _while(w: Writer, op: Op) -> None:
     emit_block(w, body)
     w.loops -= 1
     w.at(op)
-    _close(w, open_lines, _carried(w, body.ops[-1].operands), w.label)
+    following = _carried(w, body.ops[-1].operands)
+    if len(conditions) > 1:  # an element that is done keeps what it has, of which its condition is false each round
+        types, kept = [w.llvm(arg.dtype) for arg in test.args], _carried(w, test.args)
+        following = [_chosen(w, conditions, *each) for each in zip(types, following, kept, strict=True)]
+    _close(w, open_lines, following, w.label)
     w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
     w.start(done)
     for result, registers in zip(op.results, passed, strict=True):
         w.registers[result] = registers
+    if end.operands[0].tile.shape and w.loops:
+        _meet(w)
 
 
 @rule("if")
@@ -179,7 +186,7 @@ def _if(w: Writer, op: Op) -> None:
 
 
 def _meet(w: Writer) -> None:
-    """Threads that took a branch one by one meet here. Without an instruction that may not be moved into the branches,
+    """Threads that took a branch or a loop one by one meet here. Without an instruction that may not be moved into it,
     each of them may jump to the head of the loop around on its own, and come to a barrier there alone."""
     w.do('call void asm sideeffect "", ""() #1')
 
@@ -188,9 +195,7 @@ def _if_of_elements(w: Writer, op: Op) -> None:
     """Several elements a thread, and branches without effects: a branch is computed, for all of a thread's elements, if
     one of them takes it, and each element then chooses."""
     conditions = w.registers[op.operands[0]]
-    every = some = conditions[0]
-    for c in conditions[1:]:
-        some, every = w.let(f"or i1 {some}, {c}"), w.let(f"and i1 {every}, {c}")
+    some, every = (_joined(w, by, conditions) for by in ("or", "and"))
     sides = []
     for block, needed in ((op.regions[0], some), (op.regions[1], w.let(f"xor i1 {every}, true"))):
         if len(block.ops) == 1:
@@ -212,10 +217,17 @@ def _if_of_elements(w: Writer, op: Op) -> None:
             ]
         )
     for result, x, y in zip(op.results, *sides, strict=True):
-        llvm = w.llvm(result.dtype)
-        w.registers[result] = [
-            w.let(f"select i1 {c}, {llvm} {p}, {llvm} {q}") for c, p, q in zip(conditions, x, y, strict=True)
-        ]
+        w.registers[result] = _chosen(w, conditions, w.llvm(result.dtype), x, y)
+
+
+def _joined(w: Writer, by: str, flags: list[str]) -> str:
+    return reduce(lambda a, b: w.let(f"{by} i1 {a}, {b}"), flags)
+
+
+def _chosen(w: Writer, conditions: list[str], llvm: str, then: list[str], otherwise: list[str]) -> list[str]:
+    """One of two values for each element."""
+    each = zip(conditions, then, otherwise, strict=True)
+    return [w.let(f"select i1 {c}, {llvm} {p}, {llvm} {q}") for c, p, q in each]
 
 
 def _phi(w: Writer, text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from lowering.access_width import masked_groups, vector_width
 from lowering.facts import Analysis, facts_of
-from lowering.ir import Block, Function, Op, Value, uses, walk
+from lowering.ir import Block, Function, Op, Value, parting, uses, walk
 from lowering.layout import Layout, LayoutError
 from lowering.location import TileError
 from lowering.ops import OPS, operand
@@ -700,20 +700,14 @@ class _Assigner:
 
     def visit_control(self, op: Op) -> None:
         first = {"for": 3, "while": 0, "if": 1}[op.name]
+        outer, decides, layout = self.branch, parting(op), None
+        if decides is not None:
+            layout = self.branch_layout(op, decides)
+            if layout.count == 1 or op.name == "while":
+                self.branch = layout
         results = [self.chosen(r) for r in op.results]
-        operands = []
-        outer = self.branch
-        for i, o in enumerate(op.operands):
-            if i < first:
-                layout = None
-                if op.name == "if" and o.tile.shape:
-                    layout = self.branch_layout(op)
-                    if layout.count == 1:
-                        self.branch = layout
-                        results = [self.chosen(r) for r in op.results]
-                operands.append(self.get(o, layout))
-            else:
-                operands.append(self.get(o, results[i - first]))
+        operands = [self.get(o, layout if op.name == "if" else None) for o in op.operands[:first]]
+        operands += [self.get(o, r) for o, r in zip(op.operands[first:], results, strict=False)]  # none of an `if`
         for region in op.regions:
             args = region.args[1:] if op.name == "for" else region.args
             if op.name != "if":
@@ -721,18 +715,17 @@ class _Assigner:
                     arg.type = arg.tile.with_layout(layout)
                     self.map[arg] = arg
         for region in op.regions:
-            self.rebuild_region(region, results)
+            self.rebuild_region(region, results, layout)
         self.branch = outer
         types = [r.tile.with_layout(layout) for r, layout in zip(op.results, results, strict=True)]
         attrs = dict(op.attrs)
         if "types" in attrs:
             attrs["types"] = types
         made = Op(op.spec, operands, types, attrs, op.regions, op.loc)
-        condition = operands[0].tile.layout if op.name == "if" else None
-        if condition is not None and condition.count > 1:
+        if decides is not None and layout is not None and layout.count > 1:
             exchanges = any(o.name == "convert_layout" for region in op.regions for o in walk(region))
-            if exchanges or any(layout != condition for layout in results):
-                self.refuse_branch(op, condition)
+            if exchanges or any(result != layout for result in results):
+                self.refuse_branch(op, decides, layout)
         for old, new in zip(op.results, made.results, strict=True):
             new.name = old.name
             self.map[old] = new
@@ -741,22 +734,22 @@ class _Assigner:
             if old in self.pinned and new.tile.layout != self.layouts[old]:
                 self.map[old] = self.get(old, self.layouts[old])
 
-    def rebuild_region(self, region: Block, results: list[Layout | None]) -> None:
+    def rebuild_region(self, region: Block, results: list[Layout | None], condition: Layout | None) -> None:
         outer, self.current = self.current, region
         self.out[region] = []
         for op in region.ops[:-1]:
             self.visit(op)
         end = region.ops[-1]
         offset = 1 if end.name == "condition" else 0
-        operands = [self.get(o, None) for o in end.operands[:offset]]
+        operands = [self.get(o, condition) for o in end.operands[:offset]]
         operands += [self.get(o, layout) for o, layout in zip(end.operands[offset:], results, strict=True)]
         self.emit(Op(end.spec, operands, [], end.attrs, (), end.loc))
         region.ops = self.out.pop(region)
         self.current = outer
 
-    def branch_layout(self, op: Op) -> Layout:
-        """A branch of single threads: its condition has one element a thread, unless the branches have no effects."""
-        condition = op.operands[0]
+    def branch_layout(self, op: Op, condition: Value) -> Layout:
+        """A branch or a loop of single threads: its condition has one element a thread, unless what is inside has no
+        effects."""
         shape = condition.tile.shape
         layout = self.chosen(condition)
         pinned = (
@@ -783,12 +776,12 @@ class _Assigner:
             ]
             layout = inside[0] if inside else Layout.default(shape, self.warps)
         plain = all(
-            o.spec.pure or o.name in ("if", "for", "while", "yield", "condition")
+            o.spec.pure or o.name in ("if", "for", "yield", "condition") or (o.name == "while" and parting(o) is None)
             for region in op.regions
             for o in walk(region)
         )
         if layout.count != 1 and not (plain and all(r.tile.shape == shape for r in op.results)):
-            self.refuse_branch(op, layout)
+            self.refuse_branch(op, condition, layout)
         joint = [o for region in op.regions for o in walk(region) if o.name in ("shuffle", "vote", "barrier")]
         if joint and not self.keeps_warps(condition, layout):
             raise TileError(
@@ -818,13 +811,13 @@ class _Assigner:
         same = self.analysis.of(condition).same
         return all(c < group for basis in layout.lane for c, group in zip(layout.coordinates(basis), same, strict=True))
 
-    def refuse_branch(self, op: Op, layout: Layout) -> NoReturn:
+    def refuse_branch(self, op: Op, condition: Value, layout: Layout) -> NoReturn:
         raise TileError(
             "layout",
             op.loc,
-            f"a tile 'if' with effects needs one element a thread; {op.operands[0].tile} has {layout.count} "
-            f"on {self.function.threads} threads",
-            "use where(), or a tile as large as the block has threads",
+            f"a tile '{op.name}' with effects or loops of threads in it needs one element a thread; "
+            f"{condition.tile} has {layout.count} on {self.function.threads} threads",
+            f"use {'where()' if op.name == 'if' else 'masks'}, or a tile as large as the block has threads",
         )
 
 

@@ -25,7 +25,7 @@ from typing import NamedTuple, NoReturn
 
 from lowering.affine import Affine, AffineOffsets, Terms, apply_affine, free_of_carries
 from lowering.facts import facts_of
-from lowering.ir import Block, Function, Op, Value, walk
+from lowering.ir import Block, Function, Op, Value, parting, walk
 from lowering.layout import Layout, apply
 from lowering.listed_offsets import Listed, ListedOffsets
 from lowering.location import TileError
@@ -358,13 +358,12 @@ class _Inserter:
         steps, position = self.steps(block), 0
         while position < len(steps):
             op = steps[position]
-            if op.name in ("for", "while"):
-                state = self.loop(op, state)
-            elif op.name == "if" and op.operands[0].tile.shape and self.branch is None:
+            if parting(op) is not None and self.branch is None:
                 position += self.branch_of_threads(block, position, op, state)
-            elif op.name == "if" and op.operands[0].tile.shape:
-                for region in op.regions:  # some threads take this one while others take that
-                    state = self.block(region, state)
+            elif op.name in ("for", "while"):
+                state = self.loop(op, state)
+            elif parting(op) is not None:
+                state = self.one_after_the_other(op, state)
             elif op.name == "if":
                 other = self.block(op.regions[1], state)
                 state = self.block(op.regions[0], state)
@@ -489,11 +488,10 @@ class _Inserter:
         return change
 
     def branch_of_threads(self, block: Block, position: int, op: Op, state: State) -> int:
-        """A branch that threads take one by one holds no barrier: what it needs is put before it."""
+        """A branch or a loop that threads take one by one holds no barrier: what it needs is put before it."""
         self.branch = 0
         inside = State(0, state.groups, state.open, state.committed)
-        for region in op.regions:
-            inside = self.block(region, inside)
+        inside = self.loop(op, inside) if op.name == "while" else self.one_after_the_other(op, inside)
         accesses, self.branch = self.branch, None
         scope: str | None = None
         for access in _members(accesses):
@@ -502,6 +500,12 @@ class _Inserter:
         state.pending |= self.rounds(op).leaving(inside.pending)
         state.groups, state.open, state.committed = inside.groups, inside.open, inside.committed
         return added
+
+    def one_after_the_other(self, op: Op, state: State) -> State:
+        """Behind a branch of which some threads take one side while others take the other one."""
+        for region in op.regions:
+            state = self.block(region, state)
+        return state
 
     def add(self, block: Block, position: int, scope: str, op: Op, state: State) -> int:
         if self.branch is not None:

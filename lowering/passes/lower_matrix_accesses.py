@@ -13,7 +13,7 @@ from enum import Enum
 from lowering.access_width import slot_bytes
 from lowering.facts import facts_of
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Value, walk
+from lowering.ir import Block, Function, Op, Value, parting, walk
 from lowering.location import TileError
 from lowering.ops import OPS, operand, space_of
 from lowering.shared_map import SharedMaps, access_bytes
@@ -95,7 +95,7 @@ class _Lowering:
     def block(self, block: Block, divided: bool = False) -> None:
         for i, op in enumerate(block.ops):
             for region in op.regions:
-                self.block(region, divided or (op.name == "if" and bool(op.operands[0].tile.shape)))
+                self.block(region, divided or parting(op) is not None)
             if op.name in ("load", "store") and space_of(op.operands[0]) == "shared":
                 block.ops[i] = self.lowered(op, divided)
 

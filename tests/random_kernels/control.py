@@ -8,8 +8,19 @@ import numpy as np
 
 from tests.random_kernels.across import AcrossDrawing
 from tests.random_kernels.drawing import Variable, size_of
-from tests.random_kernels.meaning import INTEGERS, SIGNED, Expr, State, clamped, exactly, highest, literal, lowest
-from tests.random_kernels.tree import Assign, For, If, Plain, Statement, ThreadIf, While, counted
+from tests.random_kernels.meaning import (
+    INTEGERS,
+    NUMPY,
+    SIGNED,
+    Expr,
+    State,
+    clamped,
+    exactly,
+    highest,
+    literal,
+    lowest,
+)
+from tests.random_kernels.tree import Assign, For, If, Plain, Statement, ThreadIf, ThreadWhile, While, counted
 
 DEEPEST = 3
 LITERALS = 0.5
@@ -292,6 +303,47 @@ class ControlDrawing(AcrossDrawing):
         if self.chance(0.2 if self.scope.branches else 0.04):
             made = self.meeting(condition, shape)
         return made
+
+    def thread_loop(self) -> Statement | None:
+        """`while` on a tile: each thread goes its own rounds, for one element or, without effects, for several."""
+        if self.scope.loops + self.scope.branches >= DEEPEST or self.scope.loops > 1:
+            return None
+        threads = 32 * self.program.warps
+        shapes = [s for s in self.shapes if 32 <= size_of(s) <= 4 * threads]
+        shape = self.scope.threads or (self.pick(shapes) if shapes else None)
+        if shape is None:
+            return None
+        dtype = self.pick(INTEGERS)
+        name, rounds, step = self.fresh("w"), self.expr(dtype, shape, 1), self.pick([1, 2])
+        w = Expr(name, lambda s: s.names[name], dtype, shape)
+        few = NUMPY[dtype](5)
+        start = Expr(f"{rounds.text} % 5", lambda s: np.mod(rounds.value(s), few), dtype, shape)
+        last = Assign(name, Expr(f"{name} - {step}", lambda s: w.value(s) - w.value(s).dtype.type(step), dtype, shape))
+        going = self.compared(w, literal(step - 1, dtype), ">")
+        with self.inner(loops=self.scope.loops + 1, threads=shape):
+            self.scope.variables.append(Variable(name, dtype, shape, 0, fixed=True))
+            if self.chance(0.3):
+                a, b = going, self.condition(shape, 1)
+                going = Expr(f"({a.text} & {b.text})", lambda s: a.value(s) & b.value(s), "i1", shape)
+            body = self.body() if size_of(shape) <= threads else self.effectless()
+        self.note("loop of threads" if size_of(shape) <= threads else "loop of threads, several elements each")
+        return Both(Assign(name, start), ThreadWhile(going, body, last))
+
+    def effectless(self) -> list[Statement]:
+        """What threads with several elements may do in a loop: nothing but calculate with what is there."""
+        out, outer = [], self.before
+        for _ in range(self.random.randint(1, 3)):
+            self.before, known = [], [*self.scope.variables]
+            try:
+                made = self.pick([self.assign, self.rebind, self.rebind, self.augmented])()
+            except LookupError:
+                made = None
+            if made is None or self.before:
+                self.scope.variables = known
+            else:
+                out.append(made)
+        self.before = outer
+        return out
 
     def meeting(self, condition: Expr, shape: tuple[int, ...]) -> Statement:
         """Both sides of a branch of threads touch one tensor, each its own places and others: a race if they meet.

@@ -20,7 +20,8 @@ class KernelDrawing(PipelineDrawing):
 
     def steps(self) -> list[Callable[[], Statement | None]]:
         anywhere = [self.assign, self.assign, self.rebind, self.load, self.load, self.store, self.loop,
-                    self.thread_branch, self.table, self.swapped, self.holds, self.helper]  # fmt: skip
+                    self.thread_branch, self.thread_loop, self.table, self.swapped, self.holds,
+                    self.helper]  # fmt: skip
         if self.scope.threads:
             return [*anywhere, self.atomic, self.augmented]
         together = [*anywhere, self.rebind, self.augmented, self.store, self.atomic, self.counter, self.reduction,

@@ -156,6 +156,33 @@ class While(Statement):
             run_all([*self.bodies[0], self.step], state)
 
 
+class ThreadWhile(Statement):
+    """A loop of threads: an element goes rounds until its condition is false, and `step` brings that about."""
+
+    def __init__(self, condition: Expr, body: list[Statement], step: Statement):
+        self.condition, self.step = condition, step
+        self.bodies = (body,)
+
+    def lines(self) -> list[str]:
+        return [f"while {self.condition.text}:", *text_of([*self.bodies[0], self.step])]
+
+    def run(self, state: State) -> None:
+        outer = active = state.active
+        while True:
+            taken = self.condition.value(state)
+            active = taken if active is None else taken & active
+            if not active.any():
+                break
+            state.active, before, state.names = active, state.names, dict(state.names)
+            run_all([*self.bodies[0], self.step], state)
+            state.names = {
+                name: x if x is before[name] else np.where(active, x, before[name])
+                for name, x in state.names.items()
+                if name in before
+            }
+        state.active = outer
+
+
 @dataclass
 class Parameter:
     """What a kernel takes: an array, a scalar or a table."""

@@ -1,8 +1,8 @@
 """PTX that is right and that ptxas makes wrong machine code of, written so that it does not.
 
 The faults are of ptxas 13.0 from sm_90 on, where it knows minima and maxima of three operands, of halves, and with 0
-(VIMNMX3, VIMNMX.S16x2, VIMNMX.RELU). Random programs showed them: right on the emulator, wrong on an H200 (3 of
-16,000).
+(VIMNMX3, VIMNMX.S16x2, VIMNMX.RELU), and of 13.0 to 13.5 from sm_89 on, where conversions have a maximum with 0 (F2IP).
+Random programs showed them: right on the emulator, wrong on an H200 (4 of 24,000).
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ MINIMUM = re.compile(r"min\.s32[ \t]+(%\w+)")
 COMPARED = re.compile(r"setp\.[\w.]+[ \t]+[%\w|]+, (%?[-\w]+), (%?[-\w]+)")
 PASSED_ON = re.compile(r"\b(?:mov|cvt|and)\.[\w.]+[ \t]+(%\w+), (%\w+)")
 HALF_EXTREME = re.compile(r"^([ \t]*)(min|max)\.([su])16[ \t]+(%\w+), (%\w+), (%\w+|-?\d+);$", re.M)
+AT_LEAST_ZERO = re.compile(
+    r"(?:max(?:\.\w+)*\.f32[ \t]+(%\w+), %\w+, 0f[08]0{7};|selp\.f32[ \t]+(%\w+), .*\b0f[08]0{7}\b.*;)"
+)
+ROUNDED = re.compile(r"(?:mov\.[bf]32|cvt\.r\wi\.(?:ftz\.)?f32\.f32)[ \t]+(%\w+), (%\w+);")
+TO_INTEGER = re.compile(r"^([ \t]*)(cvt\.r\wi\.(?:ftz\.)?s32\.f32)[ \t]+(%\w+), (%\w+);", re.M)
 HALVES = ("min.s16", "min.u16", "max.s16", "max.u16")
 
 
 def avoid_faults(ptx: str) -> str:
     """The same text in other words."""
-    return keep_signs(keep_comparisons(widen_extremes(ptx)))
+    return keep_signs(keep_comparisons(keep_conversions(widen_extremes(ptx))))
 
 
 def widen_extremes(ptx: str) -> str:
@@ -74,6 +79,30 @@ def keep_comparisons(ptx: str) -> str:
         return shifted("", a, d) if d in wrong and a in minima else found[0]
 
     return RELU.sub(at_once, AT_LEAST_0.sub(apart, ptx))
+
+
+def keep_conversions(ptx: str) -> str:
+    """A float that is at least 0 is added to -0, which leaves it as it is, before it becomes one of four bytes.
+
+    Of `cvt.pack.sat.u8` of conversions of `max.f32(x, 0)` ptxas makes F2IP.U8.F32.RELU: an illegal instruction on an
+    H200 (`relu(x).to(u8)`). With s8 the instruction is there.
+    """
+    if "cvt.pack.sat.u8.s32" not in ptx:
+        return ptx
+    found = {d or e for d, e in AT_LEAST_ZERO.findall(ptx)}
+    if not found:
+        return ptx
+    passed_on = ROUNDED.findall(ptx)
+    while more := {d for d, source in passed_on if source in found} - found:
+        found |= more
+
+    def apart(match: re.Match[str]) -> str:
+        indent, convert, d, source = match.groups()
+        if source not in found:
+            return match[0]
+        return f"{indent}{{ .reg .f32 %kept; add.f32 %kept, {source}, 0f80000000; {convert} {d}, %kept; }}"
+
+    return TO_INTEGER.sub(apart, ptx)
 
 
 def compared(ptx: str) -> set[str]:

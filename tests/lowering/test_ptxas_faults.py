@@ -60,3 +60,42 @@ def test_what_ptxas_takes_wrongly_is_not_written(name: str) -> None:
     assert "MNMX" in code and not re.search(
         r"MNMX[.\w]* \w+, P\d", code
     )  # by any assembler: no predicate of an extreme
+
+
+QUANTISED = """
+kernel k(y: T[128], x: f32[128]; T in u8|s8):
+    grid 1
+    v = load(x[0 : 128])
+    store(y[0 : 128], {})
+
+schedule s of k:
+    warps = 1
+"""
+RELUS = ("relu(v).to(T)", "round(relu(v)).to(T)", "where(v > 0.0, v, 0.0).to(T, saturate)", "maximum(v, -0.0).to(T)",
+         "maximum(minimum(v, 255.0), 0.0).to(T)", "floor(maximum(0.0, v)).to(T)", "clamp(v, 0.0, 255.0).to(T)",
+         "where(v < 0.0, 0.0, v).to(T)", "where(v >= 0.0, v, 0.0).to(T)")  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("kind", ["u8", "s8"])
+@pytest.mark.parametrize("text", RELUS)
+def test_bytes_of_floats_that_are_at_least_0(text: str, kind: str, device: str) -> None:
+    x = np.random.default_rng(0).uniform(-90, 90, 128).astype(np.float32)
+    x[:8] = (-0.0, 0.0, 0.5, -0.5, 1.5, -1.5, 2.5, -127.0)
+    y = np.zeros(128, np.uint8 if kind == "u8" else np.int8)
+    dsl.parse(QUANTISED.format(text), device=device).k(y, x)
+    at_least = np.maximum(x, 0)
+    assert (y == (np.round(at_least) if "round" in text else np.floor(at_least))).all()
+
+
+@pytest.mark.parametrize("arch", ["sm_89", "sm_90", "sm_100"])
+def test_no_conversion_to_unsigned_bytes_has_a_maximum_with_0(arch: str) -> None:
+    """F2IP.U8.F32.RELU is an illegal instruction on an H200."""
+    try:
+        find("ptxas"), find("nvdisasm")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    for text in RELUS:
+        ptx = dsl.parse(QUANTISED.format(text), device="emulator").compile("k", "s", arch=arch, T="u8").ptx
+        code = sass(assemble(ptx, arch).cubin)
+        assert ("F2IP.U8" in code or "floor" in text) and ".RELU" not in code, text

@@ -320,11 +320,11 @@ class ControlDrawing(AcrossDrawing):
         start = Expr(f"{rounds.text} % 5", lambda s: np.mod(rounds.value(s), few), dtype, shape)
         last = Assign(name, Expr(f"{name} - {step}", lambda s: w.value(s) - w.value(s).dtype.type(step), dtype, shape))
         going = self.compared(w, literal(step - 1, dtype), ">")
+        if self.chance(0.3):
+            a, b = going, self.condition(shape, 1)
+            going = Expr(f"({a.text} & {b.text})", lambda s: a.value(s) & b.value(s), "i1", shape)
         with self.inner(loops=self.scope.loops + 1, threads=shape):
             self.scope.variables.append(Variable(name, dtype, shape, 0, fixed=True))
-            if self.chance(0.3):
-                a, b = going, self.condition(shape, 1)
-                going = Expr(f"({a.text} & {b.text})", lambda s: a.value(s) & b.value(s), "i1", shape)
             body = self.body() if size_of(shape) <= threads else self.effectless()
         self.note("loop of threads" if size_of(shape) <= threads else "loop of threads, several elements each")
         return Both(Assign(name, start), ThreadWhile(going, body, last))

@@ -133,14 +133,18 @@ class AffineOffsets:
             return _times(a, b) if op.name == "mul" else _plus(a, b, 1 if op.name == "add" else -1)
         if op.name == "convert_layout":
             return self.offsets(op.operands[0])
+        if value.tile.size == 1:  # one number, however it came about: `cdiv(start, V) * V` of one row
+            return {self._named(value): Linear((0,) * len(shape), 1)}
         return None
+
+    def _named(self, value: Value) -> Product:
+        self.ranks.setdefault(id(value), len(self.ranks))
+        self.scalars[id(value)] = value
+        return (id(value),)
 
     def _scalar(self, value: Value) -> Offsets:
         terms, constant = linear(value)
-        for v in terms:
-            self.ranks.setdefault(id(v), len(self.ranks))
-            self.scalars[id(v)] = v
-        out: Offsets = {(id(v),): Linear((), k) for v, k in terms.items()}
+        out: Offsets = {self._named(v): Linear((), k) for v, k in terms.items()}
         if constant:
             out[()] = Linear((), constant)
         return out

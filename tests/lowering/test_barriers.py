@@ -46,6 +46,13 @@ def every_third(x: np.ndarray) -> np.ndarray:
     return out
 
 
+def overwritten(x: np.ndarray) -> np.ndarray:
+    out = np.zeros(256, np.float32)
+    for r in range(8):
+        out[r // 3 * 3 :][:128] = x[r, :128]
+    return out
+
+
 CASES = {
     # Each thread comes back to its own elements.
     "own elements": Case(
@@ -229,6 +236,26 @@ CASES = {
     if k % 3 == 0:
         store(y[k], s[127 - k], mask=k >= 0)
 """, 1, 0, every_third),
+    # Where a row starts is one number, however it came about: its parts are apart (softmax's, of any columns).
+    "parts behind one number that is no sum": Case(
+        """
+    i = ((arange(1) + cols - 256) // 3 * 3)[:, None] + arange(64)[None, :]
+    for static k in range(4):
+        store(y[i + 64 * k], load(x[k, 0 : 64])[None, :])
+""", 0, 0, lambda x: x[:4, :64].reshape(-1)),
+    "places behind two such numbers": Case(
+        """
+    i = ((arange(1) + cols - 256) // 3 * 3)[:, None] + arange(256)[None, :]
+    j = ((arange(1) + cols - 256) // 5 * 5)[:, None] + arange(256)[None, :]
+    store(y[i], load(x[0, 0 : 256])[None, :])
+    store(y[255 - j], load(x[1, 0 : 256])[None, :])
+""", 1, 0, lambda x: x[1, ::-1]),
+    "places behind a number of each round": Case(
+        """
+    for r in range(0, 8):
+        i = ((arange(1) + r) // 3 * 3)[:, None] + arange(128)[None, :]
+        store(y[i], load(x[r, 0 : 128])[None, :])
+""", 1, 0, overwritten),
 }  # fmt: skip
 
 RING = """

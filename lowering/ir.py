@@ -1,6 +1,6 @@
 """The tile IR: SSA, MLIR-shaped. Operations with operands, results, attributes and regions of one block each.
 
-What an operation means, needs and does to memory is stated once, in `ops.py`.
+What an operation means, needs and does to memory is stated once, in `ops/`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of emission rules: one for each operation of `ops.py`."""
+"""The table of emission rules: one for each operation of `ops/`."""
 
 from __future__ import annotations
 

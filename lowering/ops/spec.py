@@ -1,0 +1,79 @@
+"""What is stated of an operation: operands, attributes, result types, effects on memory.
+
+Verification, dead-code removal, ordering and barrier insertion read these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lowering.ir import Op, Value
+from lowering.types import Type
+
+
+class Mismatch(Exception):
+    """Operands that an operation does not take. The message is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One access to memory: which memory, and which way. Of a `copy` they happen between its issue and a `wait`.
+
+    An "acquire" or a "release" touches nothing itself. What its threads read there orders all that the block does to
+    global memory with what other blocks do (PTX ISA 8, "Memory Consistency Model").
+    """
+
+    kind: str  # "read", "write", "acquire" or "release"
+    memory: Value
+    space: str  # "global", "shared" or "param"
+
+
+Infer = Callable[[Sequence[Value], dict[str, Any]], list[Type]]
+Effects = Callable[[Op], list[Effect]]
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """The facts of one operation.
+
+    arity: number of operands, or (least, most); None where `infer` checks by itself.
+    attrs: names of the attributes it must carry.
+    infer: result types from operands and attributes; raises Mismatch.
+    effects: accesses to memory; None means there are none.
+    keep: it does something that is no memory access (synchronises, prints, ends a region): never removed or merged.
+    elementwise: register i of the result comes from register i of the operands, all in one layout.
+    regions: how many.
+    """
+
+    name: str
+    arity: int | tuple[int, int | None]
+    infer: Infer
+    attrs: tuple[str, ...] = ()
+    effects: Effects | None = None
+    keep: bool = False
+    elementwise: bool = False
+    regions: int = 0
+    pure: bool = field(init=False)  # nothing but its results
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pure", self.effects is None and not self.keep and not self.regions)
+
+
+OPS: dict[str, OpSpec] = {}
+
+
+def row(name: str, arity: int | tuple[int, int | None], infer: Infer, attrs: str = "", **facts: Any) -> None:
+    """States an operation."""
+    OPS[name] = OpSpec(name, arity, infer, tuple(attrs.split()), **facts)
+
+
+def nothing(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    """No results."""
+    return []
+
+
+def same_types(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    """A result for each operand, of its type."""
+    return [o.tile for o in operands]

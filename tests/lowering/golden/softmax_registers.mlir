@@ -115,18 +115,15 @@
     %94 = "tile.broadcast"(%total_93) {shape = [2 : i64, 256 : i64]} : (tensor<2x1xf32, #layout0>) -> tensor<2x256xf32, #layout1>  // samples/softmax.tile:23
     %95 = "tile.mul"(%z, %94) : (tensor<2x256xf32, #layout1>, tensor<2x256xf32, #layout1>) -> tensor<2x256xf32, #layout1>  // samples/softmax.tile:23
     %96 = "tile.cast"(%95) {rounding = unit, saturate = false, to = f16} : (tensor<2x256xf32, #layout1>) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:123
-    "tile.store"(%y, %i, %23, %96) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> ()  // samples/softmax.tile:123
+    "tile.store"(%y, %i, %23, %96) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> ()  // samples/softmax.tile:123
     %97 = "tile.mul"(%72, %94) : (tensor<2x256xf32, #layout1>, tensor<2x256xf32, #layout1>) -> tensor<2x256xf32, #layout1>  // samples/softmax.tile:23
     %98 = "tile.cast"(%97) {rounding = unit, saturate = false, to = f16} : (tensor<2x256xf32, #layout1>) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:123
-    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:123
-    "tile.store"(%y, %i_30, %32, %98) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> ()  // samples/softmax.tile:123
+    "tile.store"(%y, %i_30, %32, %98) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> ()  // samples/softmax.tile:123
     %99 = "tile.mul"(%76, %94) : (tensor<2x256xf32, #layout1>, tensor<2x256xf32, #layout1>) -> tensor<2x256xf32, #layout1>  // samples/softmax.tile:23
     %100 = "tile.cast"(%99) {rounding = unit, saturate = false, to = f16} : (tensor<2x256xf32, #layout1>) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:123
-    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:123
-    "tile.store"(%y, %i_39, %41, %100) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> ()  // samples/softmax.tile:123
+    "tile.store"(%y, %i_39, %41, %100) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> ()  // samples/softmax.tile:123
     %101 = "tile.mul"(%80, %94) : (tensor<2x256xf32, #layout1>, tensor<2x256xf32, #layout1>) -> tensor<2x256xf32, #layout1>  // samples/softmax.tile:23
     %102 = "tile.cast"(%101) {rounding = unit, saturate = false, to = f16} : (tensor<2x256xf32, #layout1>) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:123
-    "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:123
-    "tile.store"(%y, %i_48, %50, %102) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> ()  // samples/softmax.tile:123
+    "tile.store"(%y, %i_48, %50, %102) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> ()  // samples/softmax.tile:123
   }) {index_bits = 32 : i64, name = "softmax_registers", shared_align = 16 : i64, shared_bytes = 0 : i64, warps = 2 : i64} : () -> ()
 }) : () -> ()

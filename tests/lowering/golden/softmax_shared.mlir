@@ -167,8 +167,7 @@
       %126 = "tile.mul"(%124, %125) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:23
       %127 = "tile.cast"(%126) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:151
       %own_128 = "tile.lt"(%at_115, %44) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax/rows.tile:9
-      "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:151
-      "tile.store"(%y, %i_116, %own_128, %127) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:151
+      "tile.store"(%y, %i_116, %own_128, %127) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:151
       "tile.yield"() : () -> ()  // samples/softmax.tile:151
     }) {unroll = 1 : i64} : (index, index, index) -> ()  // samples/softmax.tile:79
   }) {index_bits = 32 : i64, name = "softmax_shared", shared_align = 16 : i64, shared_bytes = 41088 : i64, warps = 16 : i64} : () -> ()

@@ -170,8 +170,7 @@
       %147 = "tile.broadcast"(%total) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout1>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:23
       %148 = "tile.mul"(%146, %147) : (tensor<1x4096xf32, #layout2>, tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:23
       %149 = "tile.cast"(%148) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout2>) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:161
-      "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:161
-      "tile.store"(%y, %i_134, %own_137, %149) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> ()  // samples/softmax.tile:161
+      "tile.store"(%y, %i_134, %own_137, %149) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> ()  // samples/softmax.tile:161
       "tile.yield"() : () -> ()  // samples/softmax.tile:161
     }) {unroll = 1 : i64} : (index, index, index) -> ()  // samples/softmax.tile:106
   }) {index_bits = 32 : i64, name = "softmax_streamed", shared_align = 16 : i64, shared_bytes = 128 : i64, warps = 16 : i64} : () -> ()

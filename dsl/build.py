@@ -357,8 +357,7 @@ class KernelBuilder(Expressions):
         decided = prod(condition.tile.shape)
         for op in walk(branch):
             effects = op.spec.effects(op) if op.spec.effects else []
-            ends = op.name in ("yield", "condition")
-            if op.regions or ends or not (op.spec.keep or any(e.kind == "write" for e in effects)):
+            if op.regions or op.spec.ends or not (op.spec.keep or any(e.kind == "write" for e in effects)):
                 continue
             for tile in (o.tile for o in op.operands if isinstance(o.type, TileType) and o.tile.shape):
                 if prod(tile.shape) != decided:

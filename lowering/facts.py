@@ -172,8 +172,9 @@ class Analysis:
             return self._carried(value)
         if op is None or value.dtype.is_float:
             return _unknown(shape)
-        if op.name == "for" and not shape:
-            return self.of(op.regions[0].args[1 + op.results.index(value)])  # at its head, when no round follows
+        if op.spec.counters and not shape:
+            inside = op.regions[0].args[op.spec.counters + op.results.index(value)]
+            return self.of(inside)  # at its head, when no round follows
         number = constant_of(value)
         if number is not None:
             every = power_of_two_divisor(int(number))
@@ -227,7 +228,7 @@ def facts_now(function: Function) -> Analysis:
     """The facts of a function as it is; its loops may be made anew afterwards."""
     facts = Analysis(function)
     for op in walk(function.body):
-        if op.name == "for":
+        if op.spec.counters:
             facts.enter_loop(op)
             facts.enter_carried(op)
     return facts

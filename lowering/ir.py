@@ -164,17 +164,6 @@ def _walk(block: Block, found: list[Op]) -> None:
             _walk(region, found)
 
 
-def parting(op: Op) -> Value | None:
-    """The tile by which threads part at an `if` or a `while`, each for its own elements; None where all stay together.
-
-    It is known before an `if`, and in each round of a `while` behind its first region.
-    """
-    if op.name not in ("if", "while"):
-        return None
-    condition = op.operands[0] if op.name == "if" else op.regions[0].ops[-1].operands[0]
-    return condition if condition.tile.shape else None
-
-
 def uses(block: Block) -> dict[Value, list[Op]]:
     """Who uses each value (an op once for each operand place)."""
     out: defaultdict[Value, list[Op]] = defaultdict(list)

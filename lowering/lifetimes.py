@@ -15,8 +15,9 @@ from math import prod
 
 from lowering.affine import AffineOffsets
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, parting
+from lowering.ir import Block, Function, Op
 from lowering.ops import operand, space_of
+from lowering.ops.control import parting
 
 
 def members(tiles: int) -> list[int]:
@@ -60,8 +61,8 @@ class Lifetimes:
         """The operations of a block that matter here."""
         known = self.stepped.get(block)
         if known is None:
-            ordering = ("barrier", "commit", "wait", "if", "for", "while")
-            known = [op for op in block.ops if op.name in ordering or self.tile_of(op) is not None]
+            ordering = ("barrier", "commit", "wait")
+            known = [op for op in block.ops if op.spec.flows or op.name in ordering or self.tile_of(op) is not None]
             self.stepped[block] = known
         return known
 
@@ -76,7 +77,9 @@ class Lifetimes:
     def forward(self, block: Block, state: _State, divided: bool) -> _State:
         """The state behind a block. divided: some threads take it, so that no barrier can be put into it."""
         for op in self.steps(block):
-            if op.name == "if":
+            if op.spec.loops:
+                state = self.loop(op, state, divided or parting(op) is not None)
+            elif op.spec.flows:
                 apart = divided or parting(op) is not None
                 if apart:  # one side after the other
                     for region in op.regions:
@@ -84,8 +87,6 @@ class Lifetimes:
                 else:
                     sides = [self.forward(region, replace(state), apart) for region in op.regions]
                     state = sides[0].merged(sides[1])
-            elif op.name in ("for", "while"):
-                state = self.loop(op, state, divided or parting(op) is not None)
             elif op.name == "barrier":
                 if op.attrs["scope"] == "block" or self.function.warps == 1:
                     state.touched = 0
@@ -100,12 +101,12 @@ class Lifetimes:
 
     def loop(self, op: Op, state: _State, divided: bool) -> _State:
         while True:
-            leaving = end = self.forward(op.regions[0], replace(state), divided)
-            if op.name == "while":
-                end = self.forward(op.regions[1], replace(leaving), divided)
-            following = state.merged(end)
+            leaving = state
+            for test in op.regions[:-1]:
+                leaving = self.forward(test, replace(leaving), divided)
+            following = state.merged(self.forward(op.regions[-1], replace(leaving), divided))
             if following == state:
-                return state if op.name == "for" else leaving
+                return leaving
             state = following
 
     def access(self, op: Op, tile: int, state: _State, divided: bool) -> None:
@@ -127,10 +128,10 @@ class Lifetimes:
     def backward(self, block: Block, live: int) -> int:
         """The tiles that are still to be read before a block, of those behind it."""
         for op in reversed(self.steps(block)):
-            if op.name == "if":
-                live = self.backward(op.regions[0], live) | self.backward(op.regions[1], live)
-            elif op.name in ("for", "while"):
+            if op.spec.loops:
                 live = self.rounds(op, live)
+            elif op.spec.flows:
+                live = self.backward(op.regions[0], live) | self.backward(op.regions[1], live)
             elif (tile := self.tile_of(op)) is not None:
                 kinds = {effect.kind for effect in op.spec.effects(op) if effect.space == "shared"}
                 if "write" in kinds:
@@ -142,11 +143,11 @@ class Lifetimes:
         return live
 
     def rounds(self, op: Op, live: int) -> int:
-        head = live if op.name == "for" else 0
+        head = 0
         while True:
-            before = self.backward(op.regions[-1], head)
-            if op.name == "while":
-                before = self.backward(op.regions[0], live | before)
+            before = live | self.backward(op.regions[-1], head)
+            for test in reversed(op.regions[:-1]):
+                before = self.backward(test, before)
             if before | head == head:
                 return head
             head |= before

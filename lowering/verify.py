@@ -55,7 +55,7 @@ def _block(block: Block, defined: set[Value], after: str, with_layouts: bool) ->
                 if op.spec.elementwise and any(o.tile.layout != result.tile.layout for o in op.operands):
                     raise _fail(op, after, "operands and result are in different layouts")
         for region in op.regions:
-            if not region.ops or region.ops[-1].name not in ("yield", "condition"):
+            if not region.ops or not region.ops[-1].spec.ends:
                 raise _fail(op, after, "a region without its end")
             _block(region, defined, after, with_layouts)
         defined.update(op.results)

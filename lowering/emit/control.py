@@ -68,7 +68,7 @@ def _for(w: Writer, op: Op) -> None:
     at_head = _carried(w, body.args[1:], packed)
     w.start(inside)
     w.loops += 1
-    with w.stretches_of(body) if any(inner.name == "for" for inner in body.ops) else nullcontext():
+    with w.stretches_of(body) if any(inner.spec.counters for inner in body.ops) else nullcontext():
         emit_block(w, body)
     w.loops -= 1
     w.at(op)

@@ -45,6 +45,11 @@ class OpSpec:
     keep: it does something that is no memory access (synchronises, prints, ends a region): never removed or merged.
     elementwise: register i of the result comes from register i of the operands, all in one layout.
     regions: how many.
+    flows: values go through its regions, from round to round or by one way of several (`ops/control.py`).
+    loops: its regions run again and again; it may be left behind each but the last.
+    leading: operands ahead of those that go through regions: bounds, a condition.
+    counters: arguments of its regions ahead of those that are carried.
+    ends: it ends a region.
     """
 
     name: str
@@ -55,6 +60,11 @@ class OpSpec:
     keep: bool = False
     elementwise: bool = False
     regions: int = 0
+    flows: bool = False
+    loops: bool = False
+    leading: int = 0
+    counters: int = 0
+    ends: bool = False
     pure: bool = field(init=False)  # nothing but its results
 
     def __post_init__(self) -> None:

@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 
 from lowering.access_width import masked_groups, vector_width
 from lowering.facts import Analysis, facts_of
-from lowering.ir import Block, Function, Op, Value, parting, uses, walk
+from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.layout import Layout, LayoutError
 from lowering.location import TileError
 from lowering.ops import OPS, operand
+from lowering.ops.control import handed_on, names, parting
 from lowering.passes.check_names import defined_tiles
 from lowering.passes.lower_matrix_accesses import feeding
 from lowering.targets import WARP, Target
@@ -179,14 +180,13 @@ class _Assigner:
         self.layouts: dict[Value, Layout] = {}
         self.users = uses(function.body)
         self.home: dict[Value, Block] = {}
-        self.parents: dict[Block, Op] = {}
+        self.alike: dict[Value, list[Value]] = {}  # the names of what goes through a loop or a branch
         self.cheap: dict[Value, bool] = {}
         self.pinned: set[Value] = set()
         self.operands = feeding(function.body)  # of products
-        for op in walk(function.body):
-            for region in op.regions:
-                self.parents[region] = op
-        self.ends = {region.ops[-1]: region for region in self.parents}
+        for each in (each for op in walk(function.body) for each in names(op)):
+            for value in each:
+                self.alike.setdefault(value, []).extend(each)
         self._find_homes(function.body)
         # the rewrite
         self.map: dict[Value, Value] = {}
@@ -346,10 +346,7 @@ class _Assigner:
         out = self.spread(value.op, value, layout) if value.op is not None else []
         for user in self.users.get(value, ()):
             out += self.spread(user, value, layout)
-        block = self.home[value]
-        if value.op is None and block in self.parents:
-            out += self.spread_argument(self.parents[block], block, value, layout)
-        return out
+        return out + [(name, layout) for name in self.alike.get(value, ())]
 
     def product_of(self, op: Op) -> Product:
         """How a product is spread in the layout that its result has."""
@@ -416,56 +413,6 @@ class _Assigner:
             return [(op.operands[0], _unpicked(op, layout))]
         if name == "pick" and _in_registers(layout, op.attrs["axis"]) and op.result.tile.shape:
             return [(op.result, layout.drop(op.attrs["axis"]))]
-        if name == "for":
-            return self._spread_loop(op, op.operands[3:], op.regions[0].args[1:], value, layout)
-        if name == "while":
-            return self._spread_loop(op, op.operands, op.regions[0].args, value, layout)
-        if name == "if" and value in op.results:
-            i = op.results.index(value)
-            return [(region.ops[-1].operands[i], layout) for region in op.regions]
-        if name in ("yield", "condition"):
-            return self._spread_yield(op, value, layout)
-        return []
-
-    def _spread_loop(self, op: Op, starts: list[Value], args: list[Value], value: Value, layout: Layout) -> list:
-        out = []
-        for i, (start, arg, result) in enumerate(zip(starts, args, op.results, strict=True)):
-            if value in (start, arg, result):
-                out += [(start, layout), (arg, layout), (result, layout)]
-                out.append((op.regions[-1].ops[-1].operands[i], layout))
-                if op.name == "while":
-                    out.append((op.regions[1].args[i], layout))
-        return out
-
-    def _spread_yield(self, op: Op, value: Value, layout: Layout) -> list:
-        parent = self.parents[self.ends[op]]
-        out: list[tuple[Value, Layout]] = []
-        if parent.name in ("reduce", "scan"):
-            return out
-        offset = 1 if op.name == "condition" else 0
-        for i, operand_ in enumerate(op.operands[offset:]):
-            if operand_ is value:
-                out.append((parent.results[i], layout))
-                if parent.name == "for":
-                    out.append((parent.regions[0].args[i + 1], layout))
-                elif parent.name == "while":
-                    out += [(r.args[i], layout) for r in parent.regions]
-        return out
-
-    def spread_argument(self, op: Op, block: Block, value: Value, layout: Layout) -> list:
-        if op.name in ("for", "while"):
-            first = 1 if op.name == "for" else 0
-            if op.name == "for" and value is block.args[0]:
-                return []
-            i = block.args.index(value) - first
-            starts = op.operands[3:] if op.name == "for" else op.operands
-            args = op.regions[0].args[first:]
-            return [
-                (op.results[i], layout),
-                (starts[i], layout),
-                (args[i], layout),
-                (op.regions[-1].ops[-1].operands[i], layout),
-            ]
         return []
 
     # ---- 3: rebuilding ----
@@ -531,7 +478,7 @@ class _Assigner:
             if op.result in self.pinned:
                 self.map[op.result] = self.materialise(op.result, self.layouts[op.result])
             return
-        if name in ("for", "while", "if"):
+        if op.spec.flows:
             self.visit_control(op)
             return
         layout: Layout | None = None
@@ -699,21 +646,19 @@ class _Assigner:
         return Layout.default(shape, self.warps, max(width, 1), axis)
 
     def visit_control(self, op: Op) -> None:
-        first = {"for": 3, "while": 0, "if": 1}[op.name]
         outer, decides, layout = self.branch, parting(op), None
         if decides is not None:
             layout = self.branch_layout(op, decides)
-            if layout.count == 1 or op.name == "while":
+            if layout.count == 1 or op.spec.loops:
                 self.branch = layout
         results = [self.chosen(r) for r in op.results]
-        operands = [self.get(o, layout if op.name == "if" else None) for o in op.operands[:first]]
-        operands += [self.get(o, r) for o, r in zip(op.operands[first:], results, strict=False)]  # none of an `if`
+        first = op.spec.leading
+        operands = [self.get(o, layout) for o in op.operands[:first]]
+        operands += [self.get(o, r) for o, r in zip(op.operands[first:], results, strict=False)]  # none of a branch
         for region in op.regions:
-            args = region.args[1:] if op.name == "for" else region.args
-            if op.name != "if":
-                for arg, layout in zip(args, results, strict=True):
-                    arg.type = arg.tile.with_layout(layout)
-                    self.map[arg] = arg
+            for arg, given in zip(region.args[op.spec.counters :], results, strict=False):
+                arg.type = arg.tile.with_layout(given)
+                self.map[arg] = arg
         for region in op.regions:
             self.rebuild_region(region, results, layout)
         self.branch = outer
@@ -740,9 +685,8 @@ class _Assigner:
         for op in region.ops[:-1]:
             self.visit(op)
         end = region.ops[-1]
-        offset = 1 if end.name == "condition" else 0
-        operands = [self.get(o, condition) for o in end.operands[:offset]]
-        operands += [self.get(o, layout) for o, layout in zip(end.operands[offset:], results, strict=True)]
+        operands = [self.get(o, condition) for o in end.operands[: end.spec.leading]]
+        operands += [self.get(o, layout) for o, layout in zip(handed_on(region), results, strict=True)]
         self.emit(Op(end.spec, operands, [], end.attrs, (), end.loc))
         region.ops = self.out.pop(region)
         self.current = outer
@@ -817,7 +761,7 @@ class _Assigner:
             op.loc,
             f"a tile '{op.name}' with effects or loops of threads in it needs one element a thread; "
             f"{condition.tile} has {layout.count} on {self.function.threads} threads",
-            f"use {'where()' if op.name == 'if' else 'masks'}, or a tile as large as the block has threads",
+            f"use {'masks' if op.spec.loops else 'where()'}, or a tile as large as the block has threads",
         )
 
 

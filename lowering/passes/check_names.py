@@ -16,7 +16,7 @@ from lowering.types import TileType
 def defined_tiles(op: Op) -> Iterator[Value]:
     """Tiles that an operation defines, those of its loops' heads included."""
     yield from (r for r in op.results if isinstance(r.type, TileType))
-    if op.name not in ("reduce", "scan"):  # their regions join scalars
+    if op.spec.flows:  # regions of others join scalars
         yield from (a for region in op.regions for a in region.args if isinstance(a.type, TileType))
 
 
@@ -28,8 +28,7 @@ def check_names(function: Function) -> None:
     names: set[str] = set()
     counters: set[str] = set()
     for op in walk(function.body):
-        if op.name == "for":
-            counters |= {counter.name for counter in op.regions[0].args[:1] if counter.name}
+        counters |= {c.name for region in op.regions for c in region.args[: op.spec.counters] if c.name}
         names |= {value.name for value in defined_tiles(op) if value.name}
         if op.name == "copy":
             names.add(f"{op.operands[0].name}.copy")

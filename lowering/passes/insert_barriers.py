@@ -25,7 +25,7 @@ from typing import NamedTuple, NoReturn
 
 from lowering.affine import Affine, AffineOffsets, Terms, apply_affine, free_of_carries
 from lowering.facts import facts_of
-from lowering.ir import Block, Function, Op, Value, parting, walk
+from lowering.ir import Block, Function, Op, Value, walk
 from lowering.layout import Layout, apply
 from lowering.listed_offsets import Listed, ListedOffsets
 from lowering.location import TileError
@@ -42,6 +42,7 @@ from lowering.loop_forms import (
     substituted,
 )
 from lowering.ops import OPS, operand
+from lowering.ops.control import parting
 from lowering.targets import WARP
 from lowering.types import SharedType
 
@@ -360,11 +361,11 @@ class _Inserter:
             op = steps[position]
             if parting(op) is not None and self.branch is None:
                 position += self.branch_of_threads(block, position, op, state)
-            elif op.name in ("for", "while"):
+            elif op.spec.loops:
                 state = self.loop(op, state)
             elif parting(op) is not None:
                 state = self.one_after_the_other(op, state)
-            elif op.name == "if":
+            elif op.spec.flows:
                 other = self.block(op.regions[1], state)
                 state = self.block(op.regions[0], state)
                 state.merge(other)
@@ -414,15 +415,16 @@ class _Inserter:
         while True:
             head, count = entry, len(self.inserted)
             while True:
-                leaves = end = self.block(op.regions[0], head)
-                if op.name == "while":
-                    end = self.block(op.regions[1], leaves)
+                leaves = head
+                for test in op.regions[:-1]:
+                    leaves = self.block(test, leaves)
+                end = self.block(op.regions[-1], leaves)
                 if len(self.inserted) != count:
                     break
                 following = head.copy()
                 following.merge(end.each(rounds.following))
                 if following == head:
-                    return (head if op.name == "for" else leaves).each(rounds.leaving)
+                    return leaves.each(rounds.leaving)
                 head = following
 
     def rounds(self, op: Op) -> _Rounds:
@@ -491,7 +493,7 @@ class _Inserter:
         """A branch or a loop that threads take one by one holds no barrier: what it needs is put before it."""
         self.branch = 0
         inside = State(0, state.groups, state.open, state.committed)
-        inside = self.loop(op, inside) if op.name == "while" else self.one_after_the_other(op, inside)
+        inside = self.loop(op, inside) if op.spec.loops else self.one_after_the_other(op, inside)
         accesses, self.branch = self.branch, None
         scope: str | None = None
         for access in _members(accesses):
@@ -661,7 +663,7 @@ class _Inserter:
         And one before the loop may order all that one in it was put in for, but once and not in each round.
         """
         self.checking = True
-        for loop in (op for op in self.function.body.ops if op.name in ("for", "while")):
+        for loop in (op for op in self.function.body.ops if op.spec.loops):
             inside = self.inserted_in(loop)
             if 1 < len(inside) <= MAX_DROPS:
                 for place in inside:
@@ -683,7 +685,7 @@ class _Inserter:
         for op in self.steps(block):
             for region in op.regions:
                 yield from self.loops(region)
-            if op.name in ("for", "while"):
+            if op.spec.loops:
                 yield block, op
 
     def inserted_in(self, loop: Op) -> list[tuple[Block, Op]]:

@@ -13,9 +13,10 @@ from enum import Enum
 from lowering.access_width import slot_bytes
 from lowering.facts import facts_of
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Value, parting, walk
+from lowering.ir import Block, Function, Op, Value, walk
 from lowering.location import TileError
 from lowering.ops import OPS, operand, space_of
+from lowering.ops.control import handed_on, names, parting
 from lowering.shared_map import SharedMaps, access_bytes
 from lowering.targets import Target
 from lowering.types import SharedType, TileType
@@ -185,8 +186,7 @@ class _Lowering:
 
 def feeding(body: Block) -> set[Value]:
     """The values that become operands of products without leaving their threads."""
-    parents = {region: op for op in walk(body) for region in op.regions}
-    homes = {arg: region for region in parents for arg in region.args}
+    carried = {name: each for op in walk(body) for each in names(op) for name in each if name.op is None}
     found: set[Value] = set()
     work = [o for op in walk(body) if op.name == "dot" for o in op.operands[:2]]
     while work:
@@ -196,14 +196,9 @@ def feeding(body: Block) -> set[Value]:
         found.add(value)
         op = value.op
         if op is None:
-            loop = parents.get(homes[value]) if value in homes else None
-            if loop is not None and loop.name == "for" and value is not homes[value].args[0]:
-                i = homes[value].args.index(value) - 1
-                work += [loop.operands[3 + i], homes[value].ops[-1].operands[i]]
-        elif op.name in ("for", "if"):
-            i = op.results.index(value)
-            work += [region.ops[-1].operands[i] for region in op.regions]
-            work += op.operands[3 + i : 4 + i] if op.name == "for" else []
+            work += carried.get(value, ())
+        elif op.spec.flows:
+            work += next(each for each in names(op) if value in each)
         elif op.spec.elementwise or op.name in ("transpose", "reshape", "split", "convert_layout"):
             work += op.operands
     return found
@@ -217,8 +212,8 @@ def _made(body: Block) -> set[Value]:
             found.add(op.result)
         elif op.spec.elementwise or op.name in ("transpose", "reshape", "convert_layout"):
             found.update(op.results if any(o in found for o in op.operands) else ())
-        elif op.name in ("for", "if"):
-            ends = [region.ops[-1].operands for region in op.regions]
+        elif op.spec.flows:
+            ends = [handed_on(region) for region in op.regions]
             inside = {o.result for region in op.regions for o in walk(region) if o.name == "dot"}
             found.update(r for i, r in enumerate(op.results) if any(end[i] in inside for end in ends))
     return found

@@ -72,7 +72,7 @@ def _drop_carried(block: Block) -> bool:
     for op in block.ops:
         for region in op.regions:
             changed |= _drop_carried(region)
-        if op.name != "for":
+        if not op.spec.counters:
             continue
         body = op.regions[0]
         end = body.ops[-1]

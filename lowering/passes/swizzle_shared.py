@@ -58,7 +58,7 @@ def swizzle_shared(function: Function) -> None:
     again = {
         id(op.operands[0])
         for loop in walk(function.body)
-        if loop.name in ("for", "while")
+        if loop.spec.loops
         for region in loop.regions
         for op in shared_accesses(walk(region))
     }

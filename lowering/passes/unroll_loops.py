@@ -48,7 +48,7 @@ def check_room(function: Function) -> None:
 def unrolled_size(op: Op) -> int:
     """How many operations there are of this one once loops are unrolled: itself, and those in it."""
     inside = sum(unrolled_size(each) for region in op.regions for each in region.ops)
-    return 1 + inside * (_copies(op) if op.name == "for" and op.attrs["unroll"] > 1 else 1)
+    return 1 + inside * (_copies(op) if op.spec.counters and op.attrs["unroll"] > 1 else 1)
 
 
 def _copies(loop: Op) -> int:
@@ -107,7 +107,7 @@ class _Unroller(Rewriter):
         return made("mul", [rounds, made("constant", [], type.dtype, value=by, dtype=type.dtype)], type.dtype)
 
     def visit(self, op: Op) -> bool:
-        if op.name != "for" or op.attrs["unroll"] <= 1:
+        if not op.spec.counters or op.attrs["unroll"] <= 1:
             return False
         factor, step = op.attrs["unroll"], constant_step(op)
         start, stop = self[op.operands[0]], self[op.operands[1]]

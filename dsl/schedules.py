@@ -10,8 +10,7 @@ from dsl import tree as ast
 from dsl.evaluate import WORDS, Evaluator, names_in
 from dsl.program import Program, dim_names
 from lowering.location import Loc, TileError, closest
-from lowering.passes.assign_layouts import Named, Pin
-from lowering.passes.swizzle_shared import SwizzlePin
+from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS, Target
 from lowering.types import DType
 

@@ -30,7 +30,7 @@ def _machine(arch: str, ptx: tuple[int, int], level: int) -> llvm.TargetMachine:
 
 def level_for(function: Function) -> int:
     """LLVM's level of code generation for a kernel."""
-    return PRODUCT_LEVEL if any(op.name == "dot" for op in walk(function.body)) else CODEGEN_LEVEL
+    return PRODUCT_LEVEL if any(op.spec.product for op in walk(function.body)) else CODEGEN_LEVEL
 
 
 def to_ptx(text: str, target: Target, ptx: tuple[int, int], level: int = CODEGEN_LEVEL) -> str:

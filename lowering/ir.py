@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lowering.layout import Layout
 from lowering.location import Loc, printable
 from lowering.nesting import deep_recursion
+from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import WARP
 from lowering.types import DType, SharedType, TableType, TensorType, TileType, Type
 
@@ -131,9 +132,9 @@ class Function:
     index_bits: int = 32
     divisors: dict[str, int] = field(default_factory=dict)  # dim, scalar or `x.stride0` → known power-of-two divisor
     attrs: dict[str, Any] = field(default_factory=dict)  # of the schedule: barriers, contract, maxregs …
-    pins: dict[str, Any] = field(default_factory=dict)  # value name → layout rows of the schedule, for assign_layouts
-    instructions: dict[str, Any] = field(default_factory=dict)  # value name → the instruction of its product
-    swizzles: dict[str, Any] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
+    pins: dict[str, Pin] = field(default_factory=dict)  # value name → its `layout` line in the schedule
+    instructions: dict[str, Named] = field(default_factory=dict)  # value name → the instruction of its product
+    swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
     unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls it
     facts: Any = None  # what `facts_of` found
     loc: Loc | None = None

@@ -81,7 +81,7 @@ def fragments(function: Function) -> dict[Layout, Fragment]:
     """The layouts that the products of a function dictate."""
     found: dict[Layout, Fragment] = {}
     for op in walk(function.body):
-        if op.name != "dot":
+        if not op.spec.product:
             continue
         instruction, c = op.attrs["instruction"], op.result.tile.layout
         spread = product(instruction, c, op.operands[0].shape[1])

@@ -112,13 +112,6 @@ def _infer_bitcast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Typ
     return [source.with_dtype(to)]
 
 
-def _infer_split(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    source, to = operands[0].tile, attrs["to"]
-    if not source.shape or source.dtype.bits != 8 or to.kind != "operand" or to.bits >= 8:
-        raise Mismatch(f"the elements of {source} cannot be split into {to}")
-    return [TileType((*source.shape[:-1], source.shape[-1] * (8 // to.bits)), to)]
-
-
 def _infer_asm(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     shapes = {o.tile.shape for o in operands}
     if len(shapes) > 1:
@@ -129,5 +122,4 @@ def _infer_asm(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 row("select", 3, _infer_select, elementwise=True)
 row("cast", 1, _infer_cast, "to saturate rounding", elementwise=True)
 row("bitcast", 1, _infer_bitcast, "to", elementwise=True)
-row("split", 1, _infer_split, "to")  # bytes as smaller elements, which the last axis counts; lowest bits first
 row("asm", (0, 16), _infer_asm, "text types", elementwise=True, keep=True)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lowering.ir import Value
+from lowering.ir import Op, Value
+from lowering.layout import Layout
+from lowering.location import TileError
+from lowering.ops.placing import Placed, Placing
 from lowering.ops.spec import Mismatch, row
+from lowering.tensor_cores import Product, product
 from lowering.types import Type
 
 
@@ -21,4 +25,38 @@ def _infer_dot(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return [c]
 
 
-row("dot", 3, _infer_dot, "shape modifier instruction")  # a, b, accumulator
+def product_of(op: Op, layout: Layout) -> Product:
+    """How a product is spread in the layout that its result has."""
+    instruction = op.attrs["instruction"]
+    spread = product(instruction, layout, op.operands[0].tile.shape[1])
+    if spread is None:
+        raise TileError(
+            "layout",
+            op.loc,
+            f"the result of a product by {instruction.shape} cannot have this layout: {layout}",
+            "pin it as 'layout acc: warps [2, 4]'; the instruction says the rest",
+        )
+    return spread
+
+
+def _spread_dot(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
+    sums = (op.result, op.operands[2])
+    return [(v, layout) for v in sums] if value in sums else []
+
+
+def _place_dot(a: Placing, op: Op) -> Placed:
+    spread = product_of(op, a.layouts[op.result])
+    return [spread.a, spread.b, spread.c], [spread.c]
+
+
+# a, b, accumulator
+row(
+    "dot",
+    3,
+    _infer_dot,
+    "shape modifier instruction",
+    spread=_spread_dot,
+    place=_place_dot,
+    anywhere=False,
+    product=True,
+)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.ir import Op, Value
+from lowering.ops.placing import Placed, Placing, alike, in_one, plain
 from lowering.ops.spec import Effect, nothing, row
 from lowering.types import SharedType, TableType, TensorType, TileType, Type
 
@@ -64,13 +65,36 @@ def _copies(op: Op) -> list[Effect]:
     return [Effect("read", tensor, "global"), Effect("write", shared, "shared")]
 
 
-row("load", (2, 5), _infer_load, "has cache evict", effects=_reads)
-row("store", (3, 5), nothing, "has cache evict", effects=_writes)
+def moved_by(op: Op) -> Value:
+    """The tile that an access brings or takes."""
+    value = op.results[0] if op.results else operand(op, "value")
+    assert value is not None
+    return value
+
+
+def _place_access(a: Placing, op: Op) -> Placed:
+    moved = moved_by(op)
+    if moved in a.layouts:
+        return in_one(op, a.widest(op, a.chosen(moved)))
+    value = operand(op, "value")
+    if value is None:
+        return plain(a, op)
+    return in_one(op, a.widest(op, a.chosen(value) or a.access_layout(op)) if value.tile.shape else None)
+
+
+def _place_copy(a: Placing, op: Op) -> Placed:
+    return [a.copy_layout(op)] * len(op.operands), []
+
+
+ACCESS = {"spread": alike, "place": _place_access, "accesses": True}
+
+row("load", (2, 5), _infer_load, "has cache evict", effects=_reads, **ACCESS)
+row("store", (3, 5), nothing, "has cache evict", effects=_writes, **ACCESS)
 row("ldmatrix", (2, 3), _infer_load, "has trans", effects=_reads)
 row("stmatrix", (3, 4), nothing, "has trans", effects=_writes)
-row("atomic", (3, 6), _infer_atomic, "has action order scope", effects=_atomic)
-row("copy", (4, 6), nothing, "has cache bytes", effects=_copies)
+row("atomic", (3, 6), _infer_atomic, "has action order scope", effects=_atomic, **ACCESS)
+row("copy", (4, 6), nothing, "has cache bytes", effects=_copies, place=_place_copy)
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True)
 row("commit", 0, nothing, keep=True)
 row("wait", 0, nothing, "groups", keep=True)
-row("barrier", 0, nothing, "scope", keep=True)
+row("barrier", 0, nothing, "scope", keep=True, joins_lanes=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lowering.ir import Value
+from lowering.ir import Op, Value
+from lowering.layout import Layout
+from lowering.ops.placing import Placed, Placing, in_one
 from lowering.ops.spec import Infer, Mismatch, row
 from lowering.types import INDEX, DType, TileType, Type
 
@@ -47,16 +49,175 @@ def _infer_pick(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return [TileType((*source.shape[:axis], *source.shape[axis + 1 :]), source.dtype)]
 
 
+def _infer_split(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    source, to = operands[0].tile, attrs["to"]
+    if not source.shape or source.dtype.bits != 8 or to.kind != "operand" or to.bits >= 8:
+        raise Mismatch(f"the elements of {source} cannot be split into {to}")
+    return [TileType((*source.shape[:-1], source.shape[-1] * (8 // to.bits)), to)]
+
+
 def _scalar(dtype: DType) -> Infer:
     return lambda operands, attrs: [TileType((), dtype)]
 
 
-row("constant", 0, _infer_constant, "value dtype")
+# ---- layouts ----
+
+Spreading = list[tuple[Value, Layout]]
+
+
+def _spread_reshape(op: Op, value: Value, layout: Layout) -> Spreading:
+    other = op.result if value is op.operands[0] else op.operands[0]
+    return [(other, layout.reshape(other.tile.shape))] if other.tile.shape else []
+
+
+def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(axes.index(i) for i in range(len(axes)))
+
+
+def _spread_transpose(op: Op, value: Value, layout: Layout) -> Spreading:
+    axes = op.attrs["axes"]
+    if value is op.operands[0]:
+        return [(op.result, layout.transpose(axes))]
+    return [(op.operands[0], layout.transpose(_inverse(axes)))]
+
+
+def _narrowed(layout: Layout, shape: tuple[int, ...]) -> Layout:
+    """The layout of a tile of `shape` that is broadcast to `layout`'s shape."""
+    for axis, extent in enumerate(shape):
+        if extent == 1 and layout.shape[axis] != 1:
+            layout = layout.drop(axis, keep=True)
+    return layout
+
+
+def _spread_broadcast(op: Op, value: Value, layout: Layout) -> Spreading:
+    """What is repeated says nothing of where the copies lie."""
+    source = op.operands[0]
+    return [(source, _narrowed(layout, source.tile.shape))] if value is op.result and source.tile.shape else []
+
+
+def in_registers(layout: Layout, axis: int) -> bool:
+    """True if an axis lies in registers alone."""
+    axis %= len(layout.shape)
+    return layout.is_pure(axis) and not any(b & layout.axis_mask(axis) for b in layout.thread)
+
+
+def stacked(layout: Layout, count: int) -> Layout:
+    """A new last axis, in registers."""
+    bases = tuple(1 << i for i in range(count.bit_length() - 1))
+    return layout.expand(len(layout.shape), count, bases)
+
+
+def _unpicked(op: Op, layout: Layout) -> Layout:
+    """A layout of what a part in `layout` is picked from: the parts lie in the same threads."""
+    axis = op.attrs["axis"]
+    count = op.operands[0].tile.shape[axis]
+    return layout.expand(axis, count, tuple(1 << i for i in range(count.bit_length() - 1)))
+
+
+def _spread_stack(op: Op, value: Value, layout: Layout) -> Spreading:
+    if value in op.operands:
+        return [(v, layout) for v in op.operands] + [(op.result, stacked(layout, len(op.operands)))]
+    return [(v, layout.drop(len(layout.shape) - 1)) for v in op.operands] if in_registers(layout, -1) else []
+
+
+def _place_stack(a: Placing, op: Op) -> Placed:
+    """The stacked tiles lie in one thread each: the new axis is in registers alone."""
+    wanted, first, count = a.layouts[op.result], op.operands[0], len(op.operands)
+    inside = a.of_branch(first)
+    if inside is not None:
+        wanted = stacked(inside, count)
+    elif not in_registers(wanted, -1):
+        wanted = stacked(a.layouts.get(first) or wanted.drop(len(wanted.shape) - 1), count)
+    return in_one(op, wanted)
+
+
+def _spread_pick(op: Op, value: Value, layout: Layout) -> Spreading:
+    if value is op.result:
+        return [(op.operands[0], _unpicked(op, layout))]
+    axis = op.attrs["axis"]
+    return [(op.result, layout.drop(axis))] if in_registers(layout, axis) and op.result.tile.shape else []
+
+
+def _place_pick(a: Placing, op: Op) -> Placed:
+    """Where the whole lies if the axis is in registers there, and nothing moves."""
+    whole, axis = a.chosen(op.operands[0]), op.attrs["axis"]
+    if whole is not None and in_registers(whole, axis):
+        return [whole], [whole.drop(axis)]
+    layout = a.chosen(op.result) or Layout.default(op.result.tile.shape, a.warps)
+    return [_unpicked(op, layout)], [layout]
+
+
+def _split(whole: Layout, shape: tuple[int, ...]) -> Layout:
+    """The layout of elements that bytes are split into: those of a byte are a thread's first registers."""
+    parts = shape[-1] // whole.shape[-1]
+    inner = tuple(1 << i for i in range(parts.bit_length() - 1))
+    return Layout.registers(
+        shape,
+        (*inner, *(b * parts for b in whole.register)),
+        (b * parts for b in whole.lane),
+        (b * parts for b in whole.warp),
+    )
+
+
+def _whole_of(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
+    """The layout of bytes that are split into elements of `layout`; None if a byte's elements are not together."""
+    parts = layout.shape[-1] // shape[-1]
+    bits = parts.bit_length() - 1
+    whole = Layout.registers(
+        shape,
+        (b // parts for b in layout.register[bits:]),
+        (b // parts for b in layout.lane),
+        (b // parts for b in layout.warp),
+    )
+    return whole if _split(whole, layout.shape) == layout else None
+
+
+def _spread_split(op: Op, value: Value, layout: Layout) -> Spreading:
+    if value is op.operands[0]:
+        return [(op.result, _split(layout, op.result.tile.shape))]
+    whole = _whole_of(layout, op.operands[0].tile.shape)
+    return [(op.operands[0], whole)] if whole is not None else []
+
+
+def _place_split(a: Placing, op: Op) -> Placed:
+    source = op.operands[0]
+    whole = _whole_of(a.layouts[op.result], source.tile.shape)
+    if whole is None:
+        whole = a.layouts.get(source) or Layout.default(source.tile.shape, a.warps)
+    return [whole], [_split(whole, op.result.tile.shape)]
+
+
+def _takes_reshape(op: Op, value: Value, layout: Layout) -> Layout:
+    return layout.reshape(value.tile.shape)
+
+
+def _takes_transpose(op: Op, value: Value, layout: Layout) -> Layout:
+    return layout.transpose(_inverse(op.attrs["axes"]))
+
+
+def _takes_broadcast(op: Op, value: Value, layout: Layout) -> Layout:
+    return _narrowed(layout, value.tile.shape)
+
+
+def _takes_stack(op: Op, value: Value, layout: Layout) -> Layout:
+    return layout.drop(len(layout.shape) - 1)
+
+
+def _takes_pick(op: Op, value: Value, layout: Layout) -> Layout:
+    return _unpicked(op, layout)
+
+
+# ---- the operations ----
+
+row("constant", 0, _infer_constant, "value dtype", splat=True)
 row("arange", 0, _infer_arange, "extent")
-row("broadcast", 1, _infer_broadcast, "shape")
-row("reshape", 1, _infer_reshape, "shape")
-row("transpose", 1, _infer_transpose, "axes")
-row("stack", (2, None), _infer_stack)
-row("pick", 1, _infer_pick, "axis index")  # the part of a tile at one index of an axis
+row("broadcast", 1, _infer_broadcast, "shape", spread=_spread_broadcast, takes=_takes_broadcast, splat=True)
+row("reshape", 1, _infer_reshape, "shape", spread=_spread_reshape, takes=_takes_reshape)
+row("transpose", 1, _infer_transpose, "axes", spread=_spread_transpose, takes=_takes_transpose)
+row("stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, place=_place_stack, anywhere=False)
+# The part of a tile at one index of an axis.
+row("pick", 1, _infer_pick, "axis index", spread=_spread_pick, takes=_takes_pick, place=_place_pick)
+# Bytes as smaller elements, which the last axis counts; lowest bits first.
+row("split", 1, _infer_split, "to", spread=_spread_split, place=_place_split, anywhere=False)
 row("block_id", 0, _scalar(INDEX), "axis")
 row("grid_size", 0, _scalar(INDEX), "axis")

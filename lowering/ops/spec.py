@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lowering.ir import Op, Value
+from lowering.ops.placing import Place, Spread, Takes, alike, apart, plain, same
 from lowering.types import Type
 
 
@@ -50,6 +51,12 @@ class OpSpec:
     leading: operands ahead of those that go through regions: bounds, a condition.
     counters: arguments of its regions ahead of those that are carried.
     ends: it ends a region.
+    spread, takes, place: how layouts go through it (`ops/placing.py`).
+    anywhere: it can be done in every layout, if it is pure.
+    accesses: it moves a tile between memory and registers, each thread its own elements.
+    product: of matrices, on tensor cores: a, b, accumulator.
+    joins_lanes: all lanes of a warp arrive at it together.
+    splat: without operands that are tiles, its elements are all the same.
     """
 
     name: str
@@ -65,6 +72,14 @@ class OpSpec:
     leading: int = 0
     counters: int = 0
     ends: bool = False
+    spread: Spread = apart
+    takes: Takes = same
+    place: Place = plain
+    anywhere: bool = True
+    splat: bool = False
+    accesses: bool = False
+    product: bool = False
+    joins_lanes: bool = False
     pure: bool = field(init=False)  # nothing but its results
 
     def __post_init__(self) -> None:
@@ -76,6 +91,8 @@ OPS: dict[str, OpSpec] = {}
 
 def row(name: str, arity: int | tuple[int, int | None], infer: Infer, attrs: str = "", **facts: Any) -> None:
     """States an operation."""
+    if facts.get("elementwise"):
+        facts.setdefault("spread", alike)
     OPS[name] = OpSpec(name, arity, infer, tuple(attrs.split()), **facts)
 
 

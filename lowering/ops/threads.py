@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lowering.ir import Value
+from lowering.ir import Op, Value
+from lowering.layout import Layout
+from lowering.ops.placing import Placed, Placing, alike, in_one, plain
+from lowering.ops.shapes import stacked
 from lowering.ops.spec import Mismatch, row, same_types
+from lowering.targets import WARP
 from lowering.types import I1, TileType, Type
 
 
@@ -32,9 +36,84 @@ def _infer_partial(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Typ
     return [TileType((*o.shape[:axis], parts, *o.shape[axis + 1 :]), o.dtype) for o in operands]
 
 
-row("reduce", (1, None), _infer_reduce, "axis", regions=1)
+# ---- layouts ----
+
+
+def _spread_reduce(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
+    if value not in op.operands:
+        return [(r, layout) for r in op.results]
+    if not (layout.is_pure(op.attrs["axis"]) and layout.has_plain_copies):
+        return []
+    result = layout.drop(op.attrs["axis"])
+    return [(v, layout) for v in op.operands] + [(r, result) for r in op.results if r.tile.shape]
+
+
+def _place_reduce(a: Placing, op: Op) -> Placed:
+    layout, axis = _reducible(a, op), op.attrs["axis"]
+    return [layout] * len(op.operands), [layout.drop(axis) if r.tile.shape else None for r in op.results]
+
+
+def _reducible(a: Placing, op: Op) -> Layout:
+    axis = op.attrs["axis"]
+    for o in op.operands:
+        layout = a.layouts.get(o)
+        if layout is not None and layout.is_pure(axis) and layout.has_plain_copies:
+            return layout
+    shape = op.operands[0].tile.shape
+    wanted = a.layouts.get(op.results[0])
+    if wanted is not None and axis == len(shape) - 1 and all(a.is_cheap(o) for o in op.operands):
+        return stacked(wanted, shape[axis])  # made anew where the result is wanted: each thread joins its own
+    return Layout.default(shape, a.warps)
+
+
+def _scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
+    """All of `axis` inside a warp, neighbours first in registers: what a scan without shared memory needs."""
+    rest = [e if i != axis else 1 for i, e in enumerate(shape)]
+    lanes = [1] * len(shape)
+    lanes[axis] = min(WARP, shape[axis])
+    left = WARP // lanes[axis]
+    vector = [1] * len(shape)
+    vector[axis] = shape[axis] // lanes[axis]
+    rows = [1] * len(shape)
+    count = warps
+    for i in reversed(range(len(shape))):
+        if i != axis:
+            lanes[i] = min(left, rest[i])
+            left //= lanes[i]
+            rows[i] = min(count, rest[i] // lanes[i])
+            count //= rows[i]
+    lanes[axis] *= left  # what is left over holds copies
+    rows[axis] *= count
+    return Layout.blocked(shape, tuple(vector), tuple(lanes), tuple(rows))
+
+
+def _place_scan(a: Placing, op: Op) -> Placed:
+    axis = op.attrs["axis"]
+    for o in op.operands:
+        layout = a.layouts.get(o)
+        if layout is None or not layout.is_ordered(axis):
+            continue
+        if not any(b & layout.axis_mask(axis) for b in layout.warp):
+            return in_one(op, layout)
+    return in_one(op, _scan_layout(op.operands[0].tile.shape, axis, a.warps))
+
+
+def _place_vote(a: Placing, op: Op) -> Placed:
+    """The lanes of a warp have 32 neighbours; of a ballot, whose bit i is the i-th of them, in order."""
+    (layout,), _ = plain(a, op)
+    default = Layout.default(op.result.tile.shape, a.warps)
+    if layout is not None and (
+        layout.lane == default.lane if op.attrs["mode"] == "ballot" else sorted(layout.lane) == sorted(default.lane)
+    ):
+        return in_one(op, layout)
+    return in_one(op, default)
+
+
+# ---- the operations ----
+
+row("reduce", (1, None), _infer_reduce, "axis", regions=1, spread=_spread_reduce, place=_place_reduce)
 row("partial_reduce", (1, None), _infer_partial, "axis parts", regions=1)  # one part for each warp along the axis
-row("scan", (1, None), same_types, "axis reverse", regions=1)
-row("shuffle", (1, 2), lambda o, a: [o[0].tile], "mode axis width distance", keep=True)
-row("vote", 1, _infer_vote, "mode dtype", keep=True)
-row("convert_layout", 1, same_types, "layout")
+row("scan", (1, None), same_types, "axis reverse", regions=1, spread=alike, place=_place_scan)
+row("shuffle", (1, 2), lambda o, a: [o[0].tile], "mode axis width distance", keep=True, spread=alike, joins_lanes=True)
+row("vote", 1, _infer_vote, "mode dtype", keep=True, spread=alike, place=_place_vote, joins_lanes=True)
+row("convert_layout", 1, same_types, "layout", anywhere=False)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from lowering.ir import Function, to_mlir
 from lowering.location import TileError, closest
 from lowering.nesting import deep_recursion
-from lowering.passes.assign_layouts import assign_layouts
 from lowering.passes.check_names import check_names
 from lowering.passes.check_registers import check_registers
 from lowering.passes.insert_barriers import insert_barriers
+from lowering.passes.layouts import assign_layouts
 from lowering.passes.lower_copies import lower_copies
 from lowering.passes.lower_exchanges import lower_exchanges
 from lowering.passes.lower_matrix_accesses import lower_matrix_accesses

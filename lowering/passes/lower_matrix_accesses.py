@@ -188,7 +188,7 @@ def feeding(body: Block) -> set[Value]:
     """The values that become operands of products without leaving their threads."""
     carried = {name: each for op in walk(body) for each in names(op) for name in each if name.op is None}
     found: set[Value] = set()
-    work = [o for op in walk(body) if op.name == "dot" for o in op.operands[:2]]
+    work = [o for op in walk(body) if op.spec.product for o in op.operands[:2]]
     while work:
         value = work.pop()
         if value in found or not isinstance(value.type, TileType) or not value.tile.shape:
@@ -208,12 +208,12 @@ def _made(body: Block) -> set[Value]:
     """The values that are made of the results of products without leaving their threads."""
     found: set[Value] = set()
     for op in walk(body):
-        if op.name == "dot":
+        if op.spec.product:
             found.add(op.result)
         elif op.spec.elementwise or op.name in ("transpose", "reshape", "convert_layout"):
             found.update(op.results if any(o in found for o in op.operands) else ())
         elif op.spec.flows:
             ends = [handed_on(region) for region in op.regions]
-            inside = {o.result for region in op.regions for o in walk(region) if o.name == "dot"}
+            inside = {o.result for region in op.regions for o in walk(region) if o.spec.product}
             found.update(r for i, r in enumerate(op.results) if any(end[i] in inside for end in ends))
     return found

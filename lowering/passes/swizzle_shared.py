@@ -8,14 +8,15 @@ access has more lanes than banks are left above the widest one, it takes as few 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 from lowering.access_width import slot_bytes
 from lowering.facts import facts_of
 from lowering.ir import Function, Op, walk
 from lowering.layout import Span
-from lowering.location import Loc, TileError, closest
+from lowering.location import TileError, closest
+from lowering.schedule import SwizzlePin
 from lowering.shared_map import (
     BANKS,
     WORD,
@@ -33,15 +34,6 @@ from lowering.types import SharedType
 FIRST_BIT = BANKS.bit_length() - 1
 MAX_BITS = 8  # upper bits that may move others: beyond, masks are no longer searched
 WORST = FIRST_BIT - 1  # powers of two of passes: 32 is the most that a phase can take
-
-
-@dataclass(frozen=True, slots=True)
-class SwizzlePin:
-    """A `swizzle` line of a schedule: how many bits of a byte offset move, the lowest of them, and how far above it
-    lies the lowest of those that move them. None: no swizzle."""
-
-    bits: tuple[int, int, int] | None
-    loc: Loc
 
 
 def swizzle_shared(function: Function) -> None:

@@ -1,0 +1,172 @@
+"""Where layouts come from, in this order: pins, products on tensor cores, accesses of memory, defaults."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from lowering.access_width import masked_groups
+from lowering.facts import Analysis
+from lowering.ir import Function, Op, Value, walk
+from lowering.layout import Layout, LayoutError
+from lowering.location import TileError
+from lowering.ops import operand
+from lowering.ops.matrix import product_of
+from lowering.ops.memory import moved_by
+from lowering.passes.check_names import defined_tiles
+from lowering.passes.layouts.spread import Layouts
+from lowering.schedule import WANTED, Pin, extents_of, resolve_pin
+from lowering.targets import WARP, Target
+from lowering.tensor_cores import Mma, accumulator, choose, product, replicated, split_of_warps
+
+
+def choose_layouts(function: Function, target: Target) -> Layouts:
+    """The layouts of all tiles of a function. Products get their instructions."""
+    anchors = _Anchors(function, target)
+    anchors.choose()
+    return anchors.layouts
+
+
+def accumulator_layout(
+    instruction: Mma, shape: tuple[int, ...], pin: Pin | None, warps: int, near: tuple[int, int] | None = None
+) -> Layout:
+    """The layout of a product's result: as the pin says, else with the split of warps that reads fewest operands.
+    `near`: neighbours of a thread along each axis, where the pin says nothing of them."""
+    extents = (shape[0], shape[1])
+    if pin is None:
+        split = split_of_warps(instruction, extents, warps)
+        return replicated(accumulator(instruction, extents, split, near or (1, 1)), warps)
+    along, pinned = extents_of(pin, "warps", 2), extents_of(pin, "contiguous", 2)
+    if along[0] * along[1] != warps:
+        raise TileError(
+            "layout", pin.loc, f"'warps' multiply to {along[0] * along[1]}; there are {warps}", WANTED["warps"]
+        )
+    try:
+        return accumulator(instruction, extents, (along[0], along[1]), near or (pinned[0], pinned[1]))
+    except LayoutError as error:
+        raise TileError("layout", pin.loc, str(error)) from None
+
+
+def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
+    """The layout that makes a memory access wide and coalesced: up to 16 bytes a lane along the axis of neighbours."""
+    offset = operand(op, "offset")
+    assert offset is not None
+    shape = offset.tile.shape
+    facts, under = analysis.of(offset), masked_groups(analysis, op, shape)
+    size = op.operands[0].dtype.bytes
+    best, fast = 1, len(shape) - 1
+    for axis in reversed(range(len(shape))):
+        width = min(facts.run[axis], facts.start[axis], under[axis], max(1, 16 // size))
+        if facts.run[axis] > 1 and (width > best or facts.run[fast] == 1):
+            best, fast = max(width, 1), axis
+    total = offset.tile.size
+    while best > 1 and total // best < WARP * warps:
+        best //= 2
+    return Layout.default(shape, warps, best, fast)
+
+
+class _Anchors:
+    def __init__(self, function: Function, target: Target):
+        self.function, self.target, self.warps = function, target, function.warps
+        self.layouts = Layouts(function)
+        self.ops = walk(function.body)
+        self.dots = [op for op in self.ops if op.spec.product]
+
+    def choose(self) -> None:
+        pins = self.function.pins
+        values = [v for op in self.ops for v in defined_tiles(op)]
+        products = self.products()
+        for value in values:
+            if value.name in pins and value.tile.shape:
+                pin = pins[value.name]
+                self.layouts.pinned.add(value)
+                if pin.is_of_product and value in products:
+                    self.layouts.found[value] = products[value]
+                else:
+                    self.layouts.found[value] = self.pinned_layout(value, pin)
+        for op in self.dots:
+            if op.result not in self.layouts.found:
+                self.layouts.give(op.result, products[op.result])
+        for value in values:
+            if value in self.layouts.pinned:
+                self.layouts.give(value, self.layouts.found.pop(value))
+        for op in self.dots:
+            spread = product_of(op, self.layouts.found[op.result])
+            self.layouts.give(op.operands[0], spread.a)
+            self.layouts.give(op.operands[1], spread.b)
+        for op in self.ops:
+            if not op.spec.accesses:
+                continue
+            moved = moved_by(op)
+            if moved.tile.shape and moved not in self.layouts.found and not self.layouts.is_cheap(moved):
+                self.layouts.give(moved, access_layout(self.layouts.facts, op, self.warps))
+        for value in values:
+            if value.tile.shape and value not in self.layouts.found and not self.layouts.is_cheap(value):
+                self.layouts.give(value, Layout.default(value.tile.shape, self.warps))
+
+    def pinned_layout(self, value: Value, pin: Pin) -> Layout:
+        try:
+            return resolve_pin(pin, value.tile.shape, self.warps)
+        except TileError as error:
+            line = "" if value.op is None or value.op.loc is None else f" in line {value.op.loc.line}"
+            told = f"'{value.name}'{line} is {value.tile.dtype}{list(value.tile.shape)}"
+            raise TileError(
+                error.code, error.loc, error.message, f"{told}; {error.hint}" if error.hint else told
+            ) from None
+
+    def products(self) -> dict[Value, Layout]:
+        """The layout of each product's result and of what has the same layout; each product gets its instruction."""
+        out: dict[Value, Layout] = {}
+        together: dict[Value, set[Value]] = {}
+        free: dict[Op, Pin | None] = {}  # products of which no pin says which elements a thread has
+        for op in self.dots:
+            if op.result not in together:
+                joined = self.layouts.joined(op.result)
+                together |= dict.fromkeys(joined, joined)
+            joined = together[op.result]
+            names = {v.name for v in joined if v.name}
+            named = [(n, i) for n, i in self.function.instructions.items() if n in names]
+            shape, modifier, loc = op.attrs["shape"], op.attrs["modifier"], op.loc
+            if shape is None and named:
+                (shape, modifier), loc = named[0][1].name, named[0][1].loc
+            a, b, c = (o.tile for o in op.operands)
+            instruction = choose(self.target, a, b, c, shape, modifier, loc)
+            op.attrs["instruction"] = instruction
+            if op.result in out:
+                continue
+            pinned = [self.function.pins[n] for n in sorted(names & self.function.pins.keys())]
+            pin = next((p for p in pinned if p.is_of_product), None)
+            own = next((self.function.pins.get(v.name) for v in (op.result, op.operands[2]) if v.name), None)
+            if pin is None and own is not None:
+                layout = resolve_pin(own, c.shape, self.warps)
+            else:
+                layout = accumulator_layout(instruction, c.shape, pin, self.warps)
+                if pin is None or "contiguous" not in pin.parts:
+                    free[op] = pin
+            out |= dict.fromkeys(joined, layout)
+        for op, pin in free.items():
+            chained = self.chained_layout(op, together[op.result], pin, out)
+            if chained is not None:
+                out |= dict.fromkeys(together[op.result], chained)
+        return out
+
+    def chained_layout(
+        self, op: Op, joined: set[Value], pin: Pin | None, layouts: dict[Value, Layout]
+    ) -> Layout | None:
+        """The layout of a product's result, of those with the same warps, in which the next product takes it as an
+        operand without an exchange; None where there is none, or nothing to change. A thread holds as many neighbours
+        of a row of bytes as a word has: 4."""
+        for user in (u for value in joined for u in self.layouts.users.get(value, ()) if u.spec.product):
+            place = next((i for i in (0, 1) if user.operands[i] in joined), None)
+            spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
+            if place is None or spread is None:
+                continue
+            wanted = (spread.a, spread.b)[place]
+            if layouts[op.result] == wanted:
+                return None
+            instruction, shape = op.attrs["instruction"], op.result.tile.shape
+            for count in (2, 4, 8):
+                near = (1, count) if place == 0 else (count, 1)
+                with suppress(LayoutError, TileError):  # the tile is too small for as many
+                    if (found := accumulator_layout(instruction, shape, pin, self.warps, near)) == wanted:
+                        return found
+        return None

@@ -130,12 +130,12 @@ class _Check:
                 message = f"a dispatch launches kernels; '{step.name}' is none"
                 self.found.add(TileError("name", step.loc, message, closest(step.name, self.program.kernels)))
                 continue
-            known = self.program.schedules_of(kernel.name)
             for item in step.items:
-                if item.value is None and item.name not in known:
-                    hint = closest(item.name, known)
-                    message = f"kernel '{kernel.name}' has no schedule '{item.name}'"
-                    self.found.add(TileError("name", item.loc, message, hint))
+                if item.value is None:
+                    try:
+                        self.program.schedule(kernel.name, item.name, item.loc)
+                    except TileError as error:
+                        self.found.add(error)
             if len(step.args or ()) > len(kernel.params):
                 message = f"'{kernel.name}' takes {len(kernel.params)} arguments; got {len(step.args or ())}"
                 self.found.add(TileError("call", step.loc, message))

@@ -506,12 +506,8 @@ class Planner:
                 constants[item.name] = value.item() if hasattr(value, "item") else value
             elif schedule is not None:
                 raise TileError("call", item.loc, "a launch takes one schedule")
-            elif item.name not in known:
-                raise TileError(
-                    "name", item.loc, f"kernel '{kernel.name}' has no schedule '{item.name}'", closest(item.name, known)
-                )
             else:
-                schedule = item.name
+                schedule = self.program.schedule(kernel.name, item.name, item.loc).name
         if self.schedule is not None and self.schedule in known:
             schedule = self.schedule
         if schedule is None and known:
@@ -632,10 +628,8 @@ class Planner:
             raise TileError("name", node.loc, "fits takes a kernel of this file")
         kernel = self.program.kernels[inner.id]
         known = self.program.schedules_of(kernel.name)
-        if schedule is not None and schedule not in known:
-            raise TileError(
-                "name", node.loc, f"kernel '{kernel.name}' has no schedule '{schedule}'", closest(schedule, known)
-            )
+        if schedule is not None:
+            self.program.schedule(kernel.name, schedule, node.loc)
         bound = {p.name: FromCall(p.name) for p in kernel.params}
         request = self.request(kernel, schedule or next(iter(known), None), {}, bound)
         try:

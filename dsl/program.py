@@ -13,7 +13,7 @@ from dsl import tree as ast
 from dsl.evaluate import names_in
 from dsl.files import is_file, read_text, resolved
 from dsl.syntax import parse
-from lowering.location import Errors, Source, TileError, closest
+from lowering.location import Errors, Loc, Source, TileError, closest
 
 
 @dataclass(slots=True)
@@ -25,6 +25,7 @@ class Program:
     kernels: dict[str, ast.Kernel] = field(default_factory=dict)
     functions: dict[str, ast.Def] = field(default_factory=dict)
     schedules: dict[tuple[str, str], ast.Schedule] = field(default_factory=dict)  # (kernel, schedule)
+    parts: dict[str, ast.Schedule] = field(default_factory=dict)  # schedules of no kernel
     dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
     examples: list[ast.Example] = field(default_factory=list)
 
@@ -36,29 +37,56 @@ class Program:
         """A function of the file, else of the language's own library: what a constant may be."""
         return self.functions.get(name) or library_functions(name).get(name)
 
-    def like(self, line: ast.Property, kernel: str) -> ast.Schedule | None:
-        """What `like SCHEDULE` or `like KERNEL.SCHEDULE` means in a schedule of `kernel`; None if there is none."""
+    def schedule(self, kernel: str, name: str, loc: Loc | None = None) -> ast.Schedule:
+        """The schedule of a kernel; TileError, at `loc`, if it has none of this name."""
+        known = self.schedules_of(kernel)
+        if name not in known:
+            hint = closest(name, known) or (f"known: {', '.join(known)}" if known else None)
+            if name in self.parts:
+                hint = f"the schedule '{name}' belongs to no kernel: schedule {name} of {kernel}"
+            raise TileError("name", loc, f"kernel '{kernel}' has no schedule '{name}'", hint)
+        return known[name]
+
+    def like(self, line: ast.Property, kernel: str | None) -> tuple[ast.Schedule, str | None]:
+        """What `like SCHEDULE` or `like KERNEL.SCHEDULE` means in a schedule of `kernel` (None in a part), and the
+        kernel that the other is of. TileError if there is none."""
+        if line.subject or len(line.values) != 1:
+            raise TileError("schedule", line.loc, "'like' takes one schedule", "like SCHEDULE, or like KERNEL.SCHEDULE")
         match line.values:
             case [ast.Name(id=name)]:
-                return self.schedules.get((kernel, name))
+                if kernel is not None and (kernel, name) in self.schedules:
+                    return self.schedules[kernel, name], kernel
+                if name in self.parts:
+                    return self.parts[name], None
             case [ast.Attribute(value=ast.Name(id=other), name=name)]:
-                return self.schedules.get((other, name))
-        return None
+                if (other, name) in self.schedules:
+                    return self.schedules[other, name], other
+        known = [name if of == kernel else f"{of}.{name}" for of, name in self.schedules] + [*self.parts]
+        hint = f"known: {', '.join(known)}" if known else None
+        raise TileError("name", line.loc, "there is no such schedule", hint)
+
+    def family(self, kernel: str | None, schedule: ast.Schedule) -> list[ast.Schedule]:
+        """A schedule of `kernel` (None: a part), and those that it is like, as far as they are known."""
+        found = [(schedule, kernel)]
+        for member, of in found:  # which grows
+            for line in member.lines:
+                if isinstance(line, ast.Property) and line.name == "like":
+                    try:
+                        other = self.like(line, of)
+                    except TileError:  # which is told where it is evaluated
+                        continue
+                    if not any(other[0] is known for known, _ in found):
+                        found.append(other)
+        return [member for member, _ in found]
 
     def family_of(self, kernel: str) -> list[ast.Schedule]:
         """The schedules of a kernel, and those that they are like."""
-        found = list(self.schedules_of(kernel).values())
-        for schedule in found:  # which grows
-            for line in schedule.lines:
-                if isinstance(line, ast.Property) and line.name == "like":
-                    other = self.like(line, kernel)
-                    if other is not None and not any(other is known for known in found):
-                        found.append(other)
-        return found
+        found = [each for schedule in self.schedules_of(kernel).values() for each in self.family(kernel, schedule)]
+        return list({id(schedule): schedule for schedule in found}.values())
 
     def sources(self) -> list[Source]:
         """The files that its blocks stand in, its own first."""
-        groups = (self.kernels, self.functions, self.schedules, self.dispatches)
+        groups = (self.kernels, self.functions, self.schedules, self.parts, self.dispatches)
         blocks: list[ast.Kernel | ast.Def | ast.Schedule | ast.Dispatch] = [b for g in groups for b in g.values()]
         return list({source.name: source for source in (self.source, *(block.loc.source for block in blocks))}.values())
 
@@ -153,6 +181,12 @@ def _add(
                         message = f"schedule '{block.name}' of '{kernel}' is defined twice"
                         raise TileError("name", block.loc, message, f"first at {first}")
                     program.schedules[kernel, block.name] = block
+                if not block.kernels:
+                    if block.name in program.parts:
+                        first = program.parts[block.name].loc
+                        message = f"schedule '{block.name}' is defined twice"
+                        raise TileError("name", block.loc, message, f"first at {first}")
+                    program.parts[block.name] = block
             else:
                 _define(program, block)
         except TileError as error:
@@ -232,17 +266,29 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
 
 
 def _unread(program: Program) -> list[TileError]:
-    """Errors for names that a schedule sets and that neither its kernels nor any of their schedules read."""
+    """Errors for names that a schedule sets and that neither a kernel with it nor any of its schedules reads."""
     errors: dict[int, TileError] = {}
     read_by: dict[int, set[str]] = {}  # by identity of a schedule: several schedules may be like it
-    for schedule in program.schedules.values():
+    users: dict[int, list[ast.Kernel]] = {}  # of a part
+    for schedule in [*program.schedules.values(), *program.parts.values()]:
         read_by[id(schedule)] = set().union(*(names_in(n) for line in schedule.lines for n in _expressions(line)))
-    for schedule in program.schedules.values():
+    read_of: dict[str, set[str]] = {}
+    for kernel in program.kernels.values():
+        family = program.family_of(kernel.name)
+        defaults = (names_in(c.default) for c in kernel.constants if c.default is not None)
+        read_of[kernel.name] = set().union(*defaults, *(read_by[id(schedule)] for schedule in family))
+        for schedule in family:
+            users.setdefault(id(schedule), []).append(kernel)
+    for schedule in [*program.schedules.values(), *program.parts.values()]:
         kernels = [program.kernels[k] for k in schedule.kernels if k in program.kernels]
         if len(kernels) < len(schedule.kernels):
             continue
+        if not schedule.kernels:
+            kernels = users.get(id(schedule), [])
+            if not kernels:  # what nothing here is like may be for files that import it
+                continue
         constants = {c.name for kernel in kernels for c in kernel.constants} | {"warps"}
-        read = set().union(*(read_by[id(s)] for kernel in kernels for s in program.family_of(kernel.name)))
+        read = set().union(*(read_of[kernel.name] for kernel in kernels))
         for line in schedule.lines:
             for target in _set_by(line):
                 if target.id not in constants | read:

@@ -14,7 +14,7 @@ from dsl.commits import double_commits
 from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
 from dsl.program import Program, dim_names, library_functions
-from dsl.schedules import ResolvedSchedule, default_of, given_names, resolve_schedule, target_facts
+from dsl.schedules import Definition, ResolvedSchedule, given_names, resolve_schedule, target_facts
 from lowering.budget import Budget
 from lowering.facts import Analysis, most_elements
 from lowering.ir import Function, Parameter, Value, replace_uses, stride_name, walk
@@ -176,8 +176,8 @@ class _Variant:
         )
         if schedule.attrs.get("cluster", 1) > 1 and self.target.number < 90:
             message = f"{self.target.arch} has no clusters of blocks: they need sm_90"
-            raise TileError("target", schedule.places["cluster"], message, "cluster 1 is no cluster")
-        constants = self._constants(schedule, {**facts, **dims, **self.types, **scalars})
+            raise TileError("target", schedule.places["cluster", None], message, "cluster 1 is no cluster")
+        constants = self._constants(schedule)
         special = self._specialised(schedule, dims, scalars)
         index_bits = request.index_bits or (64 if self._is_large(dims) else 32)
         return _Resolved(schedule, constants, special, index_bits, self._divisors(dims, special))
@@ -250,7 +250,7 @@ class _Variant:
 
     # ---- constants and specialisation ----
 
-    def _constants(self, schedule: ResolvedSchedule, names: dict[str, Any]) -> dict[str, Any]:
+    def _constants(self, schedule: ResolvedSchedule) -> dict[str, Any]:
         out: dict[str, Any] = {}
         unset: list[TileError] = []
         for constant in self.kernel.constants:
@@ -258,8 +258,6 @@ class _Variant:
                 continue
             if constant.name in schedule.constants:
                 out[constant.name] = schedule.constants[constant.name]
-            elif constant.default is not None:
-                out[constant.name] = default_of(self.program, constant, {**names, **out})
             else:
                 hint = f"set it in a schedule of '{self.kernel.name}', or give {constant.name}=VALUE"
                 unset.append(TileError("constant", constant.loc, f"constant '{constant.name}' is not set", hint))
@@ -275,18 +273,19 @@ class _Variant:
     def _specialised(self, schedule: ResolvedSchedule, dims: dict[str, int], scalars: dict[str, Any]) -> dict[str, Any]:
         out: dict[str, Any] = {}
         scalar_names = {p.name for p in self.kernel.params if isinstance(p.type, ast.ScalarType)}
-        for name, node in schedule.specialize.items():
+        for name in (name for name, holds in schedule.specialize.items() if holds):
+            loc = schedule.places["specialize", name]
             if name not in self.dim_names and name not in scalar_names:
                 known = {*self.dim_names} | scalar_names
                 raise TileError(
-                    "name", node.loc, f"'{name}' is no dim or scalar of '{self.kernel.name}'", closest(name, known)
+                    "name", loc, f"'{name}' is no dim or scalar of '{self.kernel.name}'", closest(name, known)
                 )
             if name in dims:
                 out[name] = dims[name]
             elif name in scalars:
                 out[name] = scalars[name]
             else:
-                raise TileError("constant", node.loc, f"'{name}' is specialised but not known", f"give {name}=VALUE")
+                raise TileError("constant", loc, f"'{name}' is specialised but not known", f"give {name}=VALUE")
         return out
 
     def _is_large(self, dims: dict[str, int]) -> bool:
@@ -471,29 +470,21 @@ class _Variant:
         names = {**self._tree_names(builder, special), **dict.fromkeys(constants)}
         text = self.program.source.text
         out = []
-        dependent: set[str] = set()
-        for name, node in schedule.definitions.items():
-            used = names_in(node)
-            if used & (function.dims.keys() | dependent):
-                dependent.add(name)
-                if name in self.constant_names and name in constants:
-                    written = node.loc.source.text[node.loc.start : node.loc.end]
-                    tree = [
-                        "==",
-                        name,
-                        to_tree(node, {**target_facts(self.target), **names}, self.types),
-                    ]
-                    out.append(
-                        Condition(
-                            tree, f"{name} == {written}", node.loc.line, "another variant is needed for these dims"
-                        )
-                    )
+        trees = self._dependent(schedule, {**target_facts(self.target), **names}, set(function.dims))
+        for name, tree in trees.items():
+            if name in self.constant_names and name in constants:
+                loc = schedule.definitions[name].value.loc
+                written = loc.source.text[loc.start : loc.end]
+                hint = "another variant is needed for these dims"
+                out.append(Condition(["==", name, tree], f"{name} == {written}", loc.line, hint))
         for line in builder.requires:
             written = text[line.loc.start : line.loc.end] if line.loc.source is self.program.source else "assert"
             out.append(Condition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
         for name, value in special.items():
             out.append(
-                Condition(["==", name, value], f"{name} == {value}", schedule.specialize[name].loc.line, "specialised")
+                Condition(
+                    ["==", name, value], f"{name} == {value}", schedule.places["specialize", name].line, "specialised"
+                )
             )
         for name, divisor in function.divisors.items():
             out.append(
@@ -503,6 +494,24 @@ class _Variant:
             if 1 in strides:
                 name = stride_name(tensor, strides.index(1))
                 out.append(Condition(["==", name, 1], f"{name} == 1", self.kernel.loc.line, None))
+        return out
+
+    def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:
+        """The definitions that depend on these dims, as the launch's trees. A constant of the kernel stands for itself
+        in the others; what is none, for its own tree."""
+        out: dict[str, Any] = {}
+
+        def tree(definition: Definition, known: Mapping[str, Any]) -> Any:
+            if definition.name in names_in(definition.value):  # what it replaces
+                under = definition.under
+                known = known if under is None else {**known, definition.name: tree(under, known)}
+            return to_tree(definition.value, known, self.types)
+
+        known = {**names, **{n: v for n, v in schedule.derived.items() if isinstance(v, bool | int | float)}}
+        for name, definition in schedule.definitions.items():
+            if definition.reads() & (dims | out.keys()):
+                out[name] = tree(definition, known)
+                known[name] = None if name in self.constant_names else out[name]
         return out
 
 

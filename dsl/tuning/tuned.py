@@ -277,17 +277,9 @@ def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
     for step in steps:
         kernel = program.kernels[step.kernel]
         pieces.append(_written(kernel.loc))
-        known, name = program.schedules_of(step.kernel), step.schedule
-        seen: set[str] = set()
-        pending = [name] if name is not None else []
-        while pending:
-            name = pending.pop()
-            if name in seen or name not in known:
-                continue
-            seen.add(name)
-            pieces.append(_written(known[name].loc))
-            likes = [line for line in known[name].lines if isinstance(line, ast.Property) and line.name == "like"]
-            pending += [v.id for line in likes for v in line.values if isinstance(v, ast.Name)]
+        schedule = program.schedules_of(step.kernel).get(step.schedule or "")
+        if schedule is not None:
+            pieces += [_written(each.loc) for each in program.family(step.kernel, schedule)]
     return hashlib.sha256("\n".join(pieces).encode()).hexdigest()[:12]
 
 

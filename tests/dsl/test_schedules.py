@@ -192,3 +192,130 @@ schedule wrong of k:
         assert (y == wanted).all()
     with pytest.raises(TileError, match="'y' is no optional tensor"):
         module.k(y, None, schedule="wrong")
+
+
+# ---- names on demand ----
+
+DEMAND = """
+kernel k(y: f32[n]; A, B = A * 2, C = 1, WARPS = 4):
+    grid 1
+    y[0 : 128] = 0.0
+
+kernel l(y: f32[n]; A, B = 0, C = 1, WARPS = 4):
+    grid 1
+    y[0 : 128] = 0.0
+
+schedule part:
+    C = A + OPEN
+    EVEN = n % A == 0
+    warps = where(EVEN, 4, 2)
+
+schedule wide of k:
+    B = A + HALF
+    HALF = A / 2
+    tune A in 8, 16, 32
+    WARPS = warps
+
+schedule own of k:
+    A = 64
+    like wide
+
+schedule twice of k:
+    like wide
+    A = A * 4
+    B = B + A
+
+schedule parted of k:
+    like part
+    like wide
+    OPEN = 100
+
+schedule nested of l:
+    like k.own
+
+schedule lacking of k:
+    like part
+    A = 8
+
+schedule defaults of k:
+    A = 12
+
+{more}
+"""
+
+
+def said(schedule: str, kernel: str = "k", n: int = 128, more: str = "", **constants: object):
+    program = parse_program(DEMAND.replace("{more}", more))
+    return build_variant(program, Request(kernel, schedule, {"n": n}, {}, constants))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "constants", "wanted"),
+    [
+        ("wide", {}, {"A": 8, "B": 12}),  # a line may read what stands below it
+        ("wide", {"A": 32}, {"A": 32, "B": 48}),  # and what the caller gives
+        ("own", {}, {"A": 64, "B": 96}),  # what is set wins over what it is like, and changes what is computed from it
+        ("twice", {}, {"A": 32, "B": 80}),  # a name in its own definition is the one that it replaces
+        ("twice", {"A": 16}, {"A": 16, "B": 40}),
+        ("parted", {}, {"A": 8, "B": 12, "C": 108, "warps": 4, "WARPS": 4}),
+        ("parted", {"A": 24}, {"A": 24, "B": 36, "C": 124, "warps": 2, "WARPS": 2}),
+        ("defaults", {}, {"A": 12, "B": 24, "C": 1}),  # the kernel's own defaults read what is set, too
+    ],
+)
+def test_a_name_means_the_last_definition_wherever_it_is_read(schedule, constants, wanted) -> None:
+    variant = said(schedule, **constants)
+    assert {name: variant.constants[name] for name in wanted} == wanted
+
+
+def test_like_means_what_is_visible_where_it_stands() -> None:
+    assert said("nested", "l").constants["B"] == 96  # k's wide, not one of l
+
+
+def test_what_replaces_a_tune_set_is_not_tuned() -> None:
+    assert list(said("wide").schedule.tune) == ["A"] and not said("own").schedule.tune
+
+
+def test_tune_sets_stand_behind_those_that_they_depend_on() -> None:
+    more = "schedule sets of k:\n    tune B in A, A + 1\n    like wide\n    tune C in B * 2, 1\n"
+    assert said("sets", more=more).schedule.tune == {"A": [8, 16, 32], "B": [8, 9], "C": [16, 1]}
+
+
+def test_what_nothing_asks_for_is_not_evaluated() -> None:
+    more = "schedule spare:\n    LOST = missing + 1\n    C = 5\n\nschedule least of k:\n    like spare\n    A = 1\n"
+    more += "schedule other of k:\n    like spare\n    A = LOST\n"
+    assert said("least", more=more).constants["C"] == 5
+    with pytest.raises(TileError, match="unknown name 'missing'"):
+        said("other", more=more)
+
+
+def test_what_a_part_leaves_open_is_told_with_the_line_that_is_like_it() -> None:
+    with pytest.raises(TileError, match="unknown name 'OPEN'") as told:
+        said("lacking")
+    assert told.value.hint == "the part 'part' leaves it open: set it beside 'like part'"
+    assert told.value.loc is not None and [at.line for at in told.value.loc.callers] == [39]
+
+
+def test_a_variant_requires_what_names_between_come_to() -> None:
+    """`C = A + OPEN` with OPEN of a dim: the launch evaluates the dim's expression, not the number of this variant."""
+    more = "schedule dims of k:\n    like part\n    A, OPEN = 8, HALF + 1\n    HALF = n // 2\n"
+    more += "schedule again of k:\n    like dims\n    C = C * 2\n"
+    assert said("dims", more=more).constants["C"] == 73
+    trees = {r.text: r.expr for r in said("dims", more=more).requires}
+    assert trees["C == A + OPEN"] == ["==", "C", ["+", "A", ["+", ["//", "n", 2], 1]]]
+    trees = {r.text: r.expr for r in said("again", more=more).requires}
+    assert trees["C == C * 2"] == ["==", "C", ["*", ["+", "A", ["+", ["//", "n", 2], 1]], 2]]
+
+
+def test_names_between_do_not_tell_classes_apart() -> None:
+    text = CLASSES.replace(
+        "    N = minimum(next_pow2(cols), 128)", "    WIDE = next_pow2(cols)\n    N = minimum(WIDE, 128)"
+    )
+    module = dsl.parse(text, device="emulator")
+    kernels = [module.compile("k", "a", rows=4, cols=cols, by=2.0, of=1.0) for cols in (256, 512)]
+    assert kernels[0] is kernels[1]
+
+
+def test_a_chain_of_definitions_has_an_end() -> None:
+    lines = "".join(f"    X{i} = X{i + 1} + 1\n" for i in range(2000))
+    with pytest.raises(TileError, match="definitions read one another more than 64 deep"):
+        said("deep", more=f"schedule deep of k:\n    A = X0\n{lines}    X2000 = 1\n")

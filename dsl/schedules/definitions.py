@@ -1,0 +1,227 @@
+"""What a schedule says, as a set: a definition of each name, a setting of each property.
+
+The order of lines says nothing. What a schedule says itself takes the place of what it says by `like`, and of several
+`like` the last counts. An expression reads what a name means in the end, so that a line which replaces a constant also
+changes what is computed from it; a definition that reads its own name reads the one that it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dsl import tree as ast
+from dsl.evaluate import WORDS, Evaluator, names_in
+from dsl.program import Program
+from dsl.schedules.properties import Setting, settings_of
+from lowering.location import Errors, Loc, TileError, closest
+from lowering.types import DTYPES
+
+MAX_CHAIN = 64
+"""How deep definitions may read one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a name means. values: one, or those of its `tune` set. under: the definition that this one replaces. caller:
+    the `like` line that brought it; part: the name of the part that it stands in."""
+
+    name: str
+    loc: Loc
+    values: list[ast.Expr]
+    is_tuned: bool = False
+    under: Definition | None = None
+    caller: Loc | None = None
+    part: str | None = None
+
+    @property
+    def value(self) -> ast.Expr:
+        return self.values[0]
+
+    def reads(self) -> set[str]:
+        """The names in its expression, and in those of what it replaces where it reads that."""
+        found = names_in(self.value)
+        return found | self.under.reads() if self.under is not None and self.name in found else found
+
+    def over(self, other: Definition | None) -> Definition:
+        """This one in place of `other`."""
+        if other is None:
+            return self
+        return replace(self, under=self.under.over(other) if self.under is not None else other)
+
+
+@dataclass(slots=True)
+class Said:
+    """What a schedule says with all that it is like, in the order of the text."""
+
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    settings: dict[tuple[str, str | None], Setting] = field(default_factory=dict)
+
+
+def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
+    """What a schedule says as one of `kernel` (of none as a part)."""
+    return _collect(program, kernel, schedule, None, (schedule,))
+
+
+def _collect(
+    program: Program, kernel: str | None, schedule: ast.Schedule, caller: Loc | None, seen: tuple[ast.Schedule, ...]
+) -> Said:
+    order: dict[str, None] = {}
+    liked: dict[str, Definition] = {}
+    own: dict[str, Definition] = {}
+    settings: dict[tuple[str, str | None], Setting] = {}
+    own_settings: dict[tuple[str, str | None], Setting] = {}
+    part = None if schedule.kernels else schedule.name
+    for line in schedule.lines:
+        if isinstance(line, ast.Property) and line.name == "like":
+            other, of = program.like(line, kernel)
+            if any(other is each for each in seen):
+                raise TileError("schedule", line.loc, f"schedule '{other.name}' is like itself")
+            inner = _collect(program, of, other, line.loc.under(caller), (*seen, other))
+            for name, definition in inner.definitions.items():
+                liked[name] = definition.over(liked.get(name))
+                order[name] = None
+            settings |= inner.settings
+        elif isinstance(line, ast.Assign | ast.Tune):
+            for definition in _defined(line, caller, part):
+                name = definition.name
+                if name in own:
+                    hint = f"first at {own[name].loc}"
+                    raise TileError("schedule", definition.loc, f"'{name}' is set twice", hint)
+                own[name] = definition
+                order[name] = None
+        else:
+            for key, setting in settings_of(line, caller).items():
+                if key in own_settings:
+                    hint = f"first at {own_settings[key].loc}"
+                    raise TileError("schedule", setting.loc, f"'{' '.join(filter(None, key))}' is set twice", hint)
+                own_settings[key] = setting
+    definitions = {name: own[name].over(liked.get(name)) if name in own else liked[name] for name in order}
+    return Said(definitions, settings | own_settings)
+
+
+def _defined(line: ast.Assign | ast.Tune, caller: Loc | None, part: str | None) -> Iterator[Definition]:
+    if isinstance(line, ast.Tune):
+        yield Definition(line.name, line.loc, line.values, True, None, caller, part)
+        return
+    if line.op is not None or not all(isinstance(t, ast.Name) for t in line.targets):
+        raise TileError("syntax", line.loc, "a schedule sets names: NAME = expression")
+    values = [line.value] if len(line.targets) == 1 else getattr(line.value, "items", [])
+    if len(values) != len(line.targets):
+        raise TileError("syntax", line.loc, f"{len(line.targets)} names for {len(values)} values")
+    for target, value in zip(line.targets, values, strict=True):
+        assert isinstance(target, ast.Name)
+        yield Definition(target.id, target.loc, [value], False, None, caller, part)
+
+
+class Names(Evaluator):
+    """The names of a schedule, evaluated when they are asked for.
+
+    known: what has a value from the start. given: values that win over definitions. asked: the values so far; tuned:
+    the `tune` sets among them; reads: the names that each asked for.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        known: Mapping[str, Any],
+        definitions: Mapping[str, Definition],
+        given: Mapping[str, Any],
+        dims: Collection[str],
+    ):
+        super().__init__(known)
+        self.program, self.definitions, self.given, self.dims = program, definitions, given, dims
+        self.asked: dict[str, Any] = {}
+        self.tuned: dict[str, list[Any]] = {}
+        self.reads: dict[str, list[str]] = {}
+        self.open: list[Definition] = []
+        self.told: TileError | None = None  # an error that has its `like` line
+
+    def more_names(self) -> list[str]:
+        return [*super().more_names(), *self.definitions, *self.program.functions]
+
+    def name(self, node: ast.Name) -> Any:
+        name = node.id
+        if self.open:
+            self.reads.setdefault(self.open[-1].name, []).append(name)
+        if self.open and self.open[-1].name == name:
+            under = self.open[-1].under
+            return self.known(node) if under is None else self.evaluated(under)
+        if name in self.definitions:
+            return self.value(name, node.loc)
+        return self.given[name] if name in self.given else self.known(node)
+
+    def value(self, name: str, at: Loc) -> Any:
+        """What a defined name comes to."""
+        if name not in self.asked:
+            names = [each.name for each in self.open]
+            if name in names:
+                ring = " → ".join([*names[names.index(name) :], name])
+                raise TileError("schedule", at, f"'{name}' is computed from itself: {ring}")
+            if len(names) == MAX_CHAIN:
+                raise TileError("limit", at, f"definitions read one another more than {MAX_CHAIN} deep")
+            definition = self.definitions[name]
+            if definition.is_tuned:
+                self.tuned[name] = self.each(definition)
+            value = self.tuned[name][0] if definition.is_tuned else self.evaluated(definition)
+            self.asked[name] = self.given.get(name, value)
+        return self.asked[name]
+
+    def evaluated(self, definition: Definition) -> Any:
+        return self.each(definition, 1)[0]
+
+    def each(self, definition: Definition, count: int | None = None) -> list[Any]:
+        """The first values of a definition, all without `count`."""
+        depth, self.depth = self.depth, 0
+        self.open.append(definition)
+        try:
+            return [self(value) for value in definition.values[:count]]
+        except TileError as error:
+            if error is not self.told:
+                self.told = through(error, definition.caller)
+            raise self.told from None
+        finally:
+            self.open.pop()
+            self.depth = depth
+
+    def known(self, node: ast.Name) -> Any:
+        """A name that no definition gives."""
+        name = node.id
+        if name not in self.names and name not in WORDS and name not in DTYPES:
+            function = self.program.function(name)
+            if function is not None:
+                return function
+            if name in self.dims:
+                message = f"the schedule needs the dim '{name}', which is not given"
+                raise TileError("name", node.loc, message, f"give it: {name}=NUMBER")
+            part = self.open[-1].part if self.open else None
+            if part is not None and closest(name, [*self.names, *self.definitions]) is None:
+                hint = f"the part '{part}' leaves it open: set it beside 'like {part}'"
+                raise TileError("name", node.loc, f"unknown name '{name}'", hint)
+        return super().name(node)
+
+    def in_order(self, names: Collection[str]) -> list[str]:
+        """The names that were asked for, in this order but each behind what it reads."""
+        out: dict[str, None] = {}
+
+        def visit(name: str) -> None:
+            if name in self.asked and name not in out:
+                for other in self.reads.get(name, ()):
+                    if other != name:
+                        visit(other)
+                out[name] = None
+
+        for name in names:
+            visit(name)
+        return list(out)
+
+
+def through(error: TileError, caller: Loc | None) -> TileError:
+    """The error of a line that a `like` brought, with that line."""
+    if caller is None:
+        return error
+    placed = [
+        TileError(e.code, None if e.loc is None else e.loc.under(caller), e.message, e.hint) for e in error.errors
+    ]
+    return placed[0] if len(placed) == 1 else Errors(placed)

@@ -1,0 +1,326 @@
+"""The properties of schedules, each a row: what it is about, what it takes, what it does.
+
+What a line means, its errors and hints, `dsl explain` and the table of docs/language.md come from the row. A row
+without a `field` reaches `Function.attrs` under its own name, as the value, or as {subject: value}: a new property is
+one row, and a line where a pass or the emission reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dsl import tree as ast
+from dsl.evaluate import WORDS, Evaluator
+from lowering.location import Loc, TileError, closest
+from lowering.schedule import Named, Pin, SwizzlePin
+from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A property of one subject (None without), as written. caller: the `like` line that brought it."""
+
+    row: Property
+    subject: ast.Name | None
+    values: list[ast.Expr]
+    loc: Loc
+    parts: dict[str, ast.Sequence] | None = None
+    caller: Loc | None = None
+
+    def read(self, evaluate: Evaluator) -> Any:
+        return self.row.takes.read(self, evaluate)
+
+
+class Takes:
+    """What a property takes: `text` for people, `read` the value. count: how many expressions; None if `read` looks."""
+
+    count: int | None = 1
+    text: str = ""
+
+    @property
+    def behind(self) -> str:
+        """What stands behind a subject."""
+        return f": {self.text}"
+
+    def read(self, setting: Setting, evaluate: Evaluator) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """subject: what stands before the colon, None of a property of the whole kernel. example: a whole line. field: the
+    field of `ResolvedSchedule` that it fills."""
+
+    name: str
+    subject: str | None
+    takes: Takes
+    doc: str
+    example: str
+    field: str = "attrs"
+
+    @property
+    def usage(self) -> str:
+        """`unroll COUNTER: N`."""
+        if self.subject is None:
+            return f"{self.name} {self.takes.text}"
+        return f"{self.name} {self.subject.upper()}{self.takes.behind}"
+
+
+class Word(Takes):
+    """One of some words."""
+
+    def __init__(self, *words: str):
+        self.words, self.text = words, "|".join(words)
+
+    def read(self, setting: Setting, evaluate: Evaluator) -> str:
+        (node,) = setting.values
+        if not isinstance(node, ast.Name) or node.id not in self.words:
+            raise TileError("schedule", node.loc, f"{setting.row.name} is one of {', '.join(self.words)}")
+        return node.id
+
+
+class Switch(Takes):
+    """One of two words, or a condition that chooses the second: so that it can be tuned."""
+
+    def __init__(self, off: str, on: str):
+        self.words, self.text = (off, on), f"{off}|{on}|CONDITION"
+
+    def read(self, setting: Setting, evaluate: Evaluator) -> str:
+        (node,) = setting.values
+        if isinstance(node, ast.Name) and node.id in self.words:
+            return node.id
+        try:
+            value = evaluate(node)
+        except TileError:
+            if not isinstance(node, ast.Name) or node.id in WORDS:
+                raise
+            value = None
+        if not isinstance(value, bool):
+            raise TileError("schedule", node.loc, f"{setting.row.name} is one of {', '.join(self.words)}, true, false")
+        return self.words[value]
+
+
+class Whole(Takes):
+    """An integer of a range."""
+
+    text = "N"
+
+    def __init__(self, low: int, high: int | None = None):
+        self.low, self.high = low, high
+
+    def read(self, setting: Setting, evaluate: Evaluator) -> int:
+        (node,) = setting.values
+        number = evaluate.integer(node, setting.row.name)
+        if number < self.low or (self.high is not None and number > self.high):
+            span = f"{self.low} or more" if self.high is None else f"from {self.low} to {self.high}"
+            raise TileError("schedule", node.loc, f"{setting.row.name} is {span}; this is {number}")
+        return number
+
+
+class Instruction(Takes):
+    """`mma.sync.m16n8k32.satfinite`: its shape and modifier."""
+
+    text = "mma.sync.SHAPE"
+
+    def read(self, setting: Setting, evaluate: Evaluator) -> Named:
+        from lowering.tensor_cores import shapes
+
+        (node,) = setting.values
+        words: list[str] = []
+        rest = node
+        while isinstance(rest, ast.Attribute):
+            words.insert(0, rest.name)
+            rest = rest.value
+        name = ".".join(words[1:])
+        if not isinstance(rest, ast.Name) or rest.id != "mma" or words[:1] != ["sync"] or name not in shapes():
+            hint = closest(name, shapes()) or ", ".join(shapes())
+            raise TileError("schedule", node.loc, "an instruction is named as in mma.sync.m16n8k16", hint)
+        shape, _, modifier = name.partition(".")
+        return Named((shape, modifier), node.loc)
+
+
+class Swizzle(Takes):
+    """`none`, or three numbers."""
+
+    text = "none, or BITS, BASE, SHIFT"
+    count = None
+
+    def read(self, setting: Setting, evaluate: Evaluator) -> SwizzlePin:
+        values = setting.values
+        if len(values) == 1 and isinstance(values[0], ast.Name) and values[0].id == "none":
+            return SwizzlePin(None, setting.loc)
+        if len(values) != 3:
+            raise TileError("schedule", setting.loc, setting.row.usage, setting.row.example)
+        bits, base, shift = (evaluate.integer(v, "a swizzle's bits") for v in values)
+        return SwizzlePin((bits, base, shift), setting.loc)
+
+
+class Rows(Takes):
+    """Rows of a layout, each with a list."""
+
+    text = "vector […], lanes […], warps […]"
+    words = ("vector", "lanes", "warps", "contiguous", "register", "lane", "warp")
+
+    def read(self, setting: Setting, evaluate: Evaluator) -> Pin:
+        parts = setting.parts or {}
+        unknown = sorted(parts.keys() - set(self.words))
+        if unknown:
+            hint = closest(unknown[0], self.words) or "vector, lanes, warps; warps, contiguous; or register, lane, warp"
+            raise TileError("layout", setting.loc, f"a layout has no '{unknown[0]}'", hint)
+        return Pin({key: [evaluate(item) for item in row.items] for key, row in parts.items()}, setting.loc)
+
+
+class Nothing(Takes):
+    """Naming it is all."""
+
+    count = 0
+    behind = ""
+
+    def read(self, setting: Setting, evaluate: Evaluator) -> Loc:
+        return setting.loc if setting.subject is None else setting.subject.loc
+
+
+class Condition(Takes):
+    """Whether it holds; without a condition it does."""
+
+    text = "CONDITION"
+    count = None
+    behind = "[: CONDITION]"
+
+    def read(self, setting: Setting, evaluate: Evaluator) -> bool:
+        value = evaluate(setting.values[0]) if len(setting.values) == 1 else not setting.values or None
+        if not isinstance(value, bool):
+            raise TileError("schedule", setting.loc, setting.row.usage, setting.row.example)
+        return value
+
+
+_ROWS = (
+    Property(
+        "layout",
+        "values",
+        Rows(),
+        "How the elements of these values lie in registers, lanes and warps; `s.copy`: the threads of copies into `s`. "
+        "The lanes multiply to 32 and the warps to `warps`. Of a product: `warps`, and how many are `contiguous`; the "
+        "instruction says the rest. Raw bases (`register`, `lane`, `warp`) say for each bit of the number, the lowest "
+        "first, the coordinates by which it moves.",
+        "layout v: vector [1, 8], lanes [1, 32], warps [4, 1]",
+        "pins",
+    ),
+    Property(
+        "instruction",
+        "values",
+        Instruction(),
+        "The tensor-core instruction of these products.",
+        "instruction acc: mma.sync.m16n8k16",
+        "instructions",
+    ),
+    Property(
+        "swizzle",
+        "tiles",
+        Swizzle(),
+        "How bits of offsets in these shared tiles move, in place of what the compiler chooses; none within an access.",
+        "swizzle s: 3, 4, 3",
+        "swizzles",
+    ),
+    Property(
+        "specialize",
+        "dims",
+        Condition(),
+        "The code is made for the values of these dims and scalars; with a condition, where it holds.",
+        "specialize cols: cols <= 1024",
+        "specialize",
+    ),
+    Property("barriers", None, Word("manual", "automatic"), "`manual` adds no barriers.", "barriers manual"),
+    Property(
+        "require",
+        None,
+        Word("async"),
+        "A `copy` that is no `cp.async` is an error.",
+        "require async",
+    ),
+    Property(
+        "contract",
+        None,
+        Switch("off", "fast"),
+        "`fast` lets products and sums become fused ones.",
+        "contract fast",
+    ),
+    Property(
+        "maxregs",
+        None,
+        Whole(LEAST_REGISTERS, MOST_REGISTERS),
+        "Registers of a thread at most; more than the assembler chose by itself may end spills.",
+        "maxregs 128",
+    ),
+    Property("blocks_per_sm", None, Whole(1, 32), "Blocks that a multiprocessor must hold.", "blocks_per_sm 2"),
+    Property(
+        "cluster",
+        None,
+        Whole(1, 16),
+        "Blocks of a cluster along the grid's first axis, which is a multiple of it (sm_90 and later; over 8 only "
+        "where the device allows it).",
+        "cluster 2",
+    ),
+    Property("unroll", "counter", Whole(1), "Rounds of this loop of the run in one; 1 leaves it.", "unroll p: 4"),
+    Property(
+        "recompute",
+        "values",
+        Nothing(),
+        "These conversions from 16-bit floats are made anew at each use, so that registers hold the narrow values "
+        "meanwhile.",
+        "recompute v",
+    ),
+    Property(
+        "evict",
+        "tensor",
+        Word("first", "last", "normal", "unchanged", "no_allocate"),
+        "What the L2 does with lines of this tensor, where an access does not say.",
+        "evict x: first",
+    ),
+    Property(
+        "cache",
+        "tensor",
+        Word("all", "global", "streaming", "last_use", "write_back", "write_through"),
+        "Which caches accesses of this tensor use, where an access does not say.",
+        "cache y: streaming",
+    ),
+)
+PROPERTIES = {row.name: row for row in _ROWS}
+
+
+def settings_of(line: ast.Layout | ast.Property, caller: Loc | None = None) -> dict[tuple[str, str | None], Setting]:
+    """The settings of a line by property and subject; `caller`: the `like` line that brought it. TileError for a
+    property that there is not, or another form."""
+    if isinstance(line, ast.Layout):
+        row, at = PROPERTIES["layout"], line.loc
+        named = {name: ast.Name(at, name) for name in line.names}
+        return {("layout", name): Setting(row, node, [], at, line.parts, caller) for name, node in named.items()}
+    if line.name not in PROPERTIES:
+        known = ["like", *PROPERTIES]
+        hint = closest(line.name, known) or ", ".join(known)
+        raise TileError("schedule", line.loc, f"a schedule has no property '{line.name}'", hint)
+    row, subjects, values = PROPERTIES[line.name], line.subject, line.values
+    if row.subject is not None and not subjects and row.takes.count in (None, 0):
+        subjects, values = values, []
+    if row.subject is None and (subjects or len(values) != 1):
+        raise TileError("schedule", line.loc, f"'{row.name}' takes one value", row.example)
+    if row.subject is not None and (not subjects or row.takes.count not in (None, len(values))):
+        raise TileError("schedule", line.loc, row.usage, row.example)
+    if row.subject is None:
+        return {(row.name, None): Setting(row, None, values, line.loc, None, caller)}
+    out: dict[tuple[str, str | None], Setting] = {}
+    for subject in subjects:
+        if not isinstance(subject, ast.Name):
+            raise TileError("schedule", subject.loc, f"'{row.name}' takes names: {row.usage}", row.example)
+        out[row.name, subject.id] = Setting(row, subject, values, line.loc, None, caller)
+    return out
+
+
+def table() -> str:
+    """The properties as the table of docs/language.md."""
+    lines = ["| property | does |", "|---|---|"]
+    for row in PROPERTIES.values():
+        usage = row.usage.replace("|", "\\|")
+        lines.append(f"| `{usage}` | {row.doc} `{row.example}` |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,126 @@
+"""A schedule evaluated: constants and properties of one kernel for given dims and types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl import tree as ast
+from dsl.program import Program, dim_names
+from dsl.schedules.definitions import Definition, Names, Said, collect, through
+from dsl.schedules.properties import PROPERTIES
+from lowering.location import Loc, TileError, closest
+from lowering.schedule import Named, Pin, SwizzlePin
+from lowering.targets import Target
+from lowering.types import DType
+
+DEFAULT_WARPS = 4
+
+
+@dataclass(slots=True)
+class ResolvedSchedule:
+    """What a schedule says for one variant.
+
+    constants: the kernel's constants, and all that is tuned or given. definitions: what each name that was evaluated
+    means, but for what is tuned or given, each behind what it reads. tune: the values of each tuned name, the first its
+    default, each behind those that it depends on. derived: the values of names that are no constants. places: where the
+    properties are written, by name and subject.
+    """
+
+    name: str | None
+    constants: dict[str, Any] = field(default_factory=dict)
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    tune: dict[str, list[Any]] = field(default_factory=dict)
+    pins: dict[str, Pin] = field(default_factory=dict)
+    instructions: dict[str, Named] = field(default_factory=dict)
+    swizzles: dict[str, SwizzlePin] = field(default_factory=dict)
+    specialize: dict[str, bool] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    derived: dict[str, Any] = field(default_factory=dict)
+    places: dict[tuple[str, str | None], Loc] = field(default_factory=dict)
+    warps: int = DEFAULT_WARPS
+
+    @property
+    def unrolled(self) -> dict[str, Loc]:
+        """Where each loop that is unrolled is named."""
+        return {name: loc for (row, name), loc in self.places.items() if row == "unroll" and name is not None}
+
+
+def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
+    """Names of the device that schedules and dispatch may read."""
+    return {
+        "sms": sms or target.sms,
+        "shared_memory": target.shared,
+        "registers": target.registers,
+        "shared_per_sm": target.shared_per_sm,
+        "threads_per_sm": target.threads_per_sm,
+        "blocks_per_sm": target.blocks_per_sm,
+    }
+
+
+def given_names(kernel: ast.Kernel, absent: Collection[str]) -> dict[str, bool]:
+    """`given(x)` for each optional tensor x: whether it is there."""
+    return {f"given({p.name})": p.name not in absent for p in kernel.params if p.is_optional}
+
+
+def resolve_schedule(
+    program: Program,
+    kernel: ast.Kernel,
+    name: str | None,
+    dims: Mapping[str, int],
+    types: Mapping[str, DType],
+    facts: Mapping[str, int],
+    overrides: Mapping[str, Any],
+    scalars: Mapping[str, Any],
+) -> ResolvedSchedule:
+    """Evaluates what the kernel's constants, its warps and the properties ask for; `overrides` win over what the
+    schedule says. Constants without a value are left out."""
+    out = ResolvedSchedule(name)
+    said = Said()
+    if name is not None:
+        said = collect(program, kernel.name, program.schedule(kernel.name, name))
+    for constant in kernel.constants:
+        if constant.default is not None:
+            default = Definition(constant.name, constant.loc, [constant.default])
+            written = said.definitions.get(constant.name)
+            said.definitions[constant.name] = default if written is None else written.over(default)
+    known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
+    names = Names(program, known, said.definitions, overrides, dim_names(kernel))
+    for constant in kernel.constants:
+        if constant.name in said.definitions:
+            out.constants[constant.name] = names.value(constant.name, constant.loc)
+    _warps(kernel, out, said, names)
+    parameters = {p.name for p in kernel.params}
+    for (row, subject), setting in said.settings.items():
+        try:
+            if PROPERTIES[row].subject == "tensor" and subject not in parameters and setting.subject is not None:
+                hint = closest(str(subject), parameters)
+                raise TileError("name", setting.subject.loc, f"the kernel has no parameter '{subject}'", hint)
+            value = setting.read(names)
+        except TileError as error:
+            raise through(error, setting.caller) from None
+        out.places[row, subject] = setting.loc if setting.subject is None else setting.subject.loc
+        place: dict[str, Any] = getattr(out, PROPERTIES[row].field)
+        if PROPERTIES[row].field == "attrs" and subject is not None:
+            place.setdefault(row, {})[subject] = value
+        else:
+            place[subject or row] = value
+    order = names.in_order(said.definitions)
+    tuned = names.in_order([each for each in said.definitions if each in names.tuned])
+    out.tune = {each: names.tuned[each] for each in tuned if each in names.tuned}
+    out.constants |= {each: names.asked[each] for each in out.tune if each != "warps"}
+    out.derived = {each: names.asked[each] for each in order if each not in out.constants and each != "warps"}
+    out.constants |= {each: value for each, value in overrides.items() if each != "warps"}
+    decided = out.tune.keys() | overrides.keys()
+    out.definitions = {each: said.definitions[each] for each in order if each not in decided}
+    return out
+
+
+def _warps(kernel: ast.Kernel, out: ResolvedSchedule, said: Said, names: Names) -> None:
+    written = said.definitions.get("warps")
+    loc = kernel.loc if written is None else written.value.loc
+    warps = names.given.get("warps", DEFAULT_WARPS) if written is None else names.value("warps", loc)
+    if isinstance(warps, bool) or not isinstance(warps, int) or not 1 <= warps <= 32 or warps & (warps - 1):
+        raise TileError("schedule", loc, f"warps is a power of two from 1 to 32; this is {warps}")
+    out.warps = warps

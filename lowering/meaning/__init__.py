@@ -1,0 +1,24 @@
+"""What every operation of the tile IR means, in numpy: by family, as the rows of `lowering/ops.py` are.
+
+Written from docs/language.md and docs/functions.md, apart from `lowering/emit`: that the two agree is what
+`dsl verify` and the tests look at.
+"""
+
+from lowering.meaning import control, elementwise, matrix, memory, shapes, threads
+from lowering.meaning.registry import MEANINGS, Outside, Undecided
+from lowering.meaning.run import Arguments, Memory, Run, arguments_of, as_memory, blocks_of
+
+FAMILIES = (elementwise, shapes, threads, matrix, memory, control)
+
+__all__ = [
+    "FAMILIES",
+    "MEANINGS",
+    "Arguments",
+    "Memory",
+    "Outside",
+    "Run",
+    "Undecided",
+    "arguments_of",
+    "as_memory",
+    "blocks_of",
+]

@@ -1,0 +1,43 @@
+"""Products of tiles: every product exact, sums in float64 or wrapping 32-bit integers, then rounded to the accumulator.
+
+A tensor core adds in another order, and keeps a few bits less on the way: `UNITS` of the sum of all magnitudes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowering.ir import Op
+from lowering.meaning.formats import Array, as_float, held, nearest, unit
+from lowering.meaning.registry import Undecided, meaning
+from lowering.meaning.run import Run
+
+UNITS = 2.0
+"""How far a tensor core's sum may be from the exact one, in the accumulator's units of the sum of magnitudes."""
+
+
+@meaning("dot")
+def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    a, b, c = x
+    left, right, sums = (o.dtype for o in op.operands)
+    modifier = op.attrs["modifier"] or getattr(op.attrs["instruction"], "modifier", "")
+    if left.name == "b1" and not modifier:
+        raise Undecided(op, "a product of bits whose instruction is not chosen yet")
+    if left.has_fractions or left.name == "tf32":
+        run.inexact = True
+        p, q = as_float(a, left), as_float(b, right)
+        exact = p @ q + np.asarray(c, np.float64)
+        if run.noise is not None:
+            size = np.abs(p) @ np.abs(q) + np.abs(np.asarray(c, np.float64))
+            exact = exact + run.noise.uniform(-1, 1, exact.shape) * size * (UNITS * unit(sums))
+        return [nearest(exact, sums)]
+    p, q = a.astype(np.float64), b.astype(np.float64)  # sums of products of bytes are exact
+    if "popc" in modifier:
+        both = p @ q
+        made = both if modifier.startswith("and") else p.sum(1)[:, None] + q.sum(0)[None, :] - 2 * both
+    else:
+        made = p @ q
+    total = made.astype(np.int64) + c.astype(np.int64)
+    if "satfinite" in modifier:
+        total = np.clip(total, -(1 << 31), (1 << 31) - 1)
+    return [total.astype(held(sums))]

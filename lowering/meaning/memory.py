@@ -1,0 +1,174 @@
+"""Loads, stores, copies, atomics. An operation touches its memory as a whole, in the order of the program.
+
+What is copied is read when the copy is issued, and lies in the shared tile when a `wait` has ended its group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowering.ir import Op, Value
+from lowering.meaning.formats import Array, held, load, stored, to_bf16
+from lowering.meaning.formats import store as to_memory
+from lowering.meaning.registry import Outside, meaning
+from lowering.meaning.run import Memory, Run
+from lowering.ops import operand
+from lowering.types import BF16, DType, SharedType
+
+
+@dataclass
+class Access:
+    """The elements that an operation touches: flat, in row-major order of the tile."""
+
+    memory: Memory
+    at: np.ndarray  # places in the memory, of those elements that are on
+    on: np.ndarray | None  # which elements are on; None for all
+    shape: tuple[int, ...]
+
+    def of(self, value: Array) -> np.ndarray:
+        """The values of the elements that are on."""
+        flat = np.broadcast_to(value, self.shape).reshape(-1)
+        return flat if self.on is None else flat[self.on]
+
+
+def _named(run: Run, op: Op, name: str) -> Array | None:
+    value = operand(op, name)
+    return None if value is None else run[value]
+
+
+def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool = True) -> Access:
+    """Where the elements of an operation lie. Raises Outside for one that is on and lies nowhere."""
+    at = np.asarray(_named(run, op, offset))
+    shape, mask = at.shape, _named(run, op, "mask") if masked else None
+    on: np.ndarray | None = None if mask is None else np.broadcast_to(mask, shape).reshape(-1)
+    if (active := run.active_for(at.size)) is not None:
+        on = active if on is None else on & active
+    flat = at.reshape(-1).astype(np.int64)
+    if on is not None:
+        if on.all():
+            on = None
+        else:
+            flat = flat[on]
+    slot = _named(run, op, "slot") if offset == "offset" else None
+    base = 0
+    if slot is not None and isinstance(memory.type, SharedType):
+        count = memory.type.shape[0]
+        index = int(slot)
+        base = (index % count if memory.type.ring else index) * (run.memory(memory).size // count)
+    there = run.memory(memory)
+    if base:
+        flat = flat + base
+    if flat.size and (flat.min() < 0 or flat.max() >= there.size):
+        wrong = int(flat[(flat < 0) | (flat >= there.size)][0])
+        raise Outside(op, f"{op.name} of element {wrong} of '{memory.name}', which has {there.size}")
+    return Access(there, there.places(flat), on, shape)
+
+
+@meaning("load", "ldmatrix")
+def _load(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    memory = op.operands[0]
+    dtype = memory.dtype
+    a = access(run, op, memory)
+    got = load(a.memory.data[a.at], dtype)
+    if a.on is None:
+        return [got.reshape(a.shape) if a.shape else got[0]]
+    other = _named(run, op, "other")
+    kind = held(dtype, run.index_bits)
+    out = np.zeros(a.on.shape, kind) if other is None else np.array(np.broadcast_to(other, a.shape)).reshape(-1)
+    out[a.on] = got
+    return [out.reshape(a.shape) if a.shape else out[0]]
+
+
+@meaning("store", "stmatrix")
+def _store(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    a = access(run, op, op.operands[0])
+    a.memory.write(a.at, to_memory(a.of(_named(run, op, "value")), op.operands[0].dtype), op)
+    return []
+
+
+@meaning("copy")
+def _copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Elements that are masked off become zeros."""
+    shared, tensor = op.operands[0], operand(op, "tensor")
+    assert tensor is not None
+    source = access(run, op, tensor, "source")
+    target = access(run, op, shared, masked=False)
+    size = int(np.prod(source.shape, dtype=np.int64))
+    data = np.zeros(size, stored(shared.dtype))
+    data[slice(None) if source.on is None else source.on] = source.memory.data[source.at]
+    run.open_group.append((target.memory, target.at, data if target.on is None else data[target.on], op))
+    return []
+
+
+@meaning("commit")
+def _commit(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    run.groups.append(run.open_group)
+    run.open_group = []
+    return []
+
+
+@meaning("wait")
+def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    while len(run.groups) > op.attrs["groups"]:
+        for memory, at, data, by in run.groups.pop(0):
+            memory.write(at, data, by)
+    return []
+
+
+@meaning("barrier")
+def _barrier(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Nothing: here every operation is done by all before the next one begins."""
+    return []
+
+
+@meaning("shared_alloc")
+def _shared_alloc(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """One tile for each place where it stands: it keeps what it holds from round to round."""
+    run.shared(op)
+    return [None]
+
+
+def combined(action: str, dtype: DType, old: Array, value: Array, expected: Array | None) -> Array:
+    """What an atomic leaves."""
+    if action == "add":
+        total = old + value
+        return to_bf16(total) if dtype is BF16 else total
+    if action == "cas":
+        return np.where(old == expected, value, old)
+    if action == "exchange":
+        return value
+    functions = {
+        "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor
+    }  # fmt: skip
+    return functions[action](old, value)
+
+
+@meaning("atomic")
+def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Elements that meet in one place take turns, in any order: here in row-major order. They give what was there."""
+    memory, action = op.operands[0], op.attrs["action"]
+    dtype = memory.dtype
+    a = access(run, op, memory)
+    value = a.of(_named(run, op, "value"))
+    expected = _named(run, op, "expected")
+    wanted = None if expected is None else a.of(expected)
+    old = np.zeros(a.at.shape, held(dtype, run.index_bits))
+    left = np.arange(a.at.size)
+    if run.noise is not None:
+        left = run.noise.permutation(left)
+    run.inexact |= dtype.is_float and action == "add"
+    while left.size:  # each round one element of each place
+        _, first = np.unique(a.at[left], return_index=True)
+        now = left[np.sort(first)]
+        there = load(a.memory.data[a.at[now]], dtype)
+        old[now] = there
+        made = combined(action, dtype, there, value[now], None if wanted is None else wanted[now])
+        a.memory.write(a.at[now], to_memory(made, dtype), op)
+        left = np.delete(left, np.sort(first))
+    if a.on is None:
+        return [old.reshape(a.shape) if a.shape else old[0]]
+    out = np.zeros(a.on.shape, old.dtype)
+    out[a.on] = old
+    return [out.reshape(a.shape) if a.shape else out[0]]

@@ -1,0 +1,243 @@
+"""A kernel on numpy, block by block: the IR at any stage of the pass list, by the meaning of each operation.
+
+Every operation is done for all elements of its tiles at once; layouts play no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lowering.ir import Block, Function, Op, Value, walk
+from lowering.meaning.formats import held, number, store, stored, unit
+from lowering.meaning.registry import MEANINGS, Outside
+from lowering.nesting import deep_recursion
+from lowering.shared_map import swizzled
+from lowering.types import INDEX, DType, SharedType
+
+Array = Any
+
+
+@dataclass(slots=True)
+class Memory:
+    """The elements of a tensor, a table or a shared tile along one axis. `order`: where each lies in `data`, if not in
+    its own place. `by`: the operation that wrote each element last, of tensors that are watched."""
+
+    data: np.ndarray
+    size: int
+    order: np.ndarray | None = None
+    by: np.ndarray | None = None
+
+    def places(self, index: np.ndarray) -> np.ndarray:
+        """Where elements lie in `data`."""
+        return index if self.order is None else self.order[index]
+
+    def write(self, at: np.ndarray, values: np.ndarray, op: Op) -> None:
+        """Stores elements."""
+        self.data[at] = values
+        if self.by is not None:
+            self.by[at] = op
+
+
+@dataclass(slots=True)
+class Arguments:
+    """What a launch gives: memories by the values of tensors and tables, numbers by those of scalars, dims, strides."""
+
+    memories: dict[Value, Memory] = field(default_factory=dict)
+    numbers: dict[Value, Array] = field(default_factory=dict)
+
+
+Watch = Callable[[Value, Array], Array]
+"""Is told each value as it is made, and gives the one that the rest of the run takes."""
+
+
+class Run:
+    """One block. `active`: in a branch or loop of threads, which elements take part, in row-major order.
+
+    noise: makes what the language leaves open (orders of sums, approximations) at random, within its bounds.
+    inexact: something of that kind has been done.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        arguments: Arguments,
+        grid: Sequence[int],
+        watch: Watch | None = None,
+        noise: np.random.Generator | None = None,
+    ):
+        self.function, self.arguments, self.grid = function, arguments, tuple(grid)
+        self.index_bits = function.index_bits
+        self.index = np.dtype(np.int64 if function.index_bits == 64 else np.int32)
+        self.watch, self.noise = watch, noise
+        self.contracts = function.attrs.get("contract") == "fast"
+        self.inexact = self.contracts
+        self.failed: set[int] = set()
+        self.allocations = [op for op in walk(function.body) if op.name == "shared_alloc"]
+        self.begin((0, 0, 0))
+
+    def begin(self, block: Sequence[int]) -> None:
+        self.block = tuple(block)
+        self.values: dict[Value, Array] = dict(self.arguments.numbers)
+        self.active: np.ndarray | None = None
+        self.joining = 0
+        self.groups: list[list[tuple[Memory, np.ndarray, np.ndarray, Op]]] = []
+        self.open_group: list[tuple[Memory, np.ndarray, np.ndarray, Op]] = []
+        self.tiles: dict[Value, Memory] = {}
+        self.bytes: np.ndarray | None = None
+
+    def __getitem__(self, value: Value) -> Array:
+        return self.values.get(value)
+
+    @deep_recursion()
+    def do(self, block: Sequence[int]) -> None:
+        """Runs one block of the grid. Raises Undecided and Outside."""
+        self.begin(block)
+        with np.errstate(all="ignore"):
+            for op in self.function.body.ops:
+                self.op(op)
+
+    def op(self, op: Op) -> None:
+        values = self.values
+        out = MEANINGS[op.name](self, op, [values.get(o) for o in op.operands])
+        for result, value in zip(op.results, out, strict=True):
+            if self.watch is not None and not self.joining and value is not None:
+                value = self.watch(result, value)
+            values[result] = value
+
+    def region(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
+        """The values that a region ends with."""
+        for argument, value in zip(block.args, arguments, strict=True):
+            self.values[argument] = value
+        for op in block.ops[:-1]:
+            self.op(op)
+        return [self.values[o] for o in block.ops[-1].operands]
+
+    def join(self, region: Block, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
+        """Two groups joined, many at once: the numbers of the region are arrays here."""
+        self.joining += 1
+        around, self.active = self.active, None
+        try:
+            return self.region(region, [*left, *right])
+        finally:
+            self.joining -= 1
+            self.active = around
+
+    def active_for(self, size: int) -> np.ndarray | None:
+        """Which elements of a tile of this size take part; None for all. A scalar does if one element does."""
+        if self.active is None or self.active.size == size:
+            return self.active
+        return np.full(size, bool(self.active.any()))
+
+    # ---- memory ----
+
+    def memory(self, value: Value) -> Memory:
+        found = self.arguments.memories.get(value) or self.tiles.get(value)
+        assert found is not None, value
+        return found
+
+    def shared(self, op: Op) -> None:
+        """Makes a shared tile, where the passes have given it bytes in these, swizzled as they say."""
+        if op.result in self.tiles:
+            return
+        type = op.attrs["type"]
+        assert isinstance(type, SharedType)
+        count, kind = prod(type.shape), stored(type.dtype)
+        if "offset" not in op.attrs:
+            self.tiles[op.result] = Memory(np.full(count * kind.itemsize, 0xA5, np.uint8).view(kind), count)
+            return
+        if self.bytes is None:
+            ends = (o.attrs["offset"] + o.attrs["type"].bytes for o in self.allocations)
+            self.bytes = np.full(-(-max(ends) // 16) * 16, 0xA5, np.uint8)
+        start = op.attrs["offset"]
+        if start % kind.itemsize:
+            raise Outside(op, f"the tile '{op.attrs['name']}' begins at byte {start}, in the middle of an element")
+        data = self.bytes[start : start + type.bytes].view(kind)
+        order = _order(type, op) if type.swizzle else None
+        self.tiles[op.result] = Memory(data, count, order)
+
+    def shaken(self, value: Array, dtype: DType) -> Array:
+        """A float within half a unit in the last place, at random."""
+        assert self.noise is not None
+        value = np.asarray(value)
+        return (value * (1 + self.noise.uniform(-0.5, 0.5, value.shape) * unit(dtype))).astype(value.dtype)
+
+
+_ORDERS: dict[SharedType, np.ndarray] = {}
+
+
+def _order(type: SharedType, op: Op) -> np.ndarray:
+    """Where each element of a swizzled tile lies. A swizzle repeats in each slot of a ring."""
+    found = _ORDERS.get(type)
+    if found is None:
+        size, count = type.dtype.bytes, prod(type.shape)
+        slot = count // type.shape[0] if type.ring else count
+        moved = np.array([swizzled(i * size, type.swizzle) for i in range(slot)])
+        if (moved % size).any() or moved.max(initial=0) >= slot * size:
+            raise Outside(op, f"the swizzle {type.swizzle} takes elements apart, or out of their tile")
+        found = _ORDERS[type] = (np.arange(0, count, slot)[:, None] + (moved // size)[None, :]).reshape(-1)
+    return found
+
+
+# ---- a launch ----
+
+
+def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray | None]:
+    """The bits of an array along one axis, from its first element on, and where its own elements lie there, if it has
+    gaps or another order."""
+    kind = stored(dtype)
+    plain = array.view(kind) if array.dtype != kind else array
+    if plain.flags.c_contiguous:
+        return plain.reshape(-1), None
+    steps = [s // kind.itemsize for s in plain.strides]
+    at = sum(
+        (np.arange(e) * s).reshape((-1,) + (1,) * (plain.ndim - i - 1))
+        for i, (e, s) in enumerate(zip(plain.shape, steps, strict=True))
+    )
+    at = np.broadcast_to(np.asarray(at, np.int64), plain.shape).reshape(-1)
+    flat = np.zeros(int(at.max(initial=0)) + 1, kind)
+    flat[at] = plain.reshape(-1)
+    return flat, at
+
+
+def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = False) -> Arguments:
+    """The arguments of a launch by the names of parameters. Memory is copied; an array given twice stays one."""
+    out = Arguments()
+    index = held(INDEX, function.index_bits)
+    known: dict[tuple, Memory] = {}
+    dims: dict[str, int] = {}
+    for p in function.params:
+        if p.kind == "tensor" and given.get(p.name) is not None:
+            dims |= {d: e for d, e in zip(p.dims, given[p.name].shape, strict=True) if isinstance(d, str)}
+        if p.value is None:
+            continue
+        if p.kind == "tensor":
+            array = given[p.name]
+            key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
+            if key not in known:
+                data = as_memory(array, p.dtype)[0].copy()
+                by = np.full(data.shape, None, object) if watched else None
+                known[key] = Memory(data, data.size, None, by)
+            out.memories[p.value] = known[key]
+            for stride, step in zip(p.strides, array.strides, strict=False):
+                out.numbers[stride] = index.type(step // array.dtype.itemsize)
+        elif p.kind == "scalar":
+            out.numbers[p.value] = number(given[p.name], p.dtype, function.index_bits)
+        else:
+            numbers = [number(n, p.dtype, function.index_bits) for n in np.asarray(given[p.name]).tolist()]
+            data = store(np.array(numbers, held(p.dtype)), p.dtype)
+            out.memories[p.value] = Memory(data, data.size)
+    for name, value in function.dims.items():
+        out.numbers[value] = index.type(dims[name])
+    return out
+
+
+def blocks_of(grid: Sequence[int], most: int | None = None) -> list[tuple[int, int, int]]:
+    """The blocks of a grid in order, the first axis fastest; `most` of the first ones."""
+    x, y, z = (*grid, 1, 1)[:3]
+    count = x * y * z if most is None else min(most, x * y * z)
+    return [(i % x, i // x % y, i // (x * y)) for i in range(count)]

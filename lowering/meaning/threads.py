@@ -1,0 +1,119 @@
+"""Reductions and scans along an axis, shuffles and votes.
+
+In which order elements are joined is the layout's business, so here it is one of many: pairs of halves. A reduction
+over parts, one for each warp, is the one operation whose elements are defined by a layout: which elements a warp has.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowering.ir import Block, Op
+from lowering.layout import Layout
+from lowering.meaning.formats import Array
+from lowering.meaning.registry import meaning
+from lowering.meaning.run import Run
+from lowering.targets import WARP
+
+
+def _fold(run: Run, region: Block, parts: list[Array], axis: int) -> list[Array]:
+    """The elements along an axis joined, pairs first."""
+    rows = [np.moveaxis(np.asarray(p), axis, 0) for p in parts]
+    if run.noise is not None:
+        order = run.noise.permutation(rows[0].shape[0])
+        rows = [r[order] for r in rows]
+    while rows[0].shape[0] > 1:
+        half = rows[0].shape[0] // 2
+        joined = run.join(region, [r[:half] for r in rows], [r[half:] for r in rows])
+        rows = [np.broadcast_to(j, (half, *r.shape[1:])) for j, r in zip(joined, rows, strict=True)]
+    return [r[0] for r in rows]
+
+
+def _mark(run: Run, op: Op) -> None:
+    run.inexact |= any(o.dtype.is_float for o in op.operands)
+
+
+@meaning("reduce")
+def _reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    _mark(run, op)
+    return _fold(run, op.regions[0], x, op.attrs["axis"])
+
+
+@meaning("partial_reduce")
+def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    _mark(run, op)
+    axis, parts, layout = op.attrs["axis"], op.attrs["parts"], op.operands[0].tile.layout
+    assert layout is not None
+    part = _warps_along(layout, axis)
+    done = [_fold(run, op.regions[0], [np.compress(part == p, v, axis) for v in x], axis) for p in range(parts)]
+    return [np.stack([d[k] for d in done], axis) for k in range(len(x))]
+
+
+def _warps_along(layout: Layout, axis: int) -> np.ndarray:
+    """For each coordinate of an axis, the number of its warp among those along the axis."""
+    mask = layout.axis_mask(axis)
+    stride = mask & -mask or 1
+    inverse = layout.invert()
+    below = len(layout.register) + len(layout.lane)
+    numbers = [i for i, b in enumerate(layout.warp) if b & mask]
+    out = np.zeros(layout.shape[axis], np.int64)
+    for coordinate in range(layout.shape[axis]):
+        warp = inverse.apply(coordinate * stride) >> below
+        out[coordinate] = sum((warp >> number & 1) << i for i, number in enumerate(numbers))
+    return out
+
+
+@meaning("scan")
+def _scan(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Every element joined with all before it; from the end with `reverse`."""
+    _mark(run, op)
+    axis, reverse = op.attrs["axis"], op.attrs["reverse"]
+    rows = [np.moveaxis(np.asarray(v), axis, 0) for v in x]
+    if reverse:
+        rows = [r[::-1] for r in rows]
+    step = 1
+    while step < rows[0].shape[0]:
+        joined = run.join(op.regions[0], [r[:-step] for r in rows], [r[step:] for r in rows])
+        rows = [
+            np.concatenate([r[:step], np.broadcast_to(j, r[step:].shape)]) for j, r in zip(joined, rows, strict=True)
+        ]
+        step *= 2
+    if reverse:
+        rows = [r[::-1] for r in rows]
+    return [np.moveaxis(r, 0, axis) for r in rows]
+
+
+@meaning("shuffle")
+def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Each element takes that of a neighbour in its group along the axis; its own where there is none."""
+    axis, mode, width = op.attrs["axis"], op.attrs["mode"], op.attrs["width"]
+    distance = int(x[1]) if op.attrs["distance"] is None else op.attrs["distance"]
+    extent = op.operands[0].tile.shape[axis]
+    at = np.arange(extent) % width
+    if not 0 <= distance < width:
+        return [x[0]]
+    there = {"xor": at ^ distance, "up": at - distance, "down": at + distance, "idx": np.full(extent, distance)}[mode]
+    there = np.where((there >= 0) & (there < width), there, at)
+    return [np.take(x[0], np.arange(extent) - at + there, axis)]
+
+
+@meaning("vote")
+def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """What the lanes of a warp say: 32 neighbours in row-major order, of which a smaller tile has copies."""
+    mode, shape = op.attrs["mode"], np.shape(x[0])
+    flags = np.asarray(x[0]).reshape(-1)
+    active = np.ones(flags.shape, bool) if run.active is None else np.resize(run.active, flags.shape)
+    flags = (flags | ~active) if mode == "all" else (flags & active)
+    size = flags.size
+    lanes = np.resize(flags, max(size, WARP)).reshape(-1, WARP)
+    if mode == "ballot":
+        told = (lanes.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(1).astype(np.uint32)
+    else:
+        told = lanes.any(1) if mode == "any" else lanes.all(1)
+    return [np.repeat(told, WARP)[:size].reshape(shape)]
+
+
+@meaning("convert_layout")
+def _convert_layout(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """The same elements: where they lie is no matter of what they are."""
+    return [x[0]]

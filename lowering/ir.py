@@ -22,15 +22,26 @@ from lowering.types import DType, SharedType, TableType, TensorType, TileType, T
 class Value:
     """A result of an operation or an argument of a block. `name` is what the user called it, if anything.
 
-    `tile` is the type of a value that is known to be a tile or a scalar.
+    `tile` is the type of a value that is known to be a tile or a scalar. `origin` is the value that this one equals,
+    of the IR before the pass that made it: see `stands_for`.
     """
 
-    __slots__ = ("name", "op", "type")
+    __slots__ = ("in_turn", "name", "op", "origin", "type")
     if TYPE_CHECKING:
         tile: TileType
 
     def __init__(self, type: Type, op: Op | None = None, name: str | None = None):
         self.type, self.op, self.name = type, op, name
+        self.origin: Value | None = None
+        self.in_turn = False
+
+    def stands_for(self, old: Value, in_turn: bool = False) -> Value:
+        """This value is what `old` was, which a rewriter replaces or makes once more, and has its name.
+
+        `in_turn`: it is so in some of the rounds, and others are in the rest, in the order in which they are done.
+        """
+        self.name, self.origin, self.in_turn = old.name, old, in_turn
+        return self
 
     @property
     def dtype(self) -> DType:

@@ -84,8 +84,17 @@ def _load(run: Run, op: Op, x: list[Array]) -> list[Array]:
 @meaning("store", "stmatrix")
 def _store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     a = access(run, op, op.operands[0])
-    a.memory.write(a.at, to_memory(a.of(_named(run, op, "value")), op.operands[0].dtype), op)
+    a.memory.write(a.at, to_memory(a.of(_named(run, op, "value")), op.operands[0].dtype))
+    _note(run, op, a)
     return []
+
+
+def _note(run: Run, op: Op, a: Access) -> None:
+    """Keeps who wrote what, of tensors that are watched."""
+    if a.memory.by is not None:
+        numbers = np.arange(a.at.size) if a.on is None else np.flatnonzero(a.on)
+        for place, number in zip(a.at.tolist(), numbers.tolist(), strict=True):
+            a.memory.by[place] = op, number, run.block
 
 
 @meaning("copy")
@@ -98,7 +107,7 @@ def _copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
     size = int(np.prod(source.shape, dtype=np.int64))
     data = np.zeros(size, stored(shared.dtype))
     data[slice(None) if source.on is None else source.on] = source.memory.data[source.at]
-    run.open_group.append((target.memory, target.at, data if target.on is None else data[target.on], op))
+    run.open_group.append((target.memory, target.at, data if target.on is None else data[target.on]))
     return []
 
 
@@ -112,8 +121,8 @@ def _commit(run: Run, op: Op, x: list[Array]) -> list[Array]:
 @meaning("wait")
 def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     while len(run.groups) > op.attrs["groups"]:
-        for memory, at, data, by in run.groups.pop(0):
-            memory.write(at, data, by)
+        for memory, at, data in run.groups.pop(0):
+            memory.write(at, data)
     return []
 
 
@@ -165,8 +174,9 @@ def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
         there = load(a.memory.data[a.at[now]], dtype)
         old[now] = there
         made = combined(action, dtype, there, value[now], None if wanted is None else wanted[now])
-        a.memory.write(a.at[now], to_memory(made, dtype), op)
+        a.memory.write(a.at[now], to_memory(made, dtype))
         left = np.delete(left, np.sort(first))
+    _note(run, op, a)
     if a.on is None:
         return [old.reshape(a.shape) if a.shape else old[0]]
     out = np.zeros(a.on.shape, old.dtype)

@@ -25,22 +25,21 @@ Array = Any
 @dataclass(slots=True)
 class Memory:
     """The elements of a tensor, a table or a shared tile along one axis. `order`: where each lies in `data`, if not in
-    its own place. `by`: the operation that wrote each element last, of tensors that are watched."""
+    its own place. `by`: of tensors that are watched, the operation that wrote each element last, which of its elements
+    that was, and the block."""
 
     data: np.ndarray
     size: int
     order: np.ndarray | None = None
-    by: np.ndarray | None = None
+    by: dict[int, tuple[Op, int, tuple[int, int, int]]] | None = None
 
     def places(self, index: np.ndarray) -> np.ndarray:
         """Where elements lie in `data`."""
         return index if self.order is None else self.order[index]
 
-    def write(self, at: np.ndarray, values: np.ndarray, op: Op) -> None:
+    def write(self, at: np.ndarray, values: np.ndarray) -> None:
         """Stores elements."""
         self.data[at] = values
-        if self.by is not None:
-            self.by[at] = op
 
 
 @dataclass(slots=True)
@@ -81,12 +80,12 @@ class Run:
         self.begin((0, 0, 0))
 
     def begin(self, block: Sequence[int]) -> None:
-        self.block = tuple(block)
+        self.block = block[0], block[1], block[2]
         self.values: dict[Value, Array] = dict(self.arguments.numbers)
         self.active: np.ndarray | None = None
         self.joining = 0
-        self.groups: list[list[tuple[Memory, np.ndarray, np.ndarray, Op]]] = []
-        self.open_group: list[tuple[Memory, np.ndarray, np.ndarray, Op]] = []
+        self.groups: list[list[tuple[Memory, np.ndarray, np.ndarray]]] = []
+        self.open_group: list[tuple[Memory, np.ndarray, np.ndarray]] = []
         self.tiles: dict[Value, Memory] = {}
         self.bytes: np.ndarray | None = None
 
@@ -220,7 +219,7 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
             key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
             if key not in known:
                 data = as_memory(array, p.dtype)[0].copy()
-                by = np.full(data.shape, None, object) if watched else None
+                by: dict[int, tuple[Op, int, tuple[int, int, int]]] | None = {} if watched else None
                 known[key] = Memory(data, data.size, None, by)
             out.memories[p.value] = known[key]
             for stride, step in zip(p.strides, array.strides, strict=False):

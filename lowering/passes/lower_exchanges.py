@@ -76,7 +76,7 @@ class _Lowering(Rewriter):
         )
         final = gathered.drop(axis)
         for old, new in zip(op.results, last.results, strict=True):
-            new.name = old.name
+            new.stands_for(old)
             if new.tile.shape:
                 wanted = new.tile.layout
                 new.type = new.tile.with_layout(final)
@@ -114,13 +114,11 @@ class _Lowering(Rewriter):
         loaded = self.make(
             op, "load", [scratch.result, here], [tile.with_layout(layout)], has=has, cache=None, evict=None
         )
-        loaded.result.name = value.name
-        return loaded.result
+        return loaded.result.stands_for(value)
 
     def cast(self, value: Value, to: DType, op: Op) -> Value:
         made = self.make(op, "cast", [value], [value.tile.with_dtype(to)], to=to, saturate=False, rounding=None)
-        made.result.name = value.name
-        return made.result
+        return made.result.stands_for(value)
 
     def linear_index(self, shape: tuple[int, ...], layout: Layout | None, op: Op) -> Value:
         """The row-major index of every element."""

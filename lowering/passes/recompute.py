@@ -45,7 +45,7 @@ def _renew(block: Block, chosen: set[Value]) -> None:
         for value in dict.fromkeys(o for o in op.operands if o in chosen):
             assert value.op is not None
             made = Op(value.op.spec, value.op.operands, [value.type], value.op.attrs | {"anew": True}, (), value.op.loc)
-            made.result.name = value.name
+            made.result.stands_for(value)
             ops.append(made)
             op.operands = [made.result if o is value else o for o in op.operands]
         if not (op.results and op.results[0] in chosen):

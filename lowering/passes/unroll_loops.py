@@ -82,7 +82,7 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
         op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc
     )
     for old, new in zip(op.results, out.results, strict=True):
-        new.name = old.name
+        new.stands_for(old, in_turn=True)
         mapping[old] = new
     return out
 
@@ -177,6 +177,6 @@ class _Unroller(Rewriter):
             Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, attrs, [body], op.loc)
         )
         for old, new in zip(op.results, rest.results, strict=True):
-            new.name = old.name
+            new.stands_for(old)
             self.map[old] = new
         return True

@@ -82,7 +82,7 @@ class Rebuilding:
                 (),
                 have.op.loc if have.op else None,
             )
-            converted.result.name = value.name
+            converted.result.stands_for(value)
             self.emit(converted, home)
             self.made[key] = converted.result
         return self.made[key]
@@ -95,7 +95,7 @@ class Rebuilding:
             assert op is not None
             operands = [self.get(o, need) for o, need in zip(op.operands, in_one(op, layout)[0], strict=True)]
             made = Op(op.spec, operands, [value.tile.with_layout(layout)], dict(op.attrs), (), op.loc)
-            made.result.name = value.name
+            made.result.stands_for(value)
             self.analysis.equal(made.result, value)
             self.emit(made, self.home[value])
             self.made[key] = made.result
@@ -119,7 +119,7 @@ class Rebuilding:
         ]
         made = Op(op.spec, operands, types, op.attrs, op.regions, op.loc)
         for old, new in zip(op.results, made.results, strict=True):
-            new.name = old.name
+            new.stands_for(old)
             self.map[old] = new
         self.emit(made)
         for old, new in zip(op.results, made.results, strict=True):
@@ -202,7 +202,7 @@ class Rebuilding:
             if exchanges or any(result != layout for result in results):
                 self.refuse_branch(op, decides, layout)
         for old, new in zip(op.results, made.results, strict=True):
-            new.name = old.name
+            new.stands_for(old)
             self.map[old] = new
         self.emit(made)
         for old, new in zip(op.results, made.results, strict=True):

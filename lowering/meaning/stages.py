@@ -1,0 +1,411 @@
+"""The meaning of a kernel after each pass against the one before: the first value that differs.
+
+Values are matched by identity (`Value.origin`). What the language leaves open, the order of a sum of floats, may differ
+within a bound; the run then goes on with the value of the stage before, so that all that follows is compared exactly.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lowering.ir import Function, Op, Value
+from lowering.layout import Layout
+from lowering.location import Loc
+from lowering.meaning.formats import load, unit
+from lowering.meaning.registry import Outside, Undecided
+from lowering.meaning.run import Memory, Run, arguments_of
+from lowering.passes import PASSES, Pass
+from lowering.targets import WARP, Target
+from lowering.types import DType
+from lowering.verify import Malformed, verify
+
+Array = Any
+Block = tuple[int, int, int]
+MOST_KEPT = 1 << 28
+"""Bytes of the values of one stage that are kept for the next one; sums of floats are kept always."""
+UNITS = 8.0
+"""How far a sum of floats may be from another order's: units of the type, of what its elements add up to at most."""
+
+
+@dataclass
+class Divergence:
+    """The first thing that differs. `stage`: the pass behind which it does, or `emission`."""
+
+    stage: str
+    message: str
+    value: str | None = None
+    loc: Loc | None = None
+    block: Block | None = None
+    element: tuple[int, ...] | None = None
+    register: int | None = None
+    lane: int | None = None
+    warp: int | None = None
+    before: Any = None
+    after: Any = None
+
+    def __str__(self) -> str:
+        where = "" if self.loc is None else f" ({self.loc.source.name}:{self.loc.line})"
+        text = f"{self.stage}: {self.message}{where}"
+        if self.element is not None:
+            text += f", element {list(self.element)}"
+        if self.lane is not None:
+            text += f", register {self.register} of lane {self.lane} of warp {self.warp}"
+        if self.block is not None:
+            text += f" in block {self.block}"
+        if self.before is not None:
+            text += f": {self.before} became {self.after}"
+        return text
+
+    def as_json(self) -> dict[str, Any]:
+        """As data."""
+        loc = self.loc
+        return {
+            "stage": self.stage,
+            "message": self.message,
+            "value": self.value,
+            "file": None if loc is None else loc.source.name,
+            "line": None if loc is None else loc.line,
+            "block": self.block,
+            "element": self.element,
+            "register": self.register,
+            "lane": self.lane,
+            "warp": self.warp,
+            "before": None if self.before is None else str(self.before),
+            "after": None if self.after is None else str(self.after),
+        }
+
+
+def place_of(layout: Layout | None, element: Sequence[int], shape: Sequence[int]) -> dict[str, int]:
+    """Register, lane and warp of an element, the first of its copies; nothing without a layout."""
+    if layout is None or not shape:
+        return {}
+    at = layout.invert().apply(int(np.ravel_multi_index(tuple(element), tuple(shape))))
+    bits = len(layout.register)
+    return {"register": at & (1 << bits) - 1, "lane": at >> bits & WARP - 1, "warp": at >> bits + 5}
+
+
+def equal(a: Array, b: Array) -> np.ndarray:
+    """Element by element: the same value; any NaN is a NaN, and zeros differ by their sign."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype.kind != "f":
+        return np.asarray(a == b)
+    return np.asarray(((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b)))
+
+
+@dataclass
+class Trace:
+    """Every value that a stage made in one block, in order."""
+
+    values: defaultdict[Value, list[Array]] = field(default_factory=lambda: defaultdict(list))
+    size: int = 0
+
+    def keep(self, value: Value, made: Array) -> None:
+        if self.size < MOST_KEPT or is_sum(value):
+            self.values[value].append(made)
+            self.size += getattr(made, "nbytes", 0)
+
+
+def is_sum(value: Value) -> bool:
+    """A float whose elements were joined in an order that the language leaves open."""
+    return value.op is not None and value.op.name == "reduce" and value.dtype.is_float
+
+
+@dataclass
+class Outcome:
+    """What a stage made of the arguments: memories by name, lines of asserts that failed."""
+
+    memories: dict[str, Memory]
+    failed: set[int]
+    inexact: bool
+    traces: dict[Block, Trace] = field(default_factory=dict)
+
+
+class Comparison:
+    """Watches one stage, and compares with the stage before."""
+
+    def __init__(self, before: Outcome | None):
+        self.before = before
+        self.first: tuple[Block, Value, Array, Array] | None = None
+        self.traces: dict[Block, Trace] = {}
+
+    def begin(self, run: Run, block: Block) -> None:
+        self.run, self.block = run, block
+        self.trace = self.traces[block] = Trace()
+        self.known = None if self.before is None else self.before.traces.get(block)
+        self.counts: defaultdict[Value, int] = defaultdict(int)
+
+    def watch(self, value: Value, made: Array) -> Array:
+        """Compares a value; gives the one to go on with."""
+        wanted = self.expected(value)
+        if wanted is not None and np.shape(wanted) == np.shape(made):
+            same = equal(made, wanted)
+            if not same.all():
+                if is_sum(value) and self.is_near(value, made, wanted):
+                    made = wanted
+                elif self.first is None:
+                    self.first = self.block, value, wanted, made
+        self.trace.keep(value, made)
+        return made
+
+    def expected(self, value: Value) -> Array | None:
+        """What the stage before made of this value, or of the one that it stands for."""
+        if self.known is None:
+            return None
+        origin, in_turn = value, False
+        while origin not in self.known.values:
+            if origin.origin is None:
+                return None
+            in_turn |= origin.in_turn
+            origin = origin.origin
+            if not in_turn and origin in self.run.values:
+                return self.run.values[origin]  # a copy of what this stage has, too
+        counter = origin if in_turn else value
+        number = self.counts[counter]
+        self.counts[counter] += 1
+        made = self.known.values[origin]
+        return made[number] if number < len(made) else None
+
+    def is_near(self, value: Value, made: Array, wanted: Array) -> bool:
+        """True within what another order of the sum may change."""
+        op = value.op
+        assert op is not None
+        operand = op.operands[op.results.index(value)]
+        joined = self.run.values[operand]
+        axis = op.attrs["axis"]
+        most = np.abs(np.asarray(joined, np.float64)).sum(axis)
+        bound = UNITS * unit(value.dtype) * np.maximum(most, np.abs(np.asarray(wanted, np.float64)))
+        with np.errstate(invalid="ignore"):
+            near = np.abs(np.asarray(made, np.float64) - np.asarray(wanted, np.float64)) <= bound
+        return bool((near | equal(made, wanted)).all())
+
+    def divergence(self, stage: str) -> Divergence | None:
+        """The first value that differs."""
+        if self.first is None:
+            return None
+        block, value, wanted, made = self.first
+        wrong = ~equal(made, wanted)
+        element = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
+        loc = value.op.loc if value.op is not None else None
+        what = f"value '{name_of(value)}'" if name_of(value) else f"a result of {value.op.name if value.op else '?'}"
+        return Divergence(
+            stage,
+            f"{what} differs",
+            name_of(value),
+            loc,
+            block,
+            element,
+            before=np.asarray(wanted)[element],
+            after=np.asarray(made)[element],
+            **place_of(value.tile.layout, element, value.tile.shape),
+        )
+
+
+def name_of(value: Value) -> str | None:
+    """The name of a value, or of the one that it stands for."""
+    seen: Value | None = value
+    while seen is not None:
+        if seen.name:
+            return seen.name
+        seen = seen.origin
+    return None
+
+
+def run_stage(
+    function: Function,
+    given: Mapping[str, Any],
+    grid: Sequence[int],
+    blocks: Iterable[Block],
+    comparison: Comparison | None = None,
+    noise: np.random.Generator | None = None,
+    watched: bool = False,
+) -> Outcome:
+    """Carries out these blocks on copies of the arguments. Raises Undecided and Outside."""
+    arguments = arguments_of(function, given, watched)
+    run = Run(function, arguments, grid, None if comparison is None else comparison.watch, noise)
+    for block in blocks:
+        if comparison is not None:
+            comparison.begin(run, block)
+        run.do(block)
+    memories = {
+        p.name: arguments.memories[p.value] for p in function.params if p.kind == "tensor" and p.value is not None
+    }
+    return Outcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
+
+
+@dataclass
+class Stages:
+    """What `compare_stages` found: the outcome after the last pass, how many stages and values were compared."""
+
+    last: Outcome
+    divergence: Divergence | None = None
+    passes: int = 0
+    values: int = 0
+
+
+def compare_stages(
+    function: Function,
+    target: Target,
+    given: Mapping[str, Any],
+    grid: Sequence[int],
+    blocks: Sequence[Block],
+    passes: tuple[tuple[str, Pass], ...] = PASSES,
+) -> Stages:
+    """Runs the passes one by one, and the kernel after each. Raises Undecided where the kernel has no meaning."""
+    comparison = Comparison(None)
+    before = run_stage(function, given, grid, blocks, comparison)
+    found = Stages(before)
+    for name, run_pass in passes:
+        run_pass(function, target)
+        found.passes += 1
+        comparison = Comparison(before)
+        try:
+            verify(function, name)
+            now = run_stage(function, given, grid, blocks, comparison)
+        except (Malformed, Outside) as error:
+            loc = error.op.loc if isinstance(error, Outside) else None
+            found.divergence = comparison.divergence(name) or Divergence(name, str(error), loc=loc)
+            return found
+        found.values = sum(len(t.values) for t in now.traces.values())
+        changed = memory_divergence(name, function, before, now)
+        if changed is not None:
+            found.divergence = comparison.divergence(name) or changed
+            return found
+        before.traces.clear()
+        found.last = before = now
+    return found
+
+
+def memory_divergence(stage: str, function: Function, before: Outcome, now: Outcome) -> Divergence | None:
+    """The first element of a tensor that differs, or an assert that failed in one of the two alone."""
+    for p in function.params:
+        if p.name not in now.memories:
+            continue
+        a, b = (load(o.memories[p.name].data, p.dtype) for o in (before, now))
+        same = equal(a, b)
+        if not same.all():
+            at = int(np.argmin(same))
+            return Divergence(
+                stage, f"tensor '{p.name}' differs", p.name, p.loc, None, (at,), before=a[at], after=b[at]
+            )
+    if before.failed != now.failed:
+        line = min(before.failed ^ now.failed)
+        return Divergence(stage, f"the assert of line {line} fails in one of the two alone")
+    return None
+
+
+# ---- PTX against the meaning ----
+
+ROUNDS = 3
+"""Runs with noise, which say how far results may be from each other."""
+
+
+@dataclass
+class Allowed:
+    """How far each element of a tensor may be from the meaning: 0 where nothing is left open."""
+
+    wanted: np.ndarray
+    bound: np.ndarray
+
+    def wrong(self, made: np.ndarray) -> np.ndarray:
+        """Which elements are too far away."""
+        wide = np.float64 if self.wanted.dtype.kind == "f" else np.longdouble
+        with np.errstate(invalid="ignore"):
+            near = np.abs(made.astype(wide) - self.wanted.astype(wide)) <= self.bound
+        return ~(near | equal_values(made, self.wanted))
+
+
+def equal_values(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """As `equal`, zeros of any sign."""
+    return np.asarray((a == b) | (np.isnan(a) & np.isnan(b))) if a.dtype.kind == "f" else np.asarray(a == b)
+
+
+def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inexact: bool) -> Allowed:
+    """From runs with noise: four times the farthest of them at an element, and a unit of the type, as far as the tensor
+    depends on what is left open."""
+    bound = np.zeros(wanted.shape)
+    if not inexact or not others:
+        return Allowed(wanted, bound)
+    values = wanted.astype(np.float64)
+    with np.errstate(all="ignore"):
+        spread = np.max([np.abs(o.astype(np.float64) - values) for o in others], axis=0)
+    spread = np.where(np.isfinite(spread), spread, 0.0)
+    if not spread.any() and not dtype.has_fractions:
+        return Allowed(wanted, bound)
+    size = np.abs(np.where(np.isfinite(values), values, 0.0))
+    with np.errstate(all="ignore"):
+        relative = np.max(np.where(size > 0, spread / size, 0.0), initial=0.0)
+    typical = float(np.mean(spread))
+    one = unit(dtype) * size if dtype.has_fractions else 1.0
+    return Allowed(wanted, 4 * spread + 4 * min(relative, 1e-3) * size + 4 * typical + one)
+
+
+def compare_ptx(
+    function: Function,
+    given: Mapping[str, Any],
+    made: Mapping[str, np.ndarray],
+    grid: Sequence[int],
+    blocks: Sequence[Block],
+) -> Divergence | None:
+    """Compares what PTX left in each tensor (bits along one axis) with the meaning of the IR it was made of."""
+    last = run_stage(function, given, grid, blocks, watched=True)
+    others = []
+    if last.inexact:
+        others = [run_stage(function, given, grid, blocks, noise=np.random.default_rng(s)) for s in range(ROUNDS)]
+    for p in function.params:
+        if p.name not in made or p.name not in last.memories:
+            continue
+        memory = last.memories[p.name]
+        wanted = as_numbers(memory.data, p.dtype)
+        alike = [as_numbers(o.memories[p.name].data, p.dtype) for o in others]
+        got = as_numbers(made[p.name], p.dtype)
+        wrong = allowed(wanted, alike, p.dtype, last.inexact).wrong(got)
+        if wrong.any():
+            return _emitted(p.name, memory, int(np.argmax(wrong)), wanted, got, last)
+    return None
+
+
+def as_numbers(bits: np.ndarray, dtype: DType) -> np.ndarray:
+    """Elements as they lie in memory, as numbers that can be compared."""
+    from lowering.meaning.formats import from_fp8
+
+    return from_fp8(bits, dtype) if dtype.name in ("e4m3", "e5m2") else np.asarray(load(bits, dtype))
+
+
+def _emitted(name: str, memory: Memory, at: int, wanted: np.ndarray, got: np.ndarray, last: Outcome) -> Divergence:
+    """A wrong element, and which value of which thread the meaning has stored there."""
+    from lowering.ops import operand
+
+    found = Divergence("emission", f"tensor '{name}' differs at {at}", before=wanted[at], after=got[at])
+    written = None if memory.by is None else memory.by.get(at)
+    if written is None:
+        found.message += ", which nothing stores"
+        return found
+    op, index, block = written
+    assert isinstance(op, Op)
+    value = operand(op, "value")
+    found.loc, found.block = op.loc, block
+    if value is not None:
+        shape = value.tile.shape
+        found.value = name_of(value)
+        found.element = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()
+        for key, number in place_of(value.tile.layout, found.element, shape).items():
+            setattr(found, key, number)
+        if found.value:
+            found.message += f", to which '{found.value}' is stored"
+    return found
+
+
+__all__ = [
+    "Divergence",
+    "Outcome",
+    "Stages",
+    "Undecided",
+    "compare_ptx",
+    "compare_stages",
+    "run_stage",
+]

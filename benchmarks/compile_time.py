@@ -76,7 +76,7 @@ CASES = (
     product("matmul_bytes", "large", 8192, {"T": "s8", "O": "s32"}, True, B_T=False),
     product("matmul_bytes", "large", 8192, {"T": "s8", "O": "s32"}, True, B_T=True),
 )
-STAGES = ("parse", "build", *(name for name, _ in PASSES), "emit", "llvm")
+STAGES = ("parse", "build", *(each.name for each in PASSES), "emit", "llvm")
 
 
 def compile_once(case: Case) -> dict[str, float]:
@@ -97,9 +97,9 @@ def compile_once(case: Case) -> dict[str, float]:
         dims = {name: case.dims[name] for name in dim_names(program.kernels[case.kernel], absent)}
         request = Request(case.kernel, case.schedule, dims, case.types, case.constants, absent=absent)
         variant = build_variant(program, request)
-    for name, run in PASSES:
-        with stage(name):
-            run(variant.function, variant.target)
+    for each in PASSES:
+        with stage(each.name):
+            each.apply(variant.function, variant.target)
     with stage("emit"):
         module, version = emit(variant.function, variant.target)
     with stage("llvm"):
@@ -122,7 +122,7 @@ def measure(rounds: int) -> list[dict[str, object]]:
         rows.append(
             asdict(case)
             | {"stages": {name: statistics.median(s[name] for s in kept) for name in STAGES}}
-            | {"passes": statistics.median(sum(s[name] for name, _ in PASSES) for s in kept)}
+            | {"passes": statistics.median(sum(s[each.name] for each in PASSES) for s in kept)}
             | {"total": statistics.median(totals), "low": totals[rounds // 5], "high": totals[rounds * 4 // 5]}
             | {"after_parse": loaded}
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -27,9 +27,10 @@ from dsl.program import Program, dim_names, parse_program
 from dsl.program import load as load_program
 from dsl.tuning.tuned import Tuned, stale_errors, tuned_path
 from dsl.tuning.tuned_file import usable
-from dsl.variant import Request, stride_class
+from dsl.variant import Request, Variant, stride_class
 from dsl.variants import Variants
 from lowering.location import Errors, TileError, closest
+from lowering.passes import left_out
 from lowering.targets import Target, target
 from lowering.types import DTYPES
 
@@ -37,12 +38,18 @@ if TYPE_CHECKING:
     from runtime import DeviceFacts
 
 
-def load(path: str | Path, device: str = "auto", arch: str | None = None, strict_bounds: bool = False) -> Module:
+def load(
+    path: str | Path,
+    device: str = "auto",
+    arch: str | None = None,
+    strict_bounds: bool = False,
+    skip_passes: Sequence[str] = (),
+) -> Module:
     """The module of a `.tile` file. `device` as for `runtime.Kernel`; `arch` as for `Module`. Raises TileError.
 
     With `strict_bounds` its kernels assert that index tiles lie inside of their axes, wherever they run.
     """
-    return Module(load_program(path), device, arch, strict_bounds)
+    return Module(load_program(path), device, arch, strict_bounds, skip_passes)
 
 
 def parse(
@@ -60,8 +67,16 @@ class Module:
     variants are kept as long as the module.
     """
 
-    def __init__(self, program: Program, device: str = "auto", arch: str | None = None, strict_bounds: bool = False):
+    def __init__(
+        self,
+        program: Program,
+        device: str = "auto",
+        arch: str | None = None,
+        strict_bounds: bool = False,
+        skip_passes: Sequence[str] = (),
+    ):
         self.program, self.device, self.strict_bounds = program, device, strict_bounds
+        self.skip_passes = left_out(skip_passes)
         self._asked = None if arch is None else target(arch)
         self._tuned: Tuned | None = None
         self.variants = Variants(program, lambda compiled: CompiledKernel(compiled, device))
@@ -151,9 +166,18 @@ class Module:
 
     def variant(self, request: Request, **options: Any) -> CompiledKernel:
         """The kernel of a request, compiled once for all requests of its class."""
-        if self.strict_bounds and not request.strict_bounds:
-            request = replace(request, strict_bounds=True)
-        return self.variants.kernel(request, **options)
+        return self.variants.kernel(self.as_asked(request), **options)
+
+    def built(self, request: Request) -> Variant:
+        """The variant of a request, lowered: it is not lowered again to be compiled."""
+        return self.variants.built(self.as_asked(request))
+
+    def as_asked(self, request: Request) -> Request:
+        """A request with what the module says of all its kernels."""
+        strict, skip = self.strict_bounds or request.strict_bounds, (*self.skip_passes, *request.skip)
+        if (strict, skip) == (request.strict_bounds, request.skip):
+            return request
+        return replace(request, strict_bounds=strict, skip=skip)
 
 
 class Names(NamedTuple):
@@ -523,7 +547,7 @@ class ModuleFunction:
         options = {k: v for k, v in rest.items() if k in known}
         constants = {k: v for k, v in rest.items() if k not in known}
         self.check_constants(constants)
-        built = module.variants.built
+        built = module.built
         return Planner(
             program, self.name, facts, place, device.sms, constants, options, schedule, None, device.name, tuned, built
         )

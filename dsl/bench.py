@@ -21,6 +21,7 @@ from dsl.overrides import Overrides, reached_kernels, resolve
 from dsl.program import Program
 from dsl.report import LaunchReport, Report
 from lowering.location import TileError, closest
+from lowering.passes import left_out
 from runtime.errors import DeviceError, RuntimeFault
 
 ROUNDS = 50
@@ -151,9 +152,9 @@ def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[st
 class Bench:
     """The rows of one file on one device (`emulator` or `cuda:0`), with what counting and measuring them needs."""
 
-    def __init__(self, program: Program, device: str, why: str, seed: int = 0, time_limit: float | None = None):
+    def __init__(self, program: Program, device: str, why: str, settings: Settings):
         self.program, self.device, self.why = program, device, why
-        self.settings = Settings(seed=seed, measure=False, time_limit=time_limit)
+        self.settings = settings
         self.rows: list[Row] = []
         self.calls: list[list[Call]] = []
         self.errors: list[Exception] = []
@@ -249,9 +250,11 @@ def bench(
     schedules: Sequence[str] = (),
     seed: int = 0,
     time_limit: float | None = None,
+    skip_pass: Sequence[str] = (),
 ) -> list[Row]:
     """The rows of a file's examples, in its order. Raises TileError, LaunchError or DeviceError if there is none."""
-    made = Bench(program, device, why, seed, time_limit)
+    settings = Settings(seed=seed, measure=False, time_limit=time_limit, skip_passes=left_out(skip_pass))
+    made = Bench(program, device, why, settings)
     for example in chosen_examples(program, examples, kernels):
         overrides = resolve(program, example, values)
         shown: list[list[str]] = []

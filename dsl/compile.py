@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from dsl.program import Program
 from dsl.variant import Request, Variant, build_variant, record_access
 from lowering.budget import Budget
 from lowering.ir import to_mlir
-from lowering.passes import PASSES, Pass, run_passes
+from lowering.passes import PASSES, Pass, check_complete, run_passes
 
 if TYPE_CHECKING:
     from runtime.header import Header
@@ -47,7 +47,7 @@ class Lowered:
 def lower(
     program: Program,
     request: Request,
-    passes: tuple[tuple[str, Pass], ...] = PASSES,
+    passes: Sequence[Pass] = PASSES,
     skip: tuple[str, ...] = (),
     print_after: tuple[str, ...] = (),
     check: bool = False,
@@ -58,7 +58,8 @@ def lower(
     start = time.perf_counter()
     variant = build_variant(program, request, budget)
     built = time.perf_counter()
-    trace = run_passes(variant.function, variant.target, passes, skip, print_after, check)
+    trace = run_passes(variant.function, variant.target, passes, (*request.skip, *skip), print_after, check)
+    check_complete(variant.function)
     record_access(variant.function)
     seconds = {"build": built - start, **trace.seconds}
     return Lowered(variant, seconds, trace.printed)

@@ -25,7 +25,8 @@ class Settings:
     """How to run an example. `ptx`: text whose kernels replace those of the same name; `seed`: of the random inputs;
     `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
     own; `most_bytes`: of the arrays of a launch;
-    `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes."""
+    `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
+    `skip_passes`: passes that are left out."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -37,6 +38,7 @@ class Settings:
     most_bytes: int | None = None
     measure: bool = True
     strict_bounds: bool = False
+    skip_passes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

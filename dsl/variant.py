@@ -35,7 +35,7 @@ class Request:
     what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
     align: bytes that each tensor's pointer is a multiple of (16 unless said). absent: optional tensors not given.
     index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count.
-    strict_bounds: assert that index tiles lie inside of their axes.
+    strict_bounds: assert that index tiles lie inside of their axes. skip: passes that are left out.
     strides: of strided tensors, representatives of what decides their code: see `stride_class`.
     """
 
@@ -51,6 +51,7 @@ class Request:
     sms: int | None = None
     index_bits: int | None = None
     strict_bounds: bool = False
+    skip: tuple[str, ...] = ()
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -132,7 +133,11 @@ class _Resolved:
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
         return (
             *map(
-                repr, (*plain, units, request.strict_bounds, self.index_bits, *(sorted(part.items()) for part in parts))
+                repr,
+                (
+                    *(*plain, units, request.strict_bounds, request.skip, self.index_bits),
+                    *(sorted(part.items()) for part in parts),
+                ),
             ),
         )
 

@@ -34,6 +34,7 @@ def request_key(request: Request) -> tuple:
         request.arch,
         request.sms,
         request.strict_bounds,
+        request.skip,
         tuple(sorted(request.strides.items())),
     )
 

@@ -148,6 +148,7 @@ class Function:
     swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
     unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls it
     facts: Any = None  # what `facts_of` found
+    holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
     loc: Loc | None = None
     in_branches: frozenset[str] = frozenset()  # names that branches define, which constants may leave out
     void: list[tuple[str, Loc]] = field(default_factory=list)  # those that the schedule names and this variant has not

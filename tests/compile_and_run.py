@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ def compile_kernel(
     args: Mapping[str, Any] | None = None,
     kernel: str | None = None,
     schedule: str | None = None,
-    passes: tuple[tuple[str, Pass], ...] = PASSES,
+    passes: Sequence[Pass] = PASSES,
     **request: Any,
 ) -> Kernel:
     """The (only) kernel of `text`, for dims taken from `args`, through every pass with verification.

@@ -37,8 +37,8 @@ def grid_of(variant: Variant, args: Mapping[str, Any]) -> tuple[int, ...]:
 def meant(text: str, args: Mapping[str, Any], passes: int = 0, **request: Any) -> Run:
     """Runs all blocks after the first so many passes; arrays in `args` are written in place."""
     variant = variant_of(text, args, **request)
-    for _, run_pass in PASSES[:passes]:
-        run_pass(variant.function, variant.target)
+    for each in PASSES[:passes]:
+        each.apply(variant.function, variant.target)
     return carried_out(variant, args)
 
 

@@ -10,6 +10,7 @@ import click
 from dsl import tree as ast
 from dsl.check import at, plan_launch
 from dsl.command.failures import show
+from dsl.command.options import SKIP_PASS
 from dsl.example_shapes import examine, find_example
 from dsl.files import write_text
 from dsl.overrides import Overrides, resolve, type_parameters
@@ -30,7 +31,7 @@ from lowering.targets import target
 @click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
 @click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
 @click.option("--print-after", multiple=True, metavar="PASS", help="Print the IR after this pass.")
-@click.option("--skip-pass", multiple=True, metavar="PASS", help="Leave out this pass.")
+@SKIP_PASS
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
 def command(file: str, values: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Compile the kernels of FILE (.tile) and show a stage. Dims, types and constants come from its example and from

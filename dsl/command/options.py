@@ -32,3 +32,5 @@ class Seconds(click.ParamType):
 SECONDS = Seconds()
 SECONDS_OR_NONE = Seconds(zero=True)
 SEED = click.IntRange(0, (1 << 63) - 1)
+
+SKIP_PASS = click.option("--skip-pass", multiple=True, metavar="PASS", help="Leave out this pass; may be repeated.")

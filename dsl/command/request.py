@@ -28,6 +28,7 @@ class Request:
     time_limit: float | None = None
     most_bytes: int | None = None
     strict_bounds: bool = False
+    skip_pass: tuple[str, ...] = ()
 
 
 def execute(request: Request) -> Report:
@@ -36,6 +37,7 @@ def execute(request: Request) -> Report:
 
     from dsl.example_launches import Settings
     from dsl.files import MAX_TEXT, read_text
+    from lowering.passes import left_out
 
     ptx = None if request.ptx is None else read_text(Path(request.ptx), MAX_TEXT)
     settings = Settings(
@@ -48,6 +50,7 @@ def execute(request: Request) -> Report:
         time_limit=request.time_limit,
         most_bytes=request.most_bytes,
         strict_bounds=request.strict_bounds,
+        skip_passes=left_out(request.skip_pass),
     )
     if request.file.endswith(".ptx"):
         from dsl.ptx_run import run_ptx

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, records, render, show, told
-from dsl.command.options import SECONDS, SEED
+from dsl.command.options import SECONDS, SEED, SKIP_PASS
 from dsl.command.request import Request, execute
 from lowering.location import TileError, printable
 from runtime.errors import LaunchError
@@ -35,6 +35,7 @@ EMULATED_BUDGET = 1 << 32
 @click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
 @click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
 @click.option("--strict-bounds", is_flag=True, help="Assert that every index lies inside of its axis.")
+@SKIP_PASS
 @click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that a launch may take.")
 def command(
     file: str,
@@ -56,8 +57,10 @@ def command(
 
     reports: list[Report] = []
     try:
-        if settings["strict_bounds"] and file.endswith(".ptx"):
-            raise LaunchError("argument", "--strict-bounds is for a .tile file: a .ptx text is compiled already")
+        for option in ("strict_bounds", "skip_pass"):
+            if settings[option] and file.endswith(".ptx"):
+                flag = "--" + option.replace("_", "-")
+                raise LaunchError("argument", f"{flag} is for a .tile file: a .ptx text is compiled already")
         place, why = choose_device(device, settings["counters"])
         settings["time_limit"] = time_limit
         requests = requests_for(file, values, place, why, example, run_all, settings)

@@ -40,13 +40,14 @@ class Progress(Protocol):
 @dataclass(slots=True)
 class Settings:
     """choice: of the candidates; seconds: after which none is begun; jobs: compiling processes; fresh: measure what the
-    log has, too; seed: of inputs and orders."""
+    log has, too; seed: of inputs and orders; skip: passes that are left out."""
 
     choice: Choice
     jobs: int = 1
     seconds: float | None = None
     fresh: bool = False
     seed: int = 0
+    skip: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -105,6 +106,8 @@ class Session:
         self.log, self.settings, self.progress = log, settings, progress
         self.deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
         self.digest, self.versions = program.digest(), versions()
+        if settings.skip:
+            self.versions["without"] = ", ".join(settings.skip)
 
     def run(self, cases: Sequence[Overrides]) -> Iterator[Outcome]:
         """The outcomes, one after the other. Raises TileError; DeviceError after a fault that poisons the device, which
@@ -200,7 +203,7 @@ class _Tuning:
         plans: dict[int, Plan | TileError] = {}
         for candidate in members:
             try:
-                plans[candidate.index] = plan = self.call.plan(candidate)
+                plans[candidate.index] = plan = self.plan(candidate)
                 for step in plan.steps:
                     self.compiler.begin(step.request)
             except TileError as error:
@@ -325,10 +328,17 @@ class _Tuning:
             self.check(self.outcome.trials[best], self.ready[best], whole=True)
             self.record(self.outcome.candidates[best], self.outcome.trials[best])
 
+    def plan(self, candidate: Candidate) -> Plan:
+        """The launches of a candidate, without the passes that are left out."""
+        plan, skip = self.call.plan(candidate), self.session.settings.skip
+        for step in plan.steps:
+            step.request = replace(step.request, skip=skip)
+        return plan
+
     def make_ready(self, index: int) -> None:
         """Compiles and loads a candidate that the log had."""
         if index not in self.ready:
-            plan = self.call.plan(self.outcome.candidates[index])
+            plan = self.plan(self.outcome.candidates[index])
             self.ready[index] = self.prepare(plan, [self.compiler.made(step.request) for step in plan.steps])
 
 

@@ -46,6 +46,9 @@ def _block(w: Writer, block: Block) -> None:
 
 def _op(w: Writer, op: Op) -> None:
     name = op.name
+    if op.spec.pure:
+        for result in op.results:  # what nothing reads is not computed: its operands may have no registers
+            w.needed.setdefault(result, set())
     if (op.spec.elementwise and name != "asm") or name in (
         "broadcast", "reshape", "transpose", "pick", "convert_layout",
     ):  # fmt: skip

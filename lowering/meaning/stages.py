@@ -253,14 +253,15 @@ def compare_stages(
     given: Mapping[str, Any],
     grid: Sequence[int],
     blocks: Sequence[Block],
-    passes: tuple[tuple[str, Pass], ...] = PASSES,
+    passes: Sequence[Pass] = PASSES,
 ) -> Stages:
     """Runs the passes one by one, and the kernel after each. Raises Undecided where the kernel has no meaning."""
     comparison = Comparison(None)
     before = run_stage(function, given, grid, blocks, comparison)
     found = Stages(before)
-    for name, run_pass in passes:
-        run_pass(function, target)
+    for each in passes:
+        name = each.name
+        each.apply(function, target)
         found.passes += 1
         comparison = Comparison(before)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.ir import Function, to_mlir
@@ -25,27 +25,51 @@ from lowering.passes.unroll_loops import unroll_loops
 from lowering.targets import Target
 from lowering.verify import verify
 
-Pass = Callable[[Function, Target], None]
+LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies lowered", "shared memory placed"
 
-PASSES: tuple[tuple[str, Pass], ...] = (
-    ("check_names", lambda f, t: check_names(f)),
-    ("unroll_loops", lambda f, t: unroll_loops(f)),
-    ("simplify", lambda f, t: simplify(f)),
-    ("assign_layouts", assign_layouts),
-    ("lower_exchanges", lambda f, t: lower_exchanges(f)),
-    ("lower_copies", lambda f, t: lower_copies(f)),
-    ("clean", lambda f, t: simplify(f)),
-    ("check_registers", lambda f, t: check_registers(f)),
-    ("narrow_scalars", lambda f, t: narrow_scalars(f)),
-    ("recompute", lambda f, t: recompute(f)),
-    ("lower_matrix_accesses", lower_matrix_accesses),
-    ("swizzle_shared", lambda f, t: swizzle_shared(f)),
-    ("insert_barriers", lambda f, t: insert_barriers(f)),
-    ("place_shared", place_shared),
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass. needs, gives: what must hold of the IR before it, and what holds behind it. reads: properties of the
+    schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked."""
+
+    name: str
+    run: Callable[[Function, Target], None]
+    needs: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    may_go: bool = True
+
+    def apply(self, function: Function, target: Target) -> None:
+        """Runs it. TileError `call` where the function lacks what it needs."""
+        for need in self.needs:
+            if need not in function.holds:
+                raise TileError("call", None, f"the pass '{self.name}' needs {need}, which {giver(need)} gives")
+        self.run(function, target)
+        function.holds.update(self.gives)
+
+
+def on_function(run: Callable[[Function], None]) -> Callable[[Function, Target], None]:
+    return lambda function, target: run(function)
+
+
+PASSES = (
+    Pass("check_names", on_function(check_names)),
+    Pass("unroll_loops", on_function(unroll_loops), reads=("unroll",)),
+    Pass("simplify", on_function(simplify)),
+    Pass("assign_layouts", assign_layouts, gives=(LAYOUTS,), reads=("layout", "instruction"), may_go=False),
+    Pass("lower_exchanges", on_function(lower_exchanges), (LAYOUTS,), (EXCHANGES,), may_go=False),
+    Pass("lower_copies", on_function(lower_copies), (LAYOUTS,), (COPIES,), reads=("require",), may_go=False),
+    Pass("clean", on_function(simplify)),
+    Pass("check_registers", on_function(check_registers), (LAYOUTS,)),
+    Pass("narrow_scalars", on_function(narrow_scalars)),
+    Pass("recompute", on_function(recompute), reads=("recompute",)),
+    Pass("lower_matrix_accesses", lower_matrix_accesses, (LAYOUTS,)),
+    Pass("swizzle_shared", on_function(swizzle_shared), (LAYOUTS, EXCHANGES), reads=("swizzle",)),
+    Pass("insert_barriers", on_function(insert_barriers), (LAYOUTS, EXCHANGES, COPIES), reads=("barriers",)),
+    Pass("place_shared", place_shared, (EXCHANGES,), (PLACES,), may_go=False),
 )
-
-NEEDED = frozenset({"assign_layouts", "lower_exchanges", "lower_copies", "place_shared"})
-"""Passes without which there is no code: the others make it faster, or check it."""
+EMISSION_NEEDS = (LAYOUTS, EXCHANGES, COPIES, PLACES)
 
 
 @dataclass(slots=True)
@@ -60,29 +84,54 @@ class Trace:
 def run_passes(
     function: Function,
     target: Target,
-    passes: tuple[tuple[str, Pass], ...] = PASSES,
+    passes: Sequence[Pass] = PASSES,
     skip: tuple[str, ...] = (),
     print_after: tuple[str, ...] = (),
     check: bool = False,
 ) -> Trace:
-    """Runs `passes` but those in `skip`; with `check`, verifies after each."""
-    names = [n for n, _ in passes]
-    for name in (*skip, *print_after):
-        if name not in names:
-            raise TileError("call", None, f"there is no pass '{name}'", closest(name, names) or ", ".join(names))
-    for name in skip:
-        if name in NEEDED:
-            free = ", ".join(each for each in names if each not in NEEDED)
-            raise TileError("call", None, f"the pass '{name}' cannot be left out: code needs what it makes", free)
+    """Runs `passes` but those in `skip`; with `check`, verifies after each. TileError `call` for a pass that is none,
+    that cannot be left out, or whose need nothing gives."""
+    named(print_after, passes)
+    left_out(skip, passes)
     trace = Trace()
-    for name, run in passes:
-        if name in skip:
+    for each in passes:
+        if each.name in skip:
             continue
         start = time.perf_counter()
-        run(function, target)
-        trace.seconds[name] = time.perf_counter() - start
+        each.apply(function, target)
+        trace.seconds[each.name] = time.perf_counter() - start
         if check:
-            verify(function, name)
-        if name in print_after:
-            trace.printed[name] = to_mlir(function)
+            verify(function, each.name)
+        if each.name in print_after:
+            trace.printed[each.name] = to_mlir(function)
     return trace
+
+
+def named(names: Sequence[str], passes: Sequence[Pass] = PASSES) -> list[Pass]:
+    """The passes of these names. TileError `call` for a name that is none."""
+    known = {each.name: each for each in passes}
+    for name in names:
+        if name not in known:
+            raise TileError("call", None, f"there is no pass '{name}'", closest(name, known) or ", ".join(known))
+    return [known[name] for name in names]
+
+
+def left_out(names: Sequence[str], passes: Sequence[Pass] = PASSES) -> tuple[str, ...]:
+    """The names of passes to be left out, each once. TileError `call` for one that is none, or is needed for code."""
+    for each in named(names, passes):
+        if not each.may_go:
+            free = ", ".join(other.name for other in passes if other.may_go)
+            raise TileError("call", None, f"the pass '{each.name}' cannot be left out: code needs what it makes", free)
+    return tuple(dict.fromkeys(names))
+
+
+def giver(need: str) -> str:
+    """The pass behind which something holds."""
+    return next(f"'{each.name}'" for each in PASSES if need in each.gives)
+
+
+def check_complete(function: Function) -> None:
+    """TileError `call` for a function that is not ready for emission."""
+    for need in EMISSION_NEEDS:
+        if need not in function.holds:
+            raise TileError("call", None, f"emission needs {need}, which the pass {giver(need)} gives")

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from dsl import bench
 from dsl.command import cli
 from dsl.command.bench import show_rows
+from dsl.example_launches import Settings
 from dsl.program import load, parse_program
 
 ROOT = Path(__file__).parents[2]
@@ -167,7 +168,7 @@ def test_json_goes_to_a_file(scale: str, tmp_path: Path) -> None:
 def test_the_first_blocks_count_as_all_do(rung: str) -> None:
     """What stands for a launch on a GPU: the same figures a block, from fewer blocks."""
     n = 512 * 2 * bench.COUNTED_BLOCKS
-    made = bench.Bench(load(REDUCTION), "emulator", "test")
+    made = bench.Bench(load(REDUCTION), "emulator", "test", Settings(measure=False))
     example = next(e for e in made.program.examples if e.name == rung)
     row = made.add(example, bench.resolve(made.program, example, [f"n={n}"]), bench.Way())
     made.count()
@@ -200,7 +201,7 @@ def test_rows_take_turns_and_wrong_ones_are_not_timed(
         return times
 
     monkeypatch.setattr("runtime.cuda.timing.measure_rounds", measure_rounds)
-    made = bench.Bench(parse_program(SCALE), "emulator", "test")
+    made = bench.Bench(parse_program(SCALE), "emulator", "test", Settings(measure=False))
     for example in made.program.examples:
         made.add(example, bench.resolve(made.program, example, []), bench.Way())
     made.count()

@@ -14,7 +14,7 @@ import pytest
 
 from lowering.ir import Block, Function, walk
 from lowering.location import TileError
-from lowering.passes import PASSES
+from lowering.passes import PASSES, Pass
 from runtime.emulator.findings import Kind
 from tests.compile_and_run import compile_kernel, launch
 
@@ -343,7 +343,7 @@ def races(case: Case, without: int | None, seed: int) -> list[Kind]:
 
     y = np.zeros(case.shape, np.float32)
     args = {"y": y, "x": X}
-    passes = (*PASSES, ("leave_out", leave_out))
+    passes = (*PASSES, Pass("leave_out", leave_out))
     kernel = compile_kernel(text_of(case), args, passes=passes, constants=case.constants)
     found = [f.kind for f in launch(kernel, args, seed=seed, collect=True).findings]
     if not found and without is None:

@@ -13,7 +13,7 @@ import pytest
 
 from lowering.ir import walk
 from lowering.location import TileError
-from lowering.passes import PASSES
+from lowering.passes import PASSES, Pass
 from runtime.emulator.findings import Kind
 from tests.compile_and_run import Kernel, compile_kernel, launch
 
@@ -35,7 +35,7 @@ def compiled(body: str, blocks: int = 2, without: int | None = None) -> Kernel:
             block.ops.remove(barrier)
 
     args = {"y": np.zeros_like(X), "x": X, "flag": np.zeros(2, np.uint32)}
-    passes = (*PASSES, ("leave_out", leave_out))
+    passes = (*PASSES, Pass("leave_out", leave_out))
     return compile_kernel(HEAD.format(blocks=blocks) + body + SCHEDULE, args, passes=passes)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from dsl import tree as ast
 from dsl.api import BoundPlan
+from dsl.dispatch_branches import named_ways, names_of_branch
 from dsl.evaluate import Evaluator
 from dsl.example_launches import Call, Launch, Settings, assembled
 from dsl.examples import ExampleRun
@@ -105,7 +106,8 @@ def ways(program: Program, example: ast.Example, overrides: Overrides, wanted: C
     lines = [line for line in example.lines if isinstance(line, ast.Launch)]
     schedules = named_schedules(program, lines[0].name) if len(lines) == 1 else []
     if wanted:
-        yield from (Way(schedule=name) for name in schedules if name in wanted)
+        known = dict.fromkeys([*schedules, *(unnamed_schedules(program, lines[0].name) if len(lines) == 1 else ())])
+        yield from (Way(schedule=name) for name in known if name in wanted)
         return
     options = {name: values for line in lines for name, values in option_values(program, line.name).items()}
     options = {name: values for name, values in options.items() if name not in overrides.options}
@@ -118,9 +120,22 @@ def named_schedules(program: Program, name: str) -> list[str]:
     """Schedules that a call of a kernel, or of a dispatch in a branch with one launch, may be given by name."""
     if name in program.kernels:
         return list(program.schedules_of(name))
+    out: dict[str, None] = {}
+    for line in program.dispatches[name].lines:
+        if isinstance(line, ast.When):
+            alone = len(line.steps) == 1
+            out |= dict.fromkeys(names_of_branch(line) if alone else [line.name] if line.name is not None else [])
+    return list(out)
+
+
+def unnamed_schedules(program: Program, name: str) -> list[str]:
+    """Schedules that no branch of a dispatch names, of kernels that it launches alone: a call may ask for them, too."""
+    if name in program.kernels:
+        return []
+    named = named_ways(program.dispatches[name])
     branches = [line.steps for line in program.dispatches[name].lines if isinstance(line, ast.When)]
     alone = [steps[0] for steps in branches if len(steps) == 1 and isinstance(steps[0], ast.Launch)]
-    return list(dict.fromkeys(item.name for step in alone for item in step.items if item.value is None))
+    return [schedule for step in alone for schedule in program.schedules_of(step.name) if schedule not in named]
 
 
 def option_values(program: Program, name: str) -> dict[str, list[Any]]:
@@ -255,18 +270,22 @@ def bench(
     """The rows of a file's examples, in its order. Raises TileError, LaunchError or DeviceError if there is none."""
     settings = Settings(seed=seed, measure=False, time_limit=time_limit, skip_passes=left_out(skip_pass))
     made = Bench(program, device, why, settings)
+    missing = dict.fromkeys(schedules)
     for example in chosen_examples(program, examples, kernels):
         overrides = resolve(program, example, values)
         shown: list[list[str]] = []
         for way in ways(program, example, overrides, schedules):
             if [way.schedule] in shown:
                 continue
+            missing.pop(way.schedule or "", None)
             row = made.add(example, overrides, way)
             shown.append(row.schedules)
             if row.is_wrong:
                 break
+    if missing:
+        raise no_schedule(program, list(missing))
     if len(made.errors) == len(made.rows):
-        raise made.errors[0] if made.errors else no_schedule(program, schedules)
+        raise made.errors[0]
     made.count()
     if device != "emulator":
         made.measure()

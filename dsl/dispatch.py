@@ -7,17 +7,28 @@ launches. Everything is data of the file: `explain` says what was chosen and why
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from operator import is_
 from typing import Any
 
 from dsl import tree as ast
 from dsl.compile import lower
+from dsl.dispatch_branches import named_ways, names_of_branch
 from dsl.evaluate import names_in
 from dsl.host import OF_LAUNCHES, Host
 from dsl.program import Program
 from dsl.schedules import target_facts
-from dsl.tuning.tuned import CallFacts, Found, StepChoice, Tuned, branch_steps, described_step, matches, text_digest
+from dsl.tuning.tuned import (
+    CallFacts,
+    Found,
+    StepChoice,
+    Tuned,
+    branch_of,
+    branch_steps,
+    described_step,
+    text_digest,
+)
 from dsl.variant import Request, Variant
 from lowering.ir import stride_name
 from lowering.location import Loc, TileError, closest
@@ -84,12 +95,17 @@ class Plan:
 class _Names(Host):
     """Host expressions of a dispatch: numbers, host-made tables, `workspace` and `fits`."""
 
-    def __init__(self, names: Mapping[str, Any], planner: Planner):
+    def __init__(self, names: Mapping[str, Any], planner: Planner, branch: ast.When | None = None):
         super().__init__(names, planner.program.functions)
-        self.planner = planner
+        self.planner, self.branch = planner, branch
 
     def more_names(self) -> list[str]:
         return [*super().more_names(), "workspace", "fits", *OF_LAUNCHES]
+
+    def name(self, node: ast.Name) -> Any:
+        if node.id == "fits" and self.branch is not None and node.id not in self.names:
+            return self.planner.branch_fits(self.branch, node.loc)
+        return super().name(node)
 
     def call(self, node: ast.Call) -> Any:
         if isinstance(node.function, ast.Name) and node.function.id == "workspace":
@@ -221,10 +237,15 @@ class Planner:
         return Plan([step], [*self.reasons, f"kernel {self.name} with {step.request.schedule or 'no schedule'}"])
 
     def check_schedule(self) -> None:
-        """A schedule that is asked for is one of some kernel of the call."""
+        """A schedule that is asked for is one of some kernel of the call, or a branch."""
         known = {name: None for kernel, _, _ in self.parameters for name in self.program.schedules_of(kernel.name)}
+        dispatch = self.program.dispatches.get(self.name)
+        lines = dispatch.lines if dispatch is not None else []
+        known |= {line.name: None for line in lines if isinstance(line, ast.When) and line.name is not None}
         if self.schedule is not None and self.schedule not in known:
             hint = closest(self.schedule, known) or f"known: {', '.join(known) or 'none'}"
+            if self.schedule in self.program.parts:
+                hint = f"'{self.schedule}' belongs to no kernel: a schedule that is like it does"
             raise TileError("name", None, f"'{self.name}' has no schedule '{self.schedule}'", hint)
 
     # ---- what was tuned ----
@@ -319,17 +340,52 @@ class Planner:
             if not isinstance(line, ast.When):
                 self.line(dispatch, line, evaluate, names, passed)
                 continue
-            is_wish = line.condition is not None and bool(names_in(line.condition) & options)
-            if is_wish and not evaluate(line.condition):  # type: ignore[arg-type]
+            is_wish = bool(self.read_by(line) & options)
+            if is_wish and not self.holds(line, evaluate):
                 continue
             steps = branch_steps(line, self.program)
-            if not schedules or any(step.schedule in schedules for step in steps):
+            if not schedules or line.name in schedules or any(step.schedule in schedules for step in steps):
                 out.append(steps)
+            else:
+                out += [made for name in schedules if (made := self.with_schedule(steps, name)) is not None]
             if is_wish:
                 break
         return out
 
+    def with_schedule(self, steps: tuple[StepChoice, ...], name: str) -> tuple[StepChoice, ...] | None:
+        """The steps with a schedule that the branch does not name, where their kernels have it; None where none has."""
+        has = [name in self.program.schedules_of(step.kernel) for step in steps]
+        if not any(has) or name in named_ways(self.program.dispatches[self.name]):
+            return None
+        return tuple(replace(step, schedule=name) if own else step for step, own in zip(steps, has, strict=True))
+
     # ---- the branches of a dispatch ----
+
+    def read_by(self, line: ast.When) -> set[str]:
+        """The names of the dispatch that a branch's condition reads."""
+        if line.condition is None:
+            return set()
+        bound = line.bound or {}
+        read = names_in(line.condition)
+        return (read - bound.keys()).union(*(names_in(value) for name, value in bound.items() if name in read))
+
+    def holds(self, line: ast.When, evaluate: _Names) -> bool:
+        """Whether a branch's condition holds."""
+        if line.condition is None:
+            return True
+        names = evaluate.names
+        if line.bound:
+            names = {**names, **{name: evaluate(value) for name, value in line.bound.items()}}
+        return bool(_Names(names, self, line)(line.condition))
+
+    def branch_fits(self, line: ast.When, loc: Loc) -> bool:
+        """`fits` alone: whether the one launch of its branch does."""
+        launches = [step for step in line.steps if isinstance(step, ast.Launch)]
+        if len(launches) != 1 or launches[0].name not in self.program.kernels:
+            raise TileError("call", loc, "'fits' alone is of a branch with one launch", "fits(kernel with schedule)")
+        (launch,) = launches
+        schedule = next((item.name for item in launch.items if item.value is None), None)
+        return self.kernel_fits(self.program.kernels[launch.name], schedule)
 
     def start(self, dispatch: ast.Dispatch) -> tuple[dict[str, Any], dict[str, Any]]:
         """(names that its expressions read, what its launches may pass on), before its first line."""
@@ -350,34 +406,60 @@ class Planner:
     def dispatched(self, dispatch: ast.Dispatch) -> Plan:
         names, passed = self.start(dispatch)
         evaluate = _Names(names, self)
+        wanted: Callable[[ast.When], bool] | None = None
+        if self.chosen is not None:
+            branch = branch_of(dispatch, self.chosen, self.program)
+            if branch is None:
+                steps = "; ".join(described_step(step) for step in self.chosen)
+                raise TileError("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' launches {steps}")
+            wanted = partial(is_, branch)
+        elif self.schedule is not None and self.schedule in named_ways(dispatch):
+            wanted = self.is_asked_for
+        spare: ast.When | None = None  # of a schedule that no branch names: the first of its kernel
         for line in dispatch.lines:
             if not isinstance(line, ast.When):
                 self.line(dispatch, line, evaluate, names, passed)
-            elif self.taken(line, evaluate):
-                self.branch = line
-                return Plan(self.steps(line, evaluate, names, passed), self.reasons)
-        if self.chosen is not None:
-            steps = "; ".join(described_step(step) for step in self.chosen)
-            raise TileError("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' launches {steps}")
-        if self.schedule is not None:
-            launched = [s for s in ast.walk(dispatch.lines) if isinstance(s, ast.Launch)]
-            known = dict.fromkeys(i.name for s in launched for i in s.items if i.value is None)
-            message = f"no branch of '{dispatch.name}' launches a kernel with the schedule '{self.schedule}'"
-            hint = closest(self.schedule, known) or f"its branches have: {', '.join(known) or 'none'}"
-            raise TileError("dispatch", dispatch.loc, message, hint)
+            elif wanted is not None:
+                if wanted(line):
+                    if self.schedule is not None:
+                        self.reasons.append(f"schedule {self.schedule} was asked for")
+                    return self.branch_plan(line, evaluate, names, passed)
+            elif self.schedule is None or self.launches_its_kernel(line):
+                spare = spare or line
+                if self.taken(line, evaluate):
+                    return self.branch_plan(line, evaluate, names, passed)
+        if self.schedule is not None and spare is not None:
+            self.reasons.append(
+                f"schedule {self.schedule} was asked for, which no branch names: the first of its kernel"
+            )
+            return self.branch_plan(spare, evaluate, names, passed)
         raise TileError(
             "dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", "add an 'otherwise:' branch"
         )
 
+    def branch_plan(self, line: ast.When, evaluate: _Names, names: dict[str, Any], passed: dict[str, Any]) -> Plan:
+        self.branch = line
+        return Plan(self.steps(line, evaluate, names, passed), self.reasons)
+
+    def is_asked_for(self, line: ast.When) -> bool:
+        """Whether the caller names this branch, or the schedule of one of its launches."""
+        return self.schedule in names_of_branch(line)
+
+    def launches_its_kernel(self, line: ast.When) -> bool:
+        """Whether a branch launches a kernel that has the schedule that is asked for."""
+        launches = [step for step in line.steps if isinstance(step, ast.Launch)]
+        return any(self.schedule in self.program.schedules_of(launch.name) for launch in launches)
+
     def line(
         self,
         dispatch: ast.Dispatch,
-        line: ast.Option | ast.Require | ast.Assign,
+        line: ast.Option | ast.Require | ast.Assign | ast.Match,
         evaluate: _Names,
         names: dict[str, Any],
         passed: dict[str, Any],
     ) -> None:
         """A line that is no branch."""
+        assert not isinstance(line, ast.Match), "branches stand in its place"
         if isinstance(line, ast.Option):
             values = [evaluate(v) for v in line.values]
             chosen = self.options.get(line.name, values[0])
@@ -395,21 +477,12 @@ class Planner:
             self.assign(line, evaluate, names, passed)
 
     def taken(self, line: ast.When, evaluate: _Names) -> bool:
-        if self.chosen is not None:
-            return matches(line, self.chosen, self.program)
-        if self.schedule is not None and not any(
-            isinstance(s, ast.Launch) and self.schedule in [i.name for i in s.items if i.value is None]
-            for s in line.steps
-        ):
-            return False
+        """Whether the conditions choose this branch, with the reason."""
         if line.condition is None:
             self.reasons.append("otherwise")
             return True
         text = line.loc.source.text[line.loc.start : line.loc.end]
-        if self.schedule is not None:
-            self.reasons.append(f"schedule {self.schedule} was asked for")
-            return True
-        holds = bool(evaluate(line.condition))
+        holds = self.holds(line, evaluate)
         self.reasons.append(f"{text}: {'yes' if holds else 'no'}")
         return holds
 
@@ -627,9 +700,13 @@ class Planner:
         if not isinstance(inner, ast.Name) or inner.id not in self.program.kernels:
             raise TileError("name", node.loc, "fits takes a kernel of this file")
         kernel = self.program.kernels[inner.id]
-        known = self.program.schedules_of(kernel.name)
         if schedule is not None:
             self.program.schedule(kernel.name, schedule, node.loc)
+        return self.kernel_fits(kernel, schedule)
+
+    def kernel_fits(self, kernel: ast.Kernel, schedule: str | None) -> bool:
+        """Whether the variant for these dims compiles within what the device has, and its grid is of whole clusters."""
+        known = self.program.schedules_of(kernel.name)
         bound = {p.name: FromCall(p.name) for p in kernel.params}
         request = self.request(kernel, schedule or next(iter(known), None), {}, bound)
         try:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from os.path import normpath
 from pathlib import Path
+from typing import Any
 
 from dsl import tree as ast
+from dsl.dispatch_branches import expand
 from dsl.evaluate import names_in
 from dsl.files import is_file, read_text, resolved
 from dsl.syntax import parse
@@ -26,6 +28,7 @@ class Program:
     functions: dict[str, ast.Def] = field(default_factory=dict)
     schedules: dict[tuple[str, str], ast.Schedule] = field(default_factory=dict)  # (kernel, schedule)
     parts: dict[str, ast.Schedule] = field(default_factory=dict)  # schedules of no kernel
+    choices: dict[str, ast.Choice] = field(default_factory=dict)
     dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
     examples: list[ast.Example] = field(default_factory=list)
 
@@ -86,8 +89,10 @@ class Program:
 
     def sources(self) -> list[Source]:
         """The files that its blocks stand in, its own first."""
-        groups = (self.kernels, self.functions, self.schedules, self.parts, self.dispatches)
-        blocks: list[ast.Kernel | ast.Def | ast.Schedule | ast.Dispatch] = [b for g in groups for b in g.values()]
+        groups = (self.kernels, self.functions, self.schedules, self.parts, self.choices, self.dispatches)
+        blocks: list[ast.Kernel | ast.Def | ast.Schedule | ast.Choice | ast.Dispatch] = [
+            b for g in groups for b in g.values()
+        ]
         return list({source.name: source for source in (self.source, *(block.loc.source for block in blocks))}.values())
 
     def digest(self) -> str:
@@ -193,10 +198,11 @@ def _add(
             errors += error.errors
 
 
-def _define(program: Program, block: ast.Kernel | ast.Def | ast.Dispatch) -> None:
+def _define(program: Program, block: ast.Kernel | ast.Def | ast.Choice | ast.Dispatch) -> None:
     if isinstance(block, ast.Kernel) and (block.name in RESERVED or block.name.startswith(OURS)):
         raise TileError("name", block.loc, f"a kernel cannot be called '{block.name}': PTX has that name already")
-    for kind in (program.kernels, program.functions, program.dispatches):
+    kinds: tuple[Mapping[str, Any], ...] = (program.kernels, program.functions, program.choices, program.dispatches)
+    for kind in kinds:
         if block.name in kind:
             other = kind[block.name]
             raise TileError("name", block.loc, f"'{block.name}' is defined twice", f"first at {other.loc}")
@@ -204,6 +210,8 @@ def _define(program: Program, block: ast.Kernel | ast.Def | ast.Dispatch) -> Non
         program.kernels[block.name] = block
     elif isinstance(block, ast.Def):
         program.functions[block.name] = block
+    elif isinstance(block, ast.Choice):
+        program.choices[block.name] = block
     else:
         program.dispatches[block.name] = block
 
@@ -245,6 +253,12 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
             message = f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'"
             errors.append(TileError("name", schedule.loc, message, closest(kernel, program.kernels)))
     errors += _unread(program)
+    for dispatch in program.dispatches.values():
+        try:
+            expand(program, dispatch, program.choices)
+        except TileError as error:
+            errors += error.errors
+            dispatch.lines = [line for line in dispatch.lines if not isinstance(line, ast.Match)]
     known = program.kernels.keys() | program.dispatches.keys()
     launches = [
         step

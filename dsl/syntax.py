@@ -15,11 +15,14 @@ from dsl.syntax_errors import explain, mismatched_indentation, without_block
 from dsl.tree import (
     MAX_BYTES,
     MAX_NESTING,
+    Arm,
     Assert,
     Assign,
     Attribute,
     Binary,
     Call,
+    Case,
+    Choice,
     Compare,
     ConstantParameter,
     Cost,
@@ -38,6 +41,7 @@ from dsl.tree import (
     Kernel,
     Launch,
     Layout,
+    Match,
     Name,
     Number,
     Option,
@@ -433,10 +437,31 @@ class _Builder(Transformer):
         return Require(c[0].loc, c[0])
 
     def when(self, c: list) -> When:
-        return When(c[0].loc, c[0], c[1])
+        return When(c[0].loc, c[0], c[2], None if c[1] is None else str(c[1]))
 
     def otherwise(self, c: list) -> When:
-        return When(c[0][0].loc, None, c[0])
+        return When(c[1][0].loc, None, c[1], None if c[0] is None else str(c[0]))
+
+    def choice_line(self, c: list) -> Case:
+        return Case(_token_loc(c[1]), c[0], str(c[1]))
+
+    def choice_rest(self, c: list) -> Case:
+        return Case(_token_loc(c[0]), None, str(c[0]))
+
+    def choice(self, c: list) -> Choice:
+        return Choice(_token_loc(c[0]), str(c[0]), _names(c[1]), [x for x in c[2:] if isinstance(x, Case)])
+
+    def arm(self, c: list) -> Arm:
+        return Arm(_token_loc(c[0][0]), _names(c[0]), c[1])
+
+    def arm_rest(self, c: list) -> Arm:
+        return Arm(c[0][0].loc, [], c[0])
+
+    def match(self, c: list) -> Match:
+        given, keywords, rest = _split_arguments(c[1])
+        if keywords or rest is not None:
+            raise TileError("syntax", _token_loc(c[0]), "a choice takes its arguments by place")
+        return Match(_token_loc(c[0]), str(c[0]), given, [x for x in c[2:] if isinstance(x, Arm)])
 
     def dispatch(self, c: list) -> Dispatch:
         lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]

@@ -9,7 +9,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from lowering.location import Loc, Source, TileError, closest
 
-BLOCKS = ("kernel", "def", "schedule", "dispatch", "example", "import")
+BLOCKS = ("kernel", "def", "schedule", "choice", "dispatch", "example", "import")
 
 _EXPECTED = {
     "NAME": "a name", "NUMBER": "a number", "STRING": "a string", "OPERATOR": "an operator", "_NL": "a new line",

@@ -324,11 +324,52 @@ class Require:
 
 @node
 class When:
-    """A branch of a dispatch; `condition` is None in `otherwise`."""
+    """A branch of a dispatch; `condition` is None in `otherwise`. name: by which a caller asks for it. bound: of one
+    that a `match` stands for, the arguments of the choice by its parameters, which the condition reads."""
 
     loc: Loc
     condition: Expr | None
     steps: list[Launch | Assign]
+    name: str | None = None
+    bound: dict[str, Expr] | None = None
+
+
+@node
+class Case:
+    """`when CONDITION: NAME` of a choice; `condition` is None in `otherwise`."""
+
+    loc: Loc
+    condition: Expr | None
+    name: str
+
+
+@node
+class Choice:
+    """A choice among names that several dispatches share."""
+
+    loc: Loc
+    name: str
+    params: list[str]
+    cases: list[Case]
+
+
+@node
+class Arm:
+    """`NAMES: launches` of a `match`; without names what is left."""
+
+    loc: Loc
+    names: list[str]
+    steps: list[Launch | Assign]
+
+
+@node
+class Match:
+    """`match CHOICE(arguments):` with its arms. `dispatch_branches.py` makes branches of it."""
+
+    loc: Loc
+    name: str
+    args: list[Expr]
+    arms: list[Arm]
 
 
 @node
@@ -336,7 +377,7 @@ class Dispatch:
     loc: Loc
     name: str
     params: list[str]
-    lines: list[Option | Require | Assign | When]
+    lines: list[Option | Require | Assign | When | Match]
 
 
 @node
@@ -374,7 +415,7 @@ class Import:
 @node
 class File:
     source: Source
-    blocks: list[Kernel | Def | Schedule | Dispatch | Example | Import] = field(default_factory=list)
+    blocks: list[Kernel | Def | Schedule | Choice | Dispatch | Example | Import] = field(default_factory=list)
 
 
 def is_none(node: Any) -> bool:

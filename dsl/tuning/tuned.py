@@ -228,7 +228,7 @@ def stale(entry: Entry, program: Program) -> TileError | None:
     if dispatch is None:
         if [step.kernel for step in entry.steps] != [entry.call]:
             return fail(entry.steps[0].kernel, f"launches '{entry.call}' as a kernel, which is one step", [entry.call])
-    elif not any(isinstance(line, ast.When) and matches(line, entry.steps, program) for line in dispatch.lines):
+    elif branch_of(dispatch, entry.steps, program) is None:
         text = f"has no branch of '{entry.call}' that launches {entry.described()}"
         return fail(entry.steps[0].kernel, text, ())
     return None
@@ -249,10 +249,15 @@ def _told_apart(entry: Entry, program: Program) -> Iterator[tuple[str, Iterable[
     )
 
 
-def matches(line: ast.When, steps: Sequence[StepChoice], program: Program) -> bool:
-    """Whether a branch launches these kernels with these schedules and the constants that these are fixed to."""
-    mine = branch_steps(line, program)
-    return [(s.kernel, s.schedule, s.fixed) for s in mine] == [(s.kernel, s.schedule, s.fixed) for s in steps]
+def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Program) -> ast.When | None:
+    """The branch that launches these kernels with these schedules and the constants that these are fixed to; else one
+    that launches them with other schedules of theirs."""
+    branches = [(line, branch_steps(line, program)) for line in dispatch.lines if isinstance(line, ast.When)]
+    exact, loose = ([(s.kernel, s.schedule if named else None, s.fixed) for s in steps] for named in (True, False))
+    for line, mine in branches:
+        if [(s.kernel, s.schedule, s.fixed) for s in mine] == exact:
+            return line
+    return next((line for line, mine in branches if [(s.kernel, None, s.fixed) for s in mine] == loose), None)
 
 
 def branch_steps(line: ast.When, program: Program) -> tuple[StepChoice, ...]:

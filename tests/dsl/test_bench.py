@@ -226,3 +226,13 @@ def test_rows_are_timed_on_a_gpu(scale: str, capfd: pytest.CaptureFixture[str]) 
     assert cli.main(["bench", "--device", "cuda", scale], standalone_mode=False) == 1
     table = capfd.readouterr().out
     assert "GB/s" in table and "WRONG" in table
+
+
+def test_a_schedule_that_no_branch_names_is_a_row(scale: str) -> None:
+    """It was left out silently."""
+    text = Path(scale).read_text() + "\nschedule spare of scale:\n    BLOCK = 512\n"
+    Path(scale).write_text(text)
+    rows = told(scale, "--example", "dispatched", "--schedule", "spare")
+    assert [(row["schedules"], row["passed"]) for row in rows] == [(["spare"], True)]
+    result = dsl(scale, "--example", "dispatched", "--schedule", "spare", "--schedule", "spar")
+    assert result.exit_code != 0 and "can be given 'spar'" in result.stderr and "'spare'" in result.stderr

@@ -50,12 +50,13 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_schedule_that_no_branch_launches(file: Path) -> None:
-    """It was told to add an 'otherwise:' branch, which there is."""
-    done = run(file, "--schedule", "wide")
-    assert done.returncode == 2
-    assert "no branch of 'copied' launches a kernel with the schedule 'wide'" in done.stderr
-    assert "its branches have: narrow" in done.stderr and "otherwise" not in done.stderr
+def test_a_schedule_that_no_branch_names_serves_the_branch_of_its_kernel(file: Path) -> None:
+    """It was refused until a branch named it."""
+    done = run(file, "--schedule", "wide", "--explain")
+    assert done.returncode == 0 and "k with wide" in done.stdout, done.stderr
+    done = run(file, "--schedule", "wider")
+    assert done.returncode == 2 and "'copied' has no schedule 'wider'" in done.stderr
+    assert "did you mean 'wide'" in done.stderr
 
 
 def test_every_schedule_of_rmsnorm_takes_few_columns() -> None:

@@ -22,10 +22,16 @@ OF_PLANS = frozenset({"dim", "dtype", "rank", "require", "dispatch"})
 
 
 def run_example(
-    program: Program, example: ast.Example, device: str, why: str, overrides: Overrides, settings: Settings
+    program: Program,
+    example: ast.Example,
+    device: str,
+    why: str,
+    overrides: Overrides,
+    settings: Settings,
+    launcher: type[Launcher] = Launcher,
 ) -> Report:
     """Runs one example on `device` (`emulator` or `cuda:0`). Raises TileError, LaunchError or DeviceError."""
-    return ExampleRun(program, example, device, why, overrides, settings).run()
+    return ExampleRun(program, example, device, why, overrides, settings, launcher).run()
 
 
 class ExampleRun:
@@ -39,6 +45,7 @@ class ExampleRun:
         why: str,
         overrides: Overrides,
         settings: Settings,
+        launcher: type[Launcher] = Launcher,
     ):
         from runtime import device_facts
 
@@ -52,7 +59,7 @@ class ExampleRun:
         if device != "emulator":
             self.report.bandwidth = facts.memory_bandwidth
         self.module = Module(program, device, strict_bounds=settings.strict_bounds, skip_passes=settings.skip_passes)
-        self.launcher = Launcher(self.module, settings, self.report)
+        self.launcher = launcher(self.module, settings, self.report)
 
     def run(self) -> Report:
         for line in self.example.lines:

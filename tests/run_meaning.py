@@ -7,7 +7,7 @@ from typing import Any
 
 from dsl.program import parse_program
 from dsl.variant import Request, Variant, build_variant
-from lowering.meaning import Run, arguments_of, as_memory, blocks_of
+from lowering.meaning import Run, arguments_of, blocks_of, write_back
 from lowering.passes import PASSES
 from runtime.expressions import compile_expression
 from tests.compile_and_run import SMS, dims_of
@@ -51,10 +51,5 @@ def carried_out(variant: Variant, args: Mapping[str, Any]) -> Run:
         run.do(block)
     for p in variant.function.params:
         if p.kind == "tensor" and p.value is not None:
-            data, at = as_memory(args[p.name], p.dtype)
-            made = arguments.memories[p.value].data
-            if at is None:
-                data[:] = made
-            else:
-                args[p.name][...] = made[at].view(args[p.name].dtype).reshape(args[p.name].shape)
+            write_back(arguments.memories[p.value], args[p.name], p.dtype)
     return run

@@ -22,6 +22,7 @@ COMMANDS = {
     "bench": "Show the kernels and schedules of a file side by side.",
     "tune": "Find the fastest point of the schedules' tune sets.",
     "check": "Report all errors of files, without generating code.",
+    "verify": "Compare a kernel's meaning after each pass, and its PTX.",
     "compile": "Show any stage of a kernel as text.",
     "layout": "Draw which lane, register or bank holds which element.",
     "new": "Write a first kernel to start from.",

@@ -146,8 +146,9 @@ class Run:
         type = op.attrs["type"]
         assert isinstance(type, SharedType)
         count, kind = prod(type.shape), stored(type.dtype)
+        order = _order(type, op) if type.swizzle else None
         if "offset" not in op.attrs:
-            self.tiles[op.result] = Memory(np.full(count * kind.itemsize, 0xA5, np.uint8).view(kind), count)
+            self.tiles[op.result] = Memory(np.full(count * kind.itemsize, 0xA5, np.uint8).view(kind), count, order)
             return
         if self.bytes is None:
             ends = (o.attrs["offset"] + o.attrs["type"].bytes for o in self.allocations)
@@ -156,7 +157,6 @@ class Run:
         if start % kind.itemsize:
             raise Outside(op, f"the tile '{op.attrs['name']}' begins at byte {start}, in the middle of an element")
         data = self.bytes[start : start + type.bytes].view(kind)
-        order = _order(type, op) if type.swizzle else None
         self.tiles[op.result] = Memory(data, count, order)
 
     def shaken(self, value: Array, dtype: DType) -> Array:
@@ -201,6 +201,15 @@ def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray |
     flat = np.zeros(int(at.max(initial=0)) + 1, kind)
     flat[at] = plain.reshape(-1)
     return flat, at
+
+
+def write_back(memory: Memory, array: np.ndarray, dtype: DType) -> None:
+    """What a run has left in a memory, into the array that it was made of."""
+    data, at = as_memory(array, dtype)
+    if at is None:
+        data[:] = memory.data
+    else:
+        array[...] = memory.data[at].view(array.dtype).reshape(array.shape)
 
 
 def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = False) -> Arguments:

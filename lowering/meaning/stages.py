@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from lowering.ir import Function, Op, Value
+from lowering.ir import Function, Value, uses, walk
 from lowering.layout import Layout
 from lowering.location import Loc
-from lowering.meaning.formats import load, unit
+from lowering.meaning.formats import from_fp8, load, unit
 from lowering.meaning.registry import Outside, Undecided
 from lowering.meaning.run import Memory, Run, arguments_of
+from lowering.ops import operand
 from lowering.passes import PASSES, Pass
 from lowering.targets import WARP, Target
-from lowering.types import DType
+from lowering.types import DType, TileType
 from lowering.verify import Malformed, verify
 
 Array = Any
@@ -51,7 +52,7 @@ class Divergence:
     def __str__(self) -> str:
         where = "" if self.loc is None else f" ({self.loc.source.name}:{self.loc.line})"
         text = f"{self.stage}: {self.message}{where}"
-        if self.element is not None:
+        if self.element:
             text += f", element {list(self.element)}"
         if self.lane is not None:
             text += f", register {self.register} of lane {self.lane} of warp {self.warp}"
@@ -60,6 +61,16 @@ class Divergence:
         if self.before is not None:
             text += f": {self.before} became {self.after}"
         return text
+
+    def at(self, layout: Layout | None, shape: Sequence[int], function: Function) -> None:
+        """Fills in where the element lies, the first of its copies; a scalar is in all threads."""
+        if not shape:
+            if any(r.tile.layout for op in walk(function.body) for r in op.results if is_tile(r)):
+                self.register, self.lane, self.warp = 0, 0, 0
+        elif layout is not None and self.element is not None:
+            at = layout.invert().apply(int(np.ravel_multi_index(self.element, tuple(shape))))
+            bits = len(layout.register)
+            self.register, self.lane, self.warp = at & (1 << bits) - 1, at >> bits & WARP - 1, at >> bits + 5
 
     def as_json(self) -> dict[str, Any]:
         """As data."""
@@ -80,13 +91,9 @@ class Divergence:
         }
 
 
-def place_of(layout: Layout | None, element: Sequence[int], shape: Sequence[int]) -> dict[str, int]:
-    """Register, lane and warp of an element, the first of its copies; nothing without a layout."""
-    if layout is None or not shape:
-        return {}
-    at = layout.invert().apply(int(np.ravel_multi_index(tuple(element), tuple(shape))))
-    bits = len(layout.register)
-    return {"register": at & (1 << bits) - 1, "lane": at >> bits & WARP - 1, "warp": at >> bits + 5}
+def is_tile(value: Value) -> bool:
+    """True of tiles, and not of scalars or memory."""
+    return isinstance(value.type, TileType) and bool(value.type.shape)
 
 
 def equal(a: Array, b: Array) -> np.ndarray:
@@ -183,26 +190,22 @@ class Comparison:
             near = np.abs(np.asarray(made, np.float64) - np.asarray(wanted, np.float64)) <= bound
         return bool((near | equal(made, wanted)).all())
 
-    def divergence(self, stage: str) -> Divergence | None:
+    def divergence(self, stage: str, function: Function) -> Divergence | None:
         """The first value that differs."""
         if self.first is None:
             return None
         block, value, wanted, made = self.first
         wrong = ~equal(made, wanted)
         element = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
-        loc = value.op.loc if value.op is not None else None
-        what = f"value '{name_of(value)}'" if name_of(value) else f"a result of {value.op.name if value.op else '?'}"
-        return Divergence(
-            stage,
-            f"{what} differs",
-            name_of(value),
-            loc,
-            block,
-            element,
-            before=np.asarray(wanted)[element],
-            after=np.asarray(made)[element],
-            **place_of(value.tile.layout, element, value.tile.shape),
-        )
+        op = value.op
+        name, message = name_of(value), f"value '{name_of(value)}' differs"
+        if name is None:
+            name = leads_to(function, value)
+            message = f"a result of {op.name if op else '?'}{f', which leads to {name!r},' if name else ''} differs"
+        found = Divergence(stage, message, name, None if op is None else op.loc, block, element)
+        found.before, found.after = np.asarray(wanted)[element], np.asarray(made)[element]
+        found.at(value.tile.layout, value.tile.shape, function)
+        return found
 
 
 def name_of(value: Value) -> str | None:
@@ -269,12 +272,12 @@ def compare_stages(
             now = run_stage(function, given, grid, blocks, comparison)
         except (Malformed, Outside) as error:
             loc = error.op.loc if isinstance(error, Outside) else None
-            found.divergence = comparison.divergence(name) or Divergence(name, str(error), loc=loc)
+            found.divergence = comparison.divergence(name, function) or Divergence(name, str(error), loc=loc)
             return found
         found.values = sum(len(t.values) for t in now.traces.values())
         changed = memory_divergence(name, function, before, now)
         if changed is not None:
-            found.divergence = comparison.divergence(name) or changed
+            found.divergence = comparison.divergence(name, function) or changed
             return found
         before.traces.clear()
         found.last = before = now
@@ -296,6 +299,24 @@ def memory_divergence(stage: str, function: Function, before: Outcome, now: Outc
     if before.failed != now.failed:
         line = min(before.failed ^ now.failed)
         return Divergence(stage, f"the assert of line {line} fails in one of the two alone")
+    return None
+
+
+def leads_to(function: Function, value: Value) -> str | None:
+    """The name of the first value or memory that is made of this one."""
+    users, parents = uses(function.body), {r: op for op in walk(function.body) for r in op.regions}
+    ends = {op: parents[r] for r in parents for op in r.ops[-1:]}
+    work, seen = [value], {value}
+    while work:
+        for op in users.get(work.pop(0), ()):
+            results = ends[op].results if op in ends else op.results
+            for result in results:
+                if name_of(result):
+                    return name_of(result)
+            if not results and op.spec.effects is not None:
+                return op.operands[0].name
+            work += [r for r in results if r not in seen]
+            seen.update(results)
     return None
 
 
@@ -351,9 +372,17 @@ def compare_ptx(
     made: Mapping[str, np.ndarray],
     grid: Sequence[int],
     blocks: Sequence[Block],
+    failed: Any = None,
 ) -> Divergence | None:
-    """Compares what PTX left in each tensor (bits along one axis) with the meaning of the IR it was made of."""
+    """Compares what PTX left in each tensor (bits along one axis) with the meaning of the IR it was made of.
+
+    `failed`: the error of an assert that did not hold, which says its `line`. Tensors are not compared then.
+    """
     last = run_stage(function, given, grid, blocks, watched=True)
+    if failed is not None:
+        return None if failed.line in last.failed else Divergence("emission", str(failed))
+    if last.failed:
+        return Divergence("emission", f"the assert of line {min(last.failed)} holds, and should not")
     others = []
     if last.inexact:
         others = [run_stage(function, given, grid, blocks, noise=np.random.default_rng(s)) for s in range(ROUNDS)]
@@ -366,38 +395,32 @@ def compare_ptx(
         got = as_numbers(made[p.name], p.dtype)
         wrong = allowed(wanted, alike, p.dtype, last.inexact).wrong(got)
         if wrong.any():
-            return _emitted(p.name, memory, int(np.argmax(wrong)), wanted, got, last)
+            return _emitted(function, p.name, memory, int(np.argmax(wrong)), wanted, got)
     return None
 
 
 def as_numbers(bits: np.ndarray, dtype: DType) -> np.ndarray:
     """Elements as they lie in memory, as numbers that can be compared."""
-    from lowering.meaning.formats import from_fp8
-
     return from_fp8(bits, dtype) if dtype.name in ("e4m3", "e5m2") else np.asarray(load(bits, dtype))
 
 
-def _emitted(name: str, memory: Memory, at: int, wanted: np.ndarray, got: np.ndarray, last: Outcome) -> Divergence:
+def _emitted(function: Function, name: str, memory: Memory, at: int, wanted: np.ndarray, got: np.ndarray) -> Divergence:
     """A wrong element, and which value of which thread the meaning has stored there."""
-    from lowering.ops import operand
-
-    found = Divergence("emission", f"tensor '{name}' differs at {at}", before=wanted[at], after=got[at])
+    found = Divergence("emission", f"tensor '{name}' differs at {at}", name, before=wanted[at], after=got[at])
     written = None if memory.by is None else memory.by.get(at)
     if written is None:
         found.message += ", which nothing stores"
         return found
-    op, index, block = written
-    assert isinstance(op, Op)
+    op, index, found.block = written
+    found.loc = op.loc
     value = operand(op, "value")
-    found.loc, found.block = op.loc, block
-    if value is not None:
-        shape = value.tile.shape
+    assert value is not None
+    shape = value.tile.shape
+    found.element = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()
+    found.at(value.tile.layout, shape, function)
+    if name_of(value):
         found.value = name_of(value)
-        found.element = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()
-        for key, number in place_of(value.tile.layout, found.element, shape).items():
-            setattr(found, key, number)
-        if found.value:
-            found.message += f", to which '{found.value}' is stored"
+        found.message += f", to which '{found.value}' is stored"
     return found
 
 

@@ -1,0 +1,84 @@
+"""`dsl verify`: whether passes and emission keep the meaning of what an example launches."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from dsl.command.failures import DIFFERS, show, told
+from dsl.command.options import SEED
+
+
+@click.command(short_help="Compare a kernel's meaning after each pass, and its PTX.")
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice.")
+@click.option("--example", metavar="NAME", help="The example to verify; all without.")
+@click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
+@click.option("--blocks", type=click.IntRange(1), default=8, metavar="N", help="Carry out the first N blocks.")
+@click.option("--given-only", is_flag=True, help="Leave out the boundary shapes.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    file: str,
+    values: tuple[str, ...],
+    schedule: str | None,
+    example: str | None,
+    seed: int,
+    blocks: int,
+    given_only: bool,
+    as_json: bool,
+) -> int:
+    """Carry out the kernels that the examples of FILE launch in numpy, before the passes and after each, then run their
+    PTX on the emulator. The first difference is named: pass, value, line, element, register, lane and warp.
+
+    Exit status: 0 all agree, 1 something differs, 2 the input is wrong, 3 the device failed.
+    """
+    from dsl.example_launches import Settings
+    from dsl.example_shapes import find_example
+    from dsl.program import load
+    from dsl.verify import BOUNDARIES, verify_example
+
+    try:
+        program = load(file)
+        find_example(program, example)
+        examples = program.examples if example is None else [find_example(program, example)]
+        found = []
+        for each in examples:
+            settings = Settings(schedule=schedule, seed=seed)
+            boundaries = () if given_only else BOUNDARIES
+            found.append(verify_example(program, each, values, settings, blocks, boundaries=boundaries))
+            if not as_json:
+                _show(found[-1])
+    except Exception as error:
+        status = show(error, file)
+        if as_json:
+            click.echo(json.dumps({"passed": False, **told(error, file)}))
+        return status
+    passed = all(one.divergence is None for one in found)
+    if as_json:
+        records: list[dict[str, Any]] = [
+            {"example": one.example, "kernels": [k.as_json() for k in one.kernels], "refused": one.refused}
+            for one in found
+        ]
+        click.echo(json.dumps({"file": file, "passed": passed, "examples": records}))
+    return 0 if passed else DIFFERS
+
+
+def _show(found: Any) -> None:
+    """One line a kernel, and what differs."""
+    click.echo(f"example {found.example or ''}".rstrip())
+    for one in found.kernels:
+        dims = " ".join(f"{name}={extent}" for name, extent in one.dims.items())
+        name = one.kernel if one.schedule is None else f"{one.kernel} with {one.schedule}"
+        said = f"{one.stages} passes and the PTX agree: {one.values} values of {one.blocks} blocks"
+        if one.undecided is not None:
+            said = f"not decided: {one.undecided}"
+        elif one.divergence is not None:
+            said = f"first diverging pass {one.divergence}"
+        elif not one.blocks:
+            said = "no blocks"
+        click.echo(f"  {name}, {dims}: {said}")
+    for line in found.refused:
+        click.echo(f"  not taken: {line}")

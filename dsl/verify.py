@@ -1,0 +1,297 @@
+"""Whether the passes and the emission keep what a kernel means, on the launches of an example.
+
+Each kernel's IR is carried out in numpy before the passes and after each (`lowering/meaning`), then its PTX on the
+emulator; the first thing that differs is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dsl import tree as ast
+from dsl.example_launches import Launch, Launcher, Settings
+from dsl.examples import run_example
+from dsl.overrides import assigned_names, reached_kernels, resolve
+from dsl.program import Program, dim_names
+from dsl.report import LaunchReport
+from dsl.variant import Request, Variant, build_variant, record_access
+from lowering.ir import Block, Function, Op, walk
+from lowering.location import TileError
+from lowering.meaning import as_memory, blocks_of
+from lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, name_of
+from lowering.ops import OPS
+from lowering.ops.control import parting
+from lowering.passes import NEEDED, PASSES, Pass, run_passes
+from lowering.shared_map import period
+from lowering.targets import WARP, Target
+from runtime.errors import LaunchError
+
+Passes = tuple[tuple[str, Pass], ...]
+BOUNDARIES = (1, 31, 65)
+"""Extents that each dim of an example is given in turn: one, one less than a warp has lanes, one more than a power."""
+BLOCKS = 8
+"""Blocks of a launch that are carried out: the first ones."""
+
+
+@dataclass
+class Verified:
+    """What became of one kernel: `stages` compared, `values` in the last of them; a divergence, or why nothing is
+    known."""
+
+    kernel: str
+    schedule: str | None
+    dims: dict[str, int]
+    blocks: int
+    grid: tuple[int, ...]
+    stages: int = 0
+    values: int = 0
+    divergence: Divergence | None = None
+    undecided: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """As data."""
+        divergence = None if self.divergence is None else self.divergence.as_json()
+        rest = {k: v for k, v in self.__dict__.items() if k != "divergence"}
+        return {**rest, "grid": list(self.grid), "divergence": divergence}
+
+
+@dataclass
+class Verification:
+    """All kernels of an example that were looked at, in order. `refused`: shapes that the file does not take."""
+
+    example: str | None
+    kernels: list[Verified] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """The first one."""
+        return next((k.divergence for k in self.kernels if k.divergence is not None), None)
+
+
+def verify_kernel(
+    program: Program,
+    request: Request,
+    given: Mapping[str, Any],
+    most: int = BLOCKS,
+    passes: Passes = PASSES,
+) -> Verified:
+    """Compares the stages of one variant on these arguments, which stay as they are, and then its PTX."""
+    variant = build_variant(program, request)
+    grid = grid_of(variant, given)
+    function, blocks = variant.function, blocks_of(grid, most)
+    found = Verified(request.kernel, request.schedule, dict(request.dims), len(blocks), grid)
+    if not blocks:
+        return found
+    launch = _Emulated(program, request, given, blocks)
+    try:
+        stages = compare_stages(function, variant.target, given, grid, blocks, passes)
+        found.stages, found.values, found.divergence = stages.passes, stages.values, stages.divergence
+        if found.divergence is None:
+            found.divergence = launch.divergence(passes, grid)
+            if found.divergence is not None:
+                found.divergence.stage = launch.to_blame(passes, grid)
+    except Undecided as error:
+        line = "" if error.op.loc is None else f"line {error.op.loc.line}: "
+        found.undecided = f"{line}{error.message}"
+    return found
+
+
+@dataclass
+class _Emulated:
+    """A launch of the first blocks on the emulator."""
+
+    program: Program
+    request: Request
+    given: Mapping[str, Any]
+    blocks: list[tuple[int, int, int]]
+
+    def divergence(self, passes: Passes, grid: tuple[int, ...], skip: tuple[str, ...] = ()) -> Divergence | None:
+        """Compiles the variant, runs its PTX, and compares what it leaves with the meaning of its last IR."""
+        from dsl.compile import Lowered, compile_lowered
+        from runtime import Kernel
+        from runtime.errors import DeviceAssertError, DeviceError
+
+        variant = build_variant(self.program, self.request)
+        run_passes(variant.function, variant.target, passes, skip)
+        record_access(variant.function)
+        compiled = compile_lowered(self.program, Lowered(variant, {}, {}))
+        copies: dict[int, Any] = {}  # an array that is given twice stays one
+        values: dict[str, Any] = {}
+        for param in compiled.header.params:
+            value = self.given[param.name]
+            if isinstance(value, np.ndarray):
+                value = copies.setdefault(id(value), copy_of(value))
+            values[param.name] = value
+        failed = None
+        try:
+            Kernel(compiled.ptx, device="emulator").run(*values.values(), blocks=len(self.blocks))
+        except DeviceAssertError as error:
+            failed = error
+        except DeviceError as error:
+            return _of_finding(error, variant.function)
+        made = {}
+        for p in variant.function.params:
+            if p.kind == "tensor" and p.value is not None:
+                made[p.name] = as_memory(values[p.name], p.dtype)[0]
+        return compare_ptx(variant.function, self.given, made, grid, self.blocks, failed)
+
+    def to_blame(self, passes: Passes, grid: tuple[int, ...]) -> str:
+        """The pass without which the PTX agrees, the last one first: passes also say what the meaning does not see,
+        where elements lie, which threads wait, who loads. Else the emission."""
+        for at in reversed(range(len(passes))):
+            name = passes[at][0]
+            skip: tuple[str, ...] = ()
+            tried = list(passes)
+            if name in INSTEAD:
+                tried[at : at + 1] = INSTEAD[name](passes[at])
+            elif name in NEEDED:
+                continue
+            else:
+                skip = (name,)
+            try:
+                if self.divergence(tuple(tried), grid, skip) is None:
+                    return name
+            except (TileError, LaunchError):
+                continue
+        return "emission"
+
+
+def _of_finding(error: Any, function: Function) -> Divergence:
+    """A fault that the emulator has found: its thread, and what is accessed in its line."""
+    found = Divergence("emission", " ".join(str(error).split()))
+    finding = getattr(error, "finding", None)
+    if finding is not None and finding.thread is not None:
+        found.block, found.lane, found.warp = finding.block, finding.thread[0] % WARP, finding.thread[0] // WARP
+    for op in walk(function.body):
+        if finding is not None and op.spec.effects is not None and op.loc is not None and op.loc.line == finding.line:
+            found.loc = op.loc
+            found.value = found.value or op.operands[0].name
+            found.value = next((name_of(r) or leads_to(function, r) for r in op.results), found.value)
+    return found
+
+
+def copy_of(array: np.ndarray) -> np.ndarray:
+    """A copy with the same strides and alignment of its first element to 16 bytes."""
+    if array.flags.c_contiguous:
+        raw = np.zeros(array.nbytes + 16, np.uint8)
+        start = (array.ctypes.data - raw.ctypes.data) % 16
+        out = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    else:
+        size = sum((e - 1) * s for e, s in zip(array.shape, array.strides, strict=True)) + array.itemsize
+        raw = np.zeros(size + 16, np.uint8)
+        start = (array.ctypes.data - raw.ctypes.data) % 16
+        out = np.ndarray(array.shape, array.dtype, raw[start : start + size].data, 0, array.strides)
+    out[...] = array
+    return out
+
+
+def _with_all_barriers(right: tuple[str, Pass]) -> Passes:
+    """A barrier of the block before each access, too, wherever all its threads are."""
+
+    def everywhere(function: Function, target: Target) -> None:
+        _barriers(function.body)
+
+    return right, ("barriers_everywhere", everywhere)
+
+
+def _barriers(block: Block) -> None:
+    ops: list[Op] = []
+    for op in block.ops:
+        if op.spec.effects is not None:
+            ops.append(Op(OPS["barrier"], [], [], {"scope": "block"}, (), op.loc))
+        if parting(op) is None:
+            for region in op.regions:
+                _barriers(region)
+        ops.append(op)
+    block.ops = ops
+
+
+def _apart(right: tuple[str, Pass]) -> Passes:
+    """Every shared tile in bytes of its own, whatever that takes."""
+
+    def apart(function: Function, target: Target) -> None:
+        total, most = 0, 16
+        for op in walk(function.body):
+            if op.name == "shared_alloc":
+                type = op.attrs["type"]
+                align = max(16, period(type.swizzle))
+                op.attrs["offset"] = -(-total // align) * align
+                total, most = op.attrs["offset"] + type.bytes, max(most, align)
+        function.attrs |= {"shared_bytes": total, "shared_align": most}
+
+    return ((right[0], apart),)
+
+
+INSTEAD: dict[str, Callable[[tuple[str, Pass]], Passes]] = {
+    "insert_barriers": _with_all_barriers,
+    "place_shared": _apart,
+}
+"""What is tried instead of a pass that cannot be left out: the same, with none of its cleverness."""
+
+
+# ---- examples ----
+
+
+class _Diverged(Exception):
+    """Ends an example: what follows reads what a wrong kernel has left."""
+
+
+def grid_of(variant: Variant, given: Mapping[str, Any]) -> tuple[int, ...]:
+    """The grid of a launch with these arguments."""
+    from runtime import device_facts
+    from runtime.expressions import compile_expression
+
+    names: dict[str, Any] = {"sms": variant.request.sms or device_facts("emulator", variant.target.arch).sms}
+    for p in variant.function.params:
+        if p.kind == "scalar":
+            names[p.name] = given[p.name]
+        elif p.kind == "tensor" and given.get(p.name) is not None:
+            names |= {d: e for d, e in zip(p.dims, given[p.name].shape, strict=True) if isinstance(d, str)}
+    names = {**variant.constants, **names}
+    return tuple(int(compile_expression(e).evaluate(names)) for e in variant.grid)
+
+
+def verify_example(
+    program: Program,
+    example: ast.Example,
+    given: Sequence[str] = (),
+    settings: Settings | None = None,
+    most: int = BLOCKS,
+    passes: Passes = PASSES,
+    boundaries: Sequence[int] = BOUNDARIES,
+) -> Verification:
+    """Verifies every kernel that an example launches, with `given` (NAME=VALUE) and at boundary extents of the dims
+    that these leave open; nothing more once one diverges. Raises TileError for what is wrong in the file."""
+    found = Verification(example.name)
+
+    class Verifier(Launcher):
+        """Launches whose kernels are verified before they run."""
+
+        def run(self, plan: Any, launch: Launch, values: list[Any]) -> LaunchReport:
+            arguments = dict(zip(launch.names, values, strict=True))
+            found.kernels.append(verify_kernel(program, launch.step.request, arguments, most, passes))
+            if found.divergence is not None:
+                raise _Diverged
+            return super().run(plan, launch, values)
+
+    def run(values: Sequence[str]) -> None:
+        overrides = resolve(program, example, list(values))
+        with suppress(_Diverged):
+            run_example(program, example, "emulator", "verify", overrides, settings or Settings(), Verifier)
+
+    run(given)
+    dims = {d for kernel in reached_kernels(program, example) for d in dim_names(kernel)}
+    free = sorted((dims & {*assigned_names(example)}) - {each.partition("=")[0] for each in given})
+    for extent in boundaries if free and found.divergence is None else ():
+        shape = [f"{name}={extent}" for name in free]
+        try:
+            run([*given, *shape])
+        except (TileError, LaunchError) as error:
+            found.refused.append(f"{' '.join(shape)}: {str(error).splitlines()[0]}")
+    return found

@@ -1,0 +1,422 @@
+"""`dsl verify`: kernels that are right agree at every stage; 40 seeded miscompilations are named each by the pass that
+makes it, a value, and the lane of its first wrong element (before layouts are assigned there are no lanes)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from dsl.command import cli
+from dsl.program import Program, parse_program
+from dsl.variant import Request
+from dsl.verify import Verified, verify_example, verify_kernel
+from lowering.emit.rules import RULES
+from lowering.emit.writer import Writer
+from lowering.ir import Block, Function, Op, walk
+from lowering.ops import OPS
+from lowering.passes import PASSES
+from lowering.targets import Target
+from lowering.types import SharedType
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+TEXT = """
+kernel rows(y: f32[rows, cols], x: f16[rows, cols]; COLS = 256):
+    grid rows
+    r = block(0)
+    v = x[r, 0 : COLS]
+    wide = v.to(f32)
+    top = max(wide)
+    e = ex2.approx((wide - top) * 1.5)
+    total = sum(e)
+    shared s: f32[COLS]
+    s[0 : COLS] = e
+    turned = s[COLS - 1 - arange(COLS)]
+    shared late: f32[COLS]
+    out = where(turned > 0.25, turned / total, wide)
+    acc = zeros(f32[COLS])
+    for i in range(7):
+        acc = acc * 0.5 + out * (i + 1).to(f32)
+    late[arange(COLS) ^ 3] = acc
+    last = late[0 : COLS]
+    y[r, 0 : COLS] = last
+
+schedule four of rows:
+    warps = 4
+    unroll i: 2
+    recompute wide
+
+kernel product(c: f32[m, n], a: f16[m, k], b: f16[k, n], d: s8[m, k], o: s32[k]; STEP = 32):
+    grid 1
+    shared sa: f16[ring 2, 32, STEP]
+    shared sb: f16[ring 2, STEP, 32]
+    shared sd: s8[32, 32]
+    acc = zeros(f32[32, 32])
+    for i in range(cdiv(k, STEP)):
+        copy(sa[i], a[0 : 32, i * STEP : i * STEP + STEP])
+        copy(sb[i], b[i * STEP : i * STEP + STEP, 0 : 32])
+        commit()
+        wait(0)
+        acc = dot(sa[i], sb[i], acc)
+    copy(sd[0 : 32, 0 : 32], d[0 : 32, 1 : 33])
+    commit()
+    wait(0)
+    bytes = sd[0 : 32, 0 : 32]
+    c[0 : 32, 0 : 32] = acc + bytes.to(f32)
+    one = o[3]
+    o[5] = one * 3
+
+schedule pair of product:
+    warps = 2
+"""
+
+
+def given_rows() -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((2, 250)).astype(np.float16)
+    return {"y": np.zeros((2, 250), np.float32), "x": x}
+
+
+def given_product() -> dict[str, Any]:
+    random = np.random.default_rng(1)
+    a, b = (random.integers(-4, 5, s).astype(np.float16) for s in ((32, 96), (96, 32)))
+    d = random.integers(-100, 100, (32, 96), np.int8)
+    return {"c": np.zeros((32, 32), np.float32), "a": a, "b": b, "d": d, "o": np.arange(96, dtype=np.int32)}
+
+
+GIVEN = {"rows": (given_rows, "four"), "product": (given_product, "pair")}
+PROGRAM: Program = parse_program(TEXT, "faults.tile")
+
+
+def verified(kernel: str, passes: Any = PASSES) -> Verified:
+    given, schedule = GIVEN[kernel][0](), GIVEN[kernel][1]
+    dims = {"rows": {"rows": 2, "cols": 250}, "product": {"m": 32, "n": 32, "k": 96}}[kernel]
+    return verify_kernel(PROGRAM, Request(kernel, schedule, dims), given, passes=passes)
+
+
+@pytest.mark.parametrize("kernel", GIVEN)
+def test_kernels_that_are_right_agree(kernel: str) -> None:
+    found = verified(kernel)
+    assert found.divergence is None and found.undecided is None
+    assert found.stages == len(PASSES) and found.values > 20
+
+
+# ---- faults of passes ----
+
+Change = Callable[[Function], None]
+
+
+def ops(function: Function, name: str) -> list[Op]:
+    found = [op for op in walk(function.body) if op.name == name]
+    assert found, f"no {name}"
+    return found
+
+
+def renamed(name: str, to: str, which: int = 0) -> Change:
+    """One operation for another."""
+
+    def change(function: Function) -> None:
+        op = ops(function, name)[which]
+        op.name, op.spec = to, OPS[to]
+
+    return change
+
+
+def swapped(name: str, which: int = 0, at: tuple[int, int] = (0, 1)) -> Change:
+    """Two operands exchanged."""
+
+    def change(function: Function) -> None:
+        op = ops(function, name)[which]
+        i, j = at
+        op.operands[i], op.operands[j] = op.operands[j], op.operands[i]
+
+    return change
+
+
+def numbered(by: float, holds: Callable[[Any], bool]) -> Change:
+    """The first constant of which `holds` is true becomes another."""
+
+    def change(function: Function) -> None:
+        op = next(op for op in ops(function, "constant") if holds(op.attrs["value"]))
+        op.attrs = op.attrs | {"value": op.attrs["value"] + by}
+
+    return change
+
+
+def dropped(name: str, which: int = 0) -> Change:
+    """An operation without results left out."""
+
+    def change(function: Function) -> None:
+        op = ops(function, name)[which]
+        assert not op.results
+
+        def visit(block: Block) -> None:
+            block.ops = [o for o in block.ops if o is not op]
+            for o in block.ops:
+                for region in o.regions:
+                    visit(region)
+
+        visit(function.body)
+
+    return change
+
+
+def unmasked(name: str, to: str, which: int = 0) -> Change:
+    """An operand left out."""
+
+    def change(function: Function) -> None:
+        op = [o for o in ops(function, name) if to in o.attrs["has"]][which]
+        at = op.attrs["has"].index(to)
+        op.attrs = op.attrs | {"has": [h for h in op.attrs["has"] if h != to]}
+        del op.operands[at]
+
+    return change
+
+
+def changed(name: str, key: str, value: Any, which: int = 0) -> Change:
+    """Another attribute."""
+
+    def change(function: Function) -> None:
+        op = ops(function, name)[which]
+        op.attrs = op.attrs | {key: value(op.attrs.get(key)) if callable(value) else value}
+
+    return change
+
+
+def folded(name: str, to: str, which: int = 0) -> Change:
+    """Another function that joins."""
+
+    def change(function: Function) -> None:
+        op = ops(function, name)[which].regions[0].ops[0]
+        op.name, op.spec = to, OPS[to]
+
+    return change
+
+
+def moved(name: str) -> Change:
+    """A shared tile at the bytes of another one that is needed."""
+
+    def change(function: Function) -> None:
+        tiles = ops(function, "shared_alloc")
+        tile = next(o for o in tiles if o.attrs["name"] == name)
+        tile.attrs["offset"] = next(o.attrs["offset"] for o in tiles if o is not tile and o.attrs["offset"] == 0)
+
+    return change
+
+
+def swizzled(swizzle: tuple[tuple[int, int], ...]) -> Change:
+    """A swizzle that puts two elements in one place."""
+
+    def change(function: Function) -> None:
+        op = next(o for o in ops(function, "shared_alloc") if o.attrs["name"] == "sa")
+        type = op.attrs["type"]
+        assert isinstance(type, SharedType)
+        made = SharedType(type.shape, type.dtype, type.ring, swizzle)
+        op.attrs["type"] = op.result.type = made
+
+    return change
+
+
+@dataclass
+class Fault:
+    """What goes wrong behind a pass. `value`: what is named; `lane`: layouts are known there."""
+
+    behind: str
+    kernel: str
+    change: Change
+    value: str
+    lane: bool = True
+
+    def passes(self) -> tuple[tuple[str, Any], ...]:
+        def wrong(run_pass: Any) -> Any:
+            def run(function: Function, target: Target) -> None:
+                run_pass(function, target)
+                self.change(function)
+
+            return run
+
+        return tuple((name, wrong(p) if name == self.behind else p) for name, p in PASSES)
+
+
+FAULTS = [
+    Fault("check_names", "rows", renamed("gt", "le"), "out", lane=False),
+    Fault("check_names", "product", swapped("dot"), "acc", lane=False),
+    Fault("unroll_loops", "rows", renamed("mul", "sub", -1), "acc", lane=False),
+    Fault("unroll_loops", "rows", renamed("add", "sub", -1), "acc", lane=False),
+    Fault("simplify", "rows", numbered(0.25, lambda v: v == 1.5), "e", lane=False),
+    Fault("simplify", "rows", swapped("sub", -1), "turned", lane=False),
+    Fault("simplify", "product", dropped("copy"), "acc", lane=False),
+    Fault("assign_layouts", "rows", swapped("div"), "out"),
+    Fault("assign_layouts", "rows", renamed("maximum", "minimum"), "top"),
+    Fault("assign_layouts", "product", numbered(2.0, lambda v: v == 0.0), "acc"),
+    Fault("lower_exchanges", "rows", folded("reduce", "minimum"), "top"),
+    Fault("lower_exchanges", "rows", folded("partial_reduce", "maximum", 1), "total"),
+    Fault("lower_copies", "product", numbered(1, lambda v: v == 1), "acc"),
+    Fault("lower_copies", "product", dropped("store", 0), "bytes"),
+    Fault("clean", "rows", swapped("select", at=(1, 2)), "out"),
+    Fault("clean", "rows", unmasked("load", "mask"), "v"),
+    Fault("check_registers", "rows", renamed("add", "sub", -2), "acc"),
+    Fault("check_registers", "product", changed("wait", "groups", 1), "acc"),
+    Fault("narrow_scalars", "product", renamed("mul", "add", -1), "o"),
+    Fault("narrow_scalars", "rows", renamed("div", "mul"), "out"),
+    Fault("recompute", "rows", renamed("ex2.approx", "rcp.approx"), "e"),
+    Fault("recompute", "rows", renamed("xor", "or"), "late"),
+    Fault("lower_matrix_accesses", "product", changed("ldmatrix", "trans", lambda t: not t), "acc"),
+    Fault("lower_matrix_accesses", "product", changed("ldmatrix", "trans", lambda t: not t, 1), "acc"),
+    Fault("swizzle_shared", "product", swizzled(((7, 1 << 7),)), "acc"),
+    Fault("insert_barriers", "rows", dropped("barrier", 0), "top"),
+    Fault("insert_barriers", "rows", dropped("barrier", -1), "last"),
+    Fault("insert_barriers", "product", dropped("barrier", 0), "acc"),
+    Fault("place_shared", "product", moved("sb"), "acc"),
+    Fault("place_shared", "product", changed("shared_alloc", "offset", lambda o: o - 16, 1), "sa"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.behind)
+def test_a_fault_of_a_pass_is_named(fault: Fault) -> None:
+    found = verified(fault.kernel, fault.passes()).divergence
+    assert found is not None
+    assert found.stage == fault.behind, str(found)
+    assert found.value == fault.value, f"{found.value}: {found}"
+    assert found.lane is not None or not fault.lane, str(found)
+
+
+# ---- faults of the emission ----
+
+Emit = Callable[[Writer, Op], None]
+
+
+def of_another(to: str) -> Callable[[Emit], Emit]:
+    """As if it were another operation."""
+
+    def wrong(rule: Emit) -> Emit:
+        def emit(w: Writer, op: Op) -> None:
+            name, op.name = op.name, to
+            RULES[to](w, op)
+            op.name = name
+
+        return emit
+
+    return wrong
+
+
+def of_exchanged(rule: Emit) -> Emit:
+    """The last two operands exchanged."""
+
+    def emit(w: Writer, op: Op) -> None:
+        op.operands[-1], op.operands[-2] = op.operands[-2], op.operands[-1]
+        rule(w, op)
+        op.operands[-1], op.operands[-2] = op.operands[-2], op.operands[-1]
+
+    return emit
+
+
+def of_turned(rule: Emit) -> Emit:
+    """The registers of the result in reversed order."""
+
+    def emit(w: Writer, op: Op) -> None:
+        rule(w, op)
+        w.registers[op.result] = w.registers[op.result][::-1]
+
+    return emit
+
+
+def of_floats(wrong: Callable[[Emit], Emit]) -> Callable[[Emit], Emit]:
+    """Where operands are floats alone: with integers, addresses go wrong."""
+
+    def chosen(rule: Emit) -> Emit:
+        other = wrong(rule)
+
+        def emit(w: Writer, op: Op) -> None:
+            (other if op.operands[-1].dtype.is_float else rule)(w, op)
+
+        return emit
+
+    return chosen
+
+
+EMISSION: list[tuple[str, str, Callable[[Emit], Emit], str]] = [
+    ("sub", "rows", of_floats(of_exchanged), "last"),
+    ("mul", "rows", of_floats(of_another("add")), "last"),
+    ("gt", "rows", of_another("lt"), "last"),
+    ("select", "rows", of_floats(of_exchanged), "last"),
+    ("div", "rows", of_exchanged, "last"),
+    ("maximum", "rows", of_another("minimum"), "last"),
+    ("dot", "product", of_turned, "c"),
+    ("add", "product", of_floats(of_another("mul")), "c"),
+    ("xor", "rows", of_another("or"), "late"),
+    ("ex2.approx", "rows", of_another("rcp.approx"), "last"),
+]
+
+
+@contextmanager
+def emitted(name: str, wrong: Callable[[Emit], Emit]) -> Iterator[None]:
+    right = RULES[name]
+    RULES[name] = wrong(right)
+    try:
+        yield
+    finally:
+        RULES[name] = right
+
+
+@pytest.mark.parametrize(("name", "kernel", "wrong", "value"), EMISSION, ids=[e[0] for e in EMISSION])
+def test_a_fault_of_the_emission_is_named(name: str, kernel: str, wrong: Callable[[Emit], Emit], value: str) -> None:
+    with emitted(name, wrong):
+        found = verified(kernel).divergence
+    assert found is not None and found.stage == "emission", str(found)
+    assert found.value == value and found.loc is not None and found.lane is not None, f"{found.value}: {found}"
+
+
+def test_there_are_forty_faults_in_every_pass_and_the_emission() -> None:
+    assert len(FAULTS) + len(EMISSION) == 40
+    assert {fault.behind for fault in FAULTS} == {name for name, _ in PASSES}
+
+
+# ---- the command ----
+
+
+def test_the_command_says_that_a_sample_agrees_and_as_data() -> None:
+    """Also at boundary shapes; a shape that the file refuses is told."""
+    out = CliRunner().invoke(cli, ["verify", str(SAMPLES / "add.tile"), "n=300", "--json"], standalone_mode=False)
+    record = json.loads(out.output)
+    assert record["passed"] and out.return_value == 0
+    (kernel,) = record["examples"][0]["kernels"]
+    assert kernel["kernel"] == "add" and kernel["stages"] == len(PASSES) and kernel["divergence"] is None
+    out = CliRunner().invoke(cli, ["verify", str(SAMPLES / "rmsnorm.tile"), "rows=2"], standalone_mode=False)
+    assert out.return_value == 0 and "cols=1:" in out.output and "cols=65:" in out.output
+
+
+def test_the_command_fails_where_something_differs() -> None:
+    with emitted("add", of_floats(of_another("mul"))):
+        arguments = ["verify", str(SAMPLES / "add.tile"), "n=300", "--given-only"]
+        text = CliRunner().invoke(cli, arguments, standalone_mode=False)
+        data = CliRunner().invoke(cli, [*arguments, "--json"], standalone_mode=False)
+    assert text.return_value == data.return_value == 1
+    assert "first diverging pass emission: tensor" in text.output and "of lane 0 of warp 0" in text.output
+    found = json.loads(data.output)["examples"][0]["kernels"][0]["divergence"]
+    assert found["stage"] == "emission" and found["line"] and found["lane"] == 0
+
+
+def test_what_an_asm_does_is_not_decided() -> None:
+    text = """
+kernel k(y: s32[n], x: s32[n]):
+    grid cdiv(n, 128)
+    i = block(0) * 128
+    y[i : i + 128] = asm("add.s32 {d}, {0}, {0};", s32, x[i : i + 128])
+
+example:
+    x = randint(s32[200], 0, 9)
+    y = empty(s32[200])
+    k(y, x)
+    expect y == x * 2
+"""
+    program = parse_program(text)
+    (kernel,) = verify_example(program, program.examples[0]).kernels
+    assert kernel.divergence is None and kernel.undecided == "line 5: what the text of an asm does is not known here"

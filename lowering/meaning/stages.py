@@ -336,7 +336,7 @@ class Allowed:
     def wrong(self, made: np.ndarray) -> np.ndarray:
         """Which elements are too far away."""
         wide = np.float64 if self.wanted.dtype.kind == "f" else np.longdouble
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             near = np.abs(made.astype(wide) - self.wanted.astype(wide)) <= self.bound
         return ~(near | equal_values(made, self.wanted))
 
@@ -352,8 +352,8 @@ def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inex
     bound = np.zeros(wanted.shape)
     if not inexact or not others:
         return Allowed(wanted, bound)
-    values = wanted.astype(np.float64)
     with np.errstate(all="ignore"):
+        values = wanted.astype(np.float64)
         spread = np.max([np.abs(o.astype(np.float64) - values) for o in others], axis=0)
     spread = np.where(np.isfinite(spread), spread, 0.0)
     if not spread.any() and not dtype.has_fractions:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowering.ir import Op, Value
-from lowering.meaning.formats import Array, held, load, stored, to_bf16
+from lowering.meaning.formats import Array, held, load, spread, stored, to_bf16
 from lowering.meaning.formats import store as to_memory
 from lowering.meaning.registry import Outside, meaning
 from lowering.meaning.run import Memory, Run
@@ -29,7 +29,7 @@ class Access:
 
     def of(self, value: Array) -> np.ndarray:
         """The values of the elements that are on."""
-        flat = np.broadcast_to(value, self.shape).reshape(-1)
+        flat = spread(value, self.shape).reshape(-1)
         return flat if self.on is None else flat[self.on]
 
 
@@ -42,7 +42,7 @@ def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool
     """Where the elements of an operation lie. Raises Outside for one that is on and lies nowhere."""
     at = np.asarray(_named(run, op, offset))
     shape, mask = at.shape, _named(run, op, "mask") if masked else None
-    on: np.ndarray | None = None if mask is None else np.broadcast_to(mask, shape).reshape(-1)
+    on: np.ndarray | None = None if mask is None else spread(mask, shape).reshape(-1)
     if (active := run.active_for(at.size)) is not None:
         on = active if on is None else on & active
     flat = at.reshape(-1).astype(np.int64)

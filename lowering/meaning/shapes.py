@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lowering.ir import Op
-from lowering.meaning.formats import Array, held, number
+from lowering.meaning.formats import Array, held, number, spread
 from lowering.meaning.registry import meaning
 from lowering.meaning.run import Run
 
@@ -25,7 +25,7 @@ def _arange(run: Run, op: Op, x: list[Array]) -> list[Array]:
 @meaning("broadcast")
 def _broadcast(run: Run, op: Op, x: list[Array]) -> list[Array]:
     shape = tuple(op.attrs["shape"])
-    return [np.broadcast_to(x[0], shape) if shape else x[0]]
+    return [spread(x[0], shape) if shape else x[0]]
 
 
 @meaning("reshape")

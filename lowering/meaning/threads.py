@@ -6,11 +6,13 @@ over parts, one for each warp, is the one operation whose elements are defined b
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from lowering.ir import Block, Op
 from lowering.layout import Layout
-from lowering.meaning.formats import Array
+from lowering.meaning.formats import Array, spread
 from lowering.meaning.registry import meaning
 from lowering.meaning.run import Run
 from lowering.targets import WARP
@@ -25,7 +27,7 @@ def _fold(run: Run, region: Block, parts: list[Array], axis: int) -> list[Array]
     while rows[0].shape[0] > 1:
         half = rows[0].shape[0] // 2
         joined = run.join(region, [r[:half] for r in rows], [r[half:] for r in rows])
-        rows = [np.broadcast_to(j, (half, *r.shape[1:])) for j, r in zip(joined, rows, strict=True)]
+        rows = [spread(j, (half, *r.shape[1:])) for j, r in zip(joined, rows, strict=True)]
     return [r[0] for r in rows]
 
 
@@ -49,6 +51,7 @@ def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [np.stack([d[k] for d in done], axis) for k in range(len(x))]
 
 
+@cache
 def _warps_along(layout: Layout, axis: int) -> np.ndarray:
     """For each coordinate of an axis, the number of its warp among those along the axis."""
     mask = layout.axis_mask(axis)

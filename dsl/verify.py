@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,12 @@ from lowering.meaning import as_memory, blocks_of
 from lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, name_of
 from lowering.ops import OPS
 from lowering.ops.control import parting
-from lowering.passes import NEEDED, PASSES, Pass, run_passes
+from lowering.passes import PASSES, Pass, run_passes
 from lowering.shared_map import period
 from lowering.targets import WARP, Target
 from runtime.errors import LaunchError
 
-Passes = tuple[tuple[str, Pass], ...]
+Passes = Sequence[Pass]
 BOUNDARIES = (1, 31, 65)
 """Extents that each dim of an example is given in turn: one, one less than a warp has lanes, one more than a power."""
 BLOCKS = 8
@@ -145,12 +145,12 @@ class _Emulated:
         """The pass without which the PTX agrees, the last one first: passes also say what the meaning does not see,
         where elements lie, which threads wait, who loads. Else the emission."""
         for at in reversed(range(len(passes))):
-            name = passes[at][0]
+            name = passes[at].name
             skip: tuple[str, ...] = ()
             tried = list(passes)
             if name in INSTEAD:
                 tried[at : at + 1] = INSTEAD[name](passes[at])
-            elif name in NEEDED:
+            elif not passes[at].may_go:
                 continue
             else:
                 skip = (name,)
@@ -191,13 +191,13 @@ def copy_of(array: np.ndarray) -> np.ndarray:
     return out
 
 
-def _with_all_barriers(right: tuple[str, Pass]) -> Passes:
+def _with_all_barriers(right: Pass) -> Passes:
     """A barrier of the block before each access, too, wherever all its threads are."""
 
     def everywhere(function: Function, target: Target) -> None:
         _barriers(function.body)
 
-    return right, ("barriers_everywhere", everywhere)
+    return right, Pass("barriers_everywhere", everywhere)
 
 
 def _barriers(block: Block) -> None:
@@ -212,7 +212,7 @@ def _barriers(block: Block) -> None:
     block.ops = ops
 
 
-def _apart(right: tuple[str, Pass]) -> Passes:
+def _apart(right: Pass) -> Passes:
     """Every shared tile in bytes of its own, whatever that takes."""
 
     def apart(function: Function, target: Target) -> None:
@@ -225,10 +225,10 @@ def _apart(right: tuple[str, Pass]) -> Passes:
                 total, most = op.attrs["offset"] + type.bytes, max(most, align)
         function.attrs |= {"shared_bytes": total, "shared_align": most}
 
-    return ((right[0], apart),)
+    return (replace(right, run=apart),)
 
 
-INSTEAD: dict[str, Callable[[tuple[str, Pass]], Passes]] = {
+INSTEAD: dict[str, Callable[[Pass], Passes]] = {
     "insert_barriers": _with_all_barriers,
     "place_shared": _apart,
 }

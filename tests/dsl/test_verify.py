@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from lowering.ir import Block, Function, Op, walk
 from lowering.meaning import blocks_of
 from lowering.meaning.stages import compare_ptx, run_stage
 from lowering.ops import OPS
-from lowering.passes import PASSES, run_passes
+from lowering.passes import PASSES, Pass, run_passes
 from lowering.targets import Target
 from lowering.types import SharedType
 
@@ -236,15 +236,15 @@ class Fault:
     value: str
     lane: bool = True
 
-    def passes(self) -> tuple[tuple[str, Any], ...]:
-        def wrong(run_pass: Any) -> Any:
+    def passes(self) -> tuple[Pass, ...]:
+        def wrong(right: Pass) -> Pass:
             def run(function: Function, target: Target) -> None:
-                run_pass(function, target)
+                right.run(function, target)
                 self.change(function)
 
-            return run
+            return replace(right, run=run)
 
-        return tuple((name, wrong(p) if name == self.behind else p) for name, p in PASSES)
+        return tuple(wrong(each) if each.name == self.behind else each for each in PASSES)
 
 
 FAULTS = [
@@ -378,7 +378,7 @@ def test_a_fault_of_the_emission_is_named(name: str, kernel: str, wrong: Callabl
 
 def test_there_are_forty_faults_in_every_pass_and_the_emission() -> None:
     assert len(FAULTS) + len(EMISSION) == 40
-    assert {fault.behind for fault in FAULTS} == {name for name, _ in PASSES}
+    assert {fault.behind for fault in FAULTS} == {each.name for each in PASSES}
 
 
 # ---- how far PTX may be from the meaning ----

@@ -218,7 +218,7 @@ def _apart(right: Pass) -> Passes:
     def apart(function: Function, target: Target) -> None:
         total, most = 0, 16
         for op in walk(function.body):
-            if op.name == "shared_alloc":
+            if op.spec.allocates:
                 type = op.attrs["type"]
                 align = max(16, period(type.swizzle))
                 op.attrs["offset"] = -(-total // align) * align

@@ -42,7 +42,7 @@ class Lifetimes:
 
     def __init__(self, function: Function):
         self.function = function
-        self.tiles = [op for op in function.body.ops if op.name == "shared_alloc"]
+        self.tiles = [op for op in function.body.ops if op.spec.allocates]
         self.number = {op.result: i for i, op in enumerate(self.tiles)}
         self.affines = AffineOffsets()
         self.stepped: dict[Block, list[Op]] = {}
@@ -61,8 +61,7 @@ class Lifetimes:
         """The operations of a block that matter here."""
         known = self.stepped.get(block)
         if known is None:
-            ordering = ("barrier", "commit", "wait")
-            known = [op for op in block.ops if op.spec.flows or op.name in ordering or self.tile_of(op) is not None]
+            known = [op for op in block.ops if op.spec.flows or op.spec.orders or self.tile_of(op) is not None]
             self.stepped[block] = known
         return known
 
@@ -87,12 +86,12 @@ class Lifetimes:
                 else:
                     sides = [self.forward(region, replace(state), apart) for region in op.regions]
                     state = sides[0].merged(sides[1])
-            elif op.name == "barrier":
+            elif op.spec.orders == "threads":
                 if op.attrs["scope"] == "block" or self.function.warps == 1:
                     state.touched = 0
-            elif op.name == "commit":
+            elif op.spec.orders == "group":
                 state.open, state.committed = 0, state.committed | state.open
-            elif op.name == "wait":
+            elif op.spec.orders == "end":
                 if not op.attrs["groups"]:  # those that a wait for fewer leaves in flight are not told apart
                     state.touched, state.committed = state.touched | state.committed, 0
             elif (tile := self.tile_of(op)) is not None:
@@ -118,7 +117,7 @@ class Lifetimes:
         self.unordered[tile] |= met
         if met:
             self.needs[op] = self.needs.get(op, 0) | met
-        if op.name == "copy":
+        if op.spec.in_flight:
             state.open |= 1 << tile
         else:
             state.touched |= 1 << tile
@@ -154,7 +153,7 @@ class Lifetimes:
 
     def is_whole(self, op: Op) -> bool:
         """Whether a store writes each element of its tile: as many as it has, no two of them in one place."""
-        if op.name not in ("store", "stmatrix"):
+        if {e.kind for e in op.spec.effects(op)} != {"write"}:  # type: ignore[misc]
             return False
         mask, offset = operand(op, "mask"), operand(op, "offset")
         assert offset is not None

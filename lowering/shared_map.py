@@ -16,6 +16,7 @@ from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.layout import Layout, Span
 from lowering.ops import operand, space_of
+from lowering.ops.memory import writes
 from lowering.types import SharedType
 
 Swizzle = tuple[tuple[int, int], ...]
@@ -140,7 +141,7 @@ def lanes_together(size: int) -> int:
 
 def access_layout_of(op: Op) -> Layout | None:
     """The layout of what an access moves."""
-    moved = op.results[0] if op.results else operand(op, "source") if op.name == "copy" else operand(op, "value")
+    moved = op.results[0] if op.results else operand(op, "source") if op.spec.in_flight else operand(op, "value")
     assert moved is not None
     return moved.tile.layout
 
@@ -148,19 +149,19 @@ def access_layout_of(op: Op) -> Layout | None:
 def access_bytes(analysis: Analysis, op: Op) -> int:
     """Bytes that one lane moves by one instruction of an access."""
     memory = op.operands[0]
-    if op.name in ("ldmatrix", "stmatrix"):
+    if op.spec.joint:
         return 16
-    width = 1 if op.name == "atomic" else access_width(analysis, op)
+    width = 1 if "action" in op.attrs else access_width(analysis, op)
     return width * memory.dtype.bytes
 
 
 def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
     """One phase of an access; the others are the same, moved."""
     size = access_bytes(analysis, op)
-    lanes = matrix_lanes(op, map) if op.name in ("ldmatrix", "stmatrix") else map.lane
+    lanes = matrix_lanes(op, map) if op.spec.joint else map.lane
     lanes = lanes[: lanes_together(size)]
     layout = access_layout_of(op)
-    if op.name in ("store", "atomic", "copy") and layout is not None:  # one lane acts for all that hold an element
+    if writes(op) and not op.spec.joint and layout is not None:  # one lane acts for all that hold an element
         free = layout.replicated["lane"]
         lanes = tuple(b for i, b in enumerate(lanes) if not free >> i & 1)
     return Phase(lanes, size)
@@ -181,7 +182,7 @@ def conflicts(maps: SharedMaps, op: Op) -> int | None:
     if not offset.tile.shape:
         return 0
     mask = operand(op, "mask")
-    if op.name != "copy" and mask is not None and constant_of(mask) is not True:  # a copy fills with zeros
+    if not op.spec.in_flight and mask is not None and constant_of(mask) is not True:  # a copy fills with zeros
         return None
     map = maps.of(op, layout)
     swizzle = memory.type.swizzle

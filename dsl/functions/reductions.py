@@ -34,7 +34,7 @@ def _refuse_memory(b: Expressions, op: Op) -> None:
     """Pairs are joined inside a warp or a thread, as often and in such an order as the layout wants: no barrier can
     stand between them."""
     touched = [e.memory for e in op.spec.effects(op) if e.space != "param"] if op.spec.effects else []
-    if touched or op.name in ("barrier", "commit", "wait"):
+    if touched or op.spec.orders is not None:
         assert op.loc is not None
         what = f"touches '{touched[0].name}'" if touched else f"holds {op.name}()"
         hint = "load what it needs before, and let it return what is to be stored"

@@ -10,6 +10,7 @@ from lowering.access_width import slot_bytes
 from lowering.facts import facts_of
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import apply
+from lowering.ops.memory import writes
 from lowering.shared_map import (
     BANKS,
     WORD,
@@ -167,7 +168,7 @@ def access_of(function: Function, maps: SharedMaps, op: Op) -> Access:
     map = maps.of(op, layout) if layout is not None and layout.shape else None
     if map is not None and layout is not None:
         phase = phase_of(maps.analysis, op, map)
-        silent = layout.replicated["lane"] if op.name in ("store", "atomic", "copy") else 0
+        silent = layout.replicated["lane"] if writes(op) and not op.spec.joint else 0
         acting = [lane for lane in range(1 << lanes_together(size)) if not lane & silent]
         touches = tuple(Touch(lane, swizzled(apply(phase.lanes, i), memory.swizzle)) for i, lane in enumerate(acting))
     return Access(op.name, line_of(op.loc, function), size, conflicts(maps, op), touches)

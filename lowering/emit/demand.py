@@ -35,7 +35,7 @@ def _all(w: Writer, value: Value) -> None:
 def _block(w: Writer, block: Block) -> None:
     for op in reversed(block.ops):
         for region in op.regions:
-            if op.name not in ("reduce", "partial_reduce", "scan"):
+            if op.spec.flows:
                 _block(w, region)
             else:  # emitted anew for every pair that it joins; scalars of the kernel may be named in it
                 for inner in walk(region):
@@ -45,24 +45,21 @@ def _block(w: Writer, block: Block) -> None:
 
 
 def _op(w: Writer, op: Op) -> None:
-    name = op.name
     if op.spec.pure:
         for result in op.results:  # what nothing reads is not computed: its operands may have no registers
             w.needed.setdefault(result, set())
-    if (op.spec.elementwise and name != "asm") or name in (
-        "broadcast", "reshape", "transpose", "pick", "convert_layout",
-    ):  # fmt: skip
+    if (op.spec.elementwise and op.spec.pure) or op.spec.picks is not None:
         needed = read_registers(op, w.needed.get(op.result, set()))
         for o in op.operands:
             _add(w, o, needed)
-    elif name in ("ldmatrix", "stmatrix"):  # the address is the thread's, and no register's of the offsets
+    elif op.spec.joint:  # the address is the thread's, and no register's of the offsets
         for what, o in zip(op.attrs["has"], op.operands, strict=True):
             if what != "offset":
                 _all(w, o)
             else:
                 _starts(w, op)
                 _add(w, o, ())
-    elif name in ("load", "store", "copy") and space_of(op.operands[0]) != "param":
+    elif op.spec.effects is not None and "action" not in op.attrs and space_of(op.operands[0]) != "param":
         _access(w, op)
     else:
         for o in op.operands:

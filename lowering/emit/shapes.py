@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import prod
 
 from lowering.emit.rules import count_of, rule, wanted
 from lowering.emit.writer import Writer
 from lowering.ir import Op
 from lowering.layout import Layout, Span, apply
+from lowering.ops import OPS
 
 
 def source_registers(op: Op) -> list[int]:
@@ -17,29 +17,9 @@ def source_registers(op: Op) -> list[int]:
     source = op.operands[0].tile.layout
     if result is None or source is None:
         return [0] * count_of(op.result)
-    if op.name == "broadcast":
-        return source.repeated_in(result)
-    if op.name == "pick":
-        return _picked(source, result, op.attrs["axis"], op.attrs["index"])
-    moved = source
-    if op.name == "reshape":
-        moved = source.reshape(result.shape)
-    elif op.name == "transpose":
-        moved = source.transpose(op.attrs["axes"])
-    registers = moved.registers_of(result)
-    assert registers is not None, (op, str(moved), str(result))
+    registers = op.spec.picks(op, source, result)
+    assert registers is not None, (op, str(source), str(result))
     return registers
-
-
-def _picked(source: Layout, result: Layout, axis: int, index: int) -> list[int]:
-    """For every register of the result, the one that holds it with this index along an axis in registers alone."""
-    span, inner = Span(source.register), prod(source.shape[axis + 1 :])
-    out = []
-    for at in result.offsets:
-        register = span.solve(at // inner * inner * source.shape[axis] + index * inner + at % inner)
-        assert register is not None, (str(source), str(result))
-        out.append(register)
-    return out
 
 
 def read_registers(op: Op, registers: Iterable[int]) -> set[int]:
@@ -85,7 +65,7 @@ def _disjoint(layout: Layout) -> bool:
     return not any(b & thread for b in layout.register)
 
 
-@rule("broadcast", "reshape", "transpose", "pick", "convert_layout")
+@rule(*(name for name, spec in OPS.items() if spec.picks is not None))
 def _rename(w: Writer, op: Op) -> None:
     picked = source_registers(op)
     packed = w.words.get(op.operands[0])

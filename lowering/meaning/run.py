@@ -76,7 +76,7 @@ class Run:
         self.contracts = function.attrs.get("contract") == "fast"
         self.inexact = self.contracts
         self.failed: set[int] = set()
-        self.allocations = [op for op in walk(function.body) if op.name == "shared_alloc"]
+        self.allocations = [op for op in walk(function.body) if op.spec.allocates]
         self.begin((0, 0, 0))
 
     def begin(self, block: Sequence[int]) -> None:

@@ -65,6 +65,11 @@ def _copies(op: Op) -> list[Effect]:
     return [Effect("read", tensor, "global"), Effect("write", shared, "shared")]
 
 
+def writes(op: Op) -> bool:
+    """True if an operation writes memory."""
+    return op.spec.effects is not None and any(e.kind == "write" for e in op.spec.effects(op))
+
+
 def moved_by(op: Op) -> Value:
     """The tile that an access brings or takes."""
     value = op.results[0] if op.results else operand(op, "value")
@@ -90,11 +95,11 @@ ACCESS = {"spread": alike, "place": _place_access, "accesses": True}
 
 row("load", (2, 5), _infer_load, "has cache evict", effects=_reads, **ACCESS)
 row("store", (3, 5), nothing, "has cache evict", effects=_writes, **ACCESS)
-row("ldmatrix", (2, 3), _infer_load, "has trans", effects=_reads)
-row("stmatrix", (3, 4), nothing, "has trans", effects=_writes)
+row("ldmatrix", (2, 3), _infer_load, "has trans", effects=_reads, joint=True)
+row("stmatrix", (3, 4), nothing, "has trans", effects=_writes, joint=True)
 row("atomic", (3, 6), _infer_atomic, "has action order scope", effects=_atomic, **ACCESS)
-row("copy", (4, 6), nothing, "has cache bytes", effects=_copies, place=_place_copy)
-row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True)
-row("commit", 0, nothing, keep=True)
-row("wait", 0, nothing, "groups", keep=True)
-row("barrier", 0, nothing, "scope", keep=True, joins_lanes=True)
+row("copy", (4, 6), nothing, "has cache bytes", effects=_copies, place=_place_copy, in_flight=True)
+row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True, allocates=True)
+row("commit", 0, nothing, keep=True, orders="group")
+row("wait", 0, nothing, "groups", keep=True, orders="end")
+row("barrier", 0, nothing, "scope", keep=True, joins_lanes=True, orders="threads")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from lowering.ir import Op, Value
-from lowering.layout import Layout
+from lowering.layout import Layout, Span
 from lowering.ops.placing import Placed, Placing, in_one
 from lowering.ops.spec import Infer, Mismatch, row
 from lowering.types import INDEX, DType, TileType, Type
@@ -207,16 +208,53 @@ def _takes_pick(op: Op, value: Value, layout: Layout) -> Layout:
     return _unpicked(op, layout)
 
 
+# ---- registers ----
+
+
+def _repeated(op: Op, source: Layout, result: Layout) -> list[int] | None:
+    return source.repeated_in(result)
+
+
+def _reshaped(op: Op, source: Layout, result: Layout) -> list[int] | None:
+    return source.reshape(result.shape).registers_of(result)
+
+
+def _transposed(op: Op, source: Layout, result: Layout) -> list[int] | None:
+    return source.transpose(op.attrs["axes"]).registers_of(result)
+
+
+def _picked(op: Op, source: Layout, result: Layout) -> list[int] | None:
+    """The registers with this index along an axis that lies in registers alone."""
+    axis, index = op.attrs["axis"], op.attrs["index"]
+    span, inner = Span(source.register), prod(source.shape[axis + 1 :])
+    out = []
+    for at in result.offsets:
+        register = span.solve(at // inner * inner * source.shape[axis] + index * inner + at % inner)
+        if register is None:
+            return None
+        out.append(register)
+    return out
+
+
 # ---- the operations ----
 
 row("constant", 0, _infer_constant, "value dtype", splat=True)
 row("arange", 0, _infer_arange, "extent")
-row("broadcast", 1, _infer_broadcast, "shape", spread=_spread_broadcast, takes=_takes_broadcast, splat=True)
-row("reshape", 1, _infer_reshape, "shape", spread=_spread_reshape, takes=_takes_reshape)
-row("transpose", 1, _infer_transpose, "axes", spread=_spread_transpose, takes=_takes_transpose)
+row(
+    "broadcast",
+    1,
+    _infer_broadcast,
+    "shape",
+    spread=_spread_broadcast,
+    takes=_takes_broadcast,
+    picks=_repeated,
+    splat=True,
+)
+row("reshape", 1, _infer_reshape, "shape", spread=_spread_reshape, takes=_takes_reshape, picks=_reshaped)
+row("transpose", 1, _infer_transpose, "axes", spread=_spread_transpose, takes=_takes_transpose, picks=_transposed)
 row("stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, place=_place_stack, anywhere=False)
 # The part of a tile at one index of an axis.
-row("pick", 1, _infer_pick, "axis index", spread=_spread_pick, takes=_takes_pick, place=_place_pick)
+row("pick", 1, _infer_pick, "axis index", spread=_spread_pick, takes=_takes_pick, place=_place_pick, picks=_picked)
 # Bytes as smaller elements, which the last axis counts; lowest bits first.
 row("split", 1, _infer_split, "to", spread=_spread_split, place=_place_split, anywhere=False)
 row("block_id", 0, _scalar(INDEX), "axis")

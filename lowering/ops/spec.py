@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lowering.ir import Op, Value
+from lowering.layout import Layout
 from lowering.ops.placing import Place, Spread, Takes, alike, apart, plain, same
 from lowering.types import Type
 
@@ -30,6 +31,9 @@ class Effect:
     memory: Value
     space: str  # "global", "shared" or "param"
 
+
+Picks = Callable[[Op, Layout, Layout], list[int] | None]
+"""For each register of the result in its layout, that of the operand in its own; None where threads would exchange."""
 
 Infer = Callable[[Sequence[Value], dict[str, Any]], list[Type]]
 Effects = Callable[[Op], list[Effect]]
@@ -56,6 +60,11 @@ class OpSpec:
     accesses: it moves a tile between memory and registers, each thread its own elements.
     product: of matrices, on tensor cores: a, b, accumulator.
     joins_lanes: all lanes of a warp arrive at it together.
+    in_flight: its accesses happen later, until what waits for them.
+    joint: the lanes of a warp access memory together, each for others too.
+    allocates: it makes a tile in shared memory.
+    orders: what it puts in order: "threads" (a barrier); of accesses in flight, it closes a "group" or awaits the "end".
+    picks: each register of its result is one of its operand, and which.
     splat: without operands that are tiles, its elements are all the same.
     """
 
@@ -80,6 +89,11 @@ class OpSpec:
     accesses: bool = False
     product: bool = False
     joins_lanes: bool = False
+    in_flight: bool = False
+    joint: bool = False
+    allocates: bool = False
+    orders: str | None = None
+    picks: Picks | None = None
     pure: bool = field(init=False)  # nothing but its results
 
     def __post_init__(self) -> None:

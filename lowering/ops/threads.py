@@ -116,4 +116,11 @@ row("partial_reduce", (1, None), _infer_partial, "axis parts", regions=1)  # one
 row("scan", (1, None), same_types, "axis reverse", regions=1, spread=alike, place=_place_scan)
 row("shuffle", (1, 2), lambda o, a: [o[0].tile], "mode axis width distance", keep=True, spread=alike, joins_lanes=True)
 row("vote", 1, _infer_vote, "mode dtype", keep=True, spread=alike, place=_place_vote, joins_lanes=True)
-row("convert_layout", 1, same_types, "layout", anywhere=False)
+row(
+    "convert_layout",
+    1,
+    same_types,
+    "layout",
+    anywhere=False,
+    picks=lambda op, source, result: source.registers_of(result),
+)

@@ -30,7 +30,7 @@ def check_names(function: Function) -> None:
     for op in walk(function.body):
         counters |= {c.name for region in op.regions for c in region.args[: op.spec.counters] if c.name}
         names |= {value.name for value in defined_tiles(op) if value.name}
-        if op.name == "copy":
+        if op.spec.in_flight:
             names.add(f"{op.operands[0].name}.copy")
     for name, pin in function.pins.items():
         if name not in names and name in function.in_branches:

@@ -313,7 +313,7 @@ class _Inserter:
         self.all_global = any(op.attrs.get("scope") == "system" and op.attrs.get("order") != "relaxed" for op in ops)
         self.used = {value for op in ops for value in op.operands}
         # More groups than any `wait` leaves in flight need not be told apart, but for one that an error may name.
-        waits = [op.attrs["groups"] for op in ops if op.name == "wait"]
+        waits = [op.attrs["groups"] for op in ops if op.spec.orders == "end"]
         self.groups_kept = max(waits, default=0) + 2
         self.in_flight: dict[Op, int] = {}  # at each `wait`: the most groups that may be in flight
         self.forms = loop_forms_of(function, facts_of(function))
@@ -344,7 +344,7 @@ class _Inserter:
     def matters(self, op: Op) -> bool:
         if op.regions:
             return any(self.steps(region) for region in op.regions)
-        return op.name in ("barrier", "commit", "wait") or bool(self.touches(op))
+        return op.spec.orders is not None or bool(self.touches(op))
 
     def block(self, block: Block, state: State) -> State:
         """What is not ordered behind a block that is entered with `state`; puts barriers into it."""
@@ -369,14 +369,14 @@ class _Inserter:
                 other = self.block(op.regions[1], state)
                 state = self.block(op.regions[0], state)
                 state.merge(other)
-            elif op.name == "barrier":
+            elif op.spec.orders == "threads":
                 self.ordered(state, op.attrs["scope"])
-            elif op.name == "commit":
+            elif op.spec.orders == "group":
                 state.groups += (state.open,)
                 state.open, state.committed = 0, True
                 if len(state.groups) > self.groups_kept:
                     state.groups = (state.groups[0] | state.groups[1], *state.groups[2:])
-            elif op.name == "wait":
+            elif op.spec.orders == "end":
                 drains = state.committed and not op.attrs["groups"]  # says that all is there, if only to a reader
                 self.in_flight[op] = max(self.in_flight.get(op, 0), len(state.groups), drains)
                 done = state.groups[: max(0, len(state.groups) - op.attrs["groups"])]
@@ -512,7 +512,7 @@ class _Inserter:
     def add(self, block: Block, position: int, scope: str, op: Op, state: State) -> int:
         if self.branch is not None:
             what = "this access meets one of another thread"
-            if op.name == "atomic" and op.attrs["order"] != "relaxed":
+            if "action" in op.attrs and op.attrs["order"] != "relaxed":
                 what = f"the order of this atomic ({op.attrs['order']}) concerns accesses of other threads"
             elif op.attrs.get("cache") == "volatile":
                 what = "one thread loads this for all that need it"
@@ -547,7 +547,7 @@ class _Inserter:
             accesses |= 1 << access
         if scope:
             added = self.add(block, position, scope, op, state)
-        if op.name == "copy":
+        if op.spec.in_flight:
             state.open |= accesses
         else:
             state.pending |= accesses
@@ -577,7 +577,7 @@ class _Inserter:
 
     def copy_of(self, flying: int) -> Op | None:
         """The copy that an access in flight belongs to: of several that became one access, one nearest to it."""
-        copies = [op for op in walk(self.function.body) if op.name == "copy"]
+        copies = [op for op in walk(self.function.body) if op.spec.in_flight]
         for numbers in self.accesses.generations(flying):
             for op in copies:
                 if numbers & set(self.touched.get(op, ())):
@@ -735,20 +735,23 @@ class _Inserter:
     def _touches(self, op: Op) -> list[Touch]:
         assert op.spec.effects is not None
         out = []
-        for effect in op.spec.effects(op):
+        effects = op.spec.effects(op)
+        written = {effect.memory for effect in effects if effect.kind == "write"}
+        for effect in effects:
             memory = effect.memory
             if not (memory in self.written or (self.all_global and effect.space == "global")):
                 continue
             bond = effect.kind if effect.kind in ("acquire", "release") else None
-            if op.name == "atomic" and effect.kind == "read":
+            if effect.kind == "read" and memory in written:
                 continue  # one touch for both
-            copied = op.name == "copy" and effect.kind == "read"
+            copied = op.spec.in_flight and effect.kind == "read"
             offset, slot = operand(op, "source" if copied else "offset"), None if copied else operand(op, "slot")
             assert offset is not None
-            one = op.name not in ("load", "ldmatrix") or op.attrs.get("one_thread", False)
+            one = bool(written) or op.attrs.get("one_thread", False)
             combines = None
-            if op.name == "atomic" and op.attrs["action"] not in ("exchange", "cas") and op.result not in self.used:
-                combines = op.attrs["action"]
+            action = op.attrs.get("action")
+            if action is not None and action not in ("exchange", "cas") and op.result not in self.used:
+                combines = action
             elif op.attrs.get("order") == "none":
                 combines = "store"
             layout = offset.tile.layout
@@ -756,7 +759,7 @@ class _Inserter:
                 out.append(Touch(memory, True, None, None, layout, one, bond=bond))
                 continue
             where = self.affines.of(offset) or self.listed.of(offset)
-            joint = op.name in ("ldmatrix", "stmatrix")
+            joint = op.spec.joint
             write = effect.kind == "write"
             form = None if slot is None else self.slot_of(memory, slot)
             touch = Touch(memory, write, form, where, layout, one, slot is not None, combines, joint)

@@ -25,7 +25,7 @@ class _Lowering(Rewriter):
         self.function.body = self.block(self.function.body, self.visit)
 
     def visit(self, op: Op) -> bool:
-        if op.name != "copy":
+        if not op.spec.in_flight:
             return False
         width = access_width(self.analysis, op)
         bytes = width * op.operands[0].dtype.bytes

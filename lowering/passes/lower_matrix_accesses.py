@@ -199,7 +199,7 @@ def feeding(body: Block) -> set[Value]:
             work += carried.get(value, ())
         elif op.spec.flows:
             work += next(each for each in names(op) if value in each)
-        elif op.spec.elementwise or op.name in ("transpose", "reshape", "split", "convert_layout"):
+        elif op.spec.elementwise or (op.spec.pure and len(op.operands) == 1):
             work += op.operands
     return found
 
@@ -210,7 +210,7 @@ def _made(body: Block) -> set[Value]:
     for op in walk(body):
         if op.spec.product:
             found.add(op.result)
-        elif op.spec.elementwise or op.name in ("transpose", "reshape", "convert_layout"):
+        elif op.spec.elementwise or op.spec.picks is not None:
             found.update(op.results if any(o in found for o in op.operands) else ())
         elif op.spec.flows:
             ends = [handed_on(region) for region in op.regions]

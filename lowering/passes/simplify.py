@@ -8,6 +8,7 @@ from lowering.builder import attribute_key
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, replace_uses
 from lowering.ops import operand
+from lowering.ops.memory import writes
 
 
 def _key(op: Op, apart: Collection[str]) -> tuple:
@@ -53,7 +54,7 @@ def remove_unused(function: Function) -> None:
         for op in reversed(block.ops):
             needed = op.spec.keep or any(r in live for r in op.results)
             if not needed and op.spec.effects is not None:
-                needed = op.name == "atomic" or any(e.kind == "write" for e in op.spec.effects(op))
+                needed = writes(op)
             if not needed:
                 continue
             live.update(op.operands)

@@ -38,7 +38,7 @@ WORST = FIRST_BIT - 1  # powers of two of passes: 32 is the most that a phase ca
 
 def swizzle_shared(function: Function) -> None:
     """Sets the swizzle of each tile: as the schedule pins it, else computed if that removes conflicts."""
-    allocs = [op for op in function.body.ops if op.name == "shared_alloc"]
+    allocs = [op for op in function.body.ops if op.spec.allocates]
     names = {op.attrs["name"] for op in allocs}
     for name, pin in function.swizzles.items():
         if name not in names:

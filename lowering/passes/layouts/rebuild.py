@@ -250,7 +250,7 @@ class Rebuilding:
             ]
             layout = inside[0] if inside else Layout.default(shape, self.warps)
         plain = all(
-            o.spec.pure or o.name in ("if", "for", "yield", "condition") or (o.name == "while" and parting(o) is None)
+            o.spec.pure or o.spec.ends or (o.spec.flows and not (o.spec.loops and parting(o) is not None))
             for region in op.regions
             for o in walk(region)
         )

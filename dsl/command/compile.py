@@ -11,7 +11,7 @@ from dsl import tree as ast
 from dsl.check import at, plan_launch
 from dsl.command.failures import show
 from dsl.command.options import SKIP_PASS
-from dsl.example_shapes import examine, find_example
+from dsl.example_shapes import UNKNOWN, LaunchFacts, examine, find_example
 from dsl.files import write_text
 from dsl.overrides import Overrides, resolve, type_parameters
 from dsl.program import Program, dim_names, load
@@ -80,7 +80,8 @@ def requests_for(
     chosen = find_example(program, example) if program.examples or example is not None else None
     overrides = resolve(program, chosen, values, node)
     asked = schedule if node is None else None  # of a kernel by its name, not of what the example launches
-    planned = planned_requests(program, chosen, overrides, arch, asked) if chosen is not None else []
+    must = node is None
+    planned = planned_requests(program, chosen, overrides, arch, asked, must) if chosen is not None else []
     if node is None:
         if planned:
             return planned
@@ -92,22 +93,37 @@ def requests_for(
 
 
 def planned_requests(
-    program: Program, example: ast.Example, overrides: Overrides, arch: str, schedule: str | None
+    program: Program, example: ast.Example, overrides: Overrides, arch: str, schedule: str | None, must: bool
 ) -> list[Request]:
-    """The variants of the example's launches, each once."""
+    """The variants of the example's launches, each once. must: refuse a launch that only a run can plan, rather than
+    leave it out."""
     found: list[Request] = []
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
-    for launch in facts.launches:
-        if not launch.is_known:
+    launches = facts.launches
+    if not all(launch.is_known for launch in launches):
+        from dsl.example_plans import evaluated  # computes, so only where shapes do not tell
+
+        launches = evaluated(program, example, overrides, launches)
+    for launch in launches:
+        if not must and not launch.is_known:
             continue
         try:
+            check_known(launch)
             plan = plan_launch(program, launch, arch, schedule)
         except TileError as error:
             raise at(error, launch.line) from None
         found += [step.request for step in plan.steps if step.request not in found]
     return found
+
+
+def check_known(launch: LaunchFacts) -> None:
+    """TileError for a number that only a run has: it may decide the variant."""
+    for name, value in launch.arguments.items():
+        if value is UNKNOWN:
+            message = f"'{name}' is a number that only a run can tell: it stands below another launch"
+            raise TileError("argument", launch.line.loc, message, "make it above all launches, or give it: NAME=VALUE")
 
 
 def request_of(

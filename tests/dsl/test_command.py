@@ -331,6 +331,40 @@ def test_compile_takes_schedules_targets_and_passes(double: str) -> None:
         assert dsl("compile", double, *wrong).exit_code == 2
 
 
+@pytest.mark.parametrize("command", ["compile", "layout"])
+@pytest.mark.parametrize(
+    ("file", "example", "kernel"),
+    [("softmax_backward", "log", "backward_registers"), ("softmax_fused", "backward", "scale_mask_backward")],
+)
+def test_an_example_whose_inputs_only_a_run_has_is_planned(command: str, file: str, example: str, kernel: str) -> None:
+    """Inputs of these come from `ref.softmax` and from functions of the file."""
+    result = dsl(command, str(ROOT / "samples" / f"{file}.tile"), "--example", example)
+    assert result.exit_code == 0 and kernel in result.stdout
+
+
+NUMBERS = """\
+kernel scaled(y: f32[n], x: f32[n], a: f32):
+    grid cdiv(n, 128)
+    i = block(0) * 128
+    store(y[i : i + 128], load(x[i : i + 128]) * a)
+
+example:
+    n = 300
+    x, y = randn(f32[n]), empty(f32[n])
+"""
+
+
+def test_a_number_that_hangs_on_a_launch_is_not_guessed(tmp_path: Path) -> None:
+    above, below = tmp_path / "above.tile", tmp_path / "below.tile"
+    above.write_text(NUMBERS + "    a = max(x)\n    scaled(y, x, a)\n")
+    below.write_text(NUMBERS + "    scaled(y, x, 2.0)\n    a = max(y)\n    scaled(y, x, a)\n")
+    assert dsl("compile", str(above)).stdout.count(".visible .entry scaled") == 1
+    refused = dsl("compile", str(below))
+    assert refused.exit_code == 2 and "'a' is a number that only a run can tell" in refused.stderr
+    assert dsl("compile", str(below), "a=3.0").exit_code == 0
+    assert dsl("compile", str(below), "--kernel", "scaled").exit_code == 0
+
+
 def test_compile_takes_a_kernel_that_the_example_does_not_launch() -> None:
     text = dsl("compile", SOFTMAX, "--kernel", "softmax_shared", "--schedule", "whole", "--emit", "ir").stdout
     assert 'name = "softmax_shared"' in text

@@ -22,7 +22,8 @@ STAGES = ("ast", "ir", "layout", "llvm", "ptx", "sass")
 
 
 def stage(program: Program, request: Request, name: str, annotate: bool = False, **options: Any) -> tuple[str, str]:
-    """(text of the stage, IR after the passes that `print_after=` names). Options as for `lower`.
+    """(text of the stage, IR after the passes that `print_after=` names: with each operation's line, or the source line
+    above it). Options as for `lower`.
 
     Raises TileError, and for sass LaunchError or DeviceError.
     """
@@ -43,6 +44,8 @@ def stage(program: Program, request: Request, name: str, annotate: bool = False,
             text = sass(assemble(text, header.arch, header.entry, header.maxregs).cubin)
     if annotate:
         text = ANNOTATORS[name](text, Lines(program.source)) if name in ANNOTATORS else text
+    if annotate:
+        printed = {after: annotate_ir(ir, Lines(program.source)) for after, ir in printed.items()}
     after = "".join(f"// after {stage_name}\n{ir}" for stage_name, ir in printed.items())
     return text, after
 

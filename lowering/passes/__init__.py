@@ -74,7 +74,8 @@ EMISSION_NEEDS = (LAYOUTS, EXCHANGES, COPIES, PLACES)
 
 @dataclass(slots=True)
 class Trace:
-    """What a run of the passes leaves: seconds by pass, and the IR after those that were asked for."""
+    """What a run of the passes leaves: seconds by pass, and the IR after those that were asked for, with the
+    line of each operation."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)
@@ -103,7 +104,7 @@ def run_passes(
         if check:
             verify(function, each.name)
         if each.name in print_after:
-            trace.printed[each.name] = to_mlir(function)
+            trace.printed[each.name] = to_mlir(function, annotate=True)
     return trace
 
 

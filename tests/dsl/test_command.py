@@ -326,7 +326,12 @@ def test_compile_shows_each_stage(double: str, stage: str, has: str) -> None:
 def test_compile_takes_schedules_targets_and_passes(double: str) -> None:
     assert ".target sm_80" in dsl("compile", double, "--arch", "sm_80").stdout
     assert "tensor<256xf16" in dsl("compile", double, "T=f16", "--schedule", "broad", "--emit", "ir").stdout
-    assert dsl("compile", double, "--print-after", "simplify").stdout.count("// after simplify") == 1
+    printed = ["compile", double, "--print-after", "simplify", "--print-after", "place_shared"]
+    plain, annotated = dsl(*printed).stdout, dsl(*printed, "--annotate").stdout
+    for after in ("// after simplify\n", "// after place_shared\n"):
+        assert plain.count(after) == annotated.count(after) == 1
+    assert len(re.findall(r'"tile.load".*  // .*double.tile:4\n', plain)) == 2
+    assert annotated.split("//dsl")[0].count("double.tile:4: v = load(x[i : i + BLOCK])") == 2
     for wrong in (["--arch", "sm_1"], ["--print-after", "none"], ["--kernel", "dubble"], ["--schedule", "x"]):
         assert dsl("compile", double, *wrong).exit_code == 2
 

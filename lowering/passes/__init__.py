@@ -9,19 +9,21 @@ from dataclasses import dataclass, field
 from lowering.ir import Function, to_mlir
 from lowering.location import TileError, closest
 from lowering.nesting import deep_recursion
-from lowering.passes.check_names import check_names
-from lowering.passes.check_registers import check_registers
-from lowering.passes.insert_barriers import insert_barriers
-from lowering.passes.layouts import assign_layouts
-from lowering.passes.lower_copies import lower_copies
-from lowering.passes.lower_exchanges import lower_exchanges
-from lowering.passes.lower_matrix_accesses import lower_matrix_accesses
-from lowering.passes.narrow_scalars import narrow_scalars
-from lowering.passes.place_shared import place_shared
-from lowering.passes.recompute import recompute
-from lowering.passes.simplify import simplify
-from lowering.passes.swizzle_shared import swizzle_shared
-from lowering.passes.unroll_loops import unroll_loops
+from lowering.passes import (
+    check_names,
+    check_registers,
+    insert_barriers,
+    layouts,
+    lower_copies,
+    lower_exchanges,
+    lower_matrix_accesses,
+    narrow_scalars,
+    place_shared,
+    recompute,
+    simplify,
+    swizzle_shared,
+    unroll_loops,
+)
 from lowering.targets import Target
 from lowering.verify import verify
 
@@ -54,20 +56,27 @@ def on_function(run: Callable[[Function], None]) -> Callable[[Function, Target],
 
 
 PASSES = (
-    Pass("check_names", on_function(check_names)),
-    Pass("unroll_loops", on_function(unroll_loops), reads=("unroll",)),
-    Pass("simplify", on_function(simplify)),
-    Pass("assign_layouts", assign_layouts, gives=(LAYOUTS,), reads=("layout", "instruction"), may_go=False),
-    Pass("lower_exchanges", on_function(lower_exchanges), (LAYOUTS,), (EXCHANGES,), may_go=False),
-    Pass("lower_copies", on_function(lower_copies), (LAYOUTS,), (COPIES,), reads=("require",), may_go=False),
-    Pass("clean", on_function(simplify)),
-    Pass("check_registers", on_function(check_registers), (LAYOUTS,)),
-    Pass("narrow_scalars", on_function(narrow_scalars)),
-    Pass("recompute", on_function(recompute), reads=("recompute",)),
-    Pass("lower_matrix_accesses", lower_matrix_accesses, (LAYOUTS,)),
-    Pass("swizzle_shared", on_function(swizzle_shared), (LAYOUTS, EXCHANGES), reads=("swizzle",)),
-    Pass("insert_barriers", on_function(insert_barriers), (LAYOUTS, EXCHANGES, COPIES), reads=("barriers",)),
-    Pass("place_shared", place_shared, (EXCHANGES,), (PLACES,), may_go=False),
+    Pass("check_names", on_function(check_names.check_names)),
+    Pass("unroll_loops", on_function(unroll_loops.unroll_loops), reads=("unroll",)),
+    Pass("simplify", on_function(simplify.simplify)),
+    Pass("assign_layouts", layouts.assign_layouts, gives=(LAYOUTS,), reads=("layout", "instruction"), may_go=False),
+    Pass("lower_exchanges", on_function(lower_exchanges.lower_exchanges), (LAYOUTS,), (EXCHANGES,), may_go=False),
+    Pass(
+        "lower_copies", on_function(lower_copies.lower_copies), (LAYOUTS,), (COPIES,), reads=("require",), may_go=False
+    ),
+    Pass("clean", on_function(simplify.simplify)),
+    Pass("check_registers", on_function(check_registers.check_registers), (LAYOUTS,)),
+    Pass("narrow_scalars", on_function(narrow_scalars.narrow_scalars)),
+    Pass("recompute", on_function(recompute.recompute), reads=("recompute",)),
+    Pass("lower_matrix_accesses", lower_matrix_accesses.lower_matrix_accesses, (LAYOUTS,)),
+    Pass("swizzle_shared", on_function(swizzle_shared.swizzle_shared), (LAYOUTS, EXCHANGES), reads=("swizzle",)),
+    Pass(
+        "insert_barriers",
+        on_function(insert_barriers.insert_barriers),
+        (LAYOUTS, EXCHANGES, COPIES),
+        reads=("barriers",),
+    ),
+    Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
 )
 EMISSION_NEEDS = (LAYOUTS, EXCHANGES, COPIES, PLACES)
 

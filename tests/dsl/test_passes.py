@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import dsl
+import lowering.passes
 from dsl.command import cli
 from dsl.compile import lower
 from dsl.program import Program, load
@@ -33,6 +36,12 @@ def said(*arguments: str) -> tuple[int, str]:
     result = CliRunner().invoke(cli, arguments, standalone_mode=False)
     assert result.exception is None, result.exception
     return result.return_value or 0, result.output
+
+
+def test_the_name_of_a_pass_is_its_module() -> None:
+    """Functions of the same names hid the modules: `import lowering.passes.recompute as p` gave a function."""
+    for found in iter_modules(lowering.passes.__path__):
+        assert isinstance(getattr(lowering.passes, found.name), ModuleType), found.name
 
 
 def test_each_need_is_given_by_an_earlier_pass_that_stays() -> None:

@@ -63,7 +63,7 @@ class OpSpec:
     in_flight: its accesses happen later, until what waits for them.
     joint: the lanes of a warp access memory together, each for others too.
     allocates: it makes a tile in shared memory.
-    orders: what it puts in order: "threads" (a barrier); of accesses in flight, it closes a "group" or awaits the "end".
+    orders: what it puts in order: "threads" (a barrier); of accesses in flight it ends a "group" or awaits the "end".
     picks: each register of its result is one of its operand, and which.
     splat: without operands that are tiles, its elements are all the same.
     """

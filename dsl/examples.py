@@ -22,16 +22,10 @@ OF_PLANS = frozenset({"dim", "dtype", "rank", "require", "dispatch"})
 
 
 def run_example(
-    program: Program,
-    example: ast.Example,
-    device: str,
-    why: str,
-    overrides: Overrides,
-    settings: Settings,
-    launcher: type[Launcher] = Launcher,
+    program: Program, example: ast.Example, device: str, why: str, overrides: Overrides, settings: Settings
 ) -> Report:
     """Runs one example on `device` (`emulator` or `cuda:0`). Raises TileError, LaunchError or DeviceError."""
-    return ExampleRun(program, example, device, why, overrides, settings, launcher).run()
+    return ExampleRun(program, example, device, why, overrides, settings).run()
 
 
 class ExampleRun:

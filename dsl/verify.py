@@ -15,25 +15,25 @@ import numpy as np
 
 from dsl import tree as ast
 from dsl.example_launches import Launch, Launcher, Settings
-from dsl.examples import run_example
-from dsl.overrides import assigned_names, reached_kernels, resolve
-from dsl.program import Program, dim_names
-from dsl.report import LaunchReport
+from dsl.examples import ExampleRun
+from dsl.overrides import assigned_names, resolve
+from dsl.program import Program
+from dsl.report import LaunchReport, Report
 from dsl.variant import Request, Variant, build_variant, record_access
 from lowering.ir import Block, Function, Op, walk
 from lowering.location import TileError
-from lowering.meaning import as_memory, blocks_of
-from lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, name_of
+from lowering.meaning import Outside, as_memory, blocks_of
+from lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, met, name_of
 from lowering.ops import OPS
 from lowering.ops.control import parting
 from lowering.passes import PASSES, Pass, run_passes
 from lowering.shared_map import period
 from lowering.targets import WARP, Target
-from runtime.errors import LaunchError
+from runtime.errors import DeviceError, LaunchError
 
 Passes = Sequence[Pass]
-BOUNDARIES = (1, 31, 65)
-"""Extents that each dim of an example is given in turn: one, one less than a warp has lanes, one more than a power."""
+BOUNDARIES = (1, 33)
+"""What the numbers of an example are, each alone and all together: one, and one more than a warp has lanes."""
 BLOCKS = 8
 """Blocks of a launch that are carried out: the first ones."""
 
@@ -95,8 +95,12 @@ def verify_kernel(
         if found.divergence is None:
             found.divergence = launch.divergence(passes, grid)
             if found.divergence is not None:
+                found.undecided = met(function, given, grid, blocks)
+            if found.undecided is not None:
+                found.divergence = None
+            elif found.divergence is not None:
                 found.divergence.stage = launch.to_blame(passes, grid)
-    except Undecided as error:
+    except (Undecided, Outside) as error:
         line = "" if error.op.loc is None else f"line {error.op.loc.line}: "
         found.undecided = f"{line}{error.message}"
     return found
@@ -115,7 +119,7 @@ class _Emulated:
         """Compiles the variant, runs its PTX, and compares what it leaves with the meaning of its last IR."""
         from dsl.compile import Lowered, compile_lowered
         from runtime import Kernel
-        from runtime.errors import DeviceAssertError, DeviceError
+        from runtime.errors import DeviceAssertError
 
         variant = build_variant(self.program, self.request)
         run_passes(variant.function, variant.target, passes, skip)
@@ -238,8 +242,8 @@ INSTEAD: dict[str, Callable[[Pass], Passes]] = {
 # ---- examples ----
 
 
-class _Diverged(Exception):
-    """Ends an example: what follows reads what a wrong kernel has left."""
+class _Finished(Exception):
+    """Ends an example: nothing follows, or what follows reads what a wrong kernel has left."""
 
 
 def grid_of(variant: Variant, given: Mapping[str, Any]) -> tuple[int, ...]:
@@ -266,32 +270,64 @@ def verify_example(
     passes: Passes = PASSES,
     boundaries: Sequence[int] = BOUNDARIES,
 ) -> Verification:
-    """Verifies every kernel that an example launches, with `given` (NAME=VALUE) and at boundary extents of the dims
-    that these leave open; nothing more once one diverges. Raises TileError for what is wrong in the file."""
+    """Verifies every kernel that an example launches, with `given` (NAME=VALUE) and with boundary extents for the
+    numbers that these leave open; nothing more once one diverges. Raises TileError for what is wrong in the file."""
     found = Verification(example.name)
 
     class Verifier(Launcher):
-        """Launches whose kernels are verified before they run."""
+        """Launches whose kernels are verified before they run, as far as others come after them."""
 
         def run(self, plan: Any, launch: Launch, values: list[Any]) -> LaunchReport:
             arguments = dict(zip(launch.names, values, strict=True))
             found.kernels.append(verify_kernel(program, launch.step.request, arguments, most, passes))
-            if found.divergence is not None:
-                raise _Diverged
+            if found.divergence is not None or (launch.step is plan.steps[-1] and self.is_last):
+                raise _Finished
             return super().run(plan, launch, values)
 
-    def run(values: Sequence[str]) -> None:
-        overrides = resolve(program, example, list(values))
-        with suppress(_Diverged):
-            run_example(program, example, "emulator", "verify", overrides, settings or Settings(), Verifier)
+        is_last = False
 
-    run(given)
-    dims = {d for kernel in reached_kernels(program, example) for d in dim_names(kernel)}
-    free = sorted((dims & {*assigned_names(example)}) - {each.partition("=")[0] for each in given})
-    for extent in boundaries if free and found.divergence is None else ():
-        shape = [f"{name}={extent}" for name in free]
+    class Lines(ExampleRun):
+        """The lines of the example that make arrays and launch."""
+
+        def run(self) -> Report:
+            lines = [line for line in example.lines if isinstance(line, ast.Assign | ast.Launch)]
+            last = next((line for line in reversed(lines) if isinstance(line, ast.Launch)), None)
+            for line in lines:
+                if isinstance(line, ast.Launch):
+                    self.launcher.is_last = line is last  # type: ignore[attr-defined]
+                    self.launch(line)
+                else:
+                    self.assign(line)
+            return self.report
+
+    def run(values: Sequence[str]) -> dict[str, Any]:
+        overrides = resolve(program, example, list(values))
+        made = Lines(program, example, "emulator", "verify", overrides, settings or Settings(), Verifier)
+        with suppress(_Finished):
+            made.run()
+        return made.names
+
+    names = run(given)
+    numbers = {n for n in assigned_names(example) if isinstance(names.get(n), int) and not isinstance(names[n], bool)}
+    free = sorted(numbers - {each.partition("=")[0] for each in given})
+    for shape in boundary_shapes(free, boundaries):
+        if found.divergence is not None:
+            break
         try:
             run([*given, *shape])
-        except (TileError, LaunchError) as error:
+        except (TileError, LaunchError, DeviceError) as error:
             found.refused.append(f"{' '.join(shape)}: {str(error).splitlines()[0]}")
     return found
+
+
+def boundary_shapes(names: Sequence[str], extents: Sequence[int]) -> list[list[str]]:
+    """Each name at each extent, and all names at it together.
+
+    >>> boundary_shapes(["m", "n"], [1])
+    [['m=1', 'n=1'], ['m=1'], ['n=1']]
+    """
+    out = []
+    for extent in extents:
+        each = [f"{name}={extent}" for name in names]
+        out += [each, *([one] for one in each if len(each) > 1)]
+    return [shape for shape in out if shape]

@@ -238,3 +238,9 @@ def number(value: float | int | bool, dtype: DType, index_bits: int) -> Array:
         value = int(value) & ((1 << kind.itemsize * 8) - 1)
         return np.array(value, f"u{kind.itemsize}").view(kind)[()]
     return np.float64(value).astype(kind) if kind.kind == "f" else kind.type(value)
+
+
+def least(dtype: DType) -> float:
+    """The least number above 0 of a float type: the distance between its subnormal ones."""
+    lowest = {"f16": -24, "bf16": -133, "f32": -149, "f64": -1074, "e4m3": -9, "e5m2": -16}
+    return 2.0 ** lowest[dtype.name]

@@ -85,6 +85,11 @@ def _load(run: Run, op: Op, x: list[Array]) -> list[Array]:
 def _store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     a = access(run, op, op.operands[0])
     a.memory.write(a.at, to_memory(a.of(_named(run, op, "value")), op.operands[0].dtype))
+    if a.memory.by is not None and a.memory.met is None:
+        others = (place for place in a.at.tolist() if a.memory.by.get(place, (op, 0, run.block))[2] != run.block)
+        if (place := next(others, None)) is not None:
+            blocks = f"{a.memory.by[place][2]} and {run.block}"
+            a.memory.met = f"blocks {blocks} both store element {place} of '{op.operands[0].name}'"
     _note(run, op, a)
     return []
 

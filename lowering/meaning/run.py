@@ -26,12 +26,13 @@ Array = Any
 class Memory:
     """The elements of a tensor, a table or a shared tile along one axis. `order`: where each lies in `data`, if not in
     its own place. `by`: of tensors that are watched, the operation that wrote each element last, which of its elements
-    that was, and the block."""
+    that was, and the block; `met`: what two blocks have stored in one element of it, in words."""
 
     data: np.ndarray
     size: int
     order: np.ndarray | None = None
     by: dict[int, tuple[Op, int, tuple[int, int, int]]] | None = None
+    met: str | None = None
 
     def places(self, index: np.ndarray) -> np.ndarray:
         """Where elements lie in `data`."""

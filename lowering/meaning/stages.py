@@ -16,7 +16,7 @@ import numpy as np
 from lowering.ir import Function, Value, uses, walk
 from lowering.layout import Layout
 from lowering.location import Loc
-from lowering.meaning.formats import from_fp8, load, unit
+from lowering.meaning.formats import from_fp8, least, load, unit
 from lowering.meaning.registry import Outside, Undecided
 from lowering.meaning.run import Memory, Run, arguments_of
 from lowering.ops import operand
@@ -55,7 +55,8 @@ class Divergence:
         if self.element:
             text += f", element {list(self.element)}"
         if self.lane is not None:
-            text += f", register {self.register} of lane {self.lane} of warp {self.warp}"
+            register = "" if self.register is None else f"register {self.register} of "
+            text += f", {register}lane {self.lane} of warp {self.warp}"
         if self.block is not None:
             text += f" in block {self.block}"
         if self.before is not None:
@@ -362,7 +363,7 @@ def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inex
     with np.errstate(all="ignore"):
         relative = np.max(np.where(size > 0, spread / size, 0.0), initial=0.0)
     typical = float(np.mean(spread))
-    one = unit(dtype) * size if dtype.has_fractions else 1.0
+    one = np.maximum(unit(dtype) * size, least(dtype)) if dtype.has_fractions else 1.0
     return Allowed(wanted, 4 * spread + 4 * min(relative, 1e-3) * size + 4 * typical + one)
 
 
@@ -397,6 +398,12 @@ def compare_ptx(
         if wrong.any():
             return _emitted(function, p.name, memory, int(np.argmax(wrong)), wanted, got)
     return None
+
+
+def met(function: Function, given: Mapping[str, Any], grid: Sequence[int], blocks: Sequence[Block]) -> str | None:
+    """What two blocks store in one place, if they do: in which order is not said, whatever the compiler makes of it."""
+    memories = run_stage(function, given, grid, blocks, watched=True).memories
+    return next((m.met for m in memories.values() if m.met is not None), None)
 
 
 def as_numbers(bits: np.ndarray, dtype: DType) -> np.ndarray:

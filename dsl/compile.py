@@ -12,6 +12,7 @@ from dsl.variant import Request, Variant, build_variant, record_access
 from lowering.budget import Budget
 from lowering.ir import to_mlir
 from lowering.passes import PASSES, Pass, check_complete, run_passes
+from lowering.text.stage import Stage
 
 if TYPE_CHECKING:
     from runtime.header import Header
@@ -37,11 +38,18 @@ class Compiled:
 
 @dataclass(slots=True)
 class Lowered:
-    """A variant with all passes run: everything short of LLVM."""
+    """A variant with all passes run: everything short of LLVM. `passes`: their names, in order."""
 
     variant: Variant
     seconds: dict[str, float]
     printed: dict[str, str]
+    passes: list[str] = field(default_factory=list)
+
+    def stage(self, program: Program) -> Stage:
+        """The variant as its text holds it."""
+        v = self.variant
+        parts = (v.schedule.name, v.constants, v.grid, v.requires, self.passes)
+        return Stage(v.function, v.target, program.source, *parts)
 
 
 def lower(
@@ -62,7 +70,7 @@ def lower(
     check_complete(variant.function)
     record_access(variant.function)
     seconds = {"build": built - start, **trace.seconds}
-    return Lowered(variant, seconds, trace.printed)
+    return Lowered(variant, seconds, trace.printed, list(trace.seconds))
 
 
 def compile_variant(program: Program, request: Request, **options: Any) -> Compiled:
@@ -75,27 +83,48 @@ def compile_lowered(
     program: Program, lowered: Lowered, level: int | None = None, known: Mapping[str, str] | None = None
 ) -> Compiled:
     """PTX for a variant that is lowered. `known`: PTX without header by LLVM's text, of the same target."""
+    made = generate(lowered.stage(program), level, known)
+    lowered.seconds |= made.seconds
+    return Compiled(lowered.variant, made.header, made.llvm, made.body, made.ptx, lowered.seconds, lowered.printed)
+
+
+@dataclass(slots=True)
+class Generated:
+    """The code of a stage that all passes have run on."""
+
+    header: Header
+    llvm: str
+    body: str
+    seconds: dict[str, float]
+
+    @property
+    def ptx(self) -> str:
+        from runtime.header import write
+
+        return write(self.header) + self.body
+
+
+def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | None = None) -> Generated:
+    """LLVM IR and PTX with its header. `known`: as for `compile_lowered`."""
     from dsl.launch_header import make_header
     from lowering.codegen import level_for, to_ptx
     from lowering.emit import emit
-    from runtime.header import write
 
-    variant = lowered.variant
     start = time.perf_counter()
-    llvm, version = emit(variant.function, variant.target)
+    llvm, version = emit(stage.function, stage.target)
     emitted = time.perf_counter()
     body = (known or {}).get(llvm)
     if body is None:
-        body = to_ptx(llvm, variant.target, version, level_for(variant.function) if level is None else level)
+        body = to_ptx(llvm, stage.target, version, level_for(stage.function) if level is None else level)
     done = time.perf_counter()
-    lowered.seconds |= {"emit": emitted - start, "llvm": done - emitted}
-    header = make_header(program, variant)
-    return Compiled(
-        variant,
-        header,
-        llvm,
-        body,
-        write(header) + body,
-        lowered.seconds,
-        lowered.printed,
-    )
+    return Generated(make_header(stage), llvm, body, {"emit": emitted - start, "llvm": done - emitted})
+
+
+def finish(stage: Stage, level: int | None = None) -> Generated:
+    """The code of a kernel that was read at any stage: the passes behind the last of those that were run are run."""
+    done = [each.name for each in PASSES if each.name in stage.passes]
+    left = PASSES[[each.name for each in PASSES].index(done[-1]) + 1 :] if done else PASSES
+    stage.passes += run_passes(stage.function, stage.target, left).seconds
+    check_complete(stage.function)
+    record_access(stage.function)
+    return generate(stage, level)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsl.program import Program
-from dsl.variant import Variant, source_digest
+from dsl.variant import source_digest
+from lowering.text.stage import Stage
 from runtime.header import Argument, Header, Require, Scalar, Source, Table, Tensor
 
 
-def make_header(program: Program, variant: Variant) -> Header:
-    """What a launch needs to know of this variant."""
-    function = variant.function
+def make_header(stage: Stage) -> Header:
+    """What a launch needs to know of a variant that all passes have run on."""
+    function = stage.function
     params: list[Any] = []
     for p in function.params:
         if p.kind == "tensor":
@@ -43,14 +43,13 @@ def make_header(program: Program, variant: Variant) -> Header:
         arguments.append(Argument("record"))
     given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
     dims = dict.fromkeys(d for p in given for d in p.dims if isinstance(d, str))
-    source = program.source
     return Header(
         entry=function.name,
         kernel=function.name,
-        schedule=variant.schedule.name,
-        source=Source(ascii_name(source.name), source_digest(source.text)),
-        arch=variant.target.arch,
-        constants=variant.constants,
+        schedule=stage.schedule,
+        source=Source(ascii_name(stage.source.name), source_digest(stage.source.text)),
+        arch=stage.target.arch,
+        constants=stage.constants,
         threads=function.threads,
         cluster=function.attrs.get("cluster", 1),
         shared_bytes=function.attrs.get("shared_bytes", 0),
@@ -58,9 +57,9 @@ def make_header(program: Program, variant: Variant) -> Header:
         dims=tuple(dims),
         params=tuple(params),
         arguments=tuple(arguments),
-        grid=tuple(variant.grid),  # type: ignore[arg-type]
+        grid=tuple(stage.grid),  # type: ignore[arg-type]
         index_bits=function.index_bits,  # type: ignore[arg-type]
-        requires=tuple(Require(c.expr, c.text, c.line, c.hint) for c in variant.requires),
+        requires=tuple(Require(c.expr, c.text, c.line, c.hint) for c in stage.requires),
     )
 
 

@@ -21,6 +21,7 @@ from lowering.ir import Function, Parameter, Value, replace_uses, stride_name, w
 from lowering.location import Errors, Loc, TileError, closest
 from lowering.nesting import deep_recursion
 from lowering.targets import Target, target
+from lowering.text.stage import Condition
 from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, type_hint
 
 MAX_DIVISOR = 16
@@ -64,16 +65,6 @@ def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
     unit = max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
     powers = (min(pow2_divisor(stride), MAX_DIVISOR) for stride in strides)
     return tuple(1 if axis == unit else power if power > 1 else 3 for axis, power in enumerate(powers))
-
-
-@dataclass(slots=True)
-class Condition:
-    """A condition of the variant, for the header's `requires`."""
-
-    expr: Any
-    text: str
-    line: int
-    hint: str | None = None
 
 
 @dataclass(slots=True)

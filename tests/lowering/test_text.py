@@ -1,0 +1,177 @@
+"""The IR's text is whole: what is read of what is printed has the same text and gives the same code."""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import cache
+
+import pytest
+from sample_variants import Case, cases, program
+
+from dsl.compile import Generated, Lowered, finish, generate, lower
+from dsl.variant import record_access
+from lowering.ir import walk
+from lowering.location import TileError
+from lowering.passes import PASSES, run_passes
+from lowering.text.printer import printed
+from lowering.text.reader import read
+
+SEEDS = 400
+CHOSEN = (
+    "softmax_shared-whole",  # a shared tile, a loop
+    "softmax_persistent-ring",
+    "matmul_tensor-wave",  # products, a ring with a swizzle, pins
+    "matmul_bytes-wave",
+    "conv_nhwc-folded",
+    "v0-ladder",
+    "scale_mask_dropout-lanes",
+)
+
+
+def chosen() -> list[Case]:
+    """The least variant of each: most of what text can hold."""
+    found = []
+    for name in CHOSEN:
+        matching = [case for case in cases() if str(case).startswith(name)]
+        found.append(min(matching, key=lambda case: sum(extent for _, extent in case.dims)))
+    return found
+
+
+def stages(case: Case) -> tuple[list[str], Generated]:
+    """The text of a variant as built and after each pass, and its code."""
+    variant = case.build()
+    lowered = Lowered(variant, {}, {})
+    texts = [printed(lowered.stage(program(case.file)))]
+    for row in PASSES:
+        lowered.passes += run_passes(variant.function, variant.target, (row,)).seconds
+        texts.append(printed(lowered.stage(program(case.file))))
+    record_access(variant.function)
+    return texts, generate(lowered.stage(program(case.file)))
+
+
+@pytest.mark.parametrize("case", chosen(), ids=str)
+def test_what_is_read_after_any_pass_gives_the_same_code(case: Case) -> None:
+    texts, wanted = stages(case)
+    for text in texts:
+        stage = read(text, "k.ir")
+        assert printed(stage) == text
+        found = finish(stage)
+        assert (found.llvm, found.ptx) == (wanted.llvm, wanted.ptx), stage.passes
+    assert len(set(texts)) == len(PASSES) + 1  # each says which passes have run
+
+
+@cache
+def text_of(passes: int = 4) -> str:
+    case = chosen()[0]
+    variant = case.build()
+    run = run_passes(variant.function, variant.target, PASSES[:passes])
+    return printed(Lowered(variant, {}, {}, list(run.seconds)).stage(program(case.file)))
+
+
+def test_the_text_has_a_line_for_each_operation() -> None:
+    stage = read(text_of(), "k.ir")
+    body = text_of().partition("body {\n")[2].partition("\n}\n")[0].splitlines()
+    operations = [line for line in body if not line.lstrip().startswith("}")]
+    assert len(operations) == len(walk(stage.function.body))
+    row = next(line for line in operations if " = load(" in line)
+    assert re.fullmatch(r" +%\S+ = load\(%x, .*\) has=\[.*\] .* : f16\[\d+, \d+\] #\d+ @\S+", row), row
+
+
+def test_places_and_quotations_survive() -> None:
+    variant = chosen()[0].build()
+    stage = Lowered(variant, {}, {}).stage(program(chosen()[0].file))
+    again = read(printed(stage), "k.ir")
+    for op, other in zip(walk(stage.function.body), walk(again.function.body), strict=True):
+        assert op.loc is not None and other.loc is not None
+        assert TileError("x", op.loc, "here").render() == TileError("x", other.loc, "here").render()
+    assert again.source.text == stage.source.text
+
+
+def test_comments_and_space_mean_nothing() -> None:
+    text = text_of()
+    head, body, rest = text.partition("body {\n")
+    edited = head + "\n// by hand\n" + body + "   // a note: %x { }\n\n" + rest.replace(" = ", "  =  ")
+    edited = edited.partition("\nsource 0")[0] + "\nsource 0" + text.partition("\nsource 0")[2]
+    assert printed(read(edited, "k.ir")) == text
+
+
+FLOATS = ("nan", "-inf", "inf", "-0.0", "1e-45", "1.0", "bits(0x7ff8000000000001)", "bits(0xfff0000000000001)")
+
+
+@pytest.mark.parametrize("number", FLOATS)
+def test_all_bits_of_floats_survive(number: str) -> None:
+    edited = text_of().replace("body {\n", f"body {{\n  %n = constant() value={number} dtype=f64 : f64\n")
+    assert f"value={number} dtype" in printed(read(edited, "k.ir"))
+
+
+def test_names_of_all_kinds_survive() -> None:
+    stage = read(text_of(), "k.ir")
+    values = [op.results[0] for op in walk(stage.function.body) if op.results]
+    values[0].name, values[1].name, values[2].name = 'a "b" é\n', "x#2", "1"
+    found = [op.results[0] for op in walk(read(printed(stage), "k.ir").function.body) if op.results]
+    assert [value.name for value in found] == [value.name for value in values]
+
+
+WRONG = (
+    (r"\Atile-ir 1", "tile-ir 2", "the first line of a text of the tile IR is 'tile-ir 1'"),
+    (r"arch sm_90", "arch sm_9", "unknown target 'sm_9'"),
+    (r" warps \d+", " warps 7", "7 warps: 1, 2, 4, 8, 16 or 32"),
+    (r"\ngrid ", "\ngrit ", "'grit' is no row of the head"),
+    (r"\ngrid .*", "", "the head has no row 'grid'"),
+    (r"\ngrid .*", r"\g<0>\g<0>", "a second row 'grid'"),
+    (r"= floordiv\(", "= floordif(", "there is no operation 'floordif'"),
+    (r"= cast\(%\d+\)", "= cast(%nowhere)", "%nowhere is not known here"),
+    (r"= exp\b|= sub\(%", "= sub(%x, %", "sub: 3 operands"),
+    (r" to=f32", " to=f23", "'f23' is no element type"),
+    (r" axis=0", " axes=0", "block_id: no attribute 'axis'"),
+    (r" axis=0", " axis=0 axis=0", "a second row of 'axis'"),
+    (r" extent=(\d+)", ' extent="x"', "arange: the result is index["),
+    (r" shape=\(", " shape=none to=(", "broadcast: these operands and attributes do not fit it"),
+    (r": f32\[(\d+, \d+)\] #(\d+)", r": f16[\1] #\2", "its rule says"),
+    (r": f32\[(\d+, \d+)\] #(\d+)", r": f32[2, 2] #\2", "the layout is of a tile of"),
+    (r"(layout #0 = .*)lane \[\[", r"\1lane [[99999, ", "bases are coordinates in"),
+    (r"@\d+:\d+\+\d+", "@99999:1+1", "has no line 99999"),
+    (r"\n  }\n", "\n", "this has no end"),
+    (r"\n}\n", "\n", "this has no end"),
+    (r"\n}\nsource", "\n}\n}\nsource", "the body has ended: only sources follow it"),
+    (r"\nsource [\s\S]*", "\n", "there is no source 0"),
+)
+
+
+@pytest.mark.parametrize(("pattern", "edit", "message"), WRONG)
+def test_mistakes_have_places(pattern: str, edit: str, message: str) -> None:
+    text = text_of()
+    edited, count = re.subn(pattern, edit, text, count=1)
+    assert count == 1 and edited != text
+    with pytest.raises(TileError) as raised:
+        read(edited, "k.ir")
+    error = raised.value
+    assert error.code == "ir" and message in error.message, error.render()
+    assert error.loc is not None and error.loc.source.name == "k.ir"
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_damaged_texts_are_read_or_refused_with_a_place(part: int) -> None:
+    text = text_of()
+    short = text.partition("\nsource 0")[0]
+    rest = text[len(short) :]
+    draw = random.Random(part)
+    refused = 0
+    for _ in range(SEEDS // 4):
+        at, length = draw.randrange(len(short)), draw.choice((1, 1, 2, 8, 40))
+        other = draw.randrange(len(short))
+        edited = short[:at] + draw.choice(("", short[other : other + length])) + short[at + length :] + rest
+        try:
+            read(edited, "k.ir")
+        except TileError as error:
+            assert error.code == "ir" and error.loc is not None and error.loc.source.name == "k.ir"
+            assert "error[ir]" in error.render()
+            refused += 1
+    assert refused > SEEDS // 16
+
+
+def test_a_lowered_variant_knows_its_passes() -> None:
+    case = chosen()[0]
+    lowered = lower(program(case.file), case.build().request, skip=("simplify",))
+    assert lowered.passes == [row.name for row in PASSES if row.name != "simplify"]

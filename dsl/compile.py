@@ -11,11 +11,14 @@ from dsl.program import Program
 from dsl.variant import Request, Variant, build_variant, record_access
 from lowering.budget import Budget
 from lowering.ir import to_mlir
-from lowering.passes import PASSES, Pass, check_complete, run_passes
+from lowering.passes import PASSES, Pass, check_complete, left_out, named, run_passes
 from lowering.text.stage import Stage
 
 if TYPE_CHECKING:
     from runtime.header import Header
+
+BUILT = "build"
+"""In the place of a pass's name: before all of them."""
 
 
 @dataclass(slots=True)
@@ -120,11 +123,26 @@ def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | 
     return Generated(make_header(stage), llvm, body, {"emit": emitted - start, "llvm": done - emitted})
 
 
-def finish(stage: Stage, level: int | None = None) -> Generated:
+def stage_after(program: Program, request: Request, name: str, skip: Sequence[str] = ()) -> Stage:
+    """A variant after the pass of that name, or as it is built for `build`."""
+    last = 0 if name == BUILT else PASSES.index(named([name])[0]) + 1
+    skipped = left_out((*request.skip, *skip))
+    variant = build_variant(program, request)
+    passes = [each for each in PASSES[:last] if each.name not in skipped]
+    trace = run_passes(variant.function, variant.target, passes)
+    return Lowered(variant, {}, {}, list(trace.seconds)).stage(program)
+
+
+def go_through(stage: Stage, passes: Sequence[Pass]) -> None:
+    """Runs passes on a kernel that was read."""
+    stage.passes += run_passes(stage.function, stage.target, passes).seconds
+
+
+def finish(stage: Stage, level: int | None = None, skip: Sequence[str] = ()) -> Generated:
     """The code of a kernel that was read at any stage: the passes behind the last of those that were run are run."""
-    done = [each.name for each in PASSES if each.name in stage.passes]
-    left = PASSES[[each.name for each in PASSES].index(done[-1]) + 1 :] if done else PASSES
-    stage.passes += run_passes(stage.function, stage.target, left).seconds
+    last = max((i for i, each in enumerate(PASSES, 1) if each.name in stage.passes), default=0)
+    skipped = left_out(tuple(skip))
+    go_through(stage, [each for each in PASSES[last:] if each.name not in skipped])
     check_complete(stage.function)
     record_access(stage.function)
     return generate(stage, level)

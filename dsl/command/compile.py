@@ -11,6 +11,7 @@ from dsl import tree as ast
 from dsl.check import at, plan_launch
 from dsl.command.failures import show
 from dsl.command.options import SKIP_PASS
+from dsl.compile import stage_after
 from dsl.example_shapes import UNKNOWN, LaunchFacts, examine, find_example
 from dsl.files import write_text
 from dsl.overrides import Overrides, resolve, type_parameters
@@ -19,6 +20,7 @@ from dsl.stages import STAGES, stage
 from dsl.variant import Request
 from lowering.location import TileError, closest
 from lowering.targets import target
+from lowering.text.printer import printed
 
 
 @click.command(short_help="Show any stage of a kernel as text.")
@@ -30,13 +32,14 @@ from lowering.targets import target
 @click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
 @click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
 @click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
+@click.option("--after", metavar="PASS", help="Show the IR after this pass, or 'build', as text to edit.")
 @click.option("--print-after", multiple=True, metavar="PASS", help="Print the IR after this pass.")
 @SKIP_PASS
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
 def command(file: str, values: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Compile the kernels of FILE (.tile) and show a stage. Dims, types and constants come from its example and from
     NAME=VALUE."""
-    emit, annotate = options["emit"], options["annotate"]
+    emit, annotate = "ir" if options["after"] is not None else options["emit"], options["annotate"]
     passes: dict[str, Any] = {}
     if options["print_after"]:
         passes["print_after"] = options["print_after"]
@@ -53,6 +56,9 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             raise TileError("argument", None, f"the example launches {len(requests)} kernels", f"choose one: {names}")
         texts = []
         for request in requests:
+            if options["after"] is not None:
+                texts.append(printed(stage_after(program, request, options["after"], options["skip_pass"])))
+                continue
             text, after = stage(program, request, emit, annotate, **passes)
             texts.append(text)
             if after:

@@ -39,7 +39,7 @@ def execute(request: Request) -> Report:
     from dsl.files import MAX_TEXT, read_text
     from lowering.passes import left_out
 
-    ptx = None if request.ptx is None else read_text(Path(request.ptx), MAX_TEXT)
+    ptx = None if request.ptx is None else ptx_from(request.ptx, request.skip_pass)
     settings = Settings(
         schedule=request.schedule,
         ptx=ptx,
@@ -67,6 +67,22 @@ def execute(request: Request) -> Report:
     example = find_example(program, request.example) if index is None else program.examples[index]
     overrides = resolve(program, example, request.values)
     return run_example(program, example, request.device, request.why, overrides, settings)
+
+
+def ptx_from(file: str, skip: tuple[str, ...]) -> str:
+    """The PTX that a file of the IR's text goes on to, without the passes `skip`; PTX as it is."""
+    from pathlib import Path
+
+    from dsl.files import MAX_TEXT, read_text
+    from lowering.text.stage import FIRST
+
+    text = read_text(Path(file), MAX_TEXT)
+    if not text.lstrip().startswith(FIRST.split()[0]):
+        return text
+    from dsl.compile import finish
+    from lowering.text.reader import read
+
+    return finish(read(text, file), skip=skip).ptx
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,12 @@ EMULATED_BUDGET = 1 << 32
 @click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice.")
 @click.option("--counters", is_flag=True, help="Print the source with counters beside each line (emulator).")
 @click.option("--explain", is_flag=True, help="Say why this variant: reasons, constants, layouts, stage times.")
-@click.option("--ptx", type=click.Path(), metavar="FILE", help="Use this edited PTX for its kernels.")
+@click.option(
+    *("--from", "--ptx", "ptx"),
+    type=click.Path(),
+    metavar="FILE",
+    help="Go on from this IR or PTX, edited or not.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--example", metavar="NAME", help="The example to run; the first one without.")
 @click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")

@@ -150,8 +150,15 @@ class Head(Values):
             places.append((place, tuple(flat(basis, shape) for basis in bases)))
             if not row.has(","):
                 break
+        found = tuple(place for place, _ in places)
+        if found != ("register", "lane", "warp"):
+            row.fail("a layout says register, lane and warp", None, loc)
+        bits = self.rows["kernel"][2].bit_length() - 1 if "kernel" in self.rows else row.fail("'kernel' stands first")
+        if (len(places[1][1]), len(places[2][1])) != (5, bits):
+            row.fail(f"a layout has 5 bases of lanes, and here {bits} of warps", None, loc)
         try:
             self.layouts[name] = Layout(shape, tuple(places))
+            self.layouts[name].invert()
         except LayoutError as error:
             row.fail(str(error), None, loc)
 

@@ -251,11 +251,12 @@ NAMES = [
 ]
 PLACE = {"run": ["--device", "emulator"], "bench": ["--device", "emulator"]}
 OPTIONS = {
-    "run": ["--device", "--schedule", "--counters", "--explain", "--ptx", "--json", "--example", "--all", "--seed",
+    "run": ["--device", "--schedule", "--counters", "--explain", "--from", "--json", "--example", "--all", "--seed",
             "--time-limit", "--strict-bounds"],
     "check": ["--json"],
     "compile": ["--emit", "--annotate", "--kernel", "--schedule", "--arch", "--example", "--print-after",
-                "--skip-pass"],
+                "--skip-pass", "--after"],
+    "opt": ["--pass"],
     "layout": ["--kernel", "--schedule", "--value", "--arch", "--example"],
     "bench": ["--device", "--example", "--kernel", "--schedule", "--seed", "--time-limit", "--strict-bounds"],
     "tune": ["--for", "--schedule", "--seconds", "--seed", "--budget", "--jobs", "--example"],

@@ -131,6 +131,8 @@ WRONG = (
     (r": f32\[(\d+, \d+)\] #(\d+)", r": f16[\1] #\2", "its rule says"),
     (r": f32\[(\d+, \d+)\] #(\d+)", r": f32[2, 2] #\2", "the layout is of a tile of"),
     (r"(layout #0 = .*)lane \[\[", r"\1lane [[99999, ", "bases are coordinates in"),
+    (r"(layout #0 = .*lane )\[\[.*?\], ", r"\1[", "a layout has 5 bases of lanes, and here"),
+    (r"(layout #\d+ = .*: register \[)\[0, [1-9]\d*\]", r"\1[0, 0]", "lies nowhere"),
     (r"@\d+:\d+\+\d+", "@99999:1+1", "has no line 99999"),
     (r"\n  }\n", "\n", "this has no end"),
     (r"\n}\n", "\n", "this has no end"),

@@ -1,0 +1,34 @@
+"""`dsl opt`: passes on the IR's text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dsl.command.failures import show
+from dsl.compile import go_through
+from dsl.files import MAX_TEXT, read_text, write_text
+from lowering.passes import named
+from lowering.text.printer import printed
+from lowering.text.reader import read
+
+
+@click.command(short_help="Run passes on a kernel's IR as text.")
+@click.argument("file", type=click.Path())
+@click.option("--pass", "passes", multiple=True, metavar="PASS", help="Run this pass; may be repeated, in that order.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
+def command(file: str, passes: tuple[str, ...], output: str | None) -> int:
+    """Read FILE, the IR of a kernel as `dsl compile --after PASS` writes it, run passes, and print the IR that they
+    leave. Without passes it is read, checked and printed."""
+    try:
+        stage = read(read_text(Path(file), MAX_TEXT), file)
+        for each in named(passes):
+            go_through(stage, [each])
+        if output is not None:
+            write_text(Path(output), printed(stage))
+        else:
+            click.echo(printed(stage), nl=False)
+    except Exception as error:
+        return show(error, file)
+    return 0

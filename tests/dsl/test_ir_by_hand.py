@@ -1,0 +1,135 @@
+"""The IR by hand: `dsl compile --after`, `dsl opt`, `dsl run --from`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from dsl.command import cli
+from lowering.passes import PASSES
+
+SOFTMAX = str(Path(__file__).parents[2] / "samples" / "softmax.tile")
+SCALE = """\
+kernel scale(y: f32[n], x: f32[n]):
+    grid cdiv(n, 256)
+    i = block(0) * 256
+    y[i : i + 256] = x[i : i + 256] * 2.0
+
+schedule s of scale:
+    warps = 4
+
+example:
+    x = randn(f32[1000])
+    y = empty(f32[1000])
+    scale(y, x)
+    expect y == x * 2.0
+"""
+NAMES = [each.name for each in PASSES]
+
+
+@pytest.fixture
+def scale(tmp_path: Path) -> str:
+    path = tmp_path / "scale.tile"
+    path.write_text(SCALE)
+    return str(path)
+
+
+def dsl(*arguments: str) -> tuple[int, str]:
+    """Exit status and all that is printed."""
+    result = CliRunner().invoke(cli, list(arguments), standalone_mode=False)
+    if isinstance(result.exception, click.ClickException):
+        return result.exception.exit_code, result.exception.message
+    assert result.exception is None, result.exception
+    return result.return_value or 0, result.output
+
+
+def run_from(file: str, ir: Path, *more: str) -> dict[str, Any]:
+    status, output = dsl("run", file, "--device", "emulator", "--json", "--from", str(ir), *more)
+    return {"status": status, **json.loads(output.splitlines()[-1])}
+
+
+@pytest.mark.parametrize("name", ["build", *NAMES])
+def test_the_ir_after_each_pass_runs_through_the_example(scale: str, name: str, tmp_path: Path) -> None:
+    ir = tmp_path / "k.ir"
+    assert dsl("compile", scale, "--after", name, "-o", str(ir))[0] == 0
+    assert f"passes [{', '.join(NAMES[: NAMES.index(name) + 1 if name != 'build' else 0])}]" in ir.read_text()
+    assert run_from(scale, ir)["passed"] is True
+    ir.write_text(ir.read_text().replace("value=2.0", "value=3.0"))
+    told = run_from(scale, ir)
+    assert told["passed"] is False and told["status"] == 1
+
+
+def test_an_edited_layout_is_the_one_that_code_has(scale: str, tmp_path: Path) -> None:
+    ir = tmp_path / "k.ir"
+    dsl("compile", scale, "--after", "assign_layouts", "-o", str(ir))
+    text = ir.read_text()
+    edited, count = re.subn(
+        r"(layout #0 = \[256\]: ).*",
+        r"\1register [[128]], lane [[1], [2], [4], [8], [16]], warp [[32], [64]]",
+        text,
+    )
+    assert count == 1
+    ir.write_text(edited)
+    told = run_from(scale, ir)
+    assert told["passed"] is True
+    ir.write_text(text)
+    before = run_from(scale, ir)
+    assert told["counters"]["instructions"] > before["counters"]["instructions"]  # two narrow accesses for a wide one
+
+
+def test_a_mistake_in_the_text_is_at_its_line(scale: str, tmp_path: Path) -> None:
+    ir = tmp_path / "k.ir"
+    dsl("compile", scale, "--after", "build", "-o", str(ir))
+    text = ir.read_text().replace("value=2.0", "valu=2.0")
+    ir.write_text(text)
+    line = next(i for i, row in enumerate(text.splitlines(), 1) if "valu=" in row)
+    told = run_from(scale, ir)
+    assert told["status"] == 2 and f"k.ir:{line}:" in told["error"] and "no attribute 'value'" in told["error"]
+
+
+def test_passes_run_on_text_one_by_one_as_they_do_together(tmp_path: Path) -> None:
+    ir = tmp_path / "k.ir"
+    dsl("compile", SOFTMAX, "cols=1000", "--after", "build", "-o", str(ir))
+    for name in NAMES:
+        assert dsl("opt", str(ir), "--pass", name, "-o", str(ir)) == (0, "")
+        assert dsl("opt", str(ir))[1] == ir.read_text()
+    assert dsl("compile", SOFTMAX, "cols=1000", "--after", NAMES[-1])[1] == ir.read_text()
+
+
+def test_passes_that_are_left_out_stay_out(scale: str, tmp_path: Path) -> None:
+    ir = tmp_path / "k.ir"
+    dsl("compile", scale, "--after", "clean", "--skip-pass", "simplify", "-o", str(ir))
+    assert "passes [check_names, unroll_loops, assign_layouts, " in ir.read_text()
+    assert run_from(scale, ir, "--skip-pass", "insert_barriers")["passed"] is True
+    told = run_from(scale, ir, "--skip-pass", "place_shared")
+    assert told["status"] == 2 and "cannot be left out" in told["error"]
+
+
+def test_what_a_pass_needs_is_told(scale: str, tmp_path: Path) -> None:
+    ir = tmp_path / "k.ir"
+    dsl("compile", scale, "--after", "simplify", "-o", str(ir))
+    status, output = dsl("opt", str(ir), "--pass", "lower_copies")
+    assert status == 2 and "the pass 'lower_copies' needs layouts, which 'assign_layouts' gives" in output
+    ir.write_text(ir.read_text().replace("simplify]", "place_shared]"))
+    told = run_from(scale, ir)
+    assert told["status"] == 2 and "emission needs layouts" in told["error"]
+
+
+@pytest.mark.parametrize("arguments", [("compile", "--after", "sweep"), ("opt", "--pass", "sweep")])
+def test_a_pass_that_is_none_is_told(scale: str, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    ir = tmp_path / "k.ir"
+    dsl("compile", scale, "--after", "build", "-o", str(ir))
+    command, *rest = arguments
+    status, output = dsl(command, scale if command == "compile" else str(ir), *rest)
+    assert status == 2 and "there is no pass 'sweep'" in output
+
+
+def test_a_file_of_another_kind_is_refused(scale: str) -> None:
+    status, output = dsl("opt", scale)
+    assert status == 2 and "error[ir]" in output and "dsl compile --after PASS" in output

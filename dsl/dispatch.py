@@ -362,15 +362,16 @@ class Planner:
     # ---- the branches of a dispatch ----
 
     def read_by(self, line: ast.When) -> set[str]:
-        """The names of the dispatch that a branch's condition reads."""
-        if line.condition is None:
-            return set()
+        """The names of the dispatch that a branch's conditions read."""
         bound = line.bound or {}
-        read = names_in(line.condition)
-        return (read - bound.keys()).union(*(names_in(value) for name, value in bound.items() if name in read))
+        read = set() if line.condition is None else names_in(line.condition)
+        outside = [value for name, value in bound.items() if name in read]
+        return (read - bound.keys()).union(*map(names_in, [*outside, *line.guards]))
 
     def holds(self, line: ast.When, evaluate: _Names) -> bool:
-        """Whether a branch's condition holds."""
+        """Whether a branch's conditions hold."""
+        if not all(_Names(evaluate.names, self, line)(guard) for guard in line.guards):
+            return False
         if line.condition is None:
             return True
         names = evaluate.names
@@ -478,12 +479,12 @@ class Planner:
 
     def taken(self, line: ast.When, evaluate: _Names) -> bool:
         """Whether the conditions choose this branch, with the reason."""
-        if line.condition is None:
-            self.reasons.append("otherwise")
-            return True
-        text = line.loc.source.text[line.loc.start : line.loc.end]
+        text = "otherwise"
+        if line.condition is not None or line.guards:
+            parts = [each.loc for each in (*line.guards, line.condition) if each is not None]
+            text = " and ".join(loc.source.text[loc.start : loc.end] for loc in parts)
         holds = self.holds(line, evaluate)
-        self.reasons.append(f"{text}: {'yes' if holds else 'no'}")
+        self.reasons.append(text if text == "otherwise" else f"{text}: {'yes' if holds else 'no'}")
         return holds
 
     def assign(self, line: ast.Assign, evaluate: _Names, names: dict[str, Any], passed: dict[str, Any]) -> None:

@@ -253,12 +253,7 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
             message = f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'"
             errors.append(TileError("name", schedule.loc, message, closest(kernel, program.kernels)))
     errors += _unread(program)
-    for dispatch in program.dispatches.values():
-        try:
-            expand(program, dispatch, program.choices)
-        except TileError as error:
-            errors += error.errors
-            dispatch.lines = [line for line in dispatch.lines if not isinstance(line, ast.Match)]
+    errors += expand(program)
     known = program.kernels.keys() | program.dispatches.keys()
     launches = [
         step

@@ -325,13 +325,15 @@ class Require:
 @node
 class When:
     """A branch of a dispatch; `condition` is None in `otherwise`. name: by which a caller asks for it. bound: of one
-    that a `match` stands for, the arguments of the choice by its parameters, which the condition reads."""
+    that a `match` stands for, the arguments of the choice by its parameters, which the condition reads. guards: of one
+    that a call of another dispatch stands for, what must hold first."""
 
     loc: Loc
     condition: Expr | None
     steps: list[Launch | Assign]
     name: str | None = None
     bound: dict[str, Expr] | None = None
+    guards: tuple[Expr, ...] = ()
 
 
 @node

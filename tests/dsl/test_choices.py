@@ -115,3 +115,77 @@ def test_steps_are_those_of_a_branch_of_the_choice() -> None:
     assert many is not None and many.name == "many"
     assert branch_of(dispatch, [StepChoice("l", "few", {})], program).name == "few"  # type: ignore[union-attr]
     assert branch_of(dispatch, [StepChoice("k", "few", {})], program) is None
+
+
+# ---- dispatches that call dispatches ----
+
+CALLS = """
+kernel k(y: s32[n], x: s32[n]?, w: s32[m]?; N = 0, LOG = 0):
+    grid 1
+    v = arange(32) * 0 + N + LOG * 10
+    if given(x):
+        v = v + 100
+    if given(w):
+        v = v + 1000
+    y[0 : 32] = v
+
+schedule few of k:
+    N = 1
+
+schedule many of k:
+    N = 2
+
+choice sized(length):
+    when length >= 512: many
+    otherwise: few
+
+dispatch inner(out, x):
+    option BIG in false, true
+    require n < 4096
+    limit = 100
+    w = workspace(s32[limit])
+    when BIG: k(out, x, w) with many
+    when given(x) and n > limit as there: k(out, x, w)
+    match sized(n):
+        many: k(out) with N = limit
+        otherwise: k(out, x)
+
+dispatch outer(y, x, z):
+    option FLAG in false, true
+    limit = 700
+    when FLAG as flagged: inner(y, z) with BIG = FLAG, LOG = 1
+    when n > limit: inner(y, None) with LOG = 3
+    otherwise: inner(y, x=x) with LOG = 2
+
+dispatch again(y, z):
+    otherwise: outer(y, None, z) with FLAG = true
+
+dispatch same(out, x):
+    otherwise: inner
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "n", "options", "wanted"),
+    [
+        ("outer", 64, {}, 121),  # few
+        ("outer", 128, {}, 1121),  # there
+        ("outer", 1024, {}, 130),  # an absent x, and the inner limit
+        ("outer", 64, {"FLAG": True}, 1112),
+        ("outer", 64, {"schedule": "many"}, 1112),  # the first branch with it
+        ("outer", 64, {"schedule": "there"}, 1111),  # the first branch of this name
+        ("again", 64, {}, 1112),
+        ("same", 64, {}, 101),
+    ],
+)
+def test_a_dispatch_calls_a_dispatch(call: str, n: int, options: dict, wanted: int) -> None:
+    module, y = dsl.parse(CALLS, device="emulator"), np.zeros(n, np.int32)
+    arrays = [y, *[np.ones(n, np.int32)] * (2 if call == "outer" else 1)]
+    getattr(module, call)(*arrays, **options)
+    assert int(y[0]) == wanted
+
+
+def test_what_a_called_dispatch_requires_holds_for_its_branches() -> None:
+    module, y = dsl.parse(CALLS, device="emulator"), np.zeros(8192, np.int32)
+    with pytest.raises(TileError, match="requires n < 4096"):
+        module.outer(y, y, y)

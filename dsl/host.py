@@ -317,7 +317,7 @@ class Host(Evaluator):
 
     def _function(self, node: ast.Expr) -> Any:
         dotted = _dotted(node)
-        root = None if dotted is None else dotted.split(".")[0]
+        root = dotted if dotted is None or isinstance(node, ast.Name) else dotted.split(".")[0]
         if dotted is not None and root not in self.names and root not in self.top and not dotted.startswith("ref."):
             if dotted in FUNCTIONS or dotted in ARRAY_FUNCTIONS:
                 return Builtin(dotted)

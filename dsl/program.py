@@ -14,6 +14,7 @@ from dsl import tree as ast
 from dsl.dispatch_branches import expand
 from dsl.evaluate import names_in
 from dsl.files import is_file, read_text, resolved
+from dsl.modules import qualified
 from dsl.syntax import parse
 from lowering.location import Errors, Loc, Source, TileError, closest
 
@@ -171,12 +172,22 @@ def _add(
     errors: list[TileError],
     chain: list[str],
     top: bool,
+    inside: tuple[str, ...] = (),
 ) -> None:
-    for block in file.blocks:
+    modules: dict[str, dict[str, Any]] = {}
+    imports = [block for block in file.blocks if isinstance(block, ast.Import)]
+    for block in [*imports, *(block for block in file.blocks if not isinstance(block, ast.Import))]:
         try:
             if isinstance(block, ast.Import):
-                _import(program, block, folder, root, errors, chain)
-            elif isinstance(block, ast.Example):
+                members = _import(program, block, folder, root, errors, chain, inside)
+                if block.alias is not None:
+                    if block.alias in modules:
+                        raise TileError("import", block.loc, f"'{block.alias}' names two files")
+                    modules[block.alias] = members
+                continue
+            if modules:
+                block = qualified(block, {}, modules)
+            if isinstance(block, ast.Example):
                 if top:
                     program.examples.append(block)
             elif isinstance(block, ast.Schedule):
@@ -223,7 +234,10 @@ def _import(
     root: Path | None,
     errors: list[TileError],
     chain: list[str],
-) -> None:
+    inside: tuple[str, ...],
+) -> dict[str, Any]:
+    """Adds the blocks of a file; of one that is imported under a name, its functions, parts and choices, by their
+    whole names. Gives those by their own."""
     if folder is None or root is None:
         raise TileError("import", block.loc, "a text without a file imports nothing")
     try:
@@ -232,18 +246,38 @@ def _import(
         raise TileError("import", block.loc, error.message) from None
     if not path.is_relative_to(root):
         raise TileError("import", block.loc, f'"{block.path}" is outside the folder of the file')
-    if str(path) in chain:
-        return
+    if str(path) in inside:
+        raise TileError("import", block.loc, f'"{block.path}" imports itself')
+    if block.alias is None and str(path) in chain:
+        return {}
     if not is_file(path):
         near = [p.name for p in folder.glob("*.tile")]
         raise TileError("import", block.loc, f'there is no file "{block.path}"', closest(block.path, near))
-    chain.append(str(path))
     name = normpath(Path(block.loc.source.name).parent / block.path)  # as the file that imports it is named
     try:
         text = read_text(path)
     except TileError as error:
         raise TileError(error.code, block.loc, error.message) from None
-    _add(program, parse(text, name), path.parent, root, errors, chain, top=False)
+    file = parse(text, name)
+    if block.alias is None:
+        chain.append(str(path))
+        _add(program, file, path.parent, root, errors, chain, False, inside)
+        return {}
+    module = Program(file.source)
+    _add(module, file, path.parent, root, errors, [str(path)], False, (*inside, str(path)))
+    members: dict[str, Any] = {**module.functions, **module.parts, **module.choices}
+    names = {each: f"{block.alias}.{each}" for each in members}
+    into: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (module.functions, program.functions),
+        (module.parts, program.parts),
+        (module.choices, program.choices),
+    ]
+    for of_module, of_program in into:
+        for each, node in of_module.items():
+            made = qualified(node, names, {})
+            made.name = names[each]
+            of_program[made.name] = made
+    return members
 
 
 def _check_references(program: Program, errors: list[TileError]) -> None:

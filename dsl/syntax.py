@@ -460,8 +460,8 @@ class _Builder(Transformer):
     def match(self, c: list) -> Match:
         given, keywords, rest = _split_arguments(c[1])
         if keywords or rest is not None:
-            raise TileError("syntax", _token_loc(c[0]), "a choice takes its arguments by place")
-        return Match(_token_loc(c[0]), str(c[0]), given, [x for x in c[2:] if isinstance(x, Arm)])
+            raise TileError("syntax", c[0].loc, "a choice takes its arguments by place")
+        return Match(c[0].loc, c[0].id, given, [x for x in c[2:] if isinstance(x, Arm)])
 
     def dispatch(self, c: list) -> Dispatch:
         lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]
@@ -482,7 +482,7 @@ class _Builder(Transformer):
         return Example(loc, str(c[0]) if c[0] is not None else None, lines)
 
     def import_(self, c: list) -> Import:
-        return Import(_token_loc(c[0]), str(c[0])[1:-1])
+        return Import(_token_loc(c[0]), str(c[0])[1:-1], None if c[1] is None else str(c[1]))
 
     def start(self, c: list) -> list:
         return [x for x in c if not isinstance(x, Token)]

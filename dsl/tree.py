@@ -410,8 +410,11 @@ class Example:
 
 @node
 class Import:
+    """`import "path" as alias`; without an alias its blocks are the file's own."""
+
     loc: Loc
     path: str
+    alias: str | None = None
 
 
 @node

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from lowering.facts import Analysis, in_order, linear
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, carried_integers
-from lowering.passes.unroll_loops import rounds_of
 from lowering.types import INDEX, S32, TileType
 
 Form = tuple[dict[int, int], int]
@@ -47,6 +46,11 @@ def substituted(form: Form, forms: dict[int, Form]) -> Form:
     for value, factor in form[0].items():
         out = plus(out, forms.get(value, ({value: 1}, 0)), factor)
     return out
+
+
+def rounds_of(start: int, stop: int, step: int) -> int:
+    """How many rounds a loop of constants has: `len(range(…))`, which ends at 2^63."""
+    return max(0, -(-(stop - start) // step))
 
 
 def remainder(value: Value) -> tuple[Value, int | None]:

@@ -12,6 +12,7 @@ from lowering.facts import Analysis, facts_now, in_order
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Rewriter, Value, walk
 from lowering.location import TileError
+from lowering.loop_forms import rounds_of
 from lowering.ops import OPS
 from lowering.types import DTYPES, DType, TileType, int_range
 
@@ -31,11 +32,6 @@ def constant_step(loop: Op) -> int:
     if step is None or step < 1:
         raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is unrolled")
     return int(step)
-
-
-def rounds_of(start: int, stop: int, step: int) -> int:
-    """How many rounds a loop of constants has: `len(range(…))`, which ends at 2^63."""
-    return max(0, -(-(stop - start) // step))
 
 
 def check_room(function: Function) -> None:

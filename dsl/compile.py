@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from dsl.program import Program
 from dsl.variant import Request, Variant, build_variant, record_access
 from lowering.budget import Budget
 from lowering.ir import to_mlir
+from lowering.location import TileError
 from lowering.passes import PASSES, Pass, check_complete, left_out, named, run_passes
 from lowering.text.stage import Stage
 
@@ -123,14 +124,29 @@ def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | 
     return Generated(make_header(stage), llvm, body, {"emit": emitted - start, "llvm": done - emitted})
 
 
-def stage_after(program: Program, request: Request, name: str, skip: Sequence[str] = ()) -> Stage:
-    """A variant after the pass of that name, or as it is built for `build`."""
-    last = 0 if name == BUILT else PASSES.index(named([name])[0]) + 1
+def stages_of(program: Program, request: Request, skip: Sequence[str] = ()) -> Iterator[tuple[str, float, Stage]]:
+    """A variant as it is built, then after each pass: what was done, in how many seconds, and the stage, which the next
+    pass changes."""
     skipped = left_out((*request.skip, *skip))
-    variant = build_variant(program, request)
-    passes = [each for each in PASSES[:last] if each.name not in skipped]
-    trace = run_passes(variant.function, variant.target, passes)
-    return Lowered(variant, {}, {}, list(trace.seconds)).stage(program)
+    start = time.perf_counter()
+    stage = Lowered(build_variant(program, request), {}, {}).stage(program)
+    yield BUILT, time.perf_counter() - start, stage
+    for each in PASSES:
+        if each.name not in skipped:
+            start = time.perf_counter()
+            go_through(stage, [each])
+            yield each.name, time.perf_counter() - start, stage
+
+
+def stage_after(program: Program, request: Request, name: str, skip: Sequence[str] = ()) -> Stage:
+    """A variant after the pass of that name, or as it is built for `build`. TileError `call` for a pass that is left
+    out."""
+    if name != BUILT:
+        named([name])
+    for done, _, stage in stages_of(program, request, skip):
+        if done == name:
+            return stage
+    raise TileError("call", None, f"the pass '{name}' is left out: there is no IR behind it")
 
 
 def go_through(stage: Stage, passes: Sequence[Pass]) -> None:

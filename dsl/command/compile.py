@@ -11,6 +11,7 @@ from dsl import tree as ast
 from dsl.check import at, plan_launch
 from dsl.command.failures import show
 from dsl.command.options import SKIP_PASS
+from dsl.command.trace import write_trace
 from dsl.compile import stage_after
 from dsl.example_shapes import UNKNOWN, LaunchFacts, examine, find_example
 from dsl.files import write_text
@@ -33,6 +34,7 @@ from lowering.text.printer import printed
 @click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
 @click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
 @click.option("--after", metavar="PASS", help="Show the IR after this pass, or 'build', as text to edit.")
+@click.option("--trace", metavar="DIR", help="Write the IR after each pass to DIR, with differences.")
 @click.option("--print-after", multiple=True, metavar="PASS", help="Print the IR after this pass.")
 @SKIP_PASS
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
@@ -51,9 +53,12 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
         requests = requests_for(
             program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
         )
-        if output is not None and len(requests) > 1:
+        if (output or options["trace"]) is not None and len(requests) > 1:
             names = " or ".join(f"--kernel {request.kernel}" for request in requests)
             raise TileError("argument", None, f"the example launches {len(requests)} kernels", f"choose one: {names}")
+        if options["trace"] is not None:
+            write_trace(program, requests[0], options["skip_pass"], Path(options["trace"]))
+            return 0
         texts = []
         for request in requests:
             if options["after"] is not None:

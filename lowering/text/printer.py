@@ -7,7 +7,7 @@ import re
 import struct
 from typing import Any
 
-from lowering.ir import Block, Parameter, Value
+from lowering.ir import Block, Parameter, Value, walk
 from lowering.layout import Layout
 from lowering.location import Loc, Source
 from lowering.nesting import deep_recursion
@@ -20,9 +20,45 @@ INDENT = "  "
 COMMON_NAN = struct.pack(">d", float("nan"))
 
 
-def printed(stage: Stage) -> str:
+class Names:
+    """Names of values, layouts and sources. Kept from stage to stage, what is the same has the same name in each, and a
+    value that stands for one that is gone takes over its name."""
+
+    def __init__(self) -> None:
+        self.sources: dict[Source, int] = {}
+        self.layouts: dict[Layout, str] = {}
+        self.values: dict[Value, str] = {}
+        self.same: dict[str, int] = {}  # how many values have had a name
+        self.unnamed = 0
+        self.present: set[Value] = set()  # the values of the stage that is printed
+
+    def of(self, value: Value) -> str:
+        """The name of a value, numbered behind `#` from the second one that has it on; a number without one."""
+        known = self.values.get(value)
+        if known is None:
+            known = self.values[value] = self.inherited(value) or self.new(value)
+        return known
+
+    def inherited(self, value: Value) -> str | None:
+        origin = value.origin
+        while origin is not None and origin not in self.values:
+            origin = origin.origin
+        if origin is None or origin in self.present or origin.name != value.name:
+            return None
+        return self.values.pop(origin)
+
+    def new(self, value: Value) -> str:
+        if value.name is None:
+            self.unnamed += 1
+            return f"%{self.unnamed - 1}"
+        known = f"%{word(value.name)}"
+        count = self.same[known] = self.same.get(known, 0) + 1
+        return known + (f"#{count}" if count > 1 else "")
+
+
+def printed(stage: Stage, names: Names | None = None) -> str:
     """The text of a kernel at a stage; `read` makes the same of it."""
-    return _Printer(stage).text()
+    return _Printer(stage, names or Names()).text()
 
 
 def quoted(text: str) -> str:
@@ -35,13 +71,14 @@ def word(name: str) -> str:
 
 
 class _Printer:
-    def __init__(self, stage: Stage):
+    def __init__(self, stage: Stage, names: Names):
         self.stage = stage
-        self.sources: dict[Source, int] = {stage.source: 0}
-        self.layouts: dict[Layout, str] = {}
-        self.names: dict[Value, str] = {}
-        self.same: dict[str, int] = {}  # how many values have a name
-        self.unnamed = 0
+        self.sources, self.layouts, self.name = names.sources, names.layouts, names.of
+        self.sources.setdefault(stage.source, 0)
+        body = stage.function.body
+        ops = walk(body)
+        blocks = [body, *(region for op in ops for region in op.regions)]
+        names.present = {r for op in ops for r in op.results} | {a for block in blocks for a in block.args}
 
     def text(self) -> str:
         with deep_recursion():
@@ -119,20 +156,6 @@ class _Printer:
 
     def placed(self, row: str, loc: Loc | None) -> str:
         return row if loc is None else f"{row} {self.place(loc)}"
-
-    def name(self, value: Value) -> str:
-        """The name of a value, numbered behind `#` from the second one that has it on; a number without one."""
-        known = self.names.get(value)
-        if known is None:
-            if value.name is None:
-                known = f"%{self.unnamed}"
-                self.unnamed += 1
-            else:
-                known = f"%{word(value.name)}"
-                count = self.same[known] = self.same.get(known, 0) + 1
-                known += f"#{count}" if count > 1 else ""
-            self.names[value] = known
-        return known
 
     # ---- rows ----
 

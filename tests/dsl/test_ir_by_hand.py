@@ -133,3 +133,52 @@ def test_a_pass_that_is_none_is_told(scale: str, tmp_path: Path, arguments: tupl
 def test_a_file_of_another_kind_is_refused(scale: str) -> None:
     status, output = dsl("opt", scale)
     assert status == 2 and "error[ir]" in output and "dsl compile --after PASS" in output
+
+
+def test_a_trace_has_the_ir_after_each_pass_and_what_it_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "trace" / "of"
+    arguments = ("compile", SOFTMAX, "--kernel", "softmax_shared", "cols=20000")
+    status, output = dsl(*arguments, "--trace", str(folder))
+    assert status == 0
+    labels = [f"{number:02}-{name}" for number, name in enumerate(["build", *NAMES])]
+    assert [row.split()[0] for row in output.splitlines()] == labels
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        [f"{label}.ir" for label in labels] + [f"{label}.diff" for label in labels[1:]]
+    )
+    last = folder / f"{labels[-1]}.ir"
+    fresh = dsl(*arguments, "--after", NAMES[-1])[1]
+    assert dsl("opt", str(last))[1] == fresh
+    changes = {label: _changes(folder / f"{label}.diff") for label in labels[1:]}
+    assert changes["08-check_registers"] == []
+    added = changes["13-insert_barriers"]
+    assert added and all(re.match(r"[+] +barrier\(\) scope=", line) for line in added)
+    placed = changes["14-place_shared"]
+    assert all("shared_alloc" in line or "attribute shared_" in line for line in placed)
+
+
+def _changes(path: Path) -> list[str]:
+    """The lines of a difference that go or come, without the names of the files."""
+    return [line for line in path.read_text().splitlines()[2:] if line[0] in "+-"]
+
+
+def test_a_value_that_a_pass_makes_anew_keeps_its_name(tmp_path: Path) -> None:
+    """Exchanges replace a converted value; the load before and the store behind it read as before."""
+    dsl("compile", SOFTMAX, "--kernel", "softmax_shared", "cols=20000", "--trace", str(tmp_path))
+    built = (tmp_path / "03-simplify.ir").read_text()
+    laid_out = (tmp_path / "04-assign_layouts.ir").read_text()
+    named = re.compile(r"^ +(%[a-z]\w*) = \w+\(", re.M)
+    assert set(named.findall(built)) <= set(named.findall(laid_out))
+
+
+def test_a_trace_needs_a_folder(tmp_path: Path) -> None:
+    status, output = dsl("compile", SOFTMAX, "--trace", str(tmp_path / "k.ir" / "x"), "--kernel", "softmax_registers")
+    assert status == 0, output
+    file = tmp_path / "file"
+    file.write_text("")
+    status, output = dsl("compile", SOFTMAX, "--trace", str(file), "--kernel", "softmax_registers")
+    assert status == 2 and "cannot write to" in output
+
+
+def test_a_pass_that_is_left_out_has_no_ir_behind_it(scale: str) -> None:
+    status, output = dsl("compile", scale, "--after", "simplify", "--skip-pass", "simplify")
+    assert status == 2 and "the pass 'simplify' is left out" in output

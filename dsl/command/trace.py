@@ -1,0 +1,45 @@
+"""`dsl compile --trace DIR`: the IR after each pass, and what each has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import unified_diff
+from pathlib import Path
+
+import click
+
+from dsl.compile import stages_of
+from dsl.files import write_text
+from dsl.program import Program
+from dsl.variant import Request
+from lowering.location import TileError
+from lowering.text.printer import Names, printed
+
+CONTEXT = 2
+"""Lines around a difference."""
+BOOKKEEPING = ("passes [", "holds [")
+"""Rows that every pass changes, which differences leave out."""
+
+
+def write_trace(program: Program, request: Request, skip: Sequence[str], folder: Path) -> None:
+    """Writes NN-PASS.ir, which the compiler reads, and NN-PASS.diff into a folder, and says a line a pass. Values keep
+    their names from stage to stage. TileError `file`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TileError("file", None, f"cannot write to {folder}: {error.strerror}") from None
+    names = Names()
+    before: list[str] = []
+    for number, (name, seconds, stage) in enumerate(stages_of(program, request, skip)):
+        text = printed(stage, names)
+        label = f"{number:02}-{name}"
+        write_text(folder / f"{label}.ir", text)
+        lines = [line for line in text.partition("\nsource 0 ")[0].splitlines() if not line.startswith(BOOKKEEPING)]
+        said = f"{label:<28}{seconds * 1e3:8.1f} ms"
+        if before:
+            difference = list(unified_diff(before, lines, "before", label, n=CONTEXT, lineterm=""))
+            write_text(folder / f"{label}.diff", "".join(f"{line}\n" for line in difference))
+            changes = [line[0] for line in difference[2:] if line[0] in "+-"]
+            said += f"{changes.count('+'):7} lines in {changes.count('-'):7} out"
+        click.echo(said)
+        before = lines

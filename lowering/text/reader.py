@@ -163,7 +163,7 @@ class _Reader(Head):
         laid_out = any(isinstance(r.type, TileType) and r.type.layout for op, _ in self.ops for r in op.results)
         for op, loc in self.ops:
             try:
-                found = flaw(op, laid_out) or _flaw_of_regions(op)
+                found = flaw(op, laid_out) or _flaw_of_regions(op) or _flaw_of_names(op)
             except WRONG_ATTRIBUTES:
                 found = "these operands and attributes do not fit it"
             if found is not None:
@@ -184,6 +184,19 @@ def _flaw_of_regions(op: Op) -> str | None:
         if len(kinds) > 1:
             return f"what goes through its regions changes its type: {', '.join(map(str, kinds))}"
     return None
+
+
+def _flaw_of_names(op: Op) -> str | None:
+    """What is wrong with the names of operands, of an operation that has them."""
+    has = op.attrs.get("has")
+    if "has" not in op.spec.attrs or (
+        isinstance(has, list)
+        and len(has) == len(op.operands)
+        and all(isinstance(name, str) for name in has)
+        and len(set(has)) == len(has)
+    ):
+        return None
+    return f"'has' names each of its {len(op.operands)} operands"
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +12,14 @@ from dsl.program import Program
 from dsl.variant import Request, Variant, build_variant, record_access
 from lowering.budget import Budget
 from lowering.ir import to_mlir
-from lowering.location import TileError
+from lowering.location import Loc, Source, TileError
 from lowering.passes import PASSES, Pass, check_complete, left_out, named, run_passes
 from lowering.text.stage import Stage
 
 if TYPE_CHECKING:
     from runtime.header import Header
 
+LLVM_PREFIX = ";dsl "
 BUILT = "build"
 """In the place of a pass's name: before all of them."""
 
@@ -31,6 +33,7 @@ class Compiled:
     llvm: str
     body: str
     ptx: str
+    generated: Generated
     seconds: dict[str, float] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)
 
@@ -89,17 +92,28 @@ def compile_lowered(
     """PTX for a variant that is lowered. `known`: PTX without header by LLVM's text, of the same target."""
     made = generate(lowered.stage(program), level, known)
     lowered.seconds |= made.seconds
-    return Compiled(lowered.variant, made.header, made.llvm, made.body, made.ptx, lowered.seconds, lowered.printed)
+    texts = (made.llvm, made.body, made.ptx)
+    return Compiled(lowered.variant, made.header, *texts, made, lowered.seconds, lowered.printed)
 
 
 @dataclass(slots=True)
 class Generated:
-    """The code of a stage that all passes have run on."""
+    """The code of a stage that all passes have run on. version, level: of PTX, and of LLVM's code generation."""
 
     header: Header
     llvm: str
     body: str
     seconds: dict[str, float]
+    version: tuple[int, int]
+    level: int
+
+    @property
+    def llvm_text(self) -> str:
+        """LLVM IR behind a line with the header, which `ptx_of_llvm` goes on from."""
+        from runtime.header import to_json
+
+        row = {"ptx": self.version, "level": self.level, "header": to_json(self.header)}
+        return f"{LLVM_PREFIX}{json.dumps(row, allow_nan=False, separators=(',', ':'))}\n{self.llvm}"
 
     @property
     def ptx(self) -> str:
@@ -118,10 +132,35 @@ def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | 
     llvm, version = emit(stage.function, stage.target)
     emitted = time.perf_counter()
     body = (known or {}).get(llvm)
+    level = level_for(stage.function) if level is None else level
     if body is None:
-        body = to_ptx(llvm, stage.target, version, level_for(stage.function) if level is None else level)
-    done = time.perf_counter()
-    return Generated(make_header(stage), llvm, body, {"emit": emitted - start, "llvm": done - emitted})
+        body = to_ptx(llvm, stage.target, version, level)
+    seconds = {"emit": emitted - start, "llvm": time.perf_counter() - emitted}
+    return Generated(make_header(stage), llvm, body, seconds, version, level)
+
+
+def ptx_of_llvm(text: str, name: str) -> str:
+    """PTX with its header of LLVM IR that `llvm_text` made, edited or not. TileError `ir` with the place in `text`."""
+    from lowering.codegen import to_ptx, wrong_in
+    from lowering.targets import target
+    from runtime.header import parse, write
+
+    source = Source(name, text)
+    first, _, body = text.partition("\n")
+    try:
+        row = json.loads(first.removeprefix(LLVM_PREFIX))
+        (major, minor), level, header = row["ptx"], row["level"], parse(row["header"])
+        assert {*map(type, (major, minor, level))} == {int} and 0 <= level <= 3
+    except (ValueError, KeyError, TypeError, AssertionError):
+        hint = "keep that of 'dsl compile --emit llvm'"
+        raise TileError("ir", Loc(source, 0, len(first)), "this is no header of LLVM IR", hint) from None
+    chosen = target(header.arch)
+    wrong = wrong_in(text)
+    if wrong is not None:
+        line, column, message = wrong
+        start = min(source.starts[min(line, len(source.starts)) - 1] + max(column - 1, 0), len(text))
+        raise TileError("ir", Loc(source, start, start + 1), message)
+    return write(header) + to_ptx(body, chosen, (major, minor), level)
 
 
 def stages_of(program: Program, request: Request, skip: Sequence[str] = ()) -> Iterator[tuple[str, float, Stage]]:

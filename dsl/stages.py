@@ -36,7 +36,7 @@ def stage(program: Program, request: Request, name: str, annotate: bool = False,
         printed = lowered.printed
     else:
         compiled = compile_variant(program, request, **options)
-        text, printed = (compiled.llvm if name == "llvm" else compiled.ptx), compiled.printed
+        text, printed = (compiled.generated.llvm_text if name == "llvm" else compiled.ptx), compiled.printed
         if name == "sass":
             from runtime import assemble, sass
 

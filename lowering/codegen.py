@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 import llvmlite.binding as llvm
@@ -38,3 +39,15 @@ def to_ptx(text: str, target: Target, ptx: tuple[int, int], level: int = CODEGEN
     _initialised()
     module = llvm.parse_assembly(text)
     return avoid_faults(_machine(target.arch, max(ptx, target.ptx), level).emit_assembly(module))
+
+
+def wrong_in(text: str) -> tuple[int, int, str] | None:
+    """Line, column and LLVM's words of what is wrong in a module that was edited by hand; None if nothing is."""
+    _initialised()
+    try:
+        llvm.parse_assembly(text).verify()
+    except RuntimeError as error:
+        words = str(error).strip()
+        found = re.search(r"<string>:(\d+):(\d+): error: (.*)", words)
+        return (int(found[1]), int(found[2]), found[3]) if found else (1, 1, words.splitlines()[-1])
+    return None

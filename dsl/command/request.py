@@ -70,19 +70,23 @@ def execute(request: Request) -> Report:
 
 
 def ptx_from(file: str, skip: tuple[str, ...]) -> str:
-    """The PTX that a file of the IR's text goes on to, without the passes `skip`; PTX as it is."""
+    """The PTX that a file of the IR's text goes on to, without the passes `skip`, or of LLVM IR; PTX as it is."""
     from pathlib import Path
 
     from dsl.files import MAX_TEXT, read_text
     from lowering.text.stage import FIRST
 
     text = read_text(Path(file), MAX_TEXT)
-    if not text.lstrip().startswith(FIRST.split()[0]):
-        return text
-    from dsl.compile import finish
-    from lowering.text.reader import read
+    if text.lstrip().startswith(FIRST.split()[0]):
+        from dsl.compile import finish
+        from lowering.text.reader import read
 
-    return finish(read(text, file), skip=skip).ptx
+        return finish(read(text, file), skip=skip).ptx
+    if text.startswith(";"):
+        from dsl.compile import ptx_of_llvm
+
+        return ptx_of_llvm(text, file)
+    return text
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ EMULATED_BUDGET = 1 << 32
     *("--from", "--ptx", "ptx"),
     type=click.Path(),
     metavar="FILE",
-    help="Go on from this IR or PTX, edited or not.",
+    help="Go on from this IR, LLVM IR or PTX, edited or not.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--example", metavar="NAME", help="The example to run; the first one without.")

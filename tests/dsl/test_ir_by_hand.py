@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from dsl.command import cli
+from dsl.command.request import ptx_from
 from lowering.passes import PASSES
 
 SOFTMAX = str(Path(__file__).parents[2] / "samples" / "softmax.tile")
@@ -182,3 +183,35 @@ def test_a_trace_needs_a_folder(tmp_path: Path) -> None:
 def test_a_pass_that_is_left_out_has_no_ir_behind_it(scale: str) -> None:
     status, output = dsl("compile", scale, "--after", "simplify", "--skip-pass", "simplify")
     assert status == 2 and "the pass 'simplify' is left out" in output
+
+
+def test_llvm_ir_by_hand_runs_through_the_example(scale: str, tmp_path: Path) -> None:
+    llvm, ptx = tmp_path / "k.ll", tmp_path / "k.ptx"
+    dsl("compile", scale, "--emit", "llvm", "-o", str(llvm))
+    dsl("compile", scale, "-o", str(ptx))
+    assert ptx_from(str(llvm), ()) == ptx.read_text()
+    text = llvm.read_text()
+    edited, count = re.subn(r"(fmul .*)(0x4000000000000000|2\.0\S*)", r"\g<1>3.0", text)
+    assert count
+    llvm.write_text(edited)
+    told = run_from(scale, llvm)
+    assert told["passed"] is False and told["status"] == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "edit", "says"),
+    [
+        (r"fmul", "fmull", "expected instruction opcode"),
+        (r"\A;dsl .*", ";dsl {}", "this is no header of LLVM IR"),
+        (r"\bret void", "br label %nowhere", "use of undefined value"),
+    ],
+)
+def test_a_mistake_in_llvm_ir_is_at_its_line(scale: str, tmp_path: Path, pattern: str, edit: str, says: str) -> None:
+    llvm = tmp_path / "k.ll"
+    dsl("compile", scale, "--emit", "llvm", "-o", str(llvm))
+    text, count = re.subn(pattern, edit, llvm.read_text(), count=1)
+    assert count == 1
+    llvm.write_text(text)
+    line = next(i for i, row in enumerate(text.splitlines(), 1) if edit in row)
+    told = run_from(scale, llvm)
+    assert told["status"] == 2 and says in told["error"] and f"k.ll:{line}:" in told["error"]

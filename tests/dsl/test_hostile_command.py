@@ -88,10 +88,10 @@ def said(*arguments: Any) -> tuple[int, str]:
         (("run", "n=nan"), "an extent is an integer"),
         (("bench", "--time-limit", "nan"), "nan is no time"),
         (("bench", "n=1e3"), "an extent is an integer"),
-        (("compile", "n=1e3"), "a dim is a count of elements"),
-        (("compile", "n=true"), "a dim is a count of elements"),
+        (("compile", "n=1e3"), "an extent is an integer"),
+        (("compile", "n=true"), "an extent is an integer"),
         (("compile", "--skip-pass", "assign_layouts"), "cannot be left out"),
-        (("layout", "n=1e3"), "a dim is a count of elements"),
+        (("layout", "n=1e3"), "an extent is an integer"),
     ],
 )
 def test_an_option_that_means_nothing_is_refused(file: Path, arguments: tuple[str, ...], says: str) -> None:

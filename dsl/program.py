@@ -186,7 +186,10 @@ def _add(
                     modules[block.alias] = members
                 continue
             if modules:
-                block = qualified(block, {}, modules)
+                try:
+                    block = qualified(block, {}, modules)
+                except TileError as error:  # the block is known all the same: others name it
+                    errors += error.errors
             if isinstance(block, ast.Example):
                 if top:
                     program.examples.append(block)

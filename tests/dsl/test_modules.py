@@ -132,3 +132,13 @@ def test_the_example_calls_what_it_imports(file: Path) -> None:
 
     result = CliRunner().invoke(cli, ["run", str(file), "--device", "emulator"], standalone_mode=False)
     assert result.exception is None and result.return_value == 0, result.stderr
+
+
+def test_a_wrong_member_is_one_error(file: Path) -> None:
+    """The kernel that names it is known: its schedules and the dispatches that launch it are not wrong, too."""
+    text = file.read_text()
+    assert text.count("pieces.scaled") >= 1
+    file.write_text(text.replace("pieces.scaled", "pieces.scale", 1))
+    with pytest.raises(dsl.TileError, match="'pieces' has no function, part or choice 'scale'") as caught:
+        load(file)
+    assert len(caught.value.errors) == 1 and "'scaled'" in (caught.value.errors[0].hint or "")

@@ -156,15 +156,8 @@ class While(Statement):
             run_all([*self.bodies[0], self.step], state)
 
 
-class ThreadWhile(Statement):
+class ThreadWhile(While):
     """A loop of threads: an element goes rounds until its condition is false, and `step` brings that about."""
-
-    def __init__(self, condition: Expr, body: list[Statement], step: Statement):
-        self.condition, self.step = condition, step
-        self.bodies = (body,)
-
-    def lines(self) -> list[str]:
-        return [f"while {self.condition.text}:", *text_of([*self.bodies[0], self.step])]
 
     def run(self, state: State) -> None:
         outer = active = state.active

@@ -14,24 +14,26 @@ from dsl import tree as ast
 from lowering.location import Loc, TileError, closest
 
 
-def qualified(node: Any, names: Mapping[str, str], modules: Mapping[str, Mapping[str, Any]]) -> Any:
+def qualified(
+    node: Any, names: Mapping[str, str], modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]
+) -> Any:
     """A copy of a block with whole names: of what is among `names`, and of members of `modules`. What a block binds
-    itself keeps its meaning. TileError for what a module does not have."""
+    itself keeps its meaning. What a module does not have goes to `errors`, and the block is there all the same."""
     if isinstance(node, Loc):
         return node
     if isinstance(node, ast.Name):
         return ast.Name(node.loc, names[node.id]) if node.id in names else node
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
-        return ast.Name(node.loc, _member(node.loc, node.value.id, node.name, modules))
+        return ast.Name(node.loc, _member(node.loc, node.value.id, node.name, modules, errors))
     if isinstance(node, ast.Match):
         alias, dot, name = node.name.partition(".")
         is_member = dot and alias in modules
-        whole = _member(node.loc, alias, name, modules) if is_member else names.get(node.name, node.name)
-        return ast.Match(node.loc, whole, *(qualified(part, names, modules) for part in (node.args, node.arms)))
+        whole = _member(node.loc, alias, name, modules, errors) if is_member else names.get(node.name, node.name)
+        return ast.Match(node.loc, whole, *(qualified(part, names, modules, errors) for part in (node.args, node.arms)))
     if isinstance(node, list | tuple):
-        return type(node)(qualified(each, names, modules) for each in node)
+        return type(node)(qualified(each, names, modules, errors) for each in node)
     if isinstance(node, dict):
-        return {key: qualified(each, names, modules) for key, each in node.items()}
+        return {key: qualified(each, names, modules, errors) for key, each in node.items()}
     if not is_dataclass(node) or isinstance(node, type):
         return node
     own = _bound(node)
@@ -39,14 +41,14 @@ def qualified(node: Any, names: Mapping[str, str], modules: Mapping[str, Mapping
         names = {name: whole for name, whole in names.items() if name not in own}
         modules = {name: members for name, members in modules.items() if name not in own}
     made: Any = type(node)
-    return made(**{f.name: qualified(getattr(node, f.name), names, modules) for f in fields(node)})
+    return made(**{f.name: qualified(getattr(node, f.name), names, modules, errors) for f in fields(node)})
 
 
-def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, Any]]) -> str:
+def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]) -> str:
     members = [member for member in modules[alias] if "." not in member]  # those are of what the module imports
     if name not in members:
         hint = closest(name, members) or f"known: {', '.join(members) or 'none'}"
-        raise TileError("name", loc, f"'{alias}' has no function, part or choice '{name}'", hint)
+        errors.append(TileError("name", loc, f"'{alias}' has no function, part or choice '{name}'", hint))
     return f"{alias}.{name}"
 
 

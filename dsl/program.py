@@ -186,10 +186,10 @@ def _add(
                     modules[block.alias] = members
                 continue
             if modules:
-                try:
-                    block = qualified(block, {}, modules)
-                except TileError as error:  # the block is known all the same: others name it
-                    errors += error.errors
+                found = len(errors)
+                block = qualified(block, {}, modules, errors)
+                if isinstance(block, ast.Schedule) and len(errors) > found:
+                    continue  # what it leaves open would be told again; a kernel that is wrong is known all the same
             if isinstance(block, ast.Example):
                 if top:
                     program.examples.append(block)
@@ -277,7 +277,7 @@ def _import(
     ]
     for of_module, of_program in into:
         for each, node in of_module.items():
-            made = qualified(node, names, {})
+            made = qualified(node, names, {}, errors)
             made.name = names[each]
             of_program[made.name] = made
     return members

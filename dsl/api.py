@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -29,8 +29,8 @@ from dsl.tuning.tuned import Tuned, stale_errors, tuned_path
 from dsl.tuning.tuned_file import usable
 from dsl.variant import Request, Variant, stride_class
 from dsl.variants import Variants
+from lowering.choices import Asked
 from lowering.location import Errors, TileError, closest
-from lowering.passes import left_out
 from lowering.targets import Target, target
 from lowering.types import DTYPES
 
@@ -43,13 +43,15 @@ def load(
     device: str = "auto",
     arch: str | None = None,
     strict_bounds: bool = False,
-    skip_passes: Sequence[str] = (),
+    choose: Mapping[str, str] | Asked | None = None,
 ) -> Module:
     """The module of a `.tile` file. `device` as for `runtime.Kernel`; `arch` as for `Module`. Raises TileError.
 
-    With `strict_bounds` its kernels assert that index tiles lie inside of their axes, wherever they run.
+    With `strict_bounds` its kernels assert that index tiles lie inside of their axes, wherever they run. `choose`:
+    options of choices by key, for all kernels that have them; `Module.asked.check()` is an error for one that no kernel
+    had.
     """
-    return Module(load_program(path), device, arch, strict_bounds, skip_passes)
+    return Module(load_program(path), device, arch, strict_bounds, choose)
 
 
 def parse(
@@ -73,10 +75,10 @@ class Module:
         device: str = "auto",
         arch: str | None = None,
         strict_bounds: bool = False,
-        skip_passes: Sequence[str] = (),
+        choose: Mapping[str, str] | Asked | None = None,
     ):
         self.program, self.device, self.strict_bounds = program, device, strict_bounds
-        self.skip_passes = left_out(skip_passes)
+        self.asked = choose if isinstance(choose, Asked) else Asked(dict(choose or {}))
         self._asked = None if arch is None else target(arch)
         self._tuned: Tuned | None = None
         self.variants = Variants(program, lambda compiled: CompiledKernel(compiled, device))
@@ -166,7 +168,9 @@ class Module:
 
     def variant(self, request: Request, **options: Any) -> CompiledKernel:
         """The kernel of a request, compiled once for all requests of its class."""
-        return self.variants.kernel(self.as_asked(request), **options)
+        kernel = self.variants.kernel(self.as_asked(request), **options)
+        self.asked.note(kernel.compiled.variant.function.choices)
+        return kernel
 
     def built(self, request: Request) -> Variant:
         """The variant of a request, lowered: it is not lowered again to be compiled."""
@@ -174,10 +178,10 @@ class Module:
 
     def as_asked(self, request: Request) -> Request:
         """A request with what the module says of all its kernels."""
-        strict, skip = self.strict_bounds or request.strict_bounds, (*self.skip_passes, *request.skip)
-        if (strict, skip) == (request.strict_bounds, request.skip):
+        strict, choices = self.strict_bounds or request.strict_bounds, {**self.asked.options, **request.choices}
+        if (strict, choices) == (request.strict_bounds, request.choices):
             return request
-        return replace(request, strict_bounds=strict, skip=skip)
+        return replace(request, strict_bounds=strict, choices=choices)
 
 
 class Names(NamedTuple):

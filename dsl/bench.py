@@ -21,8 +21,8 @@ from dsl.examples import ExampleRun
 from dsl.overrides import Overrides, reached_kernels, resolve
 from dsl.program import Program
 from dsl.report import LaunchReport, Report
+from lowering.choices import Asked
 from lowering.location import TileError, closest
-from lowering.passes import left_out
 from runtime.errors import DeviceError, RuntimeFault
 
 ROUNDS = 50
@@ -265,10 +265,10 @@ def bench(
     schedules: Sequence[str] = (),
     seed: int = 0,
     time_limit: float | None = None,
-    skip_pass: Sequence[str] = (),
+    choose: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """The rows of a file's examples, in its order. Raises TileError, LaunchError or DeviceError if there is none."""
-    settings = Settings(seed=seed, measure=False, time_limit=time_limit, skip_passes=left_out(skip_pass))
+    settings = Settings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
     made = Bench(program, device, why, settings)
     missing = dict.fromkeys(schedules)
     for example in chosen_examples(program, examples, kernels):
@@ -282,6 +282,8 @@ def bench(
             shown.append(row.schedules)
             if row.is_wrong:
                 break
+    if any(row.report for row in made.rows):
+        settings.choose.check()
     if missing:
         raise no_schedule(program, list(missing))
     if len(made.errors) == len(made.rows):

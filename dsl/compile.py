@@ -13,7 +13,7 @@ from dsl.variant import Request, Variant, build_variant, record_access
 from lowering.budget import Budget
 from lowering.ir import to_mlir
 from lowering.location import Loc, Source, TileError
-from lowering.passes import PASSES, Pass, check_complete, left_out, named, run_passes
+from lowering.passes import PASSES, Pass, check_complete, named, run_passes
 from lowering.text.stage import Stage
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ def lower(
     program: Program,
     request: Request,
     passes: Sequence[Pass] = PASSES,
-    skip: tuple[str, ...] = (),
     print_after: tuple[str, ...] = (),
     check: bool = False,
     budget: Budget | None = None,
@@ -73,7 +72,7 @@ def lower(
     start = time.perf_counter()
     variant = build_variant(program, request, budget)
     built = time.perf_counter()
-    trace = run_passes(variant.function, variant.target, passes, (*request.skip, *skip), print_after, check)
+    trace = run_passes(variant.function, variant.target, passes, print_after, check)
     check_complete(variant.function)
     record_access(variant.function)
     seconds = {"build": built - start, **trace.seconds}
@@ -136,6 +135,7 @@ def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | 
     if body is None:
         body = to_ptx(llvm, stage.target, version, level)
     seconds = {"emit": emitted - start, "llvm": time.perf_counter() - emitted}
+    stage.function.choices.check_met()
     return Generated(make_header(stage), llvm, body, seconds, version, level)
 
 
@@ -163,41 +163,42 @@ def ptx_of_llvm(text: str, name: str) -> str:
     return write(header) + to_ptx(body, chosen, (major, minor), level)
 
 
-def stages_of(program: Program, request: Request, skip: Sequence[str] = ()) -> Iterator[tuple[str, float, Stage]]:
+def stages_of(program: Program, request: Request) -> Iterator[tuple[str, float, Stage]]:
     """A variant as it is built, then after each pass: what was done, in how many seconds, and the stage, which the next
     pass changes."""
-    skipped = left_out((*request.skip, *skip))
     start = time.perf_counter()
     stage = Lowered(build_variant(program, request), {}, {}).stage(program)
     yield BUILT, time.perf_counter() - start, stage
     for each in PASSES:
-        if each.name not in skipped:
-            start = time.perf_counter()
-            go_through(stage, [each])
+        start = time.perf_counter()
+        if go_through(stage, [each]):
             yield each.name, time.perf_counter() - start, stage
 
 
-def stage_after(program: Program, request: Request, name: str, skip: Sequence[str] = ()) -> Stage:
+def stage_after(program: Program, request: Request, name: str) -> Stage:
     """A variant after the pass of that name, or as it is built for `build`. TileError `call` for a pass that is left
     out."""
     if name != BUILT:
         named([name])
-    for done, _, stage in stages_of(program, request, skip):
+    for done, _, stage in stages_of(program, request):
         if done == name:
             return stage
     raise TileError("call", None, f"the pass '{name}' is left out: there is no IR behind it")
 
 
-def go_through(stage: Stage, passes: Sequence[Pass]) -> None:
-    """Runs passes on a kernel that was read."""
-    stage.passes += run_passes(stage.function, stage.target, passes).seconds
+def go_through(stage: Stage, passes: Sequence[Pass]) -> bool:
+    """Runs passes on a kernel that was read; false if choices left out all of them."""
+    run = run_passes(stage.function, stage.target, passes).seconds
+    stage.passes += run
+    return bool(run)
 
 
-def finish(stage: Stage, level: int | None = None, skip: Sequence[str] = ()) -> Generated:
-    """The code of a kernel that was read at any stage: the passes behind the last of those that were run are run."""
+def finish(stage: Stage, level: int | None = None, choices: Mapping[str, str] | None = None) -> Generated:
+    """The code of a kernel that was read at any stage: the passes behind the last of those that were run are run, with
+    these `choices`."""
     last = max((i for i, each in enumerate(PASSES, 1) if each.name in stage.passes), default=0)
-    skipped = left_out(tuple(skip))
-    go_through(stage, [each for each in PASSES[last:] if each.name not in skipped])
+    stage.function.choices.force(choices or {}, "--choose")
+    go_through(stage, PASSES[last:])
     check_complete(stage.function)
     record_access(stage.function)
     return generate(stage, level)

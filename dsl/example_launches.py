@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dsl.api import BoundPlan, CompiledKernel, Module, ModuleFunction
 from dsl.dispatch import FromCall, Plan, Step
 from dsl.report import Explanation, LaunchReport, Report
+from lowering.choices import Asked
 from lowering.location import TileError
 
 MOST_KEPT = 1 << 28
@@ -26,7 +27,7 @@ class Settings:
     `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
     own; `most_bytes`: of the arrays of a launch;
     `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
-    `skip_passes`: passes that are left out."""
+    `choose`: options of choices by key."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -38,7 +39,7 @@ class Settings:
     most_bytes: int | None = None
     measure: bool = True
     strict_bounds: bool = False
-    skip_passes: tuple[str, ...] = ()
+    choose: Asked = field(default_factory=Asked)
 
 
 @dataclass(slots=True)

@@ -52,7 +52,7 @@ class ExampleRun:
         self.report = Report(program.source.name, example.name, device, f"{facts.name}, {facts.arch}", why)
         if device != "emulator":
             self.report.bandwidth = facts.memory_bandwidth
-        self.module = Module(program, device, strict_bounds=settings.strict_bounds, skip_passes=settings.skip_passes)
+        self.module = Module(program, device, strict_bounds=settings.strict_bounds, choose=settings.choose)
         self.launcher = launcher(self.module, settings, self.report)
 
     def run(self) -> Report:

@@ -16,6 +16,7 @@ from dsl.evaluate import names_in
 from dsl.files import is_file, read_text, resolved
 from dsl.modules import qualified
 from dsl.syntax import parse
+from lowering.choices import is_key
 from lowering.location import Errors, Loc, Source, TileError, closest
 
 
@@ -108,6 +109,8 @@ class Program:
             for line in schedule.lines:
                 if isinstance(line, ast.Tune):
                     names.add(line.name)
+                elif isinstance(line, ast.Property) and line.name == "choose":
+                    names |= {ast.choice_key(key) for key in line.subject}
                 elif isinstance(line, ast.Assign):
                     names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
         return names
@@ -337,6 +340,8 @@ def _unread(program: Program) -> list[TileError]:
         read = set().union(*(read_of[kernel.name] for kernel in kernels))
         for line in schedule.lines:
             for target in _set_by(line):
+                if is_key(target.id):
+                    continue
                 if target.id not in constants | read:
                     message = f"nothing reads '{target.id}': {_listed(kernels)} no such constant, and no line needs it"
                     errors[id(target)] = TileError("name", target.loc, message, closest(target.id, constants))

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from dsl.compile import compile_variant, lower
+from dsl.compile import compile_lowered, compile_variant, lower
 from dsl.files import is_file, read_text
 from dsl.program import LIBRARY, Program
 from dsl.variant import Request
+from lowering.choices import Asked
 from lowering.ir import Function, to_mlir, walk
 from lowering.location import Loc, Source, printable
 from lowering.types import SharedType, TileType
@@ -21,9 +22,11 @@ from lowering.types import SharedType, TileType
 STAGES = ("ast", "ir", "layout", "llvm", "ptx", "sass")
 
 
-def stage(program: Program, request: Request, name: str, annotate: bool = False, **options: Any) -> tuple[str, str]:
+def stage(
+    program: Program, request: Request, name: str, annotate: bool = False, asked: Asked | None = None, **options: Any
+) -> tuple[str, str]:
     """(text of the stage, IR after the passes that `print_after=` names: with each operation's line, or the source line
-    above it). Options as for `lower`.
+    above it). `asked` notes the kernel's choices. Options as for `lower`.
 
     Raises TileError, and for sass LaunchError or DeviceError.
     """
@@ -32,10 +35,15 @@ def stage(program: Program, request: Request, name: str, annotate: bool = False,
     if name in ("ir", "layout"):
         lowered = lower(program, request, **options)
         function = lowered.variant.function
+        if asked is not None and asked.options:
+            compile_lowered(program, lowered)  # the emission chooses, too
+            asked.note(function.choices)
         text = to_mlir(function, annotate=annotate) if name == "ir" else layouts(function)
         printed = lowered.printed
     else:
         compiled = compile_variant(program, request, **options)
+        if asked is not None:
+            asked.note(compiled.variant.function.choices)
         text, printed = (compiled.generated.llvm_text if name == "llvm" else compiled.ptx), compiled.printed
         if name == "sass":
             from runtime import assemble, sass

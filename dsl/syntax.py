@@ -387,7 +387,14 @@ class _Builder(Transformer):
 
     # schedules
     def tune(self, c: list) -> Tune:
-        return Tune(_loc(c), str(c[0]), _items(c[1]))
+        name, key, values = c
+        if key is not None and str(name) != "choose":
+            raise TileError("syntax", _token_loc(name), "tune NAME in …, or tune choose KEY in …")
+        return Tune(_loc(c), str(name) if key is None else key, _items(values))
+
+    def key(self, c: list) -> str:
+        names = [f"[{each}]" if each.type == "NUMBER" else f".{each}" for each in c if each.type != "RSQB"]
+        return "".join(names)[1:]
 
     def dotted(self, c: list) -> Name:
         last = c[1] if c[1] is not None else c[0]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Union, dataclass_transform
 
-from lowering.location import Loc, Source
+from lowering.location import Loc, Source, TileError
 
 MAX_BYTES = 1 << 20
 MAX_NESTING = 200
@@ -426,6 +426,18 @@ class File:
 def is_none(node: Any) -> bool:
     """Whether this is `None`: a new axis of a tile, an optional tensor that is left out."""
     return isinstance(node, Name) and node.id == "None"
+
+
+def choice_key(node: Expr) -> str:
+    """The key of a choice as text: `swizzle.s`, `vector.x.load[1]`. TileError for another expression."""
+    match node:
+        case Name():
+            return node.id
+        case Attribute():
+            return f"{choice_key(node.value)}.{node.name}"
+        case Index(subscripts=[Number(value=int(number))]):
+            return f"{choice_key(node.value)}[{number}]"
+    raise TileError("schedule", node.loc, "the key of a choice is made of names", "swizzle.s, or vector.x.load[1]")
 
 
 def walk(tree: Any) -> Iterator[Any]:

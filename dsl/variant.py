@@ -16,6 +16,7 @@ from dsl.evaluate import Evaluator, names_in, to_tree
 from dsl.program import Program, dim_names, library_functions
 from dsl.schedules import Definition, ResolvedSchedule, given_names, resolve_schedule, target_facts
 from lowering.budget import Budget
+from lowering.choices import is_key
 from lowering.facts import Analysis, most_elements
 from lowering.ir import Function, Parameter, Value, replace_uses, stride_name, walk
 from lowering.location import Errors, Loc, TileError, closest
@@ -36,7 +37,8 @@ class Request:
     what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
     align: bytes that each tensor's pointer is a multiple of (16 unless said). absent: optional tensors not given.
     index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count.
-    strict_bounds: assert that index tiles lie inside of their axes. skip: passes that are left out.
+    strict_bounds: assert that index tiles lie inside of their axes. choices: options by key, over those of the
+    schedule; keys that the variant does not have are left to whoever gave them.
     strides: of strided tensors, representatives of what decides their code: see `stride_class`.
     """
 
@@ -52,7 +54,7 @@ class Request:
     sms: int | None = None
     index_bits: int | None = None
     strict_bounds: bool = False
-    skip: tuple[str, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -119,14 +121,15 @@ class _Resolved:
         instructions = {n: named.name for n, named in schedule.instructions.items()}
         swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
         attrs = {n: sorted(v) if n == "recompute" else v for n, v in schedule.attrs.items()}
-        parts = (named, self.special, request.types, request.align, pins, instructions, swizzles, attrs)
+        choices = {**{key: forced.option for key, forced in schedule.choices.items()}, **request.choices}
+        parts = (named, self.special, request.types, request.align, pins, instructions, swizzles, attrs, choices)
         units = sorted((name, strides.index(1)) for name, strides in request.strides.items() if 1 in strides)
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
         return (
             *map(
                 repr,
                 (
-                    *(*plain, units, request.strict_bounds, request.skip, self.index_bits),
+                    *(*plain, units, request.strict_bounds, self.index_bits),
                     *(sorted(part.items()) for part in parts),
                 ),
             ),
@@ -142,7 +145,7 @@ class _Variant:
         self.constant_names = {c.name for c in self.kernel.constants}
         self.types = self._types()
         known = program.settable(self.kernel.name)
-        unknown = request.constants.keys() - known
+        unknown = {name for name in request.constants.keys() - known if not is_key(name)}
         if unknown:
             name = sorted(unknown)[0]
             raise TileError("name", None, f"kernel '{self.kernel.name}' has no constant '{name}'", closest(name, known))
@@ -193,6 +196,8 @@ class _Variant:
         function.instructions = schedule.instructions
         function.swizzles = schedule.swizzles
         function.unrolled = schedule.unrolled
+        function.choices.forced |= schedule.choices
+        function.choices.force(request.choices, "--choose", must=False)
         branches = [node for node in ast.walk(kernel.body) if isinstance(node, ast.If)]
         function.in_branches = frozenset(assigned_names([*branches]))
         builder.function = function

@@ -34,7 +34,7 @@ def request_key(request: Request) -> tuple:
         request.arch,
         request.sms,
         request.strict_bounds,
-        request.skip,
+        frozen(request.choices),
         tuple(sorted(request.strides.items())),
     )
 

@@ -26,7 +26,7 @@ from lowering.meaning import Outside, as_memory, blocks_of
 from lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, met, name_of
 from lowering.ops import OPS
 from lowering.ops.control import parting
-from lowering.passes import PASSES, Pass, run_passes
+from lowering.passes import PASSES, Pass, left_out, run_passes
 from lowering.shared_map import period
 from lowering.targets import WARP, Target
 from runtime.errors import DeviceError, LaunchError
@@ -115,14 +115,15 @@ class _Emulated:
     given: Mapping[str, Any]
     blocks: list[tuple[int, int, int]]
 
-    def divergence(self, passes: Passes, grid: tuple[int, ...], skip: tuple[str, ...] = ()) -> Divergence | None:
+    def divergence(self, passes: Passes, grid: tuple[int, ...], skip: str | None = None) -> Divergence | None:
         """Compiles the variant, runs its PTX, and compares what it leaves with the meaning of its last IR."""
         from dsl.compile import Lowered, compile_lowered
         from runtime import Kernel
         from runtime.errors import DeviceAssertError
 
         variant = build_variant(self.program, self.request)
-        run_passes(variant.function, variant.target, passes, skip)
+        variant.function.choices.force({} if skip is None else left_out([skip]), "verify")
+        run_passes(variant.function, variant.target, passes)
         record_access(variant.function)
         compiled = compile_lowered(self.program, Lowered(variant, {}, {}))
         copies: dict[int, Any] = {}  # an array that is given twice stays one
@@ -150,14 +151,14 @@ class _Emulated:
         where elements lie, which threads wait, who loads. Else the emission."""
         for at in reversed(range(len(passes))):
             name = passes[at].name
-            skip: tuple[str, ...] = ()
+            skip: str | None = None
             tried = list(passes)
             if name in INSTEAD:
                 tried[at : at + 1] = INSTEAD[name](passes[at])
             elif not passes[at].may_go:
                 continue
             else:
-                skip = (name,)
+                skip = name
             try:
                 if self.divergence(tuple(tried), grid, skip) is None:
                     return name

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lowering.choices import Choices
 from lowering.layout import Layout
 from lowering.location import Loc, printable
 from lowering.nesting import deep_recursion
@@ -147,6 +148,7 @@ class Function:
     instructions: dict[str, Named] = field(default_factory=dict)  # value name → the instruction of its product
     swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
     unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls it
+    choices: Choices = field(default_factory=Choices)
     facts: Any = None  # what `facts_of` found
     holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
     loc: Loc | None = None

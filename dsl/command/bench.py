@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, show
-from dsl.command.options import SECONDS, SEED, SKIP_PASS
+from dsl.command.options import CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
 from dsl.command.run import choose_device
 from dsl.command.show import blocks as block_count
 from dsl.command.show import columns, line, number, pairs, styled
@@ -34,6 +34,7 @@ TIME_LIMIT = 600.0
 @click.option("--schedule", "schedules", multiple=True, metavar="NAME", help="This schedule only.")
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write all figures there; - for stdout.")
 @click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
+@CHOOSE
 @SKIP_PASS
 @click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that it may take.")
 def command(file: str, device: str, json_file: str | None, time_limit: float, **settings: Any) -> int:
@@ -45,6 +46,7 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
     from dsl.report import finite
 
     try:
+        settings["choose"] = choices_of(settings["choose"], settings.pop("skip_pass"))
         place, why = choose_device(device, False)
         request = {"file": file, "device": place, "why": why, "time_limit": time_limit, **settings}
         if place == "emulator":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 from dsl import tree as ast
 from dsl.check import at, plan_launch
 from dsl.command.failures import show
-from dsl.command.options import SKIP_PASS
+from dsl.command.options import CHOOSE, SKIP_PASS, choices_of
 from dsl.command.trace import write_trace
 from dsl.compile import stage_after
 from dsl.example_shapes import UNKNOWN, LaunchFacts, examine, find_example
@@ -19,6 +20,7 @@ from dsl.overrides import Overrides, resolve, type_parameters
 from dsl.program import Program, dim_names, load
 from dsl.stages import STAGES, stage
 from dsl.variant import Request
+from lowering.choices import Asked
 from lowering.location import TileError, closest
 from lowering.targets import target
 from lowering.text.printer import printed
@@ -36,6 +38,7 @@ from lowering.text.printer import printed
 @click.option("--after", metavar="PASS", help="Show the IR after this pass, or 'build', as text to edit.")
 @click.option("--trace", metavar="DIR", help="Write the IR after each pass to DIR, with differences.")
 @click.option("--print-after", multiple=True, metavar="PASS", help="Print the IR after this pass.")
+@CHOOSE
 @SKIP_PASS
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
 def command(file: str, values: tuple[str, ...], output: str | None, **options: Any) -> int:
@@ -45,29 +48,34 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
     passes: dict[str, Any] = {}
     if options["print_after"]:
         passes["print_after"] = options["print_after"]
-    if options["skip_pass"]:
-        passes["skip"] = options["skip_pass"]
     try:
+        asked = Asked(choices_of(options["choose"], options["skip_pass"]))
         program = load(file)
         target(options["arch"])
         requests = requests_for(
             program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
         )
+        if len(requests) == 1:  # each option has to be met
+            requests = [replace(requests[0], constants={**requests[0].constants, **asked.options})]
+        else:
+            requests = [replace(request, choices=asked.options) for request in requests]
         if (output or options["trace"]) is not None and len(requests) > 1:
             names = " or ".join(f"--kernel {request.kernel}" for request in requests)
             raise TileError("argument", None, f"the example launches {len(requests)} kernels", f"choose one: {names}")
         if options["trace"] is not None:
-            write_trace(program, requests[0], options["skip_pass"], Path(options["trace"]))
+            write_trace(program, requests[0], Path(options["trace"]))
             return 0
         texts = []
         for request in requests:
             if options["after"] is not None:
-                texts.append(printed(stage_after(program, request, options["after"], options["skip_pass"])))
+                texts.append(printed(stage_after(program, request, options["after"])))
                 continue
-            text, after = stage(program, request, emit, annotate, **passes)
+            text, after = stage(program, request, emit, annotate, asked, **passes)
             texts.append(text)
             if after:
                 click.echo(after, nl=False)
+        if len(requests) > 1 and options["after"] is None:
+            asked.check()
         if output is not None:
             write_text(Path(output), texts[0])
         else:

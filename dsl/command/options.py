@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import click
+
+from lowering.location import TileError
 
 MAX_SECONDS = 1e7
 
@@ -33,4 +36,25 @@ SECONDS = Seconds()
 SECONDS_OR_NONE = Seconds(zero=True)
 SEED = click.IntRange(0, (1 << 63) - 1)
 
+CHOOSE = click.option(
+    "--choose",
+    multiple=True,
+    metavar="KEY=OPTION",
+    help="Take this option of a choice; may be repeated. 'dsl why' lists keys and options.",
+)
 SKIP_PASS = click.option("--skip-pass", multiple=True, metavar="PASS", help="Leave out this pass; may be repeated.")
+
+
+def choices_of(choose: Sequence[str], skip: Sequence[str] = ()) -> dict[str, str]:
+    """The options that `--choose` and `--skip-pass` ask for, by key. TileError."""
+    from lowering.passes import left_out
+
+    found = dict(left_out(skip))
+    for text in choose:
+        key, equals, option = text.rpartition("=")
+        if not equals or not key or not option:
+            raise TileError("argument", None, f"'{text}' is not KEY=OPTION", "--choose swizzle.s=none")
+        if key in found:
+            raise TileError("argument", None, f"'{key}' is chosen twice")
+        found[key] = option
+    return found

@@ -28,7 +28,7 @@ class Request:
     time_limit: float | None = None
     most_bytes: int | None = None
     strict_bounds: bool = False
-    skip_pass: tuple[str, ...] = ()
+    choose: dict[str, str] = field(default_factory=dict)
 
 
 def execute(request: Request) -> Report:
@@ -37,9 +37,9 @@ def execute(request: Request) -> Report:
 
     from dsl.example_launches import Settings
     from dsl.files import MAX_TEXT, read_text
-    from lowering.passes import left_out
+    from lowering.choices import Asked
 
-    ptx = None if request.ptx is None else ptx_from(request.ptx, request.skip_pass)
+    ptx = None if request.ptx is None else ptx_from(request.ptx, request.choose)
     settings = Settings(
         schedule=request.schedule,
         ptx=ptx,
@@ -50,7 +50,7 @@ def execute(request: Request) -> Report:
         time_limit=request.time_limit,
         most_bytes=request.most_bytes,
         strict_bounds=request.strict_bounds,
-        skip_passes=left_out(request.skip_pass),
+        choose=Asked(request.choose),
     )
     if request.file.endswith(".ptx"):
         from dsl.ptx_run import run_ptx
@@ -66,11 +66,13 @@ def execute(request: Request) -> Report:
     index = request.index
     example = find_example(program, request.example) if index is None else program.examples[index]
     overrides = resolve(program, example, request.values)
-    return run_example(program, example, request.device, request.why, overrides, settings)
+    report = run_example(program, example, request.device, request.why, overrides, settings)
+    settings.choose.check()
+    return report
 
 
-def ptx_from(file: str, skip: tuple[str, ...]) -> str:
-    """The PTX that a file of the IR's text goes on to, without the passes `skip`, or of LLVM IR; PTX as it is."""
+def ptx_from(file: str, choose: dict[str, str]) -> str:
+    """The PTX that a file of the IR's text goes on to with these options, or of LLVM IR; PTX as it is."""
     from pathlib import Path
 
     from dsl.files import MAX_TEXT, read_text
@@ -81,7 +83,7 @@ def ptx_from(file: str, skip: tuple[str, ...]) -> str:
         from dsl.compile import finish
         from lowering.text.reader import read
 
-        return finish(read(text, file), skip=skip).ptx
+        return finish(read(text, file), choices=choose).ptx
     if text.startswith(";"):
         from dsl.compile import ptx_of_llvm
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 
@@ -21,7 +20,7 @@ BOOKKEEPING = ("passes [", "holds [")
 """Rows that every pass changes, which differences leave out."""
 
 
-def write_trace(program: Program, request: Request, skip: Sequence[str], folder: Path) -> None:
+def write_trace(program: Program, request: Request, folder: Path) -> None:
     """Writes NN-PASS.ir, which the compiler reads, and NN-PASS.diff into a folder, and says a line a pass. Values keep
     their names from stage to stage. TileError `file`."""
     try:
@@ -30,7 +29,7 @@ def write_trace(program: Program, request: Request, skip: Sequence[str], folder:
         raise TileError("file", None, f"cannot write to {folder}: {error.strerror}") from None
     names = Names()
     before: list[str] = []
-    for number, (name, seconds, stage) in enumerate(stages_of(program, request, skip)):
+    for number, (name, seconds, stage) in enumerate(stages_of(program, request)):
         text = printed(stage, names)
         label = f"{number:02}-{name}"
         write_text(folder / f"{label}.ir", text)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, show, told
-from dsl.command.options import SECONDS_OR_NONE, SEED, SKIP_PASS
+from dsl.command.options import CHOOSE, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of
 from lowering.location import TileError, closest
 from lowering.targets import target
 
@@ -46,6 +46,7 @@ MAX_JOBS = 1024
 @click.option("--write", is_flag=True, help="Write the winners beside the file, where dispatch reads them.")
 @click.option("--for", "ranges", multiple=True, metavar="NAME=LOW:HIGH", help="Range of a dim that they serve.")
 @click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE.png", help="Draw the landscape (matplotlib).")
+@CHOOSE
 @SKIP_PASS
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
@@ -73,15 +74,15 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     from dsl.tuning.session import Session, Settings
     from dsl.tuning.space import Choice, cases
     from dsl.tuning.trials import Log, default_log
-    from lowering.passes import left_out
 
     if options["plot"] is not None:
         require_matplotlib(Path(options["plot"]))
     if options["branches"] and options["schedule"] is not None:
         raise TileError("argument", None, "--all and --schedule exclude each other")
-    skip = left_out(options["skip_pass"])
-    if options["write"] and skip:
-        raise TileError("argument", None, "--write is for kernels with all passes", "leave out --skip-pass")
+    choose = choices_of(options["choose"], options["skip_pass"])
+    if options["write"] and choose:
+        hint = "leave out --choose and --skip-pass, or say it in the schedule: choose KEY: OPTION"
+        raise TileError("argument", None, "--write is for kernels as the file has them", hint)
     program = load(file)
     place = find_place("emulator" if options["emulator"] else options["device"])
     if options["write"] and place.ordinal is None and not options["emulator"]:
@@ -93,7 +94,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     schedules = options["schedule"].split(",") if options["schedule"] else ()
     choice = Choice(domains, schedules, options["branches"], options["budget"], options["seed"])
     jobs = options["jobs"] or os.cpu_count() or 1
-    settings = Settings(choice, jobs, options["seconds"], options["fresh"], options["seed"], skip)
+    settings = Settings(choice, jobs, options["seconds"], options["fresh"], options["seed"], choose)
     log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
     console = Terminal(width=None if sys.stdout.isatty() else 160)
     if not as_json:

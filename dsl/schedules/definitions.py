@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from dsl import tree as ast
 from dsl.evaluate import WORDS, Evaluator, names_in
 from dsl.program import Program
 from dsl.schedules.properties import Setting, settings_of
+from lowering.choices import is_key
 from lowering.location import Errors, Loc, TileError, closest
 from lowering.types import DTYPES
 
@@ -83,7 +84,7 @@ def _collect(
                 liked[name] = definition.over(liked.get(name))
                 order[name] = None
             settings |= inner.settings
-        elif isinstance(line, ast.Assign | ast.Tune):
+        elif isinstance(line, ast.Assign | ast.Tune) or line_is_choice(line):
             for definition in _defined(line, caller, part):
                 name = definition.name
                 if name in own:
@@ -101,9 +102,23 @@ def _collect(
     return Said(definitions, settings | own_settings)
 
 
-def _defined(line: ast.Assign | ast.Tune, caller: Loc | None, part: str | None) -> Iterator[Definition]:
+def line_is_choice(line: Any) -> TypeGuard[ast.Property]:
+    """`choose KEY: OPTION`."""
+    return isinstance(line, ast.Property) and line.name == "choose"
+
+
+def _defined(line: ast.Assign | ast.Tune | ast.Property, caller: Loc | None, part: str | None) -> Iterator[Definition]:
     if isinstance(line, ast.Tune):
         yield Definition(line.name, line.loc, line.values, True, None, caller, part)
+        return
+    if isinstance(line, ast.Property):
+        if len(line.subject) != 1 or not line.values:
+            raise TileError("schedule", line.loc, "choose KEY: OPTION", "choose swizzle.s: none")
+        key, values = line.subject[0], line.values
+        if not isinstance(key, ast.Attribute | ast.Index):
+            raise TileError("schedule", key.loc, "a choice has a key", "choose swizzle.s: none; 'dsl why' lists them")
+        option = values[0] if len(values) == 1 else ast.Sequence(values[0].loc.to(values[-1].loc), values)
+        yield Definition(ast.choice_key(key), key.loc, [option], False, None, caller, part)
         return
     if line.op is not None or not all(isinstance(t, ast.Name) for t in line.targets):
         raise TileError("syntax", line.loc, "a schedule sets names: NAME = expression")
@@ -176,7 +191,8 @@ class Names(Evaluator):
         depth, self.depth = self.depth, 0
         self.open.append(definition)
         try:
-            return [self(value) for value in definition.values[:count]]
+            read = self.option if is_key(definition.name) else self
+            return [read(value) for value in definition.values[:count]]
         except TileError as error:
             if error is not self.told:
                 self.told = through(error, definition.caller)
@@ -184,6 +200,24 @@ class Names(Evaluator):
         finally:
             self.open.pop()
             self.depth = depth
+
+    def option(self, node: ast.Expr) -> str:
+        """An option of a choice: a text, a name that means nothing else, numbers, several of these."""
+        if isinstance(node, ast.String):
+            return node.value
+        if isinstance(node, ast.Sequence):
+            return ", ".join(map(self.option, node.items))
+        if isinstance(node, ast.Name) and not self.means(node.id):
+            return node.id
+        if isinstance(node, ast.Attribute):
+            return ast.choice_key(node)
+        value = self(node)
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        return str(value)
+
+    def means(self, name: str) -> bool:
+        return any(name in known for known in (self.definitions, self.given, self.names, WORDS))
 
     def known(self, node: ast.Name) -> Any:
         """A name that no definition gives."""

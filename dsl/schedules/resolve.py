@@ -10,6 +10,7 @@ from dsl import tree as ast
 from dsl.program import Program, dim_names
 from dsl.schedules.definitions import Definition, Names, Said, collect, through
 from dsl.schedules.properties import PROPERTIES
+from lowering.choices import Forced, is_key
 from lowering.location import Loc, TileError, closest
 from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import Target
@@ -24,8 +25,8 @@ class ResolvedSchedule:
 
     constants: the kernel's constants, and all that is tuned or given. definitions: what each name that was evaluated
     means, but for what is tuned or given, each behind what it reads. tune: the values of each tuned name, the first its
-    default, each behind those that it depends on. derived: the values of names that are no constants. places: where the
-    properties are written, by name and subject.
+    default, each behind those that it depends on. derived: the values of names that are no constants. choices: the
+    options that are forced, by key. places: where the properties are written, by name and subject.
     """
 
     name: str | None
@@ -38,6 +39,7 @@ class ResolvedSchedule:
     specialize: dict[str, bool] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict)
+    choices: dict[str, Forced] = field(default_factory=dict)
     places: dict[tuple[str, str | None], Loc] = field(default_factory=dict)
     warps: int = DEFAULT_WARPS
 
@@ -91,6 +93,14 @@ def resolve_schedule(
         if constant.name in said.definitions:
             out.constants[constant.name] = names.value(constant.name, constant.loc)
     _warps(kernel, out, said, names)
+    for name, definition in said.definitions.items():
+        if is_key(name):
+            at = definition.loc.under(definition.caller)
+            by = "the caller" if name in overrides else "tuned" if definition.is_tuned else str(at)
+            out.choices[name] = Forced(names.value(name, definition.loc), by, at)
+    for name, option in overrides.items():
+        if is_key(name) and name not in out.choices:
+            out.choices[name] = Forced(str(option), "the caller")
     parameters = {p.name for p in kernel.params}
     for (row, subject), setting in said.settings.items():
         try:
@@ -110,10 +120,12 @@ def resolve_schedule(
     tuned = names.in_order([each for each in said.definitions if each in names.tuned])
     out.tune = {each: names.tuned[each] for each in tuned if each in names.tuned}
     out.constants |= {each: names.asked[each] for each in out.tune if each != "warps"}
-    out.derived = {each: names.asked[each] for each in order if each not in out.constants and each != "warps"}
+    out.derived = {
+        each: names.asked[each] for each in order if each not in out.constants and each != "warps" and not is_key(each)
+    }
     out.constants |= {each: value for each, value in overrides.items() if each != "warps"}
     decided = out.tune.keys() | overrides.keys()
-    out.definitions = {each: said.definitions[each] for each in order if each not in decided}
+    out.definitions = {each: said.definitions[each] for each in order if each not in decided and not is_key(each)}
     return out
 
 

@@ -40,14 +40,15 @@ class Progress(Protocol):
 @dataclass(slots=True)
 class Settings:
     """choice: of the candidates; seconds: after which none is begun; jobs: compiling processes; fresh: measure what the
-    log has, too; seed: of inputs and orders; skip: passes that are left out."""
+    log has, too; seed: of inputs and orders; choose: options of
+    choices by key."""
 
     choice: Choice
     jobs: int = 1
     seconds: float | None = None
     fresh: bool = False
     seed: int = 0
-    skip: tuple[str, ...] = ()
+    choose: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -106,8 +107,8 @@ class Session:
         self.log, self.settings, self.progress = log, settings, progress
         self.deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
         self.digest, self.versions = program.digest(), versions()
-        if settings.skip:
-            self.versions["without"] = ", ".join(settings.skip)
+        if settings.choose:
+            self.versions["choose"] = ", ".join(f"{key}={option}" for key, option in settings.choose.items())
 
     def run(self, cases: Sequence[Overrides]) -> Iterator[Outcome]:
         """The outcomes, one after the other. Raises TileError; DeviceError after a fault that poisons the device, which
@@ -329,10 +330,10 @@ class _Tuning:
             self.record(self.outcome.candidates[best], self.outcome.trials[best])
 
     def plan(self, candidate: Candidate) -> Plan:
-        """The launches of a candidate, without the passes that are left out."""
-        plan, skip = self.call.plan(candidate), self.session.settings.skip
+        """The launches of a candidate, with the options that are asked for."""
+        plan, choose = self.call.plan(candidate), self.session.settings.choose
         for step in plan.steps:
-            step.request = replace(step.request, skip=skip)
+            step.request = replace(step.request, choices=choose)
         return plan
 
     def make_ready(self, index: int) -> None:

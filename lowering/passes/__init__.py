@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from lowering.choices import ON_OFF
 from lowering.ir import Function, to_mlir
 from lowering.location import TileError, closest
 from lowering.nesting import deep_recursion
@@ -33,7 +34,8 @@ LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies low
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One pass. needs, gives: what must hold of the IR before it, and what holds behind it. reads: properties of the
-    schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked."""
+    schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked; unless
+    `sound`, code that is wrong."""
 
     name: str
     run: Callable[[Function, Target], None]
@@ -41,6 +43,7 @@ class Pass:
     gives: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     may_go: bool = True
+    sound: bool = True
 
     def apply(self, function: Function, target: Target) -> None:
         """Runs it. TileError `call` where the function lacks what it needs."""
@@ -75,6 +78,7 @@ PASSES = (
         on_function(insert_barriers.insert_barriers),
         (LAYOUTS, EXCHANGES, COPIES),
         reads=("barriers",),
+        sound=False,
     ),
     Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
 )
@@ -95,17 +99,16 @@ def run_passes(
     function: Function,
     target: Target,
     passes: Sequence[Pass] = PASSES,
-    skip: tuple[str, ...] = (),
     print_after: tuple[str, ...] = (),
     check: bool = False,
 ) -> Trace:
-    """Runs `passes` but those in `skip`; with `check`, verifies after each. TileError `call` for a pass that is none,
-    that cannot be left out, or whose need nothing gives."""
+    """Runs `passes` but those that a choice leaves out; with `check`, verifies after each. TileError `call` for a pass
+    that is none, or whose need nothing gives."""
     named(print_after, passes)
-    left_out(skip, passes)
     trace = Trace()
     for each in passes:
-        if each.name in skip:
+        unsafe = () if each.sound else ("off",)
+        if each.may_go and not function.choices.choose("pass", each.name, ON_OFF, "on", unsafe=unsafe):
             continue
         start = time.perf_counter()
         each.apply(function, target)
@@ -126,13 +129,14 @@ def named(names: Sequence[str], passes: Sequence[Pass] = PASSES) -> list[Pass]:
     return [known[name] for name in names]
 
 
-def left_out(names: Sequence[str], passes: Sequence[Pass] = PASSES) -> tuple[str, ...]:
-    """The names of passes to be left out, each once. TileError `call` for one that is none, or is needed for code."""
+def left_out(names: Sequence[str], passes: Sequence[Pass] = PASSES) -> dict[str, str]:
+    """The choices that leave out the passes of these names. TileError `call` for one that is none, or is needed for
+    code."""
     for each in named(names, passes):
         if not each.may_go:
             free = ", ".join(other.name for other in passes if other.may_go)
             raise TileError("call", None, f"the pass '{each.name}' cannot be left out: code needs what it makes", free)
-    return tuple(dict.fromkeys(names))
+    return {f"pass.{name}": "off" for name in names}
 
 
 def giver(need: str) -> str:

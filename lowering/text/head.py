@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lowering.choices import Forced
 from lowering.ir import Parameter, Value
 from lowering.layout import Layout, LayoutError
 from lowering.location import Loc, Source, TileError, closest
@@ -32,6 +33,7 @@ class Head(Values):
         self.instructions: dict[str, Named] = {}
         self.swizzles: dict[str, SwizzlePin] = {}
         self.unrolled: dict[str, Loc] = {}
+        self.choices: dict[str, Forced] = {}
         self.void: list[tuple[str, Loc]] = []
         self.names: dict[str, Value] = {}
 
@@ -130,6 +132,14 @@ class Head(Values):
     def row_unrolled(self, row: Row) -> None:
         name = row.name()
         self.unrolled[name] = self.place(row)
+
+    def row_choose(self, row: Row) -> None:
+        key = self.new(row, self.choices)
+        option = row.string()
+        row.need("by")
+        forced = Forced(option, row.string(), None, not row.has("anywhere"), row.has("met"))
+        forced.loc = self.place_or_none(row)
+        self.choices[key] = forced
 
     def row_branches(self, row: Row) -> None:
         self.rows["branches"] = row.several("[", "]", row.name)

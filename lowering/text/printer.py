@@ -178,6 +178,10 @@ class _Printer:
         for name, swizzle in f.swizzles.items():
             rows.append(f"swizzle {word(name)} = {self.value(swizzle.bits)} {self.place(swizzle.loc)}")
         rows += [f"unrolled {word(name)} {self.place(loc)}" for name, loc in f.unrolled.items()]
+        for key, forced in f.choices.forced.items():
+            marks = " anywhere" * (not forced.must) + " met" * forced.met
+            row = f"choose {word(key)} = {quoted(forced.option)} by {quoted(forced.by)}{marks}"
+            rows.append(self.placed(row, forced.loc))
         rows += [f"branches [{', '.join(map(word, sorted(f.in_branches)))}]"] if f.in_branches else []
         rows += [f"void {word(name)} {self.place(loc)}" for name, loc in f.void]
         return rows

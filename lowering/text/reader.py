@@ -60,6 +60,7 @@ class _Reader(Head):
             *self.dims.values(),
         ]
         function = Function(name, self.parameters, self.dims, body, warps, bits, self.divisors, self.attributes)
+        function.choices.forced = self.choices
         function.pins, function.instructions, function.swizzles = self.pins, self.instructions, self.swizzles
         function.unrolled, function.void, function.loc = self.unrolled, self.void, loc
         function.in_branches = frozenset(rows.get("branches", ()))

@@ -73,11 +73,11 @@ def test_emission_without_what_it_needs_is_refused_with_a_sentence() -> None:
 
 def test_code_does_not_lean_on_passes_that_may_go() -> None:
     """Without dead-code removal emission named registers that nothing had made: 57 of the 299 sample variants."""
-    free = tuple(each.name for each in PASSES if each.may_go and each.name != "insert_barriers")
+    free = {f"pass.{each.name}": "off" for each in PASSES if each.may_go and each.sound}
     x = np.random.default_rng(0).standard_normal((5, 1000)).astype(np.float32)
     plain, without = np.zeros_like(x), np.zeros_like(x)
     dsl.load(SOFTMAX, "emulator").softmax(plain, x)
-    dsl.load(SOFTMAX, "emulator", skip_passes=free).softmax(without, x)
+    dsl.load(SOFTMAX, "emulator", choose=free).softmax(without, x)
     np.testing.assert_allclose(without, plain, rtol=1e-6)
     conv = str(ROOT / "samples" / "int8_conv.tile")
     status, output = said("run", conv, "--device", "emulator", "--skip-pass", "simplify", "--skip-pass", "clean")
@@ -86,13 +86,14 @@ def test_code_does_not_lean_on_passes_that_may_go() -> None:
 
 def test_a_module_without_a_pass_has_kernels_of_its_own() -> None:
     with_all = dsl.load(SOFTMAX, "emulator").compile("softmax_shared", rows=8, cols=1000).ptx
-    module = dsl.load(SOFTMAX, "emulator", skip_passes=["insert_barriers"])
+    module = dsl.load(SOFTMAX, "emulator", choose={"pass.insert_barriers": "off"})
     assert "bar.sync" in with_all
     assert "bar.sync" not in module.compile("softmax_shared", rows=8, cols=1000).ptx
-    with pytest.raises(TileError, match="there is no pass 'barriers'"):
-        dsl.load(SOFTMAX, "emulator", skip_passes=["barriers"])
-    with pytest.raises(TileError, match="the pass 'place_shared' cannot be left out"):
-        dsl.load(SOFTMAX, "emulator", skip_passes=["place_shared"])
+    for name in ("barriers", "place_shared"):
+        module = dsl.load(SOFTMAX, "emulator", choose={f"pass.{name}": "off"})
+        module.compile("softmax_shared", rows=8, cols=1000)
+        with pytest.raises(TileError, match=f"no choice has the key 'pass.{name}'"):
+            module.asked.check()
 
 
 @pytest.mark.parametrize("command", ["run", "bench", "tune", "compile"])
@@ -126,7 +127,7 @@ example k:
     elif command == "tune":
         trials = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
         assert len(trials) == 2 and trials[0]["status"] == "counted" != trials[1]["status"], trials
-        assert trials[1]["versions"]["without"] == "insert_barriers" and "race" in trials[1]["reason"]
+        assert trials[1]["versions"]["choose"] == "pass.insert_barriers=off" and "race" in trials[1]["reason"]
     else:
         assert status != 0 and "race" in without, without
     for name in ("no", "place_shared"):

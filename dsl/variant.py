@@ -198,12 +198,20 @@ class _Variant:
         function.unrolled = schedule.unrolled
         function.choices.forced |= schedule.choices
         function.choices.force(request.choices, "--choose", must=False)
+        large = self._is_large(dict(request.dims))
+        function.index_bits = function.choices.choose(
+            "index",
+            "bits",
+            {"64": 64} if large else {"32": 32, "64": 64},
+            str(index_bits),
+            because="a tensor has more elements than 32 bits count" if large else "no tensor is too large for 32 bits",
+        )
         branches = [node for node in ast.walk(kernel.body) if isinstance(node, ast.If)]
         function.in_branches = frozenset(assigned_names([*branches]))
         builder.function = function
         builder.ir.budget = budget or builder.ir.budget
         self._parameters(builder, function, constants, special)
-        function.divisors = resolved.divisors
+        function.divisors = {name: self._divisor(function, name, most) for name, most in resolved.divisors.items()}
         builder.facts = builder.ir.facts = Analysis(function)
         scope = builder.scope.names
         for name, value in constants.items():
@@ -320,6 +328,12 @@ class _Variant:
             for name, extent in dims.items()
             if name in inner and name not in special and name in self.dim_names and pow2_divisor(extent) > 1
         }
+
+    def _divisor(self, function: Function, name: str, most: int) -> int:
+        options = {str(most >> i): most >> i for i in range(most.bit_length())}
+        return function.choices.choose(
+            "divisor", name, options, str(most), because="what is known of it, up to 16", loc=self.kernel.loc
+        )
 
     # ---- parameters ----
 
@@ -488,6 +502,8 @@ class _Variant:
                 )
             )
         for name, divisor in function.divisors.items():
+            if divisor == 1:
+                continue
             out.append(
                 Condition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)
             )

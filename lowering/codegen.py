@@ -11,6 +11,7 @@ from lowering.ir import Function, walk
 from lowering.ptxas_faults import avoid_faults
 from lowering.targets import Target
 
+LEVELS = {str(level): level for level in (3, 2, 1, 0)}
 CODEGEN_LEVEL = 3
 PRODUCT_LEVEL = 0
 """Of kernels with products on tensor cores: at 1 and more LLVM spends eight times as long on their unrolled steps, and
@@ -31,7 +32,14 @@ def _machine(arch: str, ptx: tuple[int, int], level: int) -> llvm.TargetMachine:
 
 def level_for(function: Function) -> int:
     """LLVM's level of code generation for a kernel."""
-    return PRODUCT_LEVEL if any(op.spec.product for op in walk(function.body)) else CODEGEN_LEVEL
+    product = any(op.spec.product for op in walk(function.body))
+    return function.choices.choose(
+        "level",
+        "llvm",
+        LEVELS,
+        str(PRODUCT_LEVEL if product else CODEGEN_LEVEL),
+        because="a product on tensor cores" if product else "no product on tensor cores",
+    )
 
 
 def to_ptx(text: str, target: Target, ptx: tuple[int, int], level: int = CODEGEN_LEVEL) -> str:

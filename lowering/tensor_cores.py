@@ -37,6 +37,11 @@ class Mma:
         return f"m{self.m}n{self.n}k{self.k}"
 
     @property
+    def written(self) -> str:
+        """Shape and modifier, as a schedule names it."""
+        return ".".join(filter(None, (self.shape, self.modifier)))
+
+    @property
     def row(self) -> Instruction:
         return family("mma_sync")[self.name]
 
@@ -56,7 +61,7 @@ def instructions() -> tuple[Mma, ...]:
 @cache
 def shapes() -> tuple[str, ...]:
     """The shapes of all rows, with their modifiers: m16n8k16, m16n8k32.satfinite, …"""
-    return tuple(dict.fromkeys(".".join(filter(None, (i.shape, i.modifier))) for i in instructions()))
+    return tuple(dict.fromkeys(i.written for i in instructions()))
 
 
 def accumulators(a: DType, b: DType) -> list[str]:
@@ -64,10 +69,10 @@ def accumulators(a: DType, b: DType) -> list[str]:
     return list(dict.fromkeys(i.c for i in instructions() if (i.a, i.b) == (a.name, b.name)))
 
 
-def choose(
+def fitting(
     target: Target, a: TileType, b: TileType, c: TileType, shape: str | None, modifier: str, loc: Loc | None
-) -> Mma:
-    """The instruction of a product c[M, N] + a[M, K] @ b[K, N]: the one of that shape, or the largest that fits.
+) -> list[Mma]:
+    """The instructions of a product c[M, N] + a[M, K] @ b[K, N] that fit, the largest first; of that shape, if given.
 
     Raises TileError: `type` if no instruction has these types, `target` if the target has none, `shape` if none fits.
     """
@@ -103,9 +108,9 @@ def choose(
         what = f"mma.sync.{shape} of {types[0]}" if shape else f"tensor-core product of {types[0]} and {types[1]}"
         raise fail("target", f"{target.arch} has no {what}: it needs {least}")
     m, n, k = *c.shape, a.shape[1]
-    for candidate in there:
-        if candidate.m <= m and candidate.n <= n and candidate.k <= k:
-            return candidate
+    found = [i for i in there if i.m <= m and i.n <= n and i.k <= k]
+    if found:
+        return found
     least_one = min(there, key=lambda i: i.m * i.n * i.k)
     raise fail(
         "shape",
@@ -273,17 +278,18 @@ def accumulator_registers(p: Product) -> list[list[list[int]]]:
     ]
 
 
-def split_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> tuple[int, int]:
-    """How many warps along M and N: the split whose warps read the fewest operands, fewer if the tile is too small."""
-    best = None
-    while best is None:
+def splits_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> dict[tuple[int, int], int]:
+    """How many warps along M and N, with the rows and columns of operands that each warp reads; of fewer warps if the
+    tile is too small."""
+    splits: dict[tuple[int, int], int] = {}
+    while not splits:
         for along_m in (1 << i for i in range(bits_of(warps) + 1)):
             along_n = warps // along_m
             part = (shape[0] // along_m, shape[1] // along_n)
             if part[0] >= instruction.m and part[1] >= instruction.n:
-                best = min(best or (sum(shape) + 1, (0, 0)), (sum(part), (along_m, along_n)))
+                splits[along_m, along_n] = sum(part)
         warps //= 2
-    return best[1]
+    return splits
 
 
 def replicated(layout: Layout, warps: int) -> Layout:

@@ -29,10 +29,11 @@ class _Lowering(Rewriter):
             return False
         width = access_width(self.analysis, op)
         bytes = width * op.operands[0].dtype.bytes
-        if bytes in ASYNC_BYTES:
+        must = self.function.attrs.get("require") == "async"
+        if bytes in ASYNC_BYTES and self.is_asynchronous(op, bytes, must):
             op.attrs["bytes"] = bytes
             return False
-        if self.function.attrs.get("require") == "async":
+        if must:
             raise TileError(
                 "copy",
                 op.loc,
@@ -42,6 +43,16 @@ class _Lowering(Rewriter):
             )
         self.synchronous(op)
         return True
+
+    def is_asynchronous(self, op: Op, bytes: int, must: bool) -> bool:
+        return self.function.choices.choose(
+            "copy",
+            f"{op.operands[0].name}",
+            {"async": True} if must else {"async": True, "load_store": False},
+            "async",
+            loc=op.loc,
+            because=f"{bytes} aligned bytes at a time" + " and 'require async'" * must,
+        )
 
     def synchronous(self, op: Op) -> None:
         tensor, source, mask = operand(op, "tensor"), operand(op, "source"), operand(op, "mask")

@@ -92,7 +92,18 @@ class _Lowering(Rewriter):
         assert have is not None and layout is not None
         if have == layout:
             return value
-        if have.registers_of(layout) is not None:
+        in_thread = have.registers_of(layout) is not None
+        way = self.function.choices.choose(
+            "exchange",
+            value.name or "value",
+            {"registers": True, "shared": False} if in_thread else {"shared": False},
+            "registers" if in_thread else "shared",
+            loc=op.loc,
+            because="each thread has its own elements" if in_thread else "elements change threads",
+            costs={"registers": 0, "shared": value.tile.size * max(value.dtype.bits // 8, 1)},
+            unit="bytes through shared memory",
+        )
+        if way:
             return self.make(op, "convert_layout", [value], [value.tile.with_layout(layout)], layout=layout).result
         return self.through_scratch(value, layout, op)
 

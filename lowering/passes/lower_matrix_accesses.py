@@ -117,7 +117,15 @@ class _Lowering:
             if asked:
                 raise self.refusal(op, value, trans)
             return op
-        if store and not asked and access_bytes(self.maps.analysis, op) >= ROW // 2:
+        wide = store and access_bytes(self.maps.analysis, op) >= ROW // 2
+        if not self.function.choices.choose(
+            "matrix",
+            f"{op.operands[0].name}.{op.name}",
+            {"matrix": True} if asked else {"matrix": True, "plain": False},
+            "plain" if wide and not asked else "matrix",
+            loc=op.loc,
+            because="asked for" if asked else "its vectors are wide" if wide else "the layouts are those of matrices",
+        ):
             return op
         attrs = {"has": op.attrs["has"], "trans": trans}
         made = Op(

@@ -21,10 +21,25 @@ def place_shared(function: Function, target: Target) -> None:
     """
     lives = Lifetimes(function)
     placed, total = _placed(lives, [a | b for a, b in zip(lives.apart, lives.unordered, strict=True)])
-    if total > target.shared and function.attrs.get("barriers") != "manual":
+    if len(lives.tiles) > 1:
         closer, least = _placed(lives, lives.apart)
-        if least <= target.shared:
-            placed, total = closer, least
+        ways = {"joined": (placed, total), "apart": _placed(lives, [(1 << len(lives.tiles)) - 1] * len(lives.tiles))}
+        if function.attrs.get("barriers") != "manual":
+            ways["closer"] = closer, least
+        fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
+        rule = "closer" if total > target.shared and "closer" in fitting else "joined"
+        placed, total = function.choices.choose(
+            "place",
+            "shared",
+            fitting,
+            rule,
+            because="tiles share bytes where barriers order their accesses anyway"
+            if rule == "joined"
+            else "too large otherwise: barriers are added between accesses of tiles that share bytes",
+            costs={name: way[1] for name, way in ways.items()},
+            unit="bytes of shared memory",
+        )
+        if placed is closer:
             _order(function, placed)
     for op, offset in placed.items():
         op.attrs["offset"] = offset

@@ -14,8 +14,6 @@ from lowering.types import F32
 def recompute(function: Function) -> None:
     """`recompute NAMES` in the schedule. Raises TileError `schedule` for a name that is no 16-bit float made f32."""
     places = function.attrs.get("recompute", {})
-    if not places:
-        return
     named: dict[str, list[Op]] = {}
     for op in walk(function.body):
         for result in op.results:
@@ -29,7 +27,22 @@ def recompute(function: Function) -> None:
         if not any(is_widening(op) for op in ops):
             raise TileError("schedule", loc, f"'{name}' is no 16-bit float converted to f32", "name it: v = x.to(f32)")
         chosen |= {op.result for op in ops if is_widening(op)}
-    _renew(function.body, chosen)
+    for op in walk(function.body):
+        if is_widening(op):
+            value = op.result
+            name = value.name or f"{op.operands[0].name or 'value'}.{value.dtype}"
+            anew = function.choices.choose(
+                "recompute",
+                name,
+                {"kept": False, "anew": True},
+                "anew" if value in chosen else "kept",
+                loc=op.loc,
+                pinned=places.get(value.name) if value in chosen else None,
+                line=f"recompute {name}" if value.name else None,
+            )
+            chosen = chosen | {value} if anew else chosen - {value}
+    if chosen:
+        _renew(function.body, chosen)
 
 
 def is_widening(op: Op) -> bool:

@@ -9,6 +9,7 @@ access has more lanes than banks are left above the widest one, it takes as few 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 from lowering.access_width import slot_bytes
@@ -56,13 +57,26 @@ def swizzle_shared(function: Function) -> None:
     }
     for op in allocs:
         type = op.attrs["type"]
-        wanted = function.swizzles.get(op.attrs["name"])
+        wanted, mine = function.swizzles.get(op.attrs["name"]), accesses.get(id(op.result), [])
+        phases = _phases(maps, mine)
         if wanted is not None:
-            swizzle = _pinned(wanted, type)
+            rule, why = _pinned(wanted, type), ""
             if wanted.bits is not None:
-                _check_accesses(wanted, wanted.bits, maps, accesses.get(id(op.result), []))
+                _check_accesses(wanted, wanted.bits, maps, mine)
         else:
-            swizzle = _computed(maps, accesses.get(id(op.result), []), type, id(op.result) in again)
+            rule, why = _computed(phases, type, id(op.result) in again)
+        swizzle = function.choices.choose(
+            "swizzle",
+            op.attrs["name"],
+            _options(maps, mine, type, rule),
+            _said(rule),
+            loc=op.loc,
+            because=why,
+            costs=partial(_passes, phases, maps, mine, type, rule),
+            unit="passes over the banks, a phase of each access",
+            pinned=None if wanted is None else wanted.loc,
+            line=f"swizzle {op.attrs['name']}: {{option}}",
+        )
         if swizzle:
             op.attrs["type"] = op.result.type = replace(type, swizzle=swizzle)
 
@@ -94,7 +108,7 @@ def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
             f"offset below {_extent(type)}",
             "BITS, the lowest bit that moves, and how far above it lie the bits that move it (at least BITS)",
         )
-    return tuple((base + shift + i, 1 << base + i) for i in range(count))
+    return bits_swizzle(count, base, shift)
 
 
 def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMaps, accesses: list[Op]) -> None:
@@ -118,12 +132,8 @@ def _bits(type: SharedType) -> int:
     return (extent & -extent).bit_length() - 1
 
 
-def _computed(maps: SharedMaps, accesses: list[Op], type: SharedType, again: bool) -> Swizzle:
-    """The swizzle with the fewest conflicts; none if where an access goes is not known.
-
-    again: in a loop. Where accesses happen once, a swizzle that leaves conflicts is none: its addresses are computed at
-    the head and take registers until then (a sum along an axis of f16 on an H200: 46.8 us instead of 34.8).
-    """
+def _phases(maps: SharedMaps, accesses: list[Op]) -> list[Phase] | None:
+    """A phase of each access; None if where one goes is not known."""
     phases: list[Phase] = []
     for op in accesses:
         layout = access_layout_of(op)
@@ -131,10 +141,59 @@ def _computed(maps: SharedMaps, accesses: list[Op], type: SharedType, again: boo
             continue
         map = maps.of(op, layout)
         if map is None:
-            return ()
+            return None
         phases.append(phase_of(maps.analysis, op, map))
+    return phases
+
+
+def _computed(phases: list[Phase] | None, type: SharedType, again: bool) -> tuple[Swizzle, str]:
+    """The swizzle with the fewest conflicts, and why; none if where an access goes is not known.
+
+    again: in a loop. Where accesses happen once, a swizzle that leaves conflicts is none: its addresses are computed at
+    the head and take registers until then (a sum along an axis of f16 on an H200: 46.8 us instead of 34.8).
+    """
+    if phases is None:
+        return (), "where an access goes is known at run time alone"
     swizzle = best_swizzle(phases, _bits(type))
-    return swizzle if again or all(p.passes(swizzle) == 1 for p in phases) else ()
+    if again or all(p.passes(swizzle) == 1 for p in phases):
+        return swizzle, "the fewest conflicts" if swizzle else "no swizzle has fewer conflicts"
+    return (), "conflicts are left, and the accesses happen once"
+
+
+USUAL = ((3, 4, 3), (2, 4, 3), (1, 4, 3))
+"""Swizzles of the hardware's own loads of 128, 64 and 32 bytes a row."""
+
+
+def _options(maps: SharedMaps, accesses: list[Op], type: SharedType, rule: Swizzle) -> dict[str, Swizzle]:
+    """Swizzles that leave the bytes of every access together, by how a schedule says them."""
+    keep = max((access_bytes(maps.analysis, op) for op in accesses), default=1).bit_length() - 1
+    fitting = [(n, b, s) for n, b, s in USUAL if b >= keep and b + s + n <= _bits(type)]
+    found = [rule, (), *(bits_swizzle(*bits) for bits in fitting)]
+    return {_said(swizzle): swizzle for swizzle in found}
+
+
+def _passes(
+    phases: list[Phase] | None, maps: SharedMaps, accesses: list[Op], type: SharedType, rule: Swizzle
+) -> dict[str, float]:
+    options = _options(maps, accesses, type, rule)
+    return {} if phases is None else {name: sum(p.passes(s) for p in phases) for name, s in options.items()}
+
+
+def bits_swizzle(count: int, base: int, shift: int) -> Swizzle:
+    """Bits [base, base + count) are XORed with those `shift` above."""
+    return tuple((base + shift + i, 1 << base + i) for i in range(count))
+
+
+def _said(swizzle: Swizzle) -> str:
+    """BITS, BASE, SHIFT; bits with their masks for a swizzle that is none of these."""
+    if not swizzle:
+        return "none"
+    first, mask = swizzle[0]
+    base = mask.bit_length() - 1
+    named = (len(swizzle), base, first - base)
+    if swizzle == bits_swizzle(*named):
+        return ", ".join(map(str, named))
+    return " ".join(f"{bit}:{mask:#x}" for bit, mask in swizzle)
 
 
 def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:

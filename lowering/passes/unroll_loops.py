@@ -19,11 +19,34 @@ from lowering.types import DTYPES, DType, TileType, int_range
 
 def unroll_loops(function: Function) -> None:
     """Loops with the attribute `unroll` above 1 and a constant step. The code between iterations is straight-line."""
+    for op in walk(function.body):
+        if op.spec.counters:
+            _choose(function, op)
     check_room(function)
     if not any(op.attrs.get("unroll", 1) > 1 for op in walk(function.body)):
         return
     rewriter = _Unroller(facts_now(function))
     function.body = rewriter.block(function.body, rewriter.visit)
+
+
+USUAL = (1, 2, 4, 8)
+
+
+def _choose(function: Function, loop: Op) -> None:
+    """Sets how many rounds of a loop become one."""
+    rule, name = loop.attrs["unroll"], loop.regions[0].args[0].name or "loop"
+    step = constant_of(loop.operands[2])
+    free = step is not None and step >= 1
+    loop.attrs["unroll"] = function.choices.choose(
+        "unroll",
+        name,
+        {str(each): each for each in (*(USUAL if free else (1,)), rule)},
+        str(rule),
+        loc=loop.loc,
+        because="the schedule unrolls what it names" if free else "its step is known at run time alone",
+        pinned=function.unrolled.get(name),
+        line=f"unroll {name}: {{option}}",
+    )
 
 
 def constant_step(loop: Op) -> int:

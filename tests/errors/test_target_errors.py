@@ -12,7 +12,7 @@ from dsl.program import parse_program
 from dsl.variant import Request
 from lowering.location import Loc, Source, TileError
 from lowering.targets import TARGETS
-from lowering.tensor_cores import accumulators, choose, instructions
+from lowering.tensor_cores import accumulators, fitting, instructions
 from lowering.types import DTYPES, OPERAND_TYPES, TileType
 
 CASES = {
@@ -100,11 +100,11 @@ def test_each_row_is_chosen_where_the_target_has_it_and_an_error_elsewhere(arch:
     for i in instructions():
         operands = tile(i.a, i.m, i.k), tile(i.b, i.k, i.n), tile(i.c, i.m, i.n)
         if i.row.available(arch):
-            assert choose(TARGETS[arch], *operands, i.shape, i.modifier, LOC) is i
+            assert fitting(TARGETS[arch], *operands, i.shape, i.modifier, LOC) == [i]
             continue
         refused += 1
         with pytest.raises(TileError, match=f"{arch} has no mma.sync.{i.shape} .* it needs {i.row.target}") as caught:
-            choose(TARGETS[arch], *operands, i.shape, i.modifier, LOC)
+            fitting(TARGETS[arch], *operands, i.shape, i.modifier, LOC)
         assert (caught.value.code, caught.value.loc) == ("target", LOC)
     assert (refused > 0) == (TARGETS[arch].number < 90)
 
@@ -117,7 +117,7 @@ def test_types_that_no_instruction_has_are_errors() -> None:
         if (a, b, c) in has or a == b == "b1":
             continue
         with pytest.raises(TileError) as caught:
-            choose(TARGETS["sm_90"], tile(a, 64, 512), tile(b, 512, 64), tile(c, 64, 64), None, "", LOC)
+            fitting(TARGETS["sm_90"], tile(a, 64, 512), tile(b, 512, 64), tile(c, 64, 64), None, "", LOC)
         assert (caught.value.code, caught.value.loc) == ("type", LOC), (a, b, c)
         known = accumulators(tile(a, 1).dtype, tile(b, 1).dtype)
         assert (f"adds products of {a} and {b} to {c}" in caught.value.message) == bool(known)
@@ -130,5 +130,5 @@ def test_shapes_smaller_than_every_instruction_are_errors() -> None:
         for small in ((m, 64, 512), (64, n, 512), (64, 64, k)):
             operands = tile(i.a, small[0], small[2]), tile(i.b, small[2], small[1]), tile(i.c, small[0], small[1])
             with pytest.raises(TileError, match=r"is smaller than mma\.sync") as caught:
-                choose(TARGETS["sm_90"], *operands, None, i.modifier, LOC)
+                fitting(TARGETS["sm_90"], *operands, None, i.modifier, LOC)
             assert (caught.value.code, caught.value.loc) == ("shape", LOC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import ceil, prod
 
 from lowering.access_width import masked_groups
 from lowering.facts import Analysis
@@ -16,7 +17,7 @@ from lowering.passes.check_names import defined_tiles
 from lowering.passes.layouts.spread import Layouts
 from lowering.schedule import WANTED, Pin, extents_of, resolve_pin
 from lowering.targets import WARP, Target
-from lowering.tensor_cores import Mma, accumulator, choose, product, replicated, split_of_warps
+from lowering.tensor_cores import Mma, accumulator, fitting, product, replicated, splits_of_warps
 
 
 def choose_layouts(function: Function, target: Target) -> Layouts:
@@ -27,13 +28,17 @@ def choose_layouts(function: Function, target: Target) -> Layouts:
 
 
 def accumulator_layout(
-    instruction: Mma, shape: tuple[int, ...], pin: Pin | None, warps: int, near: tuple[int, int] | None = None
+    instruction: Mma,
+    shape: tuple[int, ...],
+    pin: Pin | None,
+    split: tuple[int, int],
+    warps: int,
+    near: tuple[int, int] | None = None,
 ) -> Layout:
-    """The layout of a product's result: as the pin says, else with the split of warps that reads fewest operands.
-    `near`: neighbours of a thread along each axis, where the pin says nothing of them."""
+    """The layout of a product's result: as the pin says, else with this split of warps. `near`: neighbours of a thread
+    along each axis, where the pin says nothing of them."""
     extents = (shape[0], shape[1])
     if pin is None:
-        split = split_of_warps(instruction, extents, warps)
         return replicated(accumulator(instruction, extents, split, near or (1, 1)), warps)
     along, pinned = extents_of(pin, "warps", 2), extents_of(pin, "contiguous", 2)
     if along[0] * along[1] != warps:
@@ -47,7 +52,14 @@ def accumulator_layout(
 
 
 def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
-    """The layout that makes a memory access wide and coalesced: up to 16 bytes a lane along the axis of neighbours."""
+    """The layout that makes a memory access wide and coalesced."""
+    offset = operand(op, "offset")
+    assert offset is not None
+    return Layout.default(offset.tile.shape, warps, *access_vector(analysis, op, warps))
+
+
+def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
+    """How many neighbours a lane accesses at once, up to 16 bytes, and along which axis."""
     offset = operand(op, "offset")
     assert offset is not None
     shape = offset.tile.shape
@@ -61,7 +73,12 @@ def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
     total = offset.tile.size
     while best > 1 and total // best < WARP * warps:
         best //= 2
-    return Layout.default(shape, warps, best, fast)
+    return best, fast
+
+
+def subject_of(op: Op) -> str:
+    """An access as the subject of a choice: `x.load`."""
+    return f"{op.operands[0].name}.{op.name}"
 
 
 class _Anchors:
@@ -98,10 +115,39 @@ class _Anchors:
                 continue
             moved = moved_by(op)
             if moved.tile.shape and moved not in self.layouts.found and not self.layouts.is_cheap(moved):
-                self.layouts.give(moved, access_layout(self.layouts.facts, op, self.warps))
+                self.layouts.give(moved, self.access_layout(op, moved))
         for value in values:
             if value.tile.shape and value not in self.layouts.found and not self.layouts.is_cheap(value):
-                self.layouts.give(value, Layout.default(value.tile.shape, self.warps))
+                self.layouts.give(value, self.default_layout(value))
+
+    def access_layout(self, op: Op, moved: Value) -> Layout:
+        """The layout of what an access brings or takes: as wide as it can be, or narrower as a choice says."""
+        width, axis = access_vector(self.layouts.facts, op, self.warps)
+        why = f"neighbours along axis {axis} in memory, up to 16 bytes"
+        return self.vectors(moved, subject_of(op), op, width, width, axis, why)
+
+    def default_layout(self, value: Value) -> Layout:
+        """The layout of what no access and no product says anything of."""
+        shape = value.tile.shape
+        axis = len(shape) - 1
+        room = value.tile.size // (WARP * self.warps)
+        widest = min(max(room, 1), shape[axis], 128 // value.dtype.bits)
+        return self.vectors(value, value.name or "value", value.op, 1, widest, axis, "no access and no product")
+
+    def vectors(self, value: Value, subject: str, op: Op | None, rule: int, widest: int, axis: int, why: str) -> Layout:
+        shape = value.tile.shape
+        options = {str(1 << i): 1 << i for i in reversed(range(widest.bit_length()))}
+        width = self.function.choices.choose(
+            "vector",
+            subject,
+            options,
+            str(rule),
+            loc=None if op is None else op.loc,
+            because=why,
+            costs={name: ceil(value.tile.size / (WARP * self.warps * each)) for name, each in options.items()},
+            unit="accesses a thread",
+        )
+        return Layout.default(shape, self.warps, width, axis)
 
     def pinned_layout(self, value: Value, pin: Pin) -> Layout:
         try:
@@ -117,6 +163,8 @@ class _Anchors:
         """The layout of each product's result and of what has the same layout; each product gets its instruction."""
         out: dict[Value, Layout] = {}
         together: dict[Value, set[Value]] = {}
+        splits: dict[Op, tuple[int, int]] = {}
+        choices = self.function.choices
         free: dict[Op, Pin | None] = {}  # products of which no pin says which elements a thread has
         for op in self.dots:
             if op.result not in together:
@@ -124,12 +172,26 @@ class _Anchors:
                 together |= dict.fromkeys(joined, joined)
             joined = together[op.result]
             names = {v.name for v in joined if v.name}
-            named = [(n, i) for n, i in self.function.instructions.items() if n in names]
+            named_by = [(n, i) for n, i in self.function.instructions.items() if n in names]
             shape, modifier, loc = op.attrs["shape"], op.attrs["modifier"], op.loc
-            if shape is None and named:
-                (shape, modifier), loc = named[0][1].name, named[0][1].loc
+            if shape is None and named_by:
+                (shape, modifier), loc = named_by[0][1].name, named_by[0][1].loc
             a, b, c = (o.tile for o in op.operands)
-            instruction = choose(self.target, a, b, c, shape, modifier, loc)
+            (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
+            found = fitting(self.target, a, b, c, None, modifier, loc)
+            subject = op.result.name or "product"
+            instruction: Mma = choices.choose(
+                "instruction",
+                subject,
+                {i.written: i for i in found},
+                rule.written,
+                loc=op.loc,
+                because="the largest that fits" if shape is None else "named",
+                costs={i.written: prod((*c.shape, a.shape[1])) // (i.m * i.n * i.k) for i in found},
+                unit="instructions a block",
+                line=f"instruction {subject}: mma.sync.{{option}}",
+                pinned=None if shape is None else loc,
+            )
             op.attrs["instruction"] = instruction
             if op.result in out:
                 continue
@@ -139,18 +201,19 @@ class _Anchors:
             if pin is None and own is not None:
                 layout = resolve_pin(own, c.shape, self.warps)
             else:
-                layout = accumulator_layout(instruction, c.shape, pin, self.warps)
+                splits[op] = self.split_of_warps(op, subject, instruction, pin)
+                layout = accumulator_layout(instruction, c.shape, pin, splits[op], self.warps)
                 if pin is None or "contiguous" not in pin.parts:
                     free[op] = pin
             out |= dict.fromkeys(joined, layout)
         for op, pin in free.items():
-            chained = self.chained_layout(op, together[op.result], pin, out)
+            chained = self.chained_layout(op, together[op.result], pin, splits[op], out)
             if chained is not None:
                 out |= dict.fromkeys(together[op.result], chained)
         return out
 
     def chained_layout(
-        self, op: Op, joined: set[Value], pin: Pin | None, layouts: dict[Value, Layout]
+        self, op: Op, joined: set[Value], pin: Pin | None, split: tuple[int, int], layouts: dict[Value, Layout]
     ) -> Layout | None:
         """The layout of a product's result, of those with the same warps, in which the next product takes it as an
         operand without an exchange; None where there is none, or nothing to change. A thread holds as many neighbours
@@ -167,6 +230,37 @@ class _Anchors:
             for count in (2, 4, 8):
                 near = (1, count) if place == 0 else (count, 1)
                 with suppress(LayoutError, TileError):  # the tile is too small for as many
-                    if (found := accumulator_layout(instruction, shape, pin, self.warps, near)) == wanted:
-                        return found
+                    if (found := accumulator_layout(instruction, shape, pin, split, self.warps, near)) == wanted:
+                        return self.neighbours(op, near, layouts[op.result], found)
         return None
+
+    def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> tuple[int, int]:
+        """How many warps share a product along M and N; what a pin says is taken from there."""
+        shape = op.result.tile.shape
+        if pin is not None:
+            return (1, 1)
+        splits = splits_of_warps(instruction, (shape[0], shape[1]), self.warps)
+        options = {f"{m}, {n}": (m, n) for m, n in splits}
+        rule = min(splits, key=lambda split: (splits[split], split))
+        return self.function.choices.choose(
+            "warps",
+            subject,
+            options,
+            ", ".join(map(str, rule)),
+            loc=op.loc,
+            because="the fewest rows and columns of operands",
+            costs={name: splits[split] for name, split in options.items()},
+            unit="rows and columns that a warp reads",
+            line=f"layout {subject}: warps [{{option}}]",
+        )
+
+    def neighbours(self, op: Op, near: tuple[int, int], plain: Layout, found: Layout) -> Layout:
+        """The layout with neighbours, in which the next product takes this one's result, or the plain one."""
+        return self.function.choices.choose(
+            "contiguous",
+            op.result.name or "product",
+            {", ".join(map(str, near)): found, "1, 1": plain},
+            ", ".join(map(str, near)),
+            loc=op.loc,
+            because="the next product takes it without an exchange",
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import ceil, prod
 from typing import NoReturn
 
 from lowering.access_width import masked_groups, vector_width
@@ -11,8 +11,9 @@ from lowering.layout import Layout
 from lowering.location import TileError
 from lowering.ops import OPS, operand
 from lowering.ops.control import handed_on, parting
+from lowering.ops.memory import moved_by
 from lowering.ops.placing import in_one
-from lowering.passes.layouts.anchors import access_layout
+from lowering.passes.layouts.anchors import access_layout, subject_of
 from lowering.passes.layouts.spread import Layouts
 from lowering.passes.lower_matrix_accesses import feeding
 from lowering.schedule import resolve_pin
@@ -147,16 +148,32 @@ class Rebuilding:
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
         """For a load or store, the order of registers in which most elements are accessed at once: the transpose of
         what leaves as rows is in the same threads, in another order. Operands of products keep theirs, for ldmatrix."""
-        if layout is None or op.attrs.get("matrix") or any(r in self.operands for r in op.results):
+        if layout is None or op.attrs.get("matrix"):
             return layout
         offset = operand(op, "offset")
         assert offset is not None
 
-        def width(layout: Layout) -> int:
-            return vector_width(self.analysis, op, offset, op.operands[0], layout)
+        def requests(layout: Layout) -> int:
+            return layout.count // vector_width(self.analysis, op, offset, op.operands[0], layout)
 
         runs = self.analysis.of(offset).run
-        return max([layout, *(layout.with_first(axis) for axis, run in enumerate(runs) if run > 1)], key=width)
+        options = {"given": layout}
+        if not any(r in self.operands for r in op.results):
+            options |= {f"first{axis}": layout.with_first(axis) for axis, run in enumerate(runs) if run > 1}
+        rule = min(options, key=lambda name: requests(options[name]))
+        if self.branch is None and op.results:  # a thread has its own elements in a branch of threads
+            options["own"] = self.access_layout(op)
+        options = {name: lying for name, lying in options.items() if name == rule or lying != options[rule]}
+        return self.function.choices.choose(
+            "access",
+            subject_of(op),
+            options,
+            rule,
+            loc=op.loc,
+            because=f"as '{moved_by(op).name or 'its value'}' lies, registers in the order with the fewest accesses",
+            costs=lambda: {name: requests(lying) for name, lying in options.items()},
+            unit="accesses a thread",
+        )
 
     def copy_layout(self, op: Op) -> Layout:
         """Up to 16 bytes a thread, neighbours in both memories; a schedule may pin it under the name NAME.copy."""
@@ -171,7 +188,18 @@ class Rebuilding:
         under = masked_groups(self.analysis, op, shape)
         axis = len(shape) - 1
         width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
-        return Layout.default(shape, self.warps, max(width, 1), axis)
+        widths = [1 << i for i in reversed(range(max(width, 1).bit_length()))]
+        chosen = self.function.choices.choose(
+            "vector",
+            subject_of(op),
+            {str(each): each for each in widths},
+            str(widths[0]),
+            loc=op.loc,
+            because="neighbours in both memories, up to 16 bytes",
+            costs={str(each): ceil(offset.tile.size / (self.function.threads * each)) for each in widths},
+            unit="accesses a thread",
+        )
+        return Layout.default(shape, self.warps, chosen, axis)
 
     # ---- loops and branches ----
 

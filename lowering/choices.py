@@ -7,14 +7,17 @@ numbered in the order in which they are met: `vector.x.load[1]`. What is forced,
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from lowering.location import Loc, TileError, closest
 
 ON_OFF = {"on": True, "off": False}
+PLAIN = re.compile(r"[A-Za-z_]\w*|\d+(, \d+)*")
 RULE = "rule"
 """Who took an option that nothing forced."""
 Costs = Mapping[str, float] | Callable[[], Mapping[str, float]]
@@ -38,7 +41,7 @@ class Choice:
     """A decision. stem, number: its key; rule: the option that the compiler takes by itself; by: who took `taken`.
 
     costs: of options, in `unit`, as the deciding code weighs them. unsafe: options that are right only if the user
-    knows better. line: the schedule's line that takes an option, with `{option}`.
+    knows better. line: the schedule's line that takes an option, with `{option}`, if it is not `choose KEY: OPTION`.
     """
 
     stem: str
@@ -63,6 +66,11 @@ class Choice:
         return self.stem.partition(".")[2]
 
     @property
+    def is_pinned(self) -> bool:
+        """Whether someone else than the rule decided."""
+        return self.by != RULE
+
+    @property
     def costs(self) -> dict[str, float]:
         return dict(self._costs() if callable(self._costs) else self._costs or {})
 
@@ -72,7 +80,7 @@ class Choice:
 
     def override(self, option: str, key: str) -> str:
         """The line of a schedule that takes an option."""
-        return (self.line or "choose {key}: {option}").format(key=key, option=option)
+        return choose_line(key, option) if self.line is None else self.line.format(option=option)
 
 
 @dataclass(slots=True)
@@ -165,6 +173,21 @@ def unmet(key: str, option: str, made: Mapping[str, Choice], loc: Loc | None = N
     near = [name for name in made if name.partition(".")[0] == kind]
     hint = closest(key, stems) or ("made: " + ", ".join(near[:8]) if near else "kinds: " + ", ".join(kinds(made)))
     return TileError("choice", loc, f"no choice has the key '{key}'", hint)
+
+
+def choose_line(key: str, option: str) -> str:
+    """The line of a schedule that forces an option."""
+    return f"choose {key}: {option}" if PLAIN.fullmatch(option) else f'choose {key}: "{option}"'
+
+
+def drawn(made: Mapping[str, Choice], random: Random, share: float) -> dict[str, str]:
+    """Other right options for about this share of the choices, by key."""
+    found: dict[str, str] = {}
+    for key, choice in made.items():
+        others = [each for each in choice.options if each != choice.taken and each not in choice.unsafe]
+        if others and random.random() < share:
+            found[key] = random.choice(others)
+    return found
 
 
 def keys_of(name: str, choice: Choice) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ COMMANDS = {
     "check": "Report all errors of files, without generating code.",
     "verify": "Compare a kernel's meaning after each pass, and its PTX.",
     "compile": "Show any stage of a kernel as text.",
+    "why": "Tell why a kernel's code is as it is, and what else it could be.",
     "opt": "Run passes on a kernel's IR as text.",
     "layout": "Draw which lane, register or bank holds which element.",
     "new": "Write a first kernel to start from.",

@@ -117,6 +117,17 @@ def planned_requests(
     """The variants of the example's launches, each once. must: refuse a launch that only a run can plan, rather than
     leave it out."""
     found: list[Request] = []
+    for launch in launches_of(program, example, overrides, must):
+        try:
+            plan = plan_launch(program, launch, arch, schedule)
+        except TileError as error:
+            raise at(error, launch.line) from None
+        found += [step.request for step in plan.steps if step.request not in found]
+    return found
+
+
+def launches_of(program: Program, example: ast.Example, overrides: Overrides, must: bool) -> list[LaunchFacts]:
+    """The launches of an example. must: TileError for one that only a run can plan, else it is left out."""
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
@@ -125,16 +136,13 @@ def planned_requests(
         from dsl.example_plans import evaluated  # computes, so only where shapes do not tell
 
         launches = evaluated(program, example, overrides, launches)
-    for launch in launches:
-        if not must and not launch.is_known:
-            continue
+    known = [launch for launch in launches if must or launch.is_known]
+    for launch in known:
         try:
             check_known(launch)
-            plan = plan_launch(program, launch, arch, schedule)
         except TileError as error:
             raise at(error, launch.line) from None
-        found += [step.request for step in plan.steps if step.request not in found]
-    return found
+    return known
 
 
 def check_known(launch: LaunchFacts) -> None:

@@ -46,7 +46,8 @@ def recompute(function: Function) -> None:
 
 
 def is_widening(op: Op) -> bool:
-    return op.name == "cast" and op.result.dtype is F32 and op.operands[0].dtype.bits == 16
+    source = op.operands[0].dtype if op.operands else None
+    return op.name == "cast" and op.result.dtype is F32 and source is not None and source.is_float and source.bits == 16
 
 
 def _renew(block: Block, chosen: set[Value]) -> None:

@@ -22,7 +22,7 @@ def summary(found: Counter[str], seconds: float) -> str:
     return (
         f"{programs} programs, {found['mismatch']} mismatches, {found['finding']} findings, "
         f"{found['traceback']} tracebacks, {found['refused']} refused "
-        f"({100 * found['refused'] / max(1, programs):.1f}%), "
+        f"({100 * found['refused'] / max(1, programs):.1f}%), {found['refused choice']} with other options only, "
         f"{found['ptxas']} that ptxas refuses, {found['device']} faults of the device, "
         f"{found['died'] + found['time']} died or stood still, {found['generator']} mistakes of the generator, "
         f"{programs / max(seconds, 1e-9):.1f} a second"
@@ -43,12 +43,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--gpu", action="store_true", help="on GPU 0 instead of the emulator")
     parser.add_argument("--ptxas", type=float, default=0.0, help="the share of programs that ptxas assembles")
     parser.add_argument("--seconds", type=float, default=1e9, help="no new program after so many")
+    parser.add_argument("--choices", action="store_true", help="with other options of a quarter of the choices")
     parser.add_argument("--no-shrink", action="store_true", help="failures are not made smaller")
     parser.add_argument("--output", type=Path, help="failures, refusals by code and features, as JSON")
     given = parser.parse_args(arguments)
     if given.gpu and (reason := gpu_reason()) is not None:
         parser.error(f"no GPU: {reason}")
-    options = Options("cuda" if given.gpu else "emulator", given.ptxas, not given.no_shrink)
+    options = Options("cuda" if given.gpu else "emulator", given.ptxas, not given.no_shrink, given.choices)
     found: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     features: Counter[str] = Counter()
@@ -63,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         features.update({f"not right: {name}": n for name, n in result.features.items()})
         row = asdict(result) | {"features": sorted(result.features)}
-        if result.kind == "refused":
+        if result.kind in ("refused", "refused choice"):
             reason = f"{result.code}: {result.message.splitlines()[0].split('] '[:1], 1)[-1]}"
             refused[reason] += 1
             examples.setdefault(reason, row)

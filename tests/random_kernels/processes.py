@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-OUTCOMES = ("right", "refused", "mismatch", "finding", "traceback", "ptxas", "generator", "device", "died", "time")
+OUTCOMES = (
+    "right", "refused", "refused choice", "mismatch", "finding", "traceback", "ptxas", "generator", "device", "died",
+    "time",
+)  # fmt: skip
 LIMIT_S = 60.0
 """Seconds for one program, compilation and all."""
 START_S = 120.0
@@ -37,6 +40,7 @@ class Options:
     device: str = "emulator"
     ptxas: float = 0.0
     shrink: bool = True
+    choices: bool = False
 
 
 def work(orders: Any, results: Any, options: Options) -> None:
@@ -46,7 +50,8 @@ def work(orders: Any, results: Any, options: Options) -> None:
     results.put(None)
     while (seed := orders.get()) is not None:
         assembled = random.Random(seed ^ 0x5EED).random() < options.ptxas
-        result = attempt(seed, options.device, assembled, options.shrink and options.device == "emulator")
+        shrink = options.shrink and options.device == "emulator"
+        result = attempt(seed, options.device, assembled, shrink, options.choices)
         results.put(result)
         if result.kind == "device":
             results.close()

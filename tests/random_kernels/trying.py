@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 import traceback
@@ -19,18 +20,9 @@ BUDGET = 20_000_000
 in fp8 on three blocks), so that one that never ends is found soon."""
 
 
-def launched(program: Program, device: str, ptxas: bool = False) -> dict[str, np.ndarray]:
-    """Compiles and runs on `device` ("emulator", "cuda"): what its arrays hold then. The only place that asks where."""
+def compiled(program: Program, device: str, arch: str, arrays: dict[str, np.ndarray]) -> Any:
     import dsl
-    import runtime
 
-    text, arrays = program.text(), program.arrays()
-    arch = program.arch
-    if device != "emulator":
-        own = runtime.device_facts(device).arch.rstrip("a")
-        if number(arch) > number(own) or (arch.endswith("a") and number(arch) != number(own)):
-            arch = own
-    module = dsl.parse(text, device=device)
     dims: dict[str, int] = {}
     align: dict[str, int] = {}
     for p in program.parameters:
@@ -39,7 +31,21 @@ def launched(program: Program, device: str, ptxas: bool = False) -> dict[str, np
             pointer = arrays[p.name].__array_interface__["data"][0]
             align[p.name] = min(16, pointer & -pointer)
     absent = frozenset(p.name for p in program.parameters if p.kind == "tensor" and p.value is None)
-    kernel = module.compile("k", "s", arch=arch, align=align, absent=absent, options={"check": True}, **dims)
+    module = dsl.parse(program.text(), device=device)
+    return module.compile("k", "s", arch=arch, align=align, absent=absent, options={"check": True}, **dims)
+
+
+def launched(program: Program, device: str, ptxas: bool = False) -> dict[str, np.ndarray]:
+    """Compiles and runs on `device` ("emulator", "cuda"): what its arrays hold then. The only place that asks where."""
+    import runtime
+
+    arrays = program.arrays()
+    arch = program.arch
+    if device != "emulator":
+        own = runtime.device_facts(device).arch.rstrip("a")
+        if number(arch) > number(own) or (arch.endswith("a") and number(arch) != number(own)):
+            arch = own
+    kernel = compiled(program, device, arch, arrays)
     if ptxas:
         runtime.assemble(kernel.ptx, arch)
     values: list[Any] = [arrays.get(p.name) if p.kind == "tensor" else p.value for p in program.parameters]
@@ -139,13 +145,46 @@ def shrunk(program: Program, failure: Outcome, device: str, ptxas: bool = False,
     return program
 
 
-def attempt(seed: int, device: str = "emulator", ptxas: bool = False, shrink: bool = True) -> Outcome:
-    """Draws the program of a seed and tries it; a failing one comes with its text and a smaller one."""
+def choose(program: Program, share: float = 0.25) -> list[str]:
+    """Adds lines that force other options of a share of the choices; one that another one leaves nothing to choose is
+    taken out again. What they are."""
+    from lowering.choices import choose_line, drawn
+    from lowering.location import Errors, TileError
+
+    try:
+        made = compiled(program, "emulator", program.arch, program.arrays()).compiled.variant.function.choices.keyed()
+    except (TileError, Errors):
+        return []
+    lines = [choose_line(*pair) for pair in drawn(made, random.Random(program.seed), share).items()]
+    program.schedule += lines
+    while lines:
+        try:
+            compiled(program, "emulator", program.arch, program.arrays())
+            return lines
+        except (TileError, Errors) as error:
+            if not isinstance(error, TileError) or error.code != "choice" or error.loc is None:
+                return lines
+            gone = error.loc.source.line(error.loc.line).strip()
+            lines.remove(gone)
+            program.schedule.remove(gone)
+    return lines
+
+
+def attempt(
+    seed: int, device: str = "emulator", ptxas: bool = False, shrink: bool = True, choices: bool = False
+) -> Outcome:
+    """Draws the program of a seed and tries it; a failing one comes with its text and a smaller one. `choices`: with
+    other options of a quarter of its choices, which must not be refused."""
     try:
         program = kernel_of(seed)
     except Exception:
         return Outcome(seed, "generator", message=traceback.format_exc()[-2000:])
+    forced = choose(program) if choices else []
     result = tried(program, device, ptxas)
+    if forced and result.kind == "refused":
+        result.kind = "refused choice"
+    for line in forced:
+        result.features[line.partition(".")[0]] += 1
     if result.kind != "right":
         result.text = f"# {program.arch}\n" + program.text()
         if shrink and result.kind not in ("refused", "device"):

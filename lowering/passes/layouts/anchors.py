@@ -89,8 +89,8 @@ class _Anchors:
         self.dots = [op for op in self.ops if op.spec.product]
 
     def choose(self) -> None:
-        pins = self.function.pins
         values = [v for op in self.ops for v in defined_tiles(op)]
+        pins = self.function.pins = {name: pin for name, pin in self.function.pins.items() if self.keeps(name, pin)}
         products = self.products()
         for value in values:
             if value.name in pins and value.tile.shape:
@@ -149,6 +149,11 @@ class _Anchors:
         )
         return Layout.default(shape, self.warps, width, axis)
 
+    def keeps(self, name: str, pin: Pin) -> bool:
+        """Whether a layout of the schedule is taken."""
+        options = {"pinned": True, "free": False}
+        return self.function.choices.choose("layout", name, options, "pinned", loc=pin.loc, pinned=pin.loc)
+
     def pinned_layout(self, value: Value, pin: Pin) -> Layout:
         try:
             return resolve_pin(pin, value.tile.shape, self.warps)
@@ -164,7 +169,6 @@ class _Anchors:
         out: dict[Value, Layout] = {}
         together: dict[Value, set[Value]] = {}
         splits: dict[Op, tuple[int, int]] = {}
-        choices = self.function.choices
         free: dict[Op, Pin | None] = {}  # products of which no pin says which elements a thread has
         for op in self.dots:
             if op.result not in together:
@@ -177,10 +181,17 @@ class _Anchors:
             if shape is None and named_by:
                 (shape, modifier), loc = named_by[0][1].name, named_by[0][1].loc
             a, b, c = (o.tile for o in op.operands)
+            pinned = [self.function.pins[n] for n in sorted(names & self.function.pins.keys())]
+            pin = next((p for p in pinned if p.is_of_product), None)
+            own = next((self.function.pins.get(v.name) for v in (op.result, op.operands[2]) if v.name), None)
+            given = out.get(op.result)
+            if given is None and pin is None and own is not None:
+                given = resolve_pin(own, c.shape, self.warps)
             (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
             found = fitting(self.target, a, b, c, None, modifier, loc)
-            subject = op.result.name or "product"
-            instruction: Mma = choices.choose(
+            found = [i for i in found if i is rule or self.admits(i, c.shape, a.shape[1], given, pin)]
+            subject = op.result.name or op.operands[2].name or min(names, default="product")
+            instruction: Mma = self.function.choices.choose(
                 "instruction",
                 subject,
                 {i.written: i for i in found},
@@ -195,12 +206,8 @@ class _Anchors:
             op.attrs["instruction"] = instruction
             if op.result in out:
                 continue
-            pinned = [self.function.pins[n] for n in sorted(names & self.function.pins.keys())]
-            pin = next((p for p in pinned if p.is_of_product), None)
-            own = next((self.function.pins.get(v.name) for v in (op.result, op.operands[2]) if v.name), None)
-            if pin is None and own is not None:
-                layout = resolve_pin(own, c.shape, self.warps)
-            else:
+            layout = given
+            if layout is None:
                 splits[op] = self.split_of_warps(op, subject, instruction, pin)
                 layout = accumulator_layout(instruction, c.shape, pin, splits[op], self.warps)
                 if pin is None or "contiguous" not in pin.parts:
@@ -211,6 +218,15 @@ class _Anchors:
             if chained is not None:
                 out |= dict.fromkeys(together[op.result], chained)
         return out
+
+    def admits(self, i: Mma, shape: tuple[int, ...], k: int, given: Layout | None, pin: Pin | None) -> bool:
+        """Whether a product can take this instruction in the layout that its result is given, or that a pin says."""
+        if given is not None:
+            return product(i, given, k) is not None
+        try:
+            return pin is None or bool(accumulator_layout(i, shape, pin, (1, 1), self.warps).shape)
+        except TileError:
+            return False
 
     def chained_layout(
         self, op: Op, joined: set[Value], pin: Pin | None, split: tuple[int, int], layouts: dict[Value, Layout]
@@ -258,7 +274,7 @@ class _Anchors:
         """The layout with neighbours, in which the next product takes this one's result, or the plain one."""
         return self.function.choices.choose(
             "contiguous",
-            op.result.name or "product",
+            op.result.name or op.operands[2].name or "product",
             {", ".join(map(str, near)): found, "1, 1": plain},
             ", ".join(map(str, near)),
             loc=op.loc,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import NoReturn
 
-from lowering.access_width import masked_groups, vector_width
+from lowering.access_width import ASYNC_BYTES, masked_groups, vector_width
 from lowering.ir import Block, Op, Value, walk
 from lowering.layout import Layout
 from lowering.location import TileError
@@ -189,6 +189,8 @@ class Rebuilding:
         axis = len(shape) - 1
         width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
         widths = [1 << i for i in reversed(range(max(width, 1).bit_length()))]
+        if self.function.attrs.get("require") == "async":
+            widths = [each for each in widths if each * size in ASYNC_BYTES] or widths[:1]
         chosen = self.function.choices.choose(
             "vector",
             subject_of(op),

@@ -1,0 +1,146 @@
+"""`dsl why`: the choices behind a kernel's code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from dsl.command.compile import launches_of, request_of
+from dsl.command.failures import show, told
+from dsl.command.options import CHOOSE, SKIP_PASS, choices_of
+from lowering.location import TileError
+
+
+@click.command(short_help="Tell why a kernel's code is as it is, and what else it could be.")
+@click.argument("file", metavar="FILE[:LINE]")
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--kernel", metavar="NAME", help="This kernel; without it, those that the example launches.")
+@click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
+@click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
+@click.option("--value", metavar="NAME", help="Choices about this value, tile or tensor.")
+@click.option("--choice", "key", metavar="KEY", help="The choice of this key, or all of it: vector, vector.x.load.")
+@click.option("--all", "all_of_them", is_flag=True, help="Also choices whose options cost the same.")
+@click.option("--measure", is_flag=True, help="Assemble the other options: registers, spills, instructions.")
+@click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
+@CHOOSE
+@SKIP_PASS
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
+    """List the choices that were made of each kernel of FILE: what was taken (*) of which options, at which cost,
+    because of what. Those that are asked for, by a line, a value or a key, come with the schedule's line that takes
+    another option."""
+    path, line = file, None
+    stem, colon, number = file.rpartition(":")
+    if colon and number.isdigit():
+        path, line = stem, int(number)
+    try:
+        records = why(path, line, values, as_json, options)
+    except Exception as error:
+        status = show(error, path)
+        if as_json:
+            click.echo(json.dumps(told(error, path)))
+        return status
+    if as_json:
+        click.echo(json.dumps({"file": path, "kernels": records}))
+    return 0
+
+
+def why(
+    path: str, line: int | None, values: tuple[str, ...], as_json: bool, options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    from dsl.why import as_json as record
+    from dsl.why import check_found, chosen, grouped
+
+    key, value = options["key"], options["value"]
+    asked = line is not None or key is not None or value is not None
+    records = []
+    everything: dict[str, Any] = {}
+    found_any = False
+    for kernel in kernels(path, values, options):
+        everything |= kernel.choices
+        found = chosen(kernel.choices, line, value, key, options["all_of_them"])
+        found_any = found_any or bool(found)
+        reasons = kernel.plan.reasons if kernel.plan is not None else []
+        rows = [record(names, kernel.choices) for names in grouped(found, kernel.choices)]
+        if options["measure"]:
+            for row in rows:
+                row["measured"] = {each: kernel.measured(row["key"], each) for each in row["options"]}
+        records.append({"kernel": kernel.title, "dispatch": reasons, "made": len(kernel.choices), "choices": rows})
+        if not as_json and (found or not asked):
+            show_kernel(records[-1], asked)
+    check_found(found_any or not asked, everything, value, key)
+    if asked and not found_any:
+        raise TileError("choice", None, f"no choice was made in line {line}", "dsl why FILE lists all")
+    return records
+
+
+def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
+    """The kernels that the options name, with their choices; each option that is forced is met in one at least."""
+    from dataclasses import replace
+
+    from dsl.compile import compile_variant
+    from dsl.example_shapes import find_example
+    from dsl.overrides import resolve
+    from dsl.program import load
+    from dsl.why import Kernel, kernels_of
+    from lowering.choices import Asked
+    from lowering.targets import target
+
+    program = load(path)
+    target(options["arch"])
+    asked = Asked(choices_of(options["choose"], options["skip_pass"]))
+    node = None if options["kernel"] is None else program.kernel(options["kernel"])
+    example = find_example(program, options["example"]) if program.examples or options["example"] else None
+    overrides = resolve(program, example, list(values), node)
+    if node is None and example is None:
+        names = " or ".join(f"--kernel {name}" for name in program.kernels)
+        raise TileError("argument", None, f"{program.source.name} has no example that says what to compile", names)
+    if node is None:
+        assert example is not None
+        launches = launches_of(program, example, overrides, True)
+        found = list(kernels_of(program, launches, options["arch"], options["schedule"], asked.options))
+    else:
+        planned = [] if example is None else launches_of(program, example, overrides, False)
+        near = [kernel.request for kernel in kernels_of(program, planned, options["arch"], None, {})]
+        request = request_of(program, node, options["schedule"], options["arch"], overrides, near, example)
+        request = replace(request, choices=asked.options)
+        found = [Kernel(program, request, None, compile_variant(program, request))]
+    for kernel in found:
+        asked.note(kernel.compiled.variant.function.choices)
+    asked.check()
+    return found
+
+
+def show_kernel(record: dict[str, Any], in_full: bool) -> None:
+    """A kernel's choices: a line each, or with all that is known of them."""
+    rows = record["choices"]
+    click.echo(f"{record['kernel']}: {len(rows)} of {record['made']} choices")
+    for reason in record["dispatch"]:
+        click.echo(f"  {reason}")
+    labels = [row["key"] + (f" ×{len(row['keys'])}" if len(row["keys"]) > 1 else "") for row in rows]
+    width = max(map(len, labels), default=0)
+    for row, label in zip(rows, labels, strict=True):
+        line = "" if row["line"] is None else str(row["line"])
+        click.echo(f"{line:>6}  {label:<{width}}  {options_of(row)}")
+        indent = " " * (width + 10)
+        if row["because"] or row["by"] != "rule":
+            by = "" if row["by"] == "rule" else f"by {row['by']}"
+            click.echo(indent + "; ".join(filter(None, [by, row["because"]])))
+        if in_full:
+            for option, override in row["override"].items():
+                unsafe = "    # only if you know that it is right" if option in row["unsafe"] else ""
+                click.echo(f"{indent}{override}{unsafe}")
+        for option, figures in row.get("measured", {}).items():
+            click.echo(f"{indent}{option}{'*' * (option == row['taken'])}: {figures}")
+
+
+def options_of(row: dict[str, Any]) -> str:
+    """`8* 1   4 2   2 4   accesses a thread`: the options, the one that was taken marked, each with its cost."""
+    said = []
+    for option in row["options"]:
+        mark = "*" if option == row["taken"] else ""
+        cost = row["costs"].get(option)
+        said.append(f"{option}{mark}" + (f": {cost:,g}" if cost is not None else ""))
+    return "   ".join(said) + (f"   ({row['unit']})" if row["unit"] and row["costs"] else "")

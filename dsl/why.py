@@ -1,0 +1,160 @@
+"""Why a kernel is as it is: the choices that were made of each kernel that an example launches, and what else could
+have been taken. `dsl why` shows them, `dsl schedule` prints them as a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dsl.check import at, plan_launch
+from dsl.compile import Compiled, compile_variant
+from dsl.dispatch import Plan
+from dsl.example_shapes import LaunchFacts
+from dsl.program import Program
+from dsl.variant import Request
+from lowering.choices import Choice, keys_of, kinds
+from lowering.location import Loc, TileError, closest
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A kernel of an example with its choices by key. plan: that of its launch, None for one named by itself."""
+
+    program: Program
+    request: Request
+    plan: Plan | None
+    compiled: Compiled
+
+    @property
+    def choices(self) -> dict[str, Choice]:
+        return self.compiled.variant.function.choices.keyed()
+
+    @property
+    def title(self) -> str:
+        request = self.request
+        words = [f"{request.kernel} with {request.schedule or 'no schedule'}"]
+        words += [f"{name}={value}" for name, value in {**request.types, **request.dims}.items()]
+        return " ".join([*words, f"for {request.arch}"])
+
+    def measured(self, key: str, option: str) -> str:
+        """Registers, spills and machine instructions with another option, or why there is no such code."""
+        from runtime import assemble
+        from runtime.errors import LaunchError
+        from runtime.machine_code import machine_code
+
+        request = replace(self.request, constants={**self.request.constants, key: option})
+        try:
+            made = compile_variant(self.program, request)
+            header = made.header
+            code = assemble(made.ptx, header.arch, header.entry, header.maxregs)
+        except (TileError, LaunchError) as error:
+            return f"none: {str(error).splitlines()[0]}"
+        spilled, count = code.spill_stores + code.spill_loads, machine_code(code.cubin, header.entry).instructions
+        return f"{code.registers} registers, {spilled} bytes of spills, {count} instructions"
+
+
+def kernels_of(
+    program: Program, launches: list[LaunchFacts], arch: str, schedule: str | None, choose: Mapping[str, str]
+) -> Iterator[Kernel]:
+    """The kernels that the launches of an example come to with these options, each variant once."""
+    seen: list[Request] = []
+    for launch in launches:
+        try:
+            plan = plan_launch(program, launch, arch, schedule)
+        except TileError as error:
+            raise at(error, launch.line) from None
+        for step in plan.steps:
+            if step.request not in seen:
+                seen.append(step.request)
+                request = replace(step.request, choices=choose)
+                yield Kernel(program, request, plan, compile_variant(program, request))
+
+
+def chosen(
+    choices: Mapping[str, Choice],
+    line: int | None = None,
+    value: str | None = None,
+    key: str | None = None,
+    all_of_them: bool = False,
+) -> dict[str, Choice]:
+    """The choices of a line, about a value, or under a key; else those whose options differ in cost, and those that
+    the rule did not take."""
+    asked = line is not None or value is not None or key is not None
+    found = {}
+    for name, choice in choices.items():
+        if line is not None and line not in lines_of(choice.loc):
+            continue
+        if value is not None and value not in words_of(choice):
+            continue
+        if key is not None and key not in keys_of(name, choice):
+            continue
+        if asked or all_of_them or matters(choice):
+            found[name] = choice
+    return found
+
+
+def matters(choice: Choice) -> bool:
+    """Whether another option has another cost, or someone else than the rule decided."""
+    costs = choice.costs
+    return choice.taken != choice.rule or choice.is_pinned or len({costs.get(name) for name in choice.options}) > 1
+
+
+def lines_of(loc: Loc | None) -> list[int]:
+    """The lines of a place and of the calls that led there."""
+    found = []
+    while loc is not None:
+        found.append(loc.line)
+        loc = loc.caller
+    return found
+
+
+def words_of(choice: Choice) -> list[str]:
+    return choice.subject.split(".")
+
+
+def check_found(found: bool, choices: Mapping[str, Choice], value: str | None, key: str | None) -> None:
+    """TileError where nothing has the value or the key that was asked for."""
+    if found:
+        return
+    if key is not None:
+        known = [each for name, choice in choices.items() for each in keys_of(name, choice)]
+        raise TileError(
+            "choice", None, f"no choice has the key '{key}'", closest(key, known) or ", ".join(kinds(choices))
+        )
+    if value is not None:
+        known = list(dict.fromkeys(word for choice in choices.values() for word in words_of(choice)))
+        raise TileError("name", None, f"no choice is about '{value}'", closest(value, known) or ", ".join(known))
+
+
+def grouped(found: Mapping[str, Choice], made: Mapping[str, Choice]) -> list[list[str]]:
+    """The keys of equal choices together."""
+    groups: dict[tuple, list[str]] = {}
+    for name, choice in found.items():
+        place = lines_of(choice.loc)[:1]
+        same = (choice.stem, *place, choice.options, choice.taken, choice.by, choice.because, *choice.costs.values())
+        groups.setdefault(same, []).append(name)
+    return list(groups.values())
+
+
+def as_json(keys: Sequence[str], made: Mapping[str, Choice]) -> dict[str, Any]:
+    """Equal choices as data. `key` stands for all of them, if it can, else for the first."""
+    choice = made[keys[0]]
+    whole = len(keys) == sum(each.stem == choice.stem for each in made.values())
+    name = choice.stem if whole else keys[0]
+    return {
+        "key": name,
+        "keys": list(keys),
+        "kind": choice.kind,
+        "subject": choice.subject,
+        "line": choice.loc.line if choice.loc is not None else None,
+        "options": list(choice.options),
+        "taken": choice.taken,
+        "rule": choice.rule,
+        "by": choice.by,
+        "because": choice.because,
+        "costs": choice.costs,
+        "unit": choice.unit,
+        "unsafe": list(choice.unsafe),
+        "override": {option: choice.override(option, name) for option in choice.options if option != choice.taken},
+    }

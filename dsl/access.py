@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from dsl import tree as ast
 from dsl.bindings import Access, Binding, SharedTile, Table, Tensor, describe
 from lowering.builder import broadcast_shapes
-from lowering.facts import counts_elements, linear, most_elements
+from lowering.facts import counts_elements, most_elements
 from lowering.fold import constant_of
+from lowering.forms import linear
 from lowering.ir import Value
 from lowering.location import Loc
 from lowering.types import I1, INDEX, U32, DType
@@ -151,14 +152,10 @@ def _check_tile(builder: Expressions, index: Value, extent: int | Value, axis: i
 def _is_literal(index: Value) -> bool:
     """Is the tile an `arange`, moved and scaled by numbers? Then its elements are at both ends of its range."""
     op = index.op
-    if op is None or op.name == "arange":
-        return op is not None
-    if op.name in ("broadcast", "reshape", "cast"):
-        return _is_literal(op.operands[0])
-    if op.name in ("add", "sub", "mul"):
-        others = [each for each in op.operands if constant_of(each) is None]
-        return len(others) == 1 and _is_literal(others[0])
-    return False
+    if op is None or op.spec.form is None or constant_of(index) is not None:
+        return False
+    others = [each for each in op.operands if constant_of(each) is None]
+    return not op.operands or (len(others) == 1 and _is_literal(others[0]))
 
 
 def _is_ring_axis(memory: Any, axis: int) -> bool:

@@ -10,9 +10,6 @@ from lowering.types import SharedType
 
 MAX_BYTES = 16
 ASYNC_BYTES = (4, 8, 16)  # what cp.async copies (PTX ISA, cp.async)
-UNDER_MASK = {"load": "convex", "store": "convex", "copy": "falls"}
-"""The masks under which an operation still moves several elements at once: those whose ends tell whether all are on,
-and for an asynchronous copy, which reads some bytes from the first on, those that only go off."""
 
 
 def pointer_align(function: Function, memory: Value) -> int:
@@ -33,7 +30,7 @@ def slot_bytes(type: SharedType) -> int:
 def masked_groups(analysis: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Along each axis, how many neighbours the mask lets one access of a memory operation hold."""
     mask = operand(op, "mask")
-    return shape if mask is None else getattr(analysis.of(mask), UNDER_MASK.get(op.name, "same"))
+    return shape if mask is None else getattr(analysis.of(mask), op.spec.under_mask)
 
 
 def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layout: Layout | None) -> int:

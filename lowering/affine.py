@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lowering.facts import linear
+from lowering.forms import Forms, linear
 from lowering.ir import Op, Value
 from lowering.types import TileType
 
@@ -69,7 +69,7 @@ Offsets = dict[Product, Linear]
 {(n,): row, (n, r): 1, (): column, (c,): 1}."""
 
 
-class AffineOffsets:
+class AffineOffsets(Forms[Offsets]):
     """The offsets of one function's values, computed on demand. `scalars` are the values behind products and terms."""
 
     def __init__(self) -> None:
@@ -111,31 +111,11 @@ class AffineOffsets:
         shape = value.tile.shape
         if not shape:
             return self._scalar(value)
-        op = value.op
-        if op is None:
-            return None
-        if op.name == "arange":
-            return {(): Linear((1,), 0)} if shape[0] > 1 else {}
-        if op.name == "constant":
-            number = int(op.attrs["value"])
-            return {(): Linear((0,) * len(shape), number)} if number else {}
-        if op.name == "broadcast":
-            return self._broadcast(op, shape)
-        if op.name == "reshape":
-            inner = self.offsets(op.operands[0])
-            source = op.operands[0].tile.shape
-            parts = None if inner is None else {p: _reshaped(part, source, shape) for p, part in inner.items()}
-            return None if parts is None or None in parts.values() else parts  # type: ignore[return-value]
-        if op.name in ("add", "sub", "mul"):
-            a, b = self.offsets(op.operands[0]), self.offsets(op.operands[1])
-            if a is None or b is None:
-                return None
-            return _times(a, b) if op.name == "mul" else _plus(a, b, 1 if op.name == "add" else -1)
-        if op.name == "convert_layout":
-            return self.offsets(op.operands[0])
-        if value.tile.size == 1:  # one number, however it came about: `cdiv(start, V) * V` of one row
+        found = self.told(value)
+        if found is None and value.op is not None and value.tile.size == 1:
+            # One number, however it came about: `cdiv(start, V) * V` of one row.
             return {self._named(value): Linear((0,) * len(shape), 1)}
-        return None
+        return found
 
     def _named(self, value: Value) -> Product:
         self.ranks.setdefault(id(value), len(self.ranks))
@@ -149,11 +129,32 @@ class AffineOffsets:
             out[()] = Linear((), constant)
         return out
 
-    def _broadcast(self, op: Op, shape: tuple[int, ...]) -> Offsets | None:
+    # ---- what operations say of themselves ----
+
+    def number(self, op: Op) -> Offsets:
+        number = int(op.attrs["value"])
+        return {(): Linear((0,) * len(op.result.tile.shape), number)} if number else {}
+
+    def counted(self, op: Op) -> Offsets:
+        return {(): Linear((1,), 0)} if op.result.tile.shape[0] > 1 else {}
+
+    def added(self, op: Op, sign: int) -> Offsets | None:
+        a, b = self.offsets(op.operands[0]), self.offsets(op.operands[1])
+        return None if a is None or b is None else _plus(a, b, sign)
+
+    def multiplied(self, op: Op) -> Offsets | None:
+        a, b = self.offsets(op.operands[0]), self.offsets(op.operands[1])
+        return None if a is None or b is None else _times(a, b)
+
+    def scaled(self, op: Op, factor: int) -> Offsets | None:
+        inner = self.offsets(op.operands[0])
+        return None if inner is None else {p: part.times(factor) for p, part in inner.items()}
+
+    def repeated(self, op: Op) -> Offsets | None:
         inner = self.offsets(op.operands[0])
         if inner is None:
             return None
-        source = op.operands[0].tile.shape
+        source, shape = op.operands[0].tile.shape, op.result.tile.shape
 
         def kept(part: Linear) -> Linear:
             if not source:
@@ -162,6 +163,22 @@ class AffineOffsets:
             return Linear(tuple(c if a == b else 0 for c, a, b in axes), part.constant)
 
         return {p: kept(part) for p, part in inner.items()}
+
+    def reshaped(self, op: Op) -> Offsets | None:
+        inner = self.offsets(op.operands[0])
+        source, shape = op.operands[0].tile.shape, op.result.tile.shape
+        parts = None if inner is None else {p: _reshaped(part, source, shape) for p, part in inner.items()}
+        return None if parts is None or None in parts.values() else parts  # type: ignore[return-value]
+
+    def transposed(self, op: Op) -> Offsets | None:
+        inner = self.offsets(op.operands[0])
+        if inner is None:
+            return None
+        axes = op.attrs["axes"]
+        return {p: Linear(tuple(part.coefficients[a] for a in axes), part.constant) for p, part in inner.items()}
+
+    def moved(self, op: Op) -> Offsets | None:
+        return self.offsets(op.operands[0])
 
 
 def _plus(a: Offsets, b: Offsets, sign: int) -> Offsets | None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from lowering.budget import Budget
 from lowering.facts import Analysis
-from lowering.fold import fold
 from lowering.ir import Block, Op, Value
 from lowering.location import Loc, TileError
 from lowering.nesting import MAX_REGIONS
@@ -34,12 +33,6 @@ MAX_TILE = 1 << 20
 """Elements of a tile in registers."""
 COPIED = 6
 """2^this entries of a table are copied in the time of one step of the budget."""
-SYMBOLS = {
-    "add": "+", "sub": "-", "neg": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|",
-    "xor": "^", "not": "~", "shl": "<<", "shr": ">>",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-}  # fmt: skip
-"""How a program writes an operation, for messages."""
 
 
 class Builder:
@@ -95,7 +88,7 @@ class Builder:
         try:
             types = spec.infer(operands, attrs)
         except Mismatch as mismatch:
-            raise TileError("type", self.loc, f"'{SYMBOLS.get(name, name)}': {mismatch}") from None
+            raise TileError("type", self.loc, f"'{spec.symbol or name}': {mismatch}") from None
         self.budget.spend_operations(1, *self.place)
         made = Op(spec, operands, types, attrs, regions, self.loc)
         self.block.ops.append(made)
@@ -106,7 +99,10 @@ class Builder:
         key = (name, operands, attribute_key(attrs))
         known = self._shared[-1].get(key)
         if known is None:
-            known = fold(self, name, operands, attrs) or self.op(name, operands, **attrs).result
+            fold = OPS[name].fold
+            known = fold(self, operands, attrs) if fold is not None else None
+            if known is None:
+                known = self.op(name, operands, **attrs).result
             self._shared[-1][key] = known
         return known
 

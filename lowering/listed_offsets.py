@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from lowering.affine import Terms
-from lowering.facts import linear
 from lowering.fold import computed
-from lowering.ir import Value
+from lowering.forms import Forms, linear
+from lowering.ir import Op, Value
 from lowering.types import S32, TileType, int_range
 
 MOST_LISTED = 1 << 12  # elements of a tile: a pass over 4096 of them takes about a millisecond an operation
@@ -38,7 +39,7 @@ Sum = tuple[list[int], dict[int, int]]
 """A number for each element, and the scalars added to all of them with their factors."""
 
 
-class ListedOffsets:
+class ListedOffsets(Forms[Sum]):
     """The offsets of one function's values, computed on demand."""
 
     def __init__(self) -> None:
@@ -67,39 +68,59 @@ class ListedOffsets:
             return [constant], {id(v): k for v, k in terms.items()}
         if op is None or not op.spec.pure:
             return None
-        if op.name == "arange":
-            return list(range(shape[0])), {}
-        if op.name == "constant":
-            return ([int(op.attrs["value"])] * value.tile.size, {}) if value.dtype.is_int else None
-        parts = [self.sum(operand) for operand in op.operands]
-        if any(part is None for part in parts):
-            return None
-        return self._combined(value, op.name, [part for part in parts if part is not None])
+        found = self.told(value)
+        return self._computed(op) if found is None else found
 
-    def _combined(self, value: Value, name: str, parts: list[Sum]) -> Sum | None:
-        op = value.op
-        assert op is not None
-        elements, terms = parts[0] if parts else ([], {})
-        if name == "reshape" or name == "convert_layout":
-            return elements, terms
-        if name == "broadcast":
-            return _spread(elements, op.operands[0].tile.shape, value.tile.shape), terms
-        if name == "transpose":
-            return _transposed(elements, op.operands[0].tile.shape, op.attrs["axes"]), terms
-        if name == "cast" and value.dtype.is_int and op.operands[0].dtype.is_int:
-            low, high = int_range(value.dtype)
-            if op.operands[0].dtype is S32 and value.dtype.kind == "index":
-                return elements, terms
-            return (elements, {}) if not terms and all(low <= e <= high for e in elements) else None
-        if name in ("add", "sub") and value.dtype.kind == "index":
-            (a, of_a), (b, of_b) = parts
-            sign = 1 if name == "add" else -1
-            joined = {v: of_a.get(v, 0) + sign * of_b.get(v, 0) for v in of_a.keys() | of_b.keys()}
-            return [x + sign * y for x, y in zip(a, b, strict=True)], joined
-        if any(of for _, of in parts):
+    def _computed(self, op: Op) -> Sum | None:
+        """Element by element."""
+        if op.spec.computes is None:
             return None
-        out = [computed(name, row, op.operands[0].dtype) for row in zip(*(e for e, _ in parts), strict=True)]
+        parts = [self.sum(operand) for operand in op.operands]
+        if any(part is None or part[1] for part in parts):
+            return None
+        rows = zip(*(part[0] for part in parts if part is not None), strict=True)
+        out = [computed(op.spec, row, op.result.dtype) for row in rows]
         return ([int(e) for e in out if e is not None], {}) if None not in out else None
+
+    # ---- what operations say of themselves ----
+
+    def number(self, op: Op) -> Sum | None:
+        return ([int(op.attrs["value"])] * op.result.tile.size, {}) if op.result.dtype.is_int else None
+
+    def counted(self, op: Op) -> Sum:
+        return list(range(op.result.tile.shape[0])), {}
+
+    def added(self, op: Op, sign: int) -> Sum | None:
+        a, b = self.sum(op.operands[0]), self.sum(op.operands[1])
+        if a is None or b is None or op.result.dtype.kind != "index":
+            return None
+        joined = {v: a[1].get(v, 0) + sign * b[1].get(v, 0) for v in a[1].keys() | b[1].keys()}
+        return [x + sign * y for x, y in zip(a[0], b[0], strict=True)], joined
+
+    def repeated(self, op: Op) -> Sum | None:
+        return self._arranged(op, lambda e: _spread(e, op.operands[0].tile.shape, op.result.tile.shape))
+
+    def transposed(self, op: Op) -> Sum | None:
+        return self._arranged(op, lambda e: _transposed(e, op.operands[0].tile.shape, op.attrs["axes"]))
+
+    def reshaped(self, op: Op) -> Sum | None:
+        return self.sum(op.operands[0])
+
+    def moved(self, op: Op) -> Sum | None:
+        return self.sum(op.operands[0])
+
+    def _arranged(self, op: Op, arrange: Callable[[list[int]], list[int]]) -> Sum | None:
+        inner = self.sum(op.operands[0])
+        return None if inner is None else (arrange(inner[0]), inner[1])
+
+    def converted(self, op: Op) -> Sum | None:
+        source, to, inner = op.operands[0].dtype, op.result.dtype, self.sum(op.operands[0])
+        if inner is None or not (source.is_int and to.is_int):
+            return None
+        if source is S32 and to.kind == "index":
+            return inner
+        low, high = int_range(to)
+        return (inner[0], {}) if not inner[1] and all(low <= e <= high for e in inner[0]) else None
 
 
 def _spread(elements: list[int], old: tuple[int, ...], new: tuple[int, ...]) -> list[int]:

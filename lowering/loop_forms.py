@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lowering.facts import Analysis, in_order, linear
+from lowering.facts import Analysis, in_order
 from lowering.fold import constant_of
+from lowering.forms import linear
 from lowering.ir import Block, Function, Op, Value, carried_integers
 from lowering.types import INDEX, S32, TileType
 
@@ -55,13 +56,8 @@ def rounds_of(start: int, stop: int, step: int) -> int:
 
 def remainder(value: Value) -> tuple[Value, int | None]:
     """What an index is a remainder of, and the divisor: of `i % n` and `i & n - 1`, which floor as slots do."""
-    op = value.op
-    if op is not None and op.name in ("mod", "and"):
-        by = constant_of(op.operands[1])
-        divisor = None if by is None else int(by) + (op.name == "and")
-        if divisor is not None and divisor > 0 and (op.name == "mod" or divisor & divisor - 1 == 0):
-            return op.operands[0], divisor
-    return value, None
+    rule = value.op.spec.remainder if value.op is not None else None
+    return (rule(value.op) if rule is not None else None) or (value, None)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

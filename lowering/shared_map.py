@@ -11,8 +11,9 @@ from itertools import islice
 
 from lowering.access_width import access_width, slot_bytes
 from lowering.affine import AffineOffsets, free_of_carries
-from lowering.facts import ANY, Analysis, linear, power_of_two_divisor
+from lowering.facts import ANY, Analysis, power_of_two_divisor
 from lowering.fold import constant_of
+from lowering.forms import linear
 from lowering.ir import Op, Value
 from lowering.layout import Layout, Span
 from lowering.ops import operand, space_of

@@ -12,7 +12,8 @@ from dsl.functions.arguments import number_argument, signature
 from dsl.functions.elementwise import agreed
 from dsl.functions.registry import BUILTINS, Handler, function, takes_syntax
 from lowering.fold import constant_of
-from lowering.ir import Value
+from lowering.forms import Forms
+from lowering.ir import Op, Value
 from lowering.location import Loc
 from lowering.types import I1, DType
 
@@ -176,12 +177,20 @@ def _product(b: Expressions, factors: list[int | Value]) -> int | Value:
     return out if number == 1 else b.ir.value("mul", out, b.ir.index(number))
 
 
+class _Factors(Forms[tuple[int, tuple[int, ...]]]):
+    def multiplied(self, op: Op) -> tuple[int, tuple[int, ...]]:
+        (a, x), (c, y) = map(_factors, op.operands)
+        return a * c, tuple(sorted(x + y))
+
+
+_FACTORS = _Factors()
+
+
 def _factors(value: Value) -> tuple[int, tuple[int, ...]]:
     """A product as its constant and the identities of its factors."""
-    if value.op is not None and value.op.name == "mul":
-        a, x = _factors(value.op.operands[0])
-        c, y = _factors(value.op.operands[1])
-        return a * c, tuple(sorted(x + y))
+    product = _FACTORS.told(value)
+    if product is not None:
+        return product
     number = constant_of(value)
     return (int(number), ()) if number is not None else (1, (id(value),))
 

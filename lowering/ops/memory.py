@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.ir import Op, Value
-from lowering.ops.placing import Placed, Placing, alike, in_one, plain
+from lowering.ops.placing import Exchanging, Placed, Placing, alike, in_one, plain
 from lowering.ops.spec import Effect, nothing, row
 from lowering.types import SharedType, TableType, TensorType, TileType, Type
 
@@ -91,14 +91,36 @@ def _place_copy(a: Placing, op: Op) -> Placed:
     return [a.copy_layout(op)] * len(op.operands), []
 
 
-ACCESS = {"spread": alike, "place": _place_access, "accesses": True}
+def _exchange_load(a: Exchanging, op: Op) -> bool:
+    """A volatile load of global memory that other blocks may write meanwhile: each thread could read another value."""
+    changing = op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global"
+    return changing and a.share(op, one_thread=True)
 
-row("load", (2, 5), _infer_load, "has cache evict", effects=_reads, **ACCESS)
-row("store", (3, 5), nothing, "has cache evict", effects=_writes, **ACCESS)
+
+ACCESS = {"spread": alike, "place": _place_access}
+
+row(
+    "load",
+    (2, 5),
+    _infer_load,
+    "has cache evict",
+    effects=_reads,
+    accesses="read",
+    under_mask="convex",
+    exchange=_exchange_load,
+    **ACCESS,
+)
+row("store", (3, 5), nothing, "has cache evict", effects=_writes, accesses="write", under_mask="convex", **ACCESS)
 row("ldmatrix", (2, 3), _infer_load, "has trans", effects=_reads, joint=True)
 row("stmatrix", (3, 4), nothing, "has trans", effects=_writes, joint=True)
-row("atomic", (3, 6), _infer_atomic, "has action order scope", effects=_atomic, **ACCESS)
-row("copy", (4, 6), nothing, "has cache bytes", effects=_copies, place=_place_copy, in_flight=True)
+row(
+    "atomic", (3, 6), _infer_atomic, "has action order scope", effects=_atomic, accesses="update",
+    exchange=lambda a, op: a.share(op), **ACCESS,
+)  # fmt: skip
+row(
+    "copy", (4, 6), nothing, "has cache bytes", effects=_copies, place=_place_copy, in_flight=True,
+    under_mask="falls",  # it reads some bytes, from the first on
+)  # fmt: skip
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True, allocates=True)
 row("commit", 0, nothing, keep=True, orders="group")
 row("wait", 0, nothing, "groups", keep=True, orders="end")

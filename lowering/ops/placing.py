@@ -1,7 +1,8 @@
 """How layouts go through operations: what the rules of a row get and give.
 
 `spread` says what an operation makes of one of its values having a layout; `takes` which layout an operand has where
-the operation is done in one; `place` in which layouts it is done.
+the operation is done in one; `place` in which layouts it is done; `exchange` what becomes of it where it crosses
+threads.
 """
 
 from __future__ import annotations
@@ -44,6 +45,23 @@ Takes = Callable[[Op, Value, Layout], Layout]
 Placed = tuple[list[Layout | None], list[Layout | None]]
 """The layouts of operands and of results."""
 Place = Callable[[Placing, Op], Placed]
+
+
+class Exchanging(Protocol):
+    """A function whose values have layouts, and in which what crosses warps becomes accesses of shared memory. Each
+    says whether it has replaced the operation."""
+
+    def reduce(self, op: Op) -> bool:
+        """Each warp reduces its part, and all parts are reduced in registers."""
+
+    def convert(self, op: Op) -> bool:
+        """The operand in the layout that is the attribute `layout`."""
+
+    def share(self, op: Op, one_thread: bool = False) -> bool:
+        """One thread does an access for all that need its result (and is marked with `one_thread`)."""
+
+
+Exchange = Callable[[Exchanging, Op], bool]
 
 
 def alike(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:

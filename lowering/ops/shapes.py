@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lowering.facts import ANY, Analysis, Facts, start_of, unknown
 from lowering.ir import Op, Value
 from lowering.layout import Layout, Span
 from lowering.ops.placing import Placed, Placing, in_one
 from lowering.ops.spec import Infer, Mismatch, row
 from lowering.types import INDEX, DType, TileType, Type
+
+if TYPE_CHECKING:
+    from lowering.builder import Builder
 
 
 def _infer_constant(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -236,26 +240,91 @@ def _picked(op: Op, source: Layout, result: Layout) -> list[int] | None:
     return out
 
 
+# ---- numbers ----
+
+
+def _fold_broadcast(builder: Builder, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+    """Of several changes of shape one after the other, the last is enough."""
+    (value,), shape = operands, tuple(attrs["shape"])
+    if value.tile.shape == shape:
+        return value
+    made = value.op
+    if made is not None and made.name == "broadcast" and not made.operands[0].tile.shape:
+        return builder.value("broadcast", made.operands[0], shape=shape)
+    return None
+
+
+def _fold_reshape(builder: Builder, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+    (value,), shape = operands, tuple(attrs["shape"])
+    made = value.op
+    if value.tile.shape != shape and made is not None and made.name == "reshape":
+        return builder.reshape(made.operands[0], shape)
+    return _fold_broadcast(builder, operands, attrs)
+
+
+def _broadcast_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a = an.of(op.operands[0])
+    source = op.operands[0].tile.shape
+    if not source:
+        return Facts(a.every, (1,) * len(shape), (a.every,) * len(shape), shape, a.low, a.high)
+    repeated = [x != y for x, y in zip(source, shape, strict=True)]
+    run = tuple(1 if again else length for again, length in zip(repeated, a.run, strict=True))
+    start = tuple(a.every if again else first for again, first in zip(repeated, a.start, strict=True))
+    same, *of_masks = (
+        tuple(extent if again else x for again, extent, x in zip(repeated, shape, group, strict=True))
+        for group in a.groups
+    )
+    return Facts(a.every, run, start, same, a.low, a.high, *of_masks)
+
+
+def _reshape_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    """Axes of extent 1 come and go; where others split or join, the innermost one keeps what fits into it."""
+    a = an.of(op.operands[0])
+    wide = [i for i, e in enumerate(op.operands[0].tile.shape) if e > 1]
+    to = [i for i, e in enumerate(shape) if e > 1]
+    if [op.operands[0].tile.shape[i] for i in wide] != [shape[i] for i in to]:
+        wide, to = wide[-1:], to[-1:]
+    source = dict(zip(to, wide, strict=True))
+    fitted = [
+        tuple(min(group[source[j]], extent) if j in source else 1 for j, extent in enumerate(shape))
+        for group in (a.run, *a.groups)
+    ]
+    run, same, *of_masks = fitted
+    start = tuple(start_of(a, source[j], run[j]) if j in source else a.every for j in range(len(shape)))
+    return Facts(a.every, run, start, same, a.low, a.high, *of_masks)
+
+
+def _transpose_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, axes = an.of(op.operands[0]), op.attrs["axes"]
+    run, start, same, *of_masks = (tuple(t[x] for x in axes) for t in (a.run, a.start, *a.groups))
+    return Facts(a.every, run, start, same, a.low, a.high, *of_masks)
+
+
 # ---- the operations ----
 
-row("constant", 0, _infer_constant, "value dtype", splat=True)
-row("arange", 0, _infer_arange, "extent")
+row("constant", 0, _infer_constant, "value dtype", splat=True, constant=True, form=lambda forms, op: forms.number(op))
 row(
-    "broadcast",
-    1,
-    _infer_broadcast,
-    "shape",
-    spread=_spread_broadcast,
-    takes=_takes_broadcast,
-    picks=_repeated,
-    splat=True,
-)
-row("reshape", 1, _infer_reshape, "shape", spread=_spread_reshape, takes=_takes_reshape, picks=_reshaped)
-row("transpose", 1, _infer_transpose, "axes", spread=_spread_transpose, takes=_takes_transpose, picks=_transposed)
+    "arange", 0, _infer_arange, "extent",
+    facts=lambda an, op, shape: Facts(1, shape, (ANY,), (1,), 0, shape[0] - 1),
+    form=lambda forms, op: forms.counted(op),
+)  # fmt: skip
+row(
+    "broadcast", 1, _infer_broadcast, "shape", spread=_spread_broadcast, takes=_takes_broadcast, picks=_repeated,
+    splat=True, reshapes=True, fold=_fold_broadcast, facts=_broadcast_facts,
+    form=lambda forms, op: forms.repeated(op),
+)  # fmt: skip
+row(
+    "reshape", 1, _infer_reshape, "shape", spread=_spread_reshape, takes=_takes_reshape, picks=_reshaped,
+    reshapes=True, fold=_fold_reshape, facts=_reshape_facts, form=lambda forms, op: forms.reshaped(op),
+)  # fmt: skip
+row(
+    "transpose", 1, _infer_transpose, "axes", spread=_spread_transpose, takes=_takes_transpose, picks=_transposed,
+    facts=_transpose_facts, form=lambda forms, op: forms.transposed(op),
+)  # fmt: skip
 row("stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, place=_place_stack, anywhere=False)
 # The part of a tile at one index of an axis.
 row("pick", 1, _infer_pick, "axis index", spread=_spread_pick, takes=_takes_pick, place=_place_pick, picks=_picked)
 # Bytes as smaller elements, which the last axis counts; lowest bits first.
 row("split", 1, _infer_split, "to", spread=_spread_split, place=_place_split, anywhere=False)
-row("block_id", 0, _scalar(INDEX), "axis")
-row("grid_size", 0, _scalar(INDEX), "axis")
+row("block_id", 0, _scalar(INDEX), "axis", facts=lambda an, op, shape: unknown(shape, 0))
+row("grid_size", 0, _scalar(INDEX), "axis", facts=lambda an, op, shape: unknown(shape, 1))  # one block runs at least

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lowering.facts import Analysis, Facts
+from lowering.forms import Forms
 from lowering.ir import Op, Value
 from lowering.layout import Layout
-from lowering.ops.placing import Place, Spread, Takes, alike, apart, plain, same
+from lowering.ops.placing import Exchange, Place, Spread, Takes, alike, apart, plain, same
 from lowering.types import Type
+
+if TYPE_CHECKING:
+    from lowering.builder import Builder
 
 
 class Mismatch(Exception):
@@ -38,6 +43,15 @@ Picks = Callable[[Op, Layout, Layout], list[int] | None]
 Infer = Callable[[Sequence[Value], dict[str, Any]], list[Type]]
 Effects = Callable[[Op], list[Effect]]
 
+Compute = Callable[..., Any]
+"""From integers (of i1 truth values) to the result, before it wraps around; None where it has none."""
+Fold = Callable[["Builder", Sequence[Value], dict[str, Any]], Value | None]
+"""The value that an operation on these operands, with these attributes, need not compute."""
+FactsOf = Callable[[Analysis, Op, tuple[int, ...]], Facts]
+"""What holds of the elements of the result, which has this shape."""
+Form = Callable[[Forms, Op], Any]
+"""Which of the ways to tell a value by others is this operation's."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpSpec:
@@ -57,7 +71,10 @@ class OpSpec:
     ends: it ends a region.
     spread, takes, place: how layouts go through it (`ops/placing.py`).
     anywhere: it can be done in every layout, if it is pure.
-    accesses: it moves a tile between memory and registers, each thread its own elements.
+    accesses: it moves a tile between memory and registers, each thread its own elements: it is a "read", a "write" or
+        an "update", which is both.
+    under_mask: how a mask may change within several elements that it still moves at once, as `Facts` calls it: "convex"
+        where the ends tell whether all are on, "falls" where they only go off, "same" where it may not.
     product: of matrices, on tensor cores: a, b, accumulator.
     joins_lanes: all lanes of a warp arrive at it together.
     in_flight: its accesses happen later, until what waits for them.
@@ -66,6 +83,14 @@ class OpSpec:
     orders: what it puts in order: "threads" (a barrier); of accesses in flight it ends a "group" or awaits the "end".
     picks: each register of its result is one of its operand, and which.
     splat: without operands that are tiles, its elements are all the same.
+    constant: its attribute `value` is each of its elements.
+    reshapes: its elements are its operand's, under another shape.
+    converts: its operand, in another type.
+    rounds: to whole numbers, as conversions call it: "rn", "rz", "rp" or "rm".
+    symbol: how a program writes it, if it has no name there.
+    computes, fold, facts, form: what is known of its elements without running it, as far as it is.
+    exchange: what becomes of it where it crosses threads (`ops/placing.py`).
+    remainder: a value and a constant by which it is divided, if it is what is left over.
     """
 
     name: str
@@ -85,8 +110,10 @@ class OpSpec:
     takes: Takes = same
     place: Place = plain
     anywhere: bool = True
+    exchange: Exchange | None = None
     splat: bool = False
-    accesses: bool = False
+    accesses: str = ""
+    under_mask: str = "same"
     product: bool = False
     joins_lanes: bool = False
     in_flight: bool = False
@@ -94,6 +121,16 @@ class OpSpec:
     allocates: bool = False
     orders: str | None = None
     picks: Picks | None = None
+    constant: bool = False
+    reshapes: bool = False
+    converts: bool = False
+    rounds: str | None = None
+    symbol: str = ""
+    computes: Compute | None = None
+    fold: Fold | None = None
+    facts: FactsOf | None = None
+    form: Form | None = None
+    remainder: Callable[[Op], tuple[Value, int] | None] | None = None
     pure: bool = field(init=False)  # nothing but its results
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lowering.facts import Analysis, Facts
 from lowering.ir import Op, Value
 from lowering.layout import Layout
 from lowering.ops.placing import Placed, Placing, alike, in_one, plain
@@ -109,18 +110,31 @@ def _place_vote(a: Placing, op: Op) -> Placed:
     return in_one(op, default)
 
 
+def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    """One for each 32 neighbours in row-major order."""
+    same, left = [], WARP
+    for extent in reversed(shape):
+        same.append(min(extent, left))
+        left //= same[-1]
+    ones = (1,) * len(shape)
+    return Facts(1, ones, ones, tuple(same[::-1]))
+
+
 # ---- the operations ----
 
-row("reduce", (1, None), _infer_reduce, "axis", regions=1, spread=_spread_reduce, place=_place_reduce)
+row(
+    "reduce", (1, None), _infer_reduce, "axis", regions=1, spread=_spread_reduce, place=_place_reduce,
+    exchange=lambda a, op: a.reduce(op),
+)  # fmt: skip
 row("partial_reduce", (1, None), _infer_partial, "axis parts", regions=1)  # one part for each warp along the axis
 row("scan", (1, None), same_types, "axis reverse", regions=1, spread=alike, place=_place_scan)
 row("shuffle", (1, 2), lambda o, a: [o[0].tile], "mode axis width distance", keep=True, spread=alike, joins_lanes=True)
-row("vote", 1, _infer_vote, "mode dtype", keep=True, spread=alike, place=_place_vote, joins_lanes=True)
 row(
-    "convert_layout",
-    1,
-    same_types,
-    "layout",
-    anywhere=False,
+    "vote", 1, _infer_vote, "mode dtype", keep=True, spread=alike, place=_place_vote, joins_lanes=True,
+    facts=_vote_facts,
+)  # fmt: skip
+row(
+    "convert_layout", 1, same_types, "layout", anywhere=False, form=lambda forms, op: forms.moved(op),
+    exchange=lambda a, op: a.convert(op),
     picks=lambda op, source, result: source.registers_of(result),
-)
+)  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from lowering.ir import Block, Function, Op, Rewriter, Value, uses
 from lowering.layout import Layout, bits_of
-from lowering.ops import OPS, space_of
+from lowering.ops import OPS
 from lowering.types import INDEX, S32, S64, DType, SharedType, TileType
 
 
@@ -31,21 +31,21 @@ class _Lowering(Rewriter):
         self.function.body = body
 
     def visit(self, op: Op) -> bool:
-        if op.name == "reduce":
-            return self.reduce(op)
-        if op.name == "convert_layout":
-            source = self[op.operands[0]]
-            self.map[op.result] = self.convert(source, op.attrs["layout"], op)
-            return True
-        if (op.name == "atomic" or _reads_what_may_change(op)) and self.users.get(op.result):
-            layout = op.result.tile.layout
-            if layout is None or layout.is_replicated:
-                made = self.copy(op, self.visit)
-                if op.name == "load":
-                    made.attrs["one_thread"] = True
-                self.map[made.result] = self.through_scratch(made.result, layout, op)
-                return True
-        return False
+        return op.spec.exchange is not None and op.spec.exchange(self, op)
+
+    def share(self, op: Op, one_thread: bool = False) -> bool:
+        layout = op.result.tile.layout
+        if not self.users.get(op.result) or (layout is not None and not layout.is_replicated):
+            return False
+        made = self.copy(op, self.visit)
+        if one_thread:
+            made.attrs["one_thread"] = True
+        self.map[made.result] = self.through_scratch(made.result, layout, op)
+        return True
+
+    def convert(self, op: Op) -> bool:
+        self.map[op.result] = self.converted(self[op.operands[0]], op.attrs["layout"], op)
+        return True
 
     def make(
         self, like: Op, name: str, operands: list[Value], types: list, regions: tuple[Block, ...] = (), **attrs
@@ -70,7 +70,7 @@ class _Lowering(Rewriter):
         op.regions = [self.block(r, self.visit) for r in op.regions]
         first = self.make(op, "partial_reduce", operands, types, tuple(op.regions), axis=axis, parts=parts)
         gathered = _gathered_layout(partial, axis)
-        results = [self.convert(r, gathered, op) for r in first.results]
+        results = [self.converted(r, gathered, op) for r in first.results]
         last = self.make(
             op, "reduce", results, [r.type for r in op.results], tuple(_copy_region(r) for r in op.regions), axis=axis
         )
@@ -80,14 +80,14 @@ class _Lowering(Rewriter):
             if new.tile.shape:
                 wanted = new.tile.layout
                 new.type = new.tile.with_layout(final)
-                self.map[old] = new if wanted == final else self.convert(new, wanted, op)
+                self.map[old] = new if wanted == final else self.converted(new, wanted, op)
             else:
                 self.map[old] = new
         return True
 
     # ---- changes of layout ----
 
-    def convert(self, value: Value, layout: Layout | None, op: Op) -> Value:
+    def converted(self, value: Value, layout: Layout | None, op: Op) -> Value:
         have = value.tile.layout
         assert have is not None and layout is not None
         if have == layout:
@@ -141,11 +141,6 @@ class _Lowering(Rewriter):
         if len(shape) == 1:
             return flat
         return self.make(op, "reshape", [flat], [TileType(shape, INDEX, layout)], shape=shape).result
-
-
-def _reads_what_may_change(op: Op) -> bool:
-    """A load from global memory that other blocks may write meanwhile, which is no race as it is volatile."""
-    return op.name == "load" and op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global"
 
 
 def bits_of_shape(shape: tuple[int, ...]) -> int:

@@ -97,12 +97,12 @@ class _Lowering:
         for i, op in enumerate(block.ops):
             for region in op.regions:
                 self.block(region, divided or parting(op) is not None)
-            if op.name in ("load", "store") and space_of(op.operands[0]) == "shared":
+            if op.spec.accesses in ("read", "write") and space_of(op.operands[0]) == "shared":
                 block.ops[i] = self.lowered(op, divided)
 
     def lowered(self, op: Op, divided: bool) -> Op:
         asked = op.attrs.get("matrix", False)
-        store = op.name == "store"
+        store = op.spec.accesses == "write"
         value = operand(op, "value") if store else op.result
         assert value is not None
         if not asked and (divided or value not in (self.results if store else self.operands)):
@@ -138,7 +138,7 @@ class _Lowering:
 
     def refusal(self, op: Op, value: Value, why: Misfit) -> TileError:
         """The error of an access that the kernel asks to be one of matrices."""
-        memory, store = op.operands[0], op.name == "store"
+        memory, store = op.operands[0], op.spec.accesses == "write"
         size, map = memory.dtype.bytes, self.maps.of(op, value.tile.layout)
         held = 0  # neighbours of a row that a thread has
         while map is not None and map.register[held : held + 1] == (size << held,):
@@ -167,7 +167,7 @@ class _Lowering:
         assert isinstance(memory.type, SharedType)
         if mask is not None and constant_of(mask) is not True:
             return Misfit.OUTSIDE
-        if layout is None or (op.name == "store" and layout.is_replicated):
+        if layout is None or (op.spec.accesses == "write" and layout.is_replicated):
             return Misfit.COPIES
         if memory.type.ring and slot_bytes(memory.type) % ROW:
             return Misfit.SLOTS
@@ -183,7 +183,7 @@ class _Lowering:
         if map.register[:bits] == tuple(size << i for i in range(bits)) and map.lane[:2] == (4, 8):
             rest = (*map.register[bits:], *map.lane[2:], *map.warp)
             return False if map.all_multiples(ROW, *rest) else Misfit.NEIGHBOURS
-        in_pairs = size == 1 and op.name == "load" and 1 in map.register[2:]  # across the rows, see emit/tensor.py
+        in_pairs = size == 1 and op.spec.accesses == "read" and 1 in map.register[2:]  # see emit/tensor.py
         registers = tuple(b for b in map.register if b != 1 or not in_pairs)
         if (size == 2 or in_pairs) and registers and map.lane[2:] == (2, 4, 8):
             return True if map.all_multiples(ROW, *registers, *map.lane[:2], *map.warp) else Misfit.NEIGHBOURS

@@ -16,18 +16,18 @@ def narrow_scalars(function: Function) -> None:
         """True if every use of a scalar ends as the value of a scalar store."""
         if value not in stored:
             stored[value] = all(
-                (op.name == "store" and operand(op, "value") is value and not value.tile.shape and _is_scalar(op))
+                (_is_scalar_store(op) and operand(op, "value") is value and not value.tile.shape)
                 or (op.spec.elementwise and op.spec.pure and not op.result.tile.shape and only_stored(op.result))
                 for op in users.get(value, ())
             )
         return stored[value]
 
     for op in walk(function.body):
-        is_scalar = op.name == "load" and isinstance(op.result.type, TileType) and not op.result.tile.shape
+        is_scalar = op.spec.accesses == "read" and isinstance(op.result.type, TileType) and not op.result.tile.shape
         if is_scalar and users.get(op.result) and only_stored(op.result):
             op.attrs["one_thread"] = True
 
 
-def _is_scalar(op: Op) -> bool:
-    offset = operand(op, "offset")
+def _is_scalar_store(op: Op) -> bool:
+    offset = operand(op, "offset") if op.spec.accesses == "write" else None
     return offset is not None and not offset.tile.shape

@@ -46,8 +46,10 @@ def recompute(function: Function) -> None:
 
 
 def is_widening(op: Op) -> bool:
-    source = op.operands[0].dtype if op.operands else None
-    return op.name == "cast" and op.result.dtype is F32 and source is not None and source.is_float and source.bits == 16
+    if not op.spec.converts or op.result.dtype is not F32:
+        return False
+    source = op.operands[0].dtype
+    return source.is_float and source.bits == 16
 
 
 def _renew(block: Block, chosen: set[Value]) -> None:

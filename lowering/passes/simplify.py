@@ -97,8 +97,8 @@ def drop_what_is_off(function: Function) -> None:
         for op in block.ops:
             for region in op.regions:
                 visit(region)
-            if op.name in ("load", "store") and (mask := operand(op, "mask")) and constant_of(mask) is False:
-                if op.name == "store":
+            if op.spec.accesses in ("read", "write") and (mask := operand(op, "mask")) and constant_of(mask) is False:
+                if op.spec.accesses == "write":
                     continue
                 if (other := operand(op, "other")) is not None:
                     mapping[op.result] = other

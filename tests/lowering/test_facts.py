@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,10 +10,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from lowering.affine import Affine, AffineOffsets, apply_affine
 from lowering.builder import Builder
-from lowering.facts import ANY, Analysis, Facts, facts_of, linear
+from lowering.facts import ANY, Analysis, Facts, facts_of
 from lowering.fold import constant_of
+from lowering.forms import linear
 from lowering.ir import Block, Function, Op, Value, walk
+from lowering.listed_offsets import ListedOffsets
 from lowering.location import Loc, Source
 from lowering.ops import OPS
 from lowering.types import DTYPES, I1, INDEX, S32, U32, DType, TileType, int_range
@@ -371,6 +375,36 @@ def test_a_linear_form_has_the_value_of_what_it_stands_for(kernel: Kernel) -> No
             continue
         terms, constant = linear(value)
         assert constant + sum(k * int(known[v]) for v, k in terms.items()) == int(elements)
+
+
+@settings(max_examples=300)
+@given(kernels())
+def test_told_offsets_are_the_elements(kernel: Kernel) -> None:
+    """Of tiles of indices: as functions of coordinates, and listed one by one."""
+    known, affine, listed = run(kernel), AffineOffsets(), ListedOffsets()
+    by_identity = {id(value): elements for value, elements in known.items()}
+    for value, elements in known.items():
+        if value.dtype is not INDEX:
+            continue
+        products = affine.offsets(value)
+        for at in np.ndindex(*value.tile.shape) if products is not None else ():
+            told = 0
+            for product, part in products.items():
+                factors = [int(known[affine.scalars[name]].flat[0]) for name in product]
+                told += math.prod(factors) * apply_affine(part, at)
+            assert told == elements[at]
+        found = listed.of(value)
+        if found is not None:
+            terms = sum(k * int(by_identity[name]) for name, k in found.terms)
+            assert [e + terms for e in found.values(value.tile.shape)] == [int(e) for e in elements.flat]
+
+
+def test_offsets_follow_transposes_and_shifts() -> None:
+    """(r << 5) + c of a transposed tile of rows is c * 32 + r."""
+    k = Kernel()
+    rows = k.binary("shl", k.ir.reshape(k.arange(4), (4, 1)), k.ir.index(5))
+    offset = k.ir.value("transpose", k.binary("add", rows, k.arange(32)), axes=(1, 0))
+    assert AffineOffsets().of(offset) == Affine((1, 32), (), 0)
 
 
 def test_linear_gathers_equal_terms() -> None:

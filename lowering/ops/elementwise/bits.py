@@ -1,0 +1,102 @@
+"""Operations on the bits of integers, and on truth values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lowering.facts import Analysis, Facts
+from lowering.fold import constant_of
+from lowering.forms import Forms
+from lowering.ir import Op, Value
+from lowering.ops.elementwise.arithmetic import multiple
+from lowering.ops.elementwise.declare import Number, absorbing, elementwise, neutral, same_operands
+from lowering.types import I1
+
+if TYPE_CHECKING:
+    from lowering.builder import Builder
+
+
+def _surely(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+    """Truth, or anything."""
+    return next((v for v, number in zip(operands, numbers, strict=True) if number is True and v.dtype is I1), None)
+
+
+def _true(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+    """Truth, and the other."""
+    return neutral(1, 1)(builder, operands, numbers) if operands[0].dtype is I1 else None
+
+
+def _and_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, b = (an.of(o) for o in op.operands)
+    ones = (1,) * len(shape)
+    same, *of_masks = (tuple(map(min, x, y)) for x, y in zip(a.groups, b.groups, strict=True))
+    if op.result.dtype is not I1:
+        return Facts(1, ones, ones, same)
+    return Facts(1, ones, ones, same, 0, 1, *of_masks)
+
+
+def _low_bits(op: Op) -> tuple[Value, int] | None:
+    """i & n - 1 of a power of two n is i % n."""
+    mask = constant_of(op.operands[1])
+    if mask is None or mask < 0 or int(mask) & int(mask) + 1:
+        return None
+    return op.operands[0], int(mask) + 1
+
+
+elementwise(
+    "and", 2, "an integer or i1", symbol="&", computes=lambda a, b: a & b, shortcuts=(absorbing, _true, same_operands),
+    facts=_and_facts, remainder=_low_bits,
+)  # fmt: skip
+elementwise(
+    "or", 2, "an integer or i1", symbol="|", computes=lambda a, b: a | b,
+    shortcuts=(neutral(0, 0), _surely, same_operands),
+)  # fmt: skip
+elementwise("xor", 2, "an integer or i1", symbol="^", computes=lambda a, b: a ^ b, shortcuts=(neutral(0, 0),))
+
+
+def _fold_not(builder: Builder, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+    (value,) = operands
+    number = constant_of(value) if value.dtype is I1 else None
+    return None if number is None else builder.constant(not number, I1, value.tile.shape)
+
+
+elementwise("not", 1, "an integer or i1", symbol="~", fold=_fold_not)
+
+
+def _distance(op: Op) -> int | None:
+    """A constant distance by which a number of 32 bits is shifted."""
+    amount = constant_of(op.operands[1])
+    return int(amount) if amount is not None and 0 <= amount < 32 else None
+
+
+def _left_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, b = (an.of(o) for o in op.operands)
+    amount = _distance(op)
+    factor = 1 << amount if amount is not None and amount < 30 else 1
+    return multiple(op, shape, a, b, factor, 0 if a.low is not None and a.low >= 0 else None, None)
+
+
+def _left_form(forms: Forms, op: Op) -> Any:
+    amount = _distance(op)
+    return None if amount is None else forms.scaled(op, 1 << amount)
+
+
+def _right_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a = an.of(op.operands[0])
+    same = tuple(min(f) for f in zip(a.same, an.of(op.operands[1]).same, strict=True))
+    ones = (1,) * len(shape)
+    return Facts(1, ones, ones, same, 0 if a.low is not None and a.low >= 0 else None, None)
+
+
+elementwise(
+    "shl", 2, "an integer", symbol="<<", computes=lambda a, b: a << b if 0 <= b < 64 else None,
+    shortcuts=(neutral(None, 0),), facts=_left_facts, form=_left_form,
+)  # fmt: skip
+elementwise(
+    "shr", 2, "an integer", symbol=">>", computes=lambda a, b: a >> b if 0 <= b < 64 else None,
+    shortcuts=(neutral(None, 0),), facts=_right_facts,
+)  # fmt: skip
+elementwise("popc", 1, "an integer")
+elementwise("clz", 1, "an integer")
+elementwise("brev", 1, "an integer")

@@ -1,0 +1,127 @@
+"""Comparisons and choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lowering.facts import Analysis, Facts, gcd, start_of
+from lowering.fold import constant_of
+from lowering.ir import Op, Value
+from lowering.ops.elementwise.declare import Number, Shortcut, elementwise, same_operands
+from lowering.ops.spec import Mismatch, row
+from lowering.types import I1, Type
+
+if TYPE_CHECKING:
+    from lowering.builder import Builder
+
+
+def _by_ranges(name: str) -> Shortcut:
+    def shortcut(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+        if builder.facts is None:
+            return None
+        decided = _decided(name, *map(builder.facts.of, operands))
+        return None if decided is None else builder.constant(decided, I1, operands[0].tile.shape)
+
+    return shortcut
+
+
+def _decided(name: str, a: Facts, b: Facts) -> bool | None:
+    """The outcome of a comparison that is the same for all values within the ranges, or None."""
+    if name in ("gt", "le"):  # b < a
+        a, b = b, a
+    below = a.high is not None and b.low is not None and a.high < b.low
+    not_below = a.low is not None and b.high is not None and a.low >= b.high
+    if name in ("eq", "ne"):
+        above = a.low is not None and b.high is not None and a.low > b.high
+        return name == "ne" if below or above else None
+    if not below and not not_below:
+        return None
+    return below == (name in ("lt", "gt"))
+
+
+def _order_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    left, right = (an.of(o) for o in op.operands)
+    name = op.name
+    if name in ("gt", "le"):  # b > a is a < b
+        left, right, name = right, left, {"gt": "lt", "le": "ge"}[name]
+    same, falls, rises = [], [], []
+    for i in range(len(shape)):
+        group = min(left.same[i], right.same[i])
+        forward, backward = min(left.run[i], right.same[i]), min(left.same[i], right.run[i])
+        # first | left run and the bound a multiple of the group: all of the group, or none of it
+        group = max(group, min(forward, start_of(left, i, forward), right.every))
+        if name == "ge":
+            forward, backward = backward, forward
+        same.append(group)
+        falls.append(max(group, forward))
+        rises.append(max(group, backward))
+    ones = (1,) * len(shape)
+    convex = tuple(map(max, falls, rises))
+    return Facts(1, ones, ones, tuple(same), 0, 1, tuple(falls), tuple(rises), convex)
+
+
+for _name, _symbol, _computes, _facts in (
+    ("eq", "==", lambda a, b: a == b, None),
+    ("ne", "!=", lambda a, b: a != b, None),
+    ("lt", "<", lambda a, b: a < b, _order_facts),
+    ("le", "<=", lambda a, b: a <= b, _order_facts),
+    ("gt", ">", lambda a, b: a > b, _order_facts),
+    ("ge", ">=", lambda a, b: a >= b, _order_facts),
+):
+    elementwise(
+        _name, 2, "a number or i1", I1, symbol=_symbol, computes=_computes, shortcuts=(_by_ranges(_name),), facts=_facts
+    )
+
+
+def _extreme_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    a, b = (an.of(o) for o in op.operands)
+    every = gcd(a.every, b.every)
+    same = tuple(min(x, y) for x, y in zip(a.same, b.same, strict=True))
+    lows, highs = [x for x in (a.low, b.low) if x is not None], [x for x in (a.high, b.high) if x is not None]
+    if op.name == "minimum":
+        low = min(lows) if len(lows) == 2 else None
+        high = min(highs, default=None)
+    else:
+        low = max(lows, default=None)
+        high = max(highs) if len(highs) == 2 else None
+    return Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)
+
+
+elementwise("minimum", 2, "a number or i1", computes=min, shortcuts=(same_operands,), facts=_extreme_facts)
+elementwise("maximum", 2, "a number or i1", computes=max, shortcuts=(same_operands,), facts=_extreme_facts)
+
+
+def _infer_select(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    condition, yes, no = (o.tile for o in operands)
+    if condition.dtype is not I1:
+        raise Mismatch(f"the condition is {condition.dtype}, not i1")
+    if yes.dtype is not no.dtype or not (condition.shape == yes.shape == no.shape):
+        raise Mismatch(f"cannot choose between {yes} and {no}")
+    return [yes]
+
+
+def _fold_select(builder: Builder, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+    condition = constant_of(operands[0])
+    if condition is not None:
+        return operands[1] if condition else operands[2]
+    return operands[1] if operands[1] is operands[2] else None
+
+
+def _choice_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    """Element by element one of two values. Where the choice is the same for a group, a run of both is a run."""
+    choice, a, b = (an.of(o) for o in op.operands)
+    every = gcd(a.every, b.every)
+    run = tuple(map(min, a.run, b.run, choice.same))
+    start = tuple(
+        every if length == 1 else gcd(start_of(a, i, length), start_of(b, i, length)) for i, length in enumerate(run)
+    )
+    low = None if a.low is None or b.low is None else min(a.low, b.low)
+    high = None if a.high is None or b.high is None else max(a.high, b.high)
+    return Facts(every, run, start, tuple(map(min, a.same, b.same, choice.same)), low, high)
+
+
+row(
+    "select", 3, _infer_select, elementwise=True, computes=lambda c, a, b: a if c else b, fold=_fold_select,
+    facts=_choice_facts,
+)  # fmt: skip

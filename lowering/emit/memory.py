@@ -11,6 +11,7 @@ from lowering.emit.writer import Writer
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.ops import operand, space_of
+from lowering.ops.memory import atomic_row
 from lowering.types import I1, DType
 
 
@@ -90,7 +91,6 @@ def _store(w: Writer, op: Op) -> None:
 
 
 _ACTIONS = {"exchange": "exch", "cas": "cas"}
-_SCOPES = {"block": "cta", "gpu": "gpu", "system": "sys"}
 
 
 def _atomic_type(w: Writer, dtype: DType, action: str) -> str:
@@ -114,8 +114,7 @@ def _atomic(w: Writer, op: Op) -> None:
     address = Address(w, op, memory, operand(op, "slot"), offset, space)
     llvm = w.llvm(dtype)
     row_type = _atomic_type(w, dtype, action)
-    scope = _SCOPES[op.attrs["scope"]]
-    name = f"atom.{op.attrs['order']}.{scope}.{space}.{_ACTIONS.get(action, action)}.{row_type}"
+    name = atomic_row(op, f"{_ACTIONS.get(action, action)}.{row_type}")
     carrier = f"i{max(w.bits(dtype), 16)}" if row_type.startswith(("b", "noftz")) or not dtype.is_float else llvm
     out = []
     for i in range(count_of(value)):

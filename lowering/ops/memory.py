@@ -6,13 +6,15 @@ it; optional operands are named by the attribute `has`, in the order given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import ptx_templates
 from lowering.ir import Op, Value
 from lowering.ops.placing import Exchanging, Placed, Placing, alike, in_one, plain
 from lowering.ops.spec import Effect, nothing, row
 from lowering.types import SharedType, TableType, TensorType, TileType, Type
+from ptx_templates import instruction
 
 
 def space_of(memory: Value) -> str:
@@ -33,36 +35,54 @@ def _infer_atomic(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type
     return [TileType(operands[attrs["has"].index("offset")].shape, operands[0].dtype)]
 
 
-def _reads(op: Op) -> list[Effect]:
-    return [Effect("read", op.operands[0], space_of(op.operands[0]))]
+_KINDS = {"reads": ("read",), "writes": ("write",), "updates": ("read", "write")}
+_BONDS = {"acquire": ("acquire",), "release": ("release",), "acq_rel": ("acquire", "release")}
 
 
-def _writes(op: Op) -> list[Effect]:
-    return [Effect("write", op.operands[0], space_of(op.operands[0]))]
+def of_instruction(op: Op) -> list[Effect]:
+    """What the row of its instruction says, each of the operand that is in that space.
 
-
-def _reads_and_writes(op: Op) -> list[Effect]:
-    return _reads(op) + _writes(op)
-
-
-ACQUIRES = ("acquire", "acq_rel")
-RELEASES = ("release", "acq_rel")
-
-
-def _atomic(op: Op) -> list[Effect]:
-    """Its order says something to other blocks: not in shared memory, nor where its scope is the block."""
-    memory, order = op.operands[0], op.attrs["order"]
-    space = space_of(memory)
-    out = _reads_and_writes(op)
-    if space == "global" and op.attrs["scope"] != "block":
-        out += [Effect("acquire", memory, space)] * (order in ACQUIRES)
-        out += [Effect("release", memory, space)] * (order in RELEASES)
+    An order says something to other blocks: not in shared memory, nor where its scope is the block.
+    """
+    becomes = op.spec.becomes
+    row = instruction(becomes if isinstance(becomes, str) else becomes(op))
+    out = []
+    for by in row.effects:
+        memory = op.operands[0] if len(row.effects) == 1 else _operand_in(op, by.space)
+        kinds = _KINDS[by.action]
+        if by.space == "global" and by.scope != "cta":
+            kinds += _BONDS.get(by.order, ())
+        out += [Effect(kind, memory, by.space or "", by) for kind in kinds]
     return out
 
 
-def _copies(op: Op) -> list[Effect]:
-    shared, tensor = op.operands[0], op.operands[op.attrs["has"].index("tensor")]
-    return [Effect("read", tensor, "global"), Effect("write", shared, "shared")]
+def _operand_in(op: Op, space: str | None) -> Value:
+    return next(o for o in op.operands if not isinstance(o.type, TileType) and space_of(o) == space)
+
+
+_PARAM = ptx_templates.Effect("reads", space="param", order="constant")
+
+
+def _load_effects(op: Op) -> list[Effect]:
+    """A table is read by LLVM's own load."""
+    table = op.operands[0]
+    return [Effect("read", table, "param", _PARAM)] if space_of(table) == "param" else of_instruction(op)
+
+
+def _access_row(verb: str) -> Callable[[Op], str]:
+    def row(op: Op) -> str:
+        volatile = ".volatile" if op.attrs["cache"] == "volatile" else ""
+        return f"{verb}{volatile}.{space_of(op.operands[0])}.b32"
+
+    return row
+
+
+_SCOPES = {"block": "cta", "gpu": "gpu", "system": "sys"}
+
+
+def atomic_row(op: Op, action: str = "exch.b32") -> str:
+    """The row of an atomic that does this."""
+    return f"atom.{op.attrs['order']}.{_SCOPES[op.attrs['scope']]}.{space_of(op.operands[0])}.{action}"
 
 
 def writes(op: Op) -> bool:
@@ -100,28 +120,30 @@ def _exchange_load(a: Exchanging, op: Op) -> bool:
 ACCESS = {"spread": alike, "place": _place_access}
 
 row(
-    "load",
-    (2, 5),
-    _infer_load,
-    "has cache evict",
-    effects=_reads,
-    accesses="read",
-    under_mask="convex",
-    exchange=_exchange_load,
-    **ACCESS,
-)
-row("store", (3, 5), nothing, "has cache evict", effects=_writes, accesses="write", under_mask="convex", **ACCESS)
-row("ldmatrix", (2, 3), _infer_load, "has trans", effects=_reads, joint=True)
-row("stmatrix", (3, 4), nothing, "has trans", effects=_writes, joint=True)
-row(
-    "atomic", (3, 6), _infer_atomic, "has action order scope", effects=_atomic, accesses="update",
-    exchange=lambda a, op: a.share(op), **ACCESS,
+    "load", (2, 5), _infer_load, "has cache evict", effects=_load_effects, becomes=_access_row("ld"), accesses="read",
+    under_mask="convex", exchange=_exchange_load, **ACCESS,
 )  # fmt: skip
 row(
-    "copy", (4, 6), nothing, "has cache bytes", effects=_copies, place=_place_copy, in_flight=True,
+    "store", (3, 5), nothing, "has cache evict", effects=of_instruction, becomes=_access_row("st"), accesses="write",
+    under_mask="convex", **ACCESS,
+)  # fmt: skip
+row(
+    "ldmatrix", (2, 3), _infer_load, "has trans", effects=of_instruction,
+    becomes="ldmatrix.sync.m8n8.x1.shared.b16",
+)  # fmt: skip
+row(
+    "stmatrix", (3, 4), nothing, "has trans", effects=of_instruction, becomes="stmatrix.sync.m8n8.x1.shared.b16"
+)  # fmt: skip
+row(
+    "atomic", (3, 6), _infer_atomic, "has action order scope", effects=of_instruction, becomes=atomic_row,
+    accesses="update", exchange=lambda a, op: a.share(op), **ACCESS,
+)  # fmt: skip
+row(
+    "copy", (4, 6), nothing, "has cache bytes", effects=of_instruction, place=_place_copy,
+    becomes="cp.async.ca.shared.global.4",
     under_mask="falls",  # it reads some bytes, from the first on
 )  # fmt: skip
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True, allocates=True)
-row("commit", 0, nothing, keep=True, orders="group")
-row("wait", 0, nothing, "groups", keep=True, orders="end")
-row("barrier", 0, nothing, "scope", keep=True, joins_lanes=True, orders="threads")
+row("commit", 0, nothing, keep=True, becomes="cp.async.commit_group")
+row("wait", 0, nothing, "groups", keep=True, becomes="cp.async.wait_group")
+row("barrier", 0, nothing, "scope", keep=True, becomes="bar.sync")

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import ptx_templates
 from lowering.facts import Analysis, Facts
 from lowering.forms import Forms
 from lowering.ir import Op, Value
@@ -26,7 +28,8 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One access to memory: which memory, and which way. Of a `copy` they happen between its issue and a `wait`.
+    """One access to memory: which memory, which way, and `by` what the row of its instruction says of it (order, scope,
+    proxy, completion). Of a `copy` they happen between its issue and a `wait`.
 
     An "acquire" or a "release" touches nothing itself. What its threads read there orders all that the block does to
     global memory with what other blocks do (PTX ISA 8, "Memory Consistency Model").
@@ -35,6 +38,7 @@ class Effect:
     kind: str  # "read", "write", "acquire" or "release"
     memory: Value
     space: str  # "global", "shared" or "param"
+    by: ptx_templates.Effect
 
 
 Picks = Callable[[Op, Layout, Layout], list[int] | None]
@@ -53,13 +57,15 @@ Form = Callable[[Forms, Op], Any]
 """Which of the ways to tell a value by others is this operation's."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpSpec:
     """The facts of one operation.
 
     arity: number of operands, or (least, most); None where `infer` checks by itself.
     attrs: names of the attributes it must carry.
     infer: result types from operands and attributes; raises Mismatch.
+    becomes: the instruction that it is, as `ptx_templates` calls it, of several one: their rows differ in nothing that
+        is asked here. Where operands or attributes tell which, it is a function of the operation.
     effects: accesses to memory; None means there are none.
     keep: it does something that is no memory access (synchronises, prints, ends a region): never removed or merged.
     elementwise: register i of the result comes from register i of the operands, all in one layout.
@@ -76,11 +82,7 @@ class OpSpec:
     under_mask: how a mask may change within several elements that it still moves at once, as `Facts` calls it: "convex"
         where the ends tell whether all are on, "falls" where they only go off, "same" where it may not.
     product: of matrices, on tensor cores: a, b, accumulator.
-    joins_lanes: all lanes of a warp arrive at it together.
-    in_flight: its accesses happen later, until what waits for them.
-    joint: the lanes of a warp access memory together, each for others too.
     allocates: it makes a tile in shared memory.
-    orders: what it puts in order: "threads" (a barrier); of accesses in flight it ends a "group" or awaits the "end".
     picks: each register of its result is one of its operand, and which.
     splat: without operands that are tiles, its elements are all the same.
     constant: its attribute `value` is each of its elements.
@@ -115,11 +117,8 @@ class OpSpec:
     accesses: str = ""
     under_mask: str = "same"
     product: bool = False
-    joins_lanes: bool = False
-    in_flight: bool = False
-    joint: bool = False
+    becomes: str | Callable[[Op], str] | None = None
     allocates: bool = False
-    orders: str | None = None
     picks: Picks | None = None
     constant: bool = False
     reshapes: bool = False
@@ -136,7 +135,34 @@ class OpSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "pure", self.effects is None and not self.keep and not self.regions)
 
+    @cached_property
+    def _row(self) -> ptx_templates.Instruction | None:
+        return ptx_templates.instruction(self.becomes) if isinstance(self.becomes, str) else None
 
+    @cached_property
+    def joins_lanes(self) -> bool:
+        """All lanes of a warp arrive at it together."""
+        return self._row is not None and self._row.convergent
+
+    @cached_property
+    def joint(self) -> bool:
+        """The lanes of a warp access memory together, each for others too."""
+        return self.joins_lanes and self.effects is not None
+
+    @cached_property
+    def in_flight(self) -> bool:
+        """Its accesses happen later, until what waits for them."""
+        row = self._row if self.effects is not None else None
+        return row is not None and any(e.completion != "at once" for e in row.effects)
+
+    @cached_property
+    def orders(self) -> str | None:
+        """What it puts in order: "threads" (a barrier); of accesses in flight it ends a "group" or awaits the "end"."""
+        actions = [e.action for e in self._row.effects] if self._row is not None else []
+        return next((_ORDERS[action] for action in actions if action in _ORDERS), None)
+
+
+_ORDERS = {"synchronizes": "threads", "commits": "group", "waits": "end"}
 OPS: dict[str, OpSpec] = {}
 
 

@@ -128,9 +128,17 @@ row(
 )  # fmt: skip
 row("partial_reduce", (1, None), _infer_partial, "axis parts", regions=1)  # one part for each warp along the axis
 row("scan", (1, None), same_types, "axis reverse", regions=1, spread=alike, place=_place_scan)
-row("shuffle", (1, 2), lambda o, a: [o[0].tile], "mode axis width distance", keep=True, spread=alike, joins_lanes=True)
 row(
-    "vote", 1, _infer_vote, "mode dtype", keep=True, spread=alike, place=_place_vote, joins_lanes=True,
+    "shuffle",
+    (1, 2),
+    lambda o, a: [o[0].tile],
+    "mode axis width distance",
+    keep=True,
+    spread=alike,
+    becomes="shfl.sync.up.b32",
+)
+row(
+    "vote", 1, _infer_vote, "mode dtype", keep=True, spread=alike, place=_place_vote, becomes="vote.sync.any.pred",
     facts=_vote_facts,
 )  # fmt: skip
 row(

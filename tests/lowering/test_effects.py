@@ -1,0 +1,116 @@
+"""What an operation does to memory is what the rows of the instructions say that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from sample_variants import Case, cases
+
+from lowering.emit import emit, rules
+from lowering.emit.writer import Writer
+from lowering.ir import Op
+from lowering.ops import OPS
+from lowering.passes import run_passes
+from ptx_templates import Instruction, instruction
+from tests.compile_and_run import compile_kernel
+
+ACCESSES = ("reads", "writes", "updates")
+
+
+@contextmanager
+def emitted() -> Iterator[list[tuple[Op, list[Instruction]]]]:
+    """Each operation that is emitted meanwhile, with the rows emitted for it, and not for those in its regions."""
+    found: list[tuple[Op, list[Instruction]]] = []
+    doing: list[list[Instruction]] = []
+    asm, table = Writer.asm, dict(rules.RULES)
+
+    def noted(w: Writer, row: Instruction, inputs: list[str]) -> list[str]:
+        doing[-1].append(row)
+        return asm(w, row, inputs)
+
+    def noting(rule: rules.Rule) -> rules.Rule:
+        def emit_op(w: Writer, op: Op) -> None:
+            doing.append([])
+            rule(w, op)
+            found.append((op, doing.pop()))
+
+        return emit_op
+
+    try:
+        Writer.asm = noted  # type: ignore[method-assign]
+        rules.RULES.update({name: noting(rule) for name, rule in table.items()})
+        yield found
+    finally:
+        Writer.asm = asm  # type: ignore[method-assign]
+        rules.RULES.update(table)
+
+
+def check(op: Op, rows: list[Instruction]) -> None:
+    """The row says what all these instructions do together, but for the bytes of one."""
+    said = {replace(e.by, bytes=None) for e in op.spec.effects(op) if e.space != "param"} if op.spec.effects else set()
+    done = {replace(e, bytes=None) for row in rows for e in row.effects if e.action in ACCESSES}
+    assert said == done, (op.name, rows)
+    others = {e.action for row in rows for e in row.effects if e.action not in ACCESSES}
+    of_memory = [row for row in rows if any(e.action in ACCESSES for e in row.effects)]
+    assert (op.spec.orders is not None) == bool(others), (op.name, others)
+    assert op.spec.joint == any(row.convergent for row in of_memory), op.name
+    assert op.spec.in_flight == any(e.completion != "at once" for e in done), op.name
+    if op.spec.joins_lanes:
+        assert rows and any(row.convergent for row in rows), op.name
+
+
+@pytest.mark.parametrize("case", cases()[::7], ids=str)
+def test_operations_do_what_their_instructions_do(case: Case) -> None:
+    variant = case.build()
+    run_passes(variant.function, variant.target)
+    with emitted() as found:
+        emit(variant.function, variant.target)
+    for op, rows in found:
+        check(op, rows)
+
+
+TEXT = """
+kernel k(y: f32[n], x: f32[n], flag: u32[3], delta: table s32[4]):
+    grid 1
+    i = arange(128)
+    shared s: f32[2, 128]
+    copy(s[0], x[0 : 128], mask=i < n)
+    commit()
+    wait(0)
+    before = atomic_add(flag[0], 1, order=acq_rel)
+    last = atomic_max(flag[1], before, order=release, scope=block)
+    atomic_or(flag[2], last, order=acquire, scope=system)
+    v = load(y[0 : 128], cache=volatile) + delta[1].to(f32)
+    store(y[0 : 128], shfl.up(s[0], 1) + v, cache=volatile)
+    if vote.any(v > 0.0):
+        s[1] = v
+    store(y[0 : 128], s[1])
+"""
+
+
+def test_orders_bind_other_blocks_where_their_scope_has_some() -> None:
+    with emitted() as found:
+        compile_kernel(TEXT, dims={"n": 128})
+    atomics = {}
+    for op, rows in found:
+        check(op, rows)
+        if op.spec.accesses == "update":
+            assert op.spec.effects is not None
+            atomics[op.attrs["action"]] = [e.kind for e in op.spec.effects(op)]
+    assert atomics == {
+        "add": ["read", "write", "acquire", "release"], "max": ["read", "write"], "or": ["read", "write", "acquire"]
+    }  # fmt: skip
+    names = {op.name for op, _ in found}
+    assert {"load", "store", "copy", "commit", "wait", "barrier", "shuffle", "vote"} <= names
+
+
+def test_a_copy_is_in_flight_until_a_wait_and_everything_else_is_not() -> None:
+    assert [name for name, spec in OPS.items() if spec.in_flight] == ["copy"]
+    assert {name: spec.orders for name, spec in OPS.items() if spec.orders} == {
+        "commit": "group", "wait": "end", "barrier": "threads"
+    }  # fmt: skip
+    copy = instruction(str(OPS["copy"].becomes))
+    assert [e.proxy for e in copy.effects] == ["generic"] * 2  # what is no bulk copy (PTX ISA 8, "Async proxy")

@@ -80,7 +80,8 @@ class Choice:
 
     def override(self, option: str, key: str) -> str:
         """The line of a schedule that takes an option."""
-        return choose_line(key, option) if self.line is None else self.line.format(option=option)
+        own = self.line is not None and not self.is_pinned and key == self.stem
+        return self.line.format(option=option) if own and self.line is not None else choose_line(key, option)
 
 
 @dataclass(slots=True)

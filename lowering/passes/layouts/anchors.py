@@ -27,27 +27,29 @@ def choose_layouts(function: Function, target: Target) -> Layouts:
     return anchors.layouts
 
 
-def accumulator_layout(
-    instruction: Mma,
-    shape: tuple[int, ...],
-    pin: Pin | None,
-    split: tuple[int, int],
-    warps: int,
-    near: tuple[int, int] | None = None,
-) -> Layout:
-    """The layout of a product's result: as the pin says, else with this split of warps. `near`: neighbours of a thread
-    along each axis, where the pin says nothing of them."""
-    extents = (shape[0], shape[1])
-    if pin is None:
-        return replicated(accumulator(instruction, extents, split, near or (1, 1)), warps)
-    along, pinned = extents_of(pin, "warps", 2), extents_of(pin, "contiguous", 2)
+Pair = tuple[int, int]
+
+
+def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
+    """What a pin says of a product's result along both axes: warps, and neighbours of a thread."""
+    along, near = extents_of(pin, "warps", 2), extents_of(pin, "contiguous", 2)
     if along[0] * along[1] != warps:
         raise TileError(
             "layout", pin.loc, f"'warps' multiply to {along[0] * along[1]}; there are {warps}", WANTED["warps"]
         )
+    return (along[0], along[1]), (near[0], near[1])
+
+
+def accumulator_layout(
+    instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair, warps: int, pin: Pin | None = None
+) -> Layout:
+    """The layout of a product's result with this split of warps and these neighbours of a thread. LayoutError where the
+    tile is too small; TileError where a pin asks for it."""
     try:
-        return accumulator(instruction, extents, (along[0], along[1]), near or (pinned[0], pinned[1]))
+        return replicated(accumulator(instruction, (shape[0], shape[1]), split, near), warps)
     except LayoutError as error:
+        if pin is None:
+            raise
         raise TileError("layout", pin.loc, str(error)) from None
 
 
@@ -168,8 +170,9 @@ class _Anchors:
         """The layout of each product's result and of what has the same layout; each product gets its instruction."""
         out: dict[Value, Layout] = {}
         together: dict[Value, set[Value]] = {}
-        splits: dict[Op, tuple[int, int]] = {}
-        free: dict[Op, Pin | None] = {}  # products of which no pin says which elements a thread has
+        free: dict[
+            Op, Pair
+        ] = {}  # with the split of their warps, products of which no pin says which elements a thread has
         for op in self.dots:
             if op.result not in together:
                 joined = self.layouts.joined(op.result)
@@ -208,13 +211,14 @@ class _Anchors:
                 continue
             layout = given
             if layout is None:
-                splits[op] = self.split_of_warps(op, subject, instruction, pin)
-                layout = accumulator_layout(instruction, c.shape, pin, splits[op], self.warps)
+                split = self.split_of_warps(op, subject, instruction, pin)
+                near = (1, 1) if pin is None else said_of_product(pin, self.warps)[1]
+                layout = accumulator_layout(instruction, c.shape, split, near, self.warps, pin)
                 if pin is None or "contiguous" not in pin.parts:
-                    free[op] = pin
+                    free[op] = split
             out |= dict.fromkeys(joined, layout)
-        for op, pin in free.items():
-            chained = self.chained_layout(op, together[op.result], pin, splits[op], out)
+        for op, split in free.items():
+            chained = self.chained_layout(op, together[op.result], split, out)
             if chained is not None:
                 out |= dict.fromkeys(together[op.result], chained)
         return out
@@ -223,14 +227,9 @@ class _Anchors:
         """Whether a product can take this instruction in the layout that its result is given, or that a pin says."""
         if given is not None:
             return product(i, given, k) is not None
-        try:
-            return pin is None or bool(accumulator_layout(i, shape, pin, (1, 1), self.warps).shape)
-        except TileError:
-            return False
+        return pin is None or self.fits(i, shape, *said_of_product(pin, self.warps))
 
-    def chained_layout(
-        self, op: Op, joined: set[Value], pin: Pin | None, split: tuple[int, int], layouts: dict[Value, Layout]
-    ) -> Layout | None:
+    def chained_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
         """The layout of a product's result, of those with the same warps, in which the next product takes it as an
         operand without an exchange; None where there is none, or nothing to change. A thread holds as many neighbours
         of a row of bytes as a word has: 4."""
@@ -245,32 +244,43 @@ class _Anchors:
             instruction, shape = op.attrs["instruction"], op.result.tile.shape
             for count in (2, 4, 8):
                 near = (1, count) if place == 0 else (count, 1)
-                with suppress(LayoutError, TileError):  # the tile is too small for as many
-                    if (found := accumulator_layout(instruction, shape, pin, split, self.warps, near)) == wanted:
+                with suppress(LayoutError):  # the tile is too small for as many
+                    if (found := accumulator_layout(instruction, shape, split, near, self.warps)) == wanted:
                         return self.neighbours(op, near, layouts[op.result], found)
         return None
 
-    def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> tuple[int, int]:
-        """How many warps share a product along M and N; what a pin says is taken from there."""
+    def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> Pair:
+        """How many warps share a product along M and N."""
         shape = op.result.tile.shape
-        if pin is not None:
-            return (1, 1)
-        splits = splits_of_warps(instruction, (shape[0], shape[1]), self.warps)
-        options = {f"{m}, {n}": (m, n) for m, n in splits}
-        rule = min(splits, key=lambda split: (splits[split], split))
+        rule, near = (None, (1, 1)) if pin is None else said_of_product(pin, self.warps)
+        costs = splits_of_warps(instruction, (shape[0], shape[1]), self.warps)
+        if rule is None:
+            rule = min(costs, key=lambda split: (costs[split], split))
+        options = {
+            f"{m}, {n}": (m, n)
+            for m, n in {rule: 0, **costs}
+            if (m, n) == rule or self.fits(instruction, shape, (m, n), near)
+        }
         return self.function.choices.choose(
             "warps",
             subject,
             options,
             ", ".join(map(str, rule)),
             loc=op.loc,
-            because="the fewest rows and columns of operands",
-            costs={name: splits[split] for name, split in options.items()},
+            because="the fewest rows and columns of operands" if pin is None else "",
+            costs={name: costs[split] for name, split in options.items() if split in costs},
             unit="rows and columns that a warp reads",
             line=f"layout {subject}: warps [{{option}}]",
+            pinned=None if pin is None else pin.loc,
         )
 
-    def neighbours(self, op: Op, near: tuple[int, int], plain: Layout, found: Layout) -> Layout:
+    def fits(self, instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair) -> bool:
+        try:
+            return bool(accumulator_layout(instruction, shape, split, near, self.warps).shape)
+        except LayoutError:
+            return False
+
+    def neighbours(self, op: Op, near: Pair, plain: Layout, found: Layout) -> Layout:
         """The layout with neighbours, in which the next product takes this one's result, or the plain one."""
         return self.function.choices.choose(
             "contiguous",

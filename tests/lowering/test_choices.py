@@ -1,0 +1,156 @@
+"""The laws of choices (docs/choices.md): every option is right, keys are names, a log replays, what is logged can be
+said, what is not logged does not exist, costs are the deciding code's own.
+
+DSL_CHOICES=200 pastes that many overrides and draws that many assignments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from sample_variants import SAMPLES, Case, cases, program
+
+from dsl.compile import lower
+from dsl.example_launches import Settings
+from dsl.examples import run_example
+from dsl.overrides import resolve
+from dsl.program import load
+from dsl.variant import Request
+from lowering.choices import Asked, Choice, choose_line, drawn
+from lowering.codegen import level_for
+from lowering.emit import emit
+from lowering.location import TileError
+from lowering.targets import target
+
+MANY = int(os.environ.get("DSL_CHOICES", "0"))
+SEED = random.getrandbits(32) if MANY else 7
+
+
+def emitted(case: Case, request: Request, of: Path | None = None) -> tuple[str, dict[str, Choice]]:
+    """The LLVM IR of a variant, with the level of its code generation, and its choices by key."""
+    text = program(case.file) if of is None else load(of)
+    function = lower(text, request).variant.function
+    llvm = emit(function, target(request.arch))[0] + f"; {level_for(function)}"
+    function.choices.check_met()
+    return llvm, function.choices.keyed()
+
+
+@cache
+def small() -> list[Case]:
+    """One variant of each kernel and schedule, those that compile fast."""
+    first: dict[tuple, Case] = {}
+    for case in cases():
+        first.setdefault((case.kernel, case.schedule), case)
+    return [case for case in first.values() if "matmul" not in case.kernel and "conv" not in case.kernel]
+
+
+def forced(request: Request, choices: dict[str, str]) -> Request:
+    return replace(request, constants={**request.constants, **choices})
+
+
+# ---- 1: every option is right ----
+
+EXAMPLES = [
+    (file, example.name)
+    for file in sorted(SAMPLES.glob("*.tile"))
+    for example in load(file).examples[:1]
+    if file.stem in ("softmax", "reduce", "transpose", "matmul", "int8_conv", "softmax_backward", "attention")
+]
+
+
+@pytest.mark.parametrize(("file", "name"), EXAMPLES, ids=[f"{file.stem}" for file, _ in EXAMPLES])
+def test_random_options_give_the_same_results(file: Path, name: str | None) -> None:
+    text = load(file)
+    (example,) = [each for each in text.examples if each.name == name]
+    source, rounds = random.Random(SEED), MANY // len(EXAMPLES) or 1
+    for _ in range(rounds):
+        probe = Asked({"level.llvm": "0"})
+        overrides = resolve(text, example, [])
+        run_example(text, example, "emulator", "", overrides, Settings(choose=probe))
+        assert probe.made
+        asked = Asked(drawn(probe.made, source, 0.25))
+        report = run_example(text, example, "emulator", "", overrides, Settings(choose=asked))
+        assert report.passed, (asked.options, report.checks)
+
+
+# ---- 2: keys are names ----
+
+
+def test_keys_outlive_edits(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES, tmp_path / "samples")
+    file = tmp_path / "samples" / "softmax.tile"
+    case = next(each for each in small() if each.file == "softmax.tile" and of_the_file(each))
+    request = case.build().request
+    before = emitted(case, request, file)[1]
+    file.write_text("# a line more\n" + file.read_text().replace("kernel ", "# another\n\nkernel "))
+    after = emitted(case, request, file)[1]
+    assert [*before] == [*after]
+    assert not any(re.search(r"\d{2,}", key.partition(".")[0]) for key in before)
+
+
+# ---- 3: a log replays ----
+
+
+@pytest.mark.parametrize("case", small()[:: 1 if MANY else 4], ids=str)
+def test_a_log_replays(case: Case) -> None:
+    request = case.build().request
+    llvm, made = emitted(case, request)
+    again, replayed = emitted(case, forced(request, {key: choice.taken for key, choice in made.items()}))
+    assert again == llvm
+    assert {key: c.taken for key, c in replayed.items()} == {key: c.taken for key, c in made.items()}
+
+
+def test_a_key_that_is_never_met_is_an_error() -> None:
+    case = small()[0]
+    request = case.build().request
+    with pytest.raises(TileError, match=r"no choice has the key 'level\.llvn'") as error:
+        emitted(case, forced(request, {"level.llvn": "1"}))
+    assert error.value.hint == "did you mean 'level.llvm'?"
+    with pytest.raises(TileError, match=r"'level\.llvm' has no option '7'"):
+        emitted(case, forced(request, {"level.llvm": "7"}))
+
+
+# ---- 4: what is logged can be said ----
+
+
+def test_overrides_do_what_they_say(tmp_path: Path) -> None:
+    """Lines of the log, pasted into the schedule, take the option, and give the code of the option forced."""
+    source = random.Random(SEED)
+    shutil.copytree(SAMPLES, tmp_path / "samples")
+    pool = [case for case in small() if of_the_file(case)]
+    for number in range(MANY or 24):
+        case = source.choice(pool)
+        request = case.build().request
+        _, made = emitted(case, request)
+        free = {key: c for key, c in made.items() if len(c.options) > 1}
+        key = source.choice([*free])
+        option = source.choice([each for each in made[key].options if each != made[key].taken])
+        copy = tmp_path / "samples" / f"pasted{number}.tile"
+        lines = (SAMPLES / case.file).read_text().splitlines()
+        assert request.schedule is not None
+        at = program(case.file).schedule(request.kernel, request.schedule).loc
+        line = made[key].override(option, key)
+        lines.insert(at.line, "    " + line)
+        copy.write_text("\n".join(lines) + "\n")
+        said, choices = emitted(case, request, copy)
+        wanted, _ = emitted(case, forced(request, {key: option}))
+        if line == choose_line(key, option):
+            assert choices[key].taken == option, line
+        assert without_places(said) == without_places(wanted), line
+
+
+def of_the_file(case: Case) -> bool:
+    """Whether a variant's schedule stands in its own file, and not in one that it imports."""
+    request, text = case.build().request, program(case.file)
+    return request.schedule is not None and text.schedule(request.kernel, request.schedule).loc.source is text.source
+
+
+def without_places(llvm: str) -> str:
+    return re.sub(r"!DILocation\(line: \d+|!DIFile\(filename: \"[^\"]*\"|line: \d+, scopeLine: \d+", "", llvm)

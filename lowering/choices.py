@@ -38,7 +38,8 @@ class Forced:
 
 @dataclass(slots=True)
 class Choice:
-    """A decision. stem, number: its key; rule: the option that the compiler takes by itself; by: who took `taken`.
+    """A decision. stem, number: its key; rule: the option that the compiler takes by itself; by: who took `taken`;
+    is_property: a line of the schedule with a word of its own did.
 
     costs: of options, in `unit`, as the deciding code weighs them. unsafe: options that are right only if the user
     knows better. line: the schedule's line that takes an option, with `{option}`, if it is not `choose KEY: OPTION`.
@@ -51,6 +52,7 @@ class Choice:
     rule: str
     taken: str
     by: str
+    is_property: bool
     unit: str
     unsafe: tuple[str, ...]
     line: str | None
@@ -124,7 +126,10 @@ class Choices:
                     taken, by, forced.met = forced.option, forced.by, True
                     break
         names = tuple(options)
-        self.made.append(Choice(stem, number, loc, names, rule, taken, by, unit, unsafe, line, costs, because))
+        is_property = pinned is not None and by == str(pinned)
+        self.made.append(
+            Choice(stem, number, loc, names, rule, taken, by, is_property, unit, unsafe, line, costs, because)
+        )
         return options[taken]
 
     def keyed(self) -> dict[str, Choice]:

@@ -25,6 +25,7 @@ COMMANDS = {
     "verify": "Compare a kernel's meaning after each pass, and its PTX.",
     "compile": "Show any stage of a kernel as text.",
     "why": "Tell why a kernel's code is as it is, and what else it could be.",
+    "schedule": "Print the complete schedule that a call gets, with a reason for each line.",
     "opt": "Run passes on a kernel's IR as text.",
     "layout": "Draw which lane, register or bank holds which element.",
     "new": "Write a first kernel to start from.",

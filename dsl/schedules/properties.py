@@ -46,6 +46,10 @@ class Takes:
     def read(self, setting: Setting, evaluate: Evaluator) -> Any:
         raise NotImplementedError
 
+    def said(self, value: Any) -> str:
+        """The text that `read` makes a value of; none where naming the subject says it."""
+        return str(value)
+
 
 @dataclass(frozen=True, slots=True)
 class Property:
@@ -65,6 +69,13 @@ class Property:
         if self.subject is None:
             return f"{self.name} {self.takes.text}"
         return f"{self.name} {self.subject.upper()}{self.takes.behind}"
+
+    def line(self, subject: str | None, value: Any) -> str:
+        """The line of a schedule that says this value."""
+        said = self.takes.said(value)
+        if subject is None:
+            return f"{self.name} {said}"
+        return f"{self.name} {subject}" + (f": {said}" if said else "")
 
 
 class Word(Takes):
@@ -139,6 +150,9 @@ class Instruction(Takes):
         shape, _, modifier = name.partition(".")
         return Named((shape, modifier), node.loc)
 
+    def said(self, value: Named) -> str:
+        return ".".join(filter(None, ("mma.sync", *value.name)))
+
 
 class Swizzle(Takes):
     """`none`, or three numbers."""
@@ -155,6 +169,9 @@ class Swizzle(Takes):
         bits, base, shift = (evaluate.integer(v, "a swizzle's bits") for v in values)
         return SwizzlePin((bits, base, shift), setting.loc)
 
+    def said(self, value: SwizzlePin) -> str:
+        return "none" if value.bits is None else ", ".join(map(str, value.bits))
+
 
 class Rows(Takes):
     """Rows of a layout, each with a list."""
@@ -170,6 +187,9 @@ class Rows(Takes):
             raise TileError("layout", setting.loc, f"a layout has no '{unknown[0]}'", hint)
         return Pin({key: [evaluate(item) for item in row.items] for key, row in parts.items()}, setting.loc)
 
+    def said(self, value: Pin) -> str:
+        return ", ".join(f"{key} {list(row)}" for key, row in value.parts.items())
+
 
 class Nothing(Takes):
     """Naming it is all."""
@@ -179,6 +199,9 @@ class Nothing(Takes):
 
     def read(self, setting: Setting, evaluate: Evaluator) -> Loc:
         return setting.loc if setting.subject is None else setting.subject.loc
+
+    def said(self, value: Loc) -> str:
+        return ""
 
 
 class Condition(Takes):
@@ -193,6 +216,9 @@ class Condition(Takes):
         if not isinstance(value, bool):
             raise TileError("schedule", setting.loc, setting.row.usage, setting.row.example)
         return value
+
+    def said(self, value: bool) -> str:
+        return "" if value else "false"
 
 
 _ROWS = (

@@ -22,6 +22,7 @@ from dsl.example_launches import Settings
 from dsl.examples import run_example
 from dsl.overrides import resolve
 from dsl.program import load
+from dsl.schedules.printing import schedule_text
 from dsl.variant import Request
 from lowering.choices import Asked, Choice, choose_line, drawn
 from lowering.codegen import level_for
@@ -37,7 +38,7 @@ def emitted(case: Case, request: Request, of: Path | None = None) -> tuple[str, 
     """The LLVM IR of a variant, with the level of its code generation, and its choices by key."""
     text = program(case.file) if of is None else load(of)
     function = lower(text, request).variant.function
-    llvm = emit(function, target(request.arch))[0] + f"; {level_for(function)}"
+    llvm = emit(function, target(request.arch))[0] + f"level {level_for(function)}"
     function.choices.check_met()
     return llvm, function.choices.keyed()
 
@@ -49,6 +50,12 @@ def small() -> list[Case]:
     for case in cases():
         first.setdefault((case.kernel, case.schedule), case)
     return [case for case in first.values() if "matmul" not in case.kernel and "conv" not in case.kernel]
+
+
+LARGE = [
+    next(case for case in cases() if (case.kernel, case.schedule) == wanted)
+    for wanted in (("matmul_tensor", "wave"), ("conv", "folded"))
+]
 
 
 def forced(request: Request, choices: dict[str, str]) -> Request:
@@ -144,6 +151,23 @@ def test_overrides_do_what_they_say(tmp_path: Path) -> None:
         if line == choose_line(key, option):
             assert choices[key].taken == option, line
         assert without_places(said) == without_places(wanted), line
+
+
+@pytest.mark.parametrize("case", [*small()[:: 1 if MANY else 3], *LARGE], ids=str)
+def test_the_printed_schedule_gives_the_same_code(case: Case, tmp_path: Path) -> None:
+    """What `dsl schedule` prints, put into the file, is the schedule that it says all of."""
+    request = case.build().request
+    compiled = lower(program(case.file), request).variant
+    llvm = emit(compiled.function, compiled.target)[0] + f"level {level_for(compiled.function)}"
+    printed = schedule_text(program(case.file), compiled, "everything", [])
+    shutil.copytree(SAMPLES, tmp_path / "samples")
+    file = tmp_path / "samples" / case.file
+    file.write_text(f"{file.read_text()}\n{printed}\n")
+    again, made = emitted(case, replace(request, schedule="everything", constants={}), file)
+    assert without_places(again) == without_places(llvm)
+    assert {key: choice.taken for key, choice in made.items()} == {
+        key: choice.taken for key, choice in compiled.function.choices.keyed().items()
+    }
 
 
 def of_the_file(case: Case) -> bool:

@@ -1,0 +1,40 @@
+"""`dsl schedule`: all that a call's schedule comes to, as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dsl.command.failures import show
+from dsl.command.options import CHOOSE, SKIP_PASS
+from dsl.command.why import kernels
+from lowering.location import printable
+
+
+@click.command(short_help="Print the complete schedule that a call gets, with a reason for each line.")
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[KERNEL] [NAME=VALUE]...")
+@click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
+@click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
+@click.option("--name", default="all", show_default=True, metavar="NAME", help="What the printed schedule is called.")
+@click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
+@CHOOSE
+@SKIP_PASS
+def command(file: str, values: tuple[str, ...], name: str, **options: Any) -> int:
+    """Print the schedule of each kernel that the example of FILE launches, or of KERNEL: constants, properties with
+    those of `like`, and a `choose` line for each choice of the compiler that has another option. Put into the file, it
+    gives the same code for these dims and types."""
+    from dsl.schedules.printing import schedule_text
+
+    kernel = values[0] if values and "=" not in values[0] else None
+    try:
+        found = kernels(file, values[kernel is not None :], {**options, "kernel": kernel})
+        for each in found:
+            request = each.request
+            reasons = [each.title, *(each.plan.reasons if each.plan is not None else ())]
+            label = name if len(found) == 1 else f"{name}_{request.kernel}"
+            click.echo(printable(schedule_text(each.program, each.compiled.variant, label, reasons)))
+    except Exception as error:
+        return show(error, file)
+    return 0

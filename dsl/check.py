@@ -13,15 +13,16 @@ from typing import Any
 
 from dsl import tree as ast
 from dsl.compile import Lowered, compile_lowered, lower
-from dsl.dispatch import Planner
+from dsl.dispatch import Plan, Planner
 from dsl.example_shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine
 from dsl.files import read_text, resolved
 from dsl.overrides import type_parameters
 from dsl.program import Program, dim_names, examine_program
-from dsl.tuning.tuned import stale_errors, tuned_path
+from dsl.tuning.tuned import Tuned, stale_errors, tuned_path
 from dsl.tuning.tuned_file import read_tuned
 from dsl.variant import Request, build_variant
 from lowering.budget import Budget, Exhausted
+from lowering.codegen import level_for
 from lowering.emit import emit
 from lowering.location import TileError, closest
 from lowering.targets import target
@@ -183,10 +184,15 @@ class _Check:
             build_variant(self.program, request, budget)
         else:
             lowered = lower(self.program, request, budget=budget)
+            function = lowered.variant.function
+            if request not in self.planned.values():  # of guessed dims, a choice may have nothing to choose from
+                function.choices.allow_unmet()
             if self.assemble:
                 self.note_spills(lowered)
             else:
-                emit(lowered.variant.function, lowered.variant.target)
+                emit(function, lowered.variant.target)
+                level_for(function)
+                function.choices.check_met()
             for name, loc in lowered.variant.function.void:
                 message = f"some variant of kernel '{request.kernel}' has no value '{name}': this says nothing of it"
                 self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
@@ -285,13 +291,27 @@ def _alternatives(kernel: ast.Kernel) -> Iterator[dict[str, str]]:
             yield {**first, name: choice}
 
 
-def plan_launch(program: Program, launch: LaunchFacts, arch: str, schedule: str | None = None) -> Any:
+def plan_launch(program: Program, launch: LaunchFacts, arch: str, schedule: str | None = None) -> Plan:
     """The plan of an example's launch line."""
+    return planner_of(program, launch, arch, schedule).plan()
+
+
+def planner_of(
+    program: Program,
+    launch: LaunchFacts,
+    arch: str,
+    schedule: str | None = None,
+    device: str | None = None,
+    tuned: Tuned | None = None,
+) -> Planner:
+    """The planner of an example's launch line; with what was tuned for a device of that name, if one is given."""
     known = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     options = {k: v for k, v in launch.rest.items() if k in known}
     constants = {k: v for k, v in launch.rest.items() if k not in known}
     chosen = schedule or launch.schedule
-    return Planner(program, launch.line.name, launch.arguments, target(arch), None, constants, options, chosen).plan()
+    place = target(arch)
+    what = (launch.line.name, launch.arguments, place, None, constants, options, chosen, None)
+    return Planner(program, *what, device=device, tuned=tuned)
 
 
 def from_launch(error: TileError, line: ast.Launch) -> TileError:

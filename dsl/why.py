@@ -7,13 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dsl.check import at, plan_launch
+from dsl.check import at, planner_of
 from dsl.compile import Compiled, compile_variant
-from dsl.dispatch import Plan
+from dsl.dispatch import Plan, Planner
 from dsl.example_shapes import LaunchFacts
 from dsl.program import Program
+from dsl.schedules import ResolvedSchedule
+from dsl.tuning.tuned import StepChoice, tuned_path
+from dsl.tuning.tuned_file import usable
 from dsl.variant import Request
-from lowering.choices import Choice, keys_of, kinds
+from lowering.choices import Choice, Choices, keys_of, kinds
 from lowering.location import Loc, TileError, closest
 
 
@@ -25,10 +28,15 @@ class Kernel:
     request: Request
     plan: Plan | None
     compiled: Compiled
+    branch: Choice | None = None
 
     @property
     def choices(self) -> dict[str, Choice]:
-        return self.compiled.variant.function.choices.keyed()
+        """By key, those of the dispatch and of `tune` sets first."""
+        variant = self.compiled.variant
+        first = [] if self.branch is None else [self.branch]
+        first += tuned_choices(self.request, variant.schedule)
+        return {choice.stem: choice for choice in first} | variant.function.choices.keyed()
 
     @property
     def title(self) -> str:
@@ -55,20 +63,68 @@ class Kernel:
 
 
 def kernels_of(
-    program: Program, launches: list[LaunchFacts], arch: str, schedule: str | None, choose: Mapping[str, str]
+    program: Program,
+    launches: list[LaunchFacts],
+    arch: str,
+    schedule: str | None = None,
+    choose: Mapping[str, str] | None = None,
+    device: str | None = None,
 ) -> Iterator[Kernel]:
-    """The kernels that the launches of an example come to with these options, each variant once."""
+    """The kernels that the launches of an example come to with these options, each variant once; with what was tuned
+    for a device, if one is named."""
+    path = program.path
+    tuned = None if device is None or path is None else usable(tuned_path(path))
     seen: list[Request] = []
     for launch in launches:
         try:
-            plan = plan_launch(program, launch, arch, schedule)
+            planner = planner_of(program, launch, arch, schedule, device, tuned)
+            plan = planner.plan()
+            branch = branch_choice(planner, plan, schedule or launch.schedule)
         except TileError as error:
             raise at(error, launch.line) from None
         for step in plan.steps:
             if step.request not in seen:
                 seen.append(step.request)
-                request = replace(step.request, choices=choose)
-                yield Kernel(program, request, plan, compile_variant(program, request))
+                request = replace(step.request, choices=choose or {})
+                yield Kernel(program, request, plan, compile_variant(program, request), branch)
+
+
+def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | None:
+    """The branch of a dispatch as a choice among those that may serve the call. It is no `Choices.choose`: whether a
+    branch is right, its conditions say, and a caller asks for another one by `--schedule`."""
+    if planner.name not in planner.program.dispatches:
+        return None
+    taken = said_steps(tuple(StepChoice(s.request.kernel, s.request.schedule, {}) for s in plan.steps))
+    others = [said_steps(steps) for steps in planner.alternatives()]
+    options = {name: name for name in dict.fromkeys([taken, *others])}
+    choices = Choices()
+    loc = None if planner.branch is None else planner.branch.loc
+    line = "--schedule {option}" if all(len(steps) == 1 for steps in planner.alternatives()) else None
+    choices.choose("branch", planner.name, options, taken, loc=loc, because="; ".join(plan.reasons), line=line)
+    (made,) = choices.made
+    made.by = "--schedule" if asked else made.by
+    return made
+
+
+def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
+    """The names that are tuned, as choices among the values of their sets."""
+    choices = Choices()
+    for name, values in schedule.tune.items():
+        taken = schedule.warps if name == "warps" else schedule.constants[name]
+        given = name in request.constants
+        choices.choose(
+            "tune",
+            name,
+            {str(value): value for value in dict.fromkeys([*values, taken])},
+            str(taken),
+            because="given by the branch, its tuned entry or the caller" if given else "the first of its set",
+            line=f"{name} = {{option}}",
+        )
+    return choices.made
+
+
+def said_steps(steps: tuple[StepChoice, ...]) -> str:
+    return " then ".join(step.schedule or step.kernel for step in steps)
 
 
 def chosen(
@@ -95,9 +151,10 @@ def chosen(
 
 
 def matters(choice: Choice) -> bool:
-    """Whether another option has another cost, or someone else than the rule decided."""
+    """Whether another option has another cost, or someone else than a rule of the compiler decided."""
     costs = choice.costs
-    return choice.taken != choice.rule or choice.is_pinned or len({costs.get(name) for name in choice.options}) > 1
+    several = len(choice.options) > 1 and choice.kind in ("branch", "tune")
+    return several or choice.is_pinned or len({costs.get(name) for name in choice.options}) > 1
 
 
 def lines_of(loc: Loc | None) -> list[int]:

@@ -140,6 +140,10 @@ class Choices:
     def force(self, options: Mapping[str, str], by: str, must: bool = True) -> None:
         self.forced |= {key: Forced(option, by, None, must) for key, option in options.items()}
 
+    def allow_unmet(self) -> None:
+        for forced in self.forced.values():
+            forced.must = False
+
     def check_met(self) -> None:
         """TileError `choice` for what is forced and that no choice took."""
         for key, forced in self.forced.items():

@@ -18,6 +18,7 @@ from lowering.location import printable
 @click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
 @click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
 @click.option("--name", default="all", show_default=True, metavar="NAME", help="What the printed schedule is called.")
+@click.option("--device", metavar="NAME", help="With what was tuned for this device: 'NVIDIA H200'.")
 @click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
 @CHOOSE
 @SKIP_PASS

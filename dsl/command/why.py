@@ -19,6 +19,7 @@ from lowering.location import TileError
 @click.option("--kernel", metavar="NAME", help="This kernel; without it, those that the example launches.")
 @click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
 @click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
+@click.option("--device", metavar="NAME", help="With what was tuned for this device: 'NVIDIA H200'.")
 @click.option("--value", metavar="NAME", help="Choices about this value, tile or tensor.")
 @click.option("--choice", "key", metavar="KEY", help="The choice of this key, or all of it: vector, vector.x.load.")
 @click.option("--all", "all_of_them", is_flag=True, help="Also choices whose options cost the same.")
@@ -62,12 +63,11 @@ def why(
         everything |= kernel.choices
         found = chosen(kernel.choices, line, value, key, options["all_of_them"])
         found_any = found_any or bool(found)
-        reasons = kernel.plan.reasons if kernel.plan is not None else []
         rows = [record(names, kernel.choices) for names in grouped(found, kernel.choices)]
         if options["measure"]:
             for row in rows:
                 row["measured"] = {each: kernel.measured(row["key"], each) for each in row["options"]}
-        records.append({"kernel": kernel.title, "dispatch": reasons, "made": len(kernel.choices), "choices": rows})
+        records.append({"kernel": kernel.title, "made": len(kernel.choices), "choices": rows})
         if not as_json and (found or not asked):
             show_kernel(records[-1], asked)
     check_found(found_any or not asked, everything, value, key)
@@ -100,10 +100,11 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
     if node is None:
         assert example is not None
         launches = launches_of(program, example, overrides, True)
-        found = list(kernels_of(program, launches, options["arch"], options["schedule"], asked.options))
+        how = (options["schedule"], asked.options, options["device"])
+        found = list(kernels_of(program, launches, options["arch"], *how))
     else:
         planned = [] if example is None else launches_of(program, example, overrides, False)
-        near = [kernel.request for kernel in kernels_of(program, planned, options["arch"], None, {})]
+        near = [kernel.request for kernel in kernels_of(program, planned, options["arch"])]
         request = request_of(program, node, options["schedule"], options["arch"], overrides, near, example)
         request = replace(request, choices=asked.options)
         found = [Kernel(program, request, None, compile_variant(program, request))]
@@ -117,8 +118,6 @@ def show_kernel(record: dict[str, Any], in_full: bool) -> None:
     """A kernel's choices: a line each, or with all that is known of them."""
     rows = record["choices"]
     click.echo(f"{record['kernel']}: {len(rows)} of {record['made']} choices")
-    for reason in record["dispatch"]:
-        click.echo(f"  {reason}")
     labels = [row["key"] + (f" ×{len(row['keys'])}" if len(row["keys"]) > 1 else "") for row in rows]
     width = max(map(len, labels), default=0)
     for row, label in zip(rows, labels, strict=True):

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+from lowering.ops.elementwise import FUNCTIONS as OPERATIONS
+
 Number = int | float | bool
 
 
@@ -164,10 +166,6 @@ def _extreme(pick: Callable) -> Callable[..., Number]:
     return apply
 
 
-def _round(x: Number) -> Number:
-    return float(round(x)) if isinstance(x, float) else x
-
-
 def _clamp(x: Number, low: Number, high: Number) -> Number:
     return _extreme(min)(_extreme(max)(x, low), high)
 
@@ -183,6 +181,7 @@ def _rsqrt(x: Number) -> Number:
 
 # Functions of numbers that kernels, schedules, dispatch and examples share.
 FUNCTIONS: dict[str, Callable[..., Number]] = {
+    **{each.name: each.numbers for each in OPERATIONS.values() if each.numbers is not None},
     "next_pow2": next_pow2,
     "pow2_divisor": pow2_divisor,
     "cdiv": cdiv,
@@ -191,20 +190,13 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "maximum": _extreme(max),
     "min": _extreme(min),
     "max": _extreme(max),
-    "abs": abs,
-    "sqrt": math.sqrt,
     "exp": math.exp,
     "exp2": math.exp2,
     "log": math.log,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "round": _round,
     "where": lambda c, a, b: a if c else b,
     "clamp": _clamp,
-    "trunc": math.trunc,
     "sign": _sign,
     "relu": lambda x: x if x != x else _extreme(max)(x, type(x)(0)),
-    "copysign": math.copysign,
     "pow": _power,
     "isnan": math.isnan,
     "isinf": math.isinf,

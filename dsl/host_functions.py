@@ -18,7 +18,10 @@ from dsl.host_arrays import element_type, fill, narrow, numpy_type, poisoned, wi
 from dsl.reference import abs_max, erf, erfc, gelu, gelu_tanh, logsumexp, matmul, relu, sigmoid, silu
 from dsl.signatures import misfit
 from lowering.location import Loc
-from lowering.types import DTYPES, DType, int_range
+from lowering.ops import OPS
+from lowering.ops.elementwise import FUNCTIONS as OPERATIONS
+from lowering.ops.elementwise import Function
+from lowering.types import DTYPES, F64, DType, int_range
 
 if TYPE_CHECKING:
     from dsl.host import Host
@@ -29,7 +32,8 @@ WORDS_OF_TO = {"nearest": np.rint, "zero": np.trunc, "up": np.ceil, "down": np.f
 KERNEL_ONLY = frozenset((
     "load", "store", "copy", "commit", "wait", "barrier", "block", "grid", "ldmatrix", "stmatrix", "dot", "asm",
     "print", "atomic_add", "atomic_and", "atomic_cas", "atomic_exchange", "atomic_max", "atomic_min", "atomic_or",
-    "atomic_xor", "shfl", "vote", "redux", "mma", "bitcast", "mulhi", "popc", "clz", "brev", "given",
+    "atomic_xor", "shfl", "vote", "redux", "mma", "bitcast", "given",
+    *(each.name for each in OPERATIONS.values() if not each.on_host),
 ))  # fmt: skip
 
 
@@ -404,6 +408,24 @@ def _randint(host: Host, node: ast.Call, args: list, keywords: dict) -> Any:
 # ---- elementwise -----------------------------------------------------------------------------------------------
 
 
+def _of_elements(operation: Function) -> None:
+    """What an operation of kernels means, in float64; what rounds to whole numbers leaves integers as they are."""
+    rounds = OPS[operation.name].rounds is not None
+
+    @function(operation.name, operation.arity)
+    def handler(host: Host, node: ast.Call, args: list, keywords: dict) -> Any:
+        values = together(host, node.loc, args)
+        if rounds and values[0].dtype.kind in "iu":
+            return plain(values[0])
+        with np.errstate(all="ignore"):
+            return plain(operation.compute(F64, *(x.astype(np.float64, copy=False) for x in values)))
+
+
+for _operation in OPERATIONS.values():
+    if _operation.on_host:
+        _of_elements(_operation)
+
+
 def _unary(names: str, apply: Callable, integers: Callable | None = None) -> None:
     """Registers functions of one value; `integers` is the form for integers, else they become floats."""
 
@@ -420,22 +442,16 @@ def _unary(names: str, apply: Callable, integers: Callable | None = None) -> Non
         register(name)
 
 
-def _same(x: np.ndarray) -> np.ndarray:
-    return x
-
-
 _unary("exp exp.approx", np.exp)
-_unary("exp2 exp2.approx ex2.approx ex2.approx.ftz", np.exp2)
+_unary("exp2 exp2.approx", np.exp2)
 _unary("expm1", np.expm1)
 _unary("log log.approx", np.log)
-_unary("log2 log2.approx lg2.approx", np.log2)
+_unary("log2 log2.approx", np.log2)
 _unary("log1p", np.log1p)
-_unary("sqrt sqrt.approx", np.sqrt)
-_unary("rsqrt rsqrt.approx", lambda x: 1.0 / np.sqrt(x))
-_unary("rcp.approx", lambda x: 1.0 / x)
-_unary("sin sin.approx", np.sin)
-_unary("cos cos.approx", np.cos)
-_unary("tanh tanh.approx", np.tanh)
+_unary("rsqrt", lambda x: 1.0 / np.sqrt(x))
+_unary("sin", np.sin)
+_unary("cos", np.cos)
+_unary("tanh", np.tanh)
 _unary("tan", np.tan)
 _unary("asin", np.arcsin)
 _unary("acos", np.arccos)
@@ -453,10 +469,6 @@ _unary("gelu_tanh", gelu_tanh)
 _unary("relu", relu, relu)
 _unary("sign", np.sign, np.sign)
 _unary("isfinite", np.isfinite, lambda x: np.ones(x.shape, bool))
-_unary("floor", np.floor, _same)
-_unary("ceil", np.ceil, _same)
-_unary("round", np.rint, _same)
-_unary("trunc", np.trunc, _same)
 _unary("isnan", np.isnan, lambda x: np.zeros(x.shape, bool))
 _unary("isinf", np.isinf, lambda x: np.zeros(x.shape, bool))
 
@@ -483,7 +495,6 @@ def _binary(name: str, apply: Callable) -> None:
             return plain(apply(a, b))
 
 
-_binary("copysign", np.copysign)
 _binary("atan2", np.arctan2)
 _binary("pow", np.power)
 

@@ -13,7 +13,7 @@ from dsl.functions.registry import BUILTINS, Handler, function
 from lowering.facts import counts_elements
 from lowering.ir import Value
 from lowering.location import Loc
-from lowering.ops import OPS
+from lowering.ops.elementwise import FUNCTIONS
 from lowering.types import DTYPES, F32, F64, I1, INDEX, DType, int_range
 
 if TYPE_CHECKING:
@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 
 
 def _elementwise(name: str) -> Handler:
-    spec = OPS[name]
-    arity = spec.arity
-    assert isinstance(arity, int)
+    arity = FUNCTIONS[name].arity
 
     def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         signature(b, loc, name, args, keywords, arity, arity)
         values = agreed(b, loc, args)
-        if ".approx" in name and values[0].dtype.name in ("f16", "bf16"):
+        if FUNCTIONS[name].of == "f32" and values[0].dtype.name in ("f16", "bf16"):
             wide = [cast(b, v, F32) for v in values]
             return cast(b, b.ir.value(name, *wide), values[0].dtype)
         return b.ir.value(name, *values)
@@ -46,12 +44,15 @@ def agreed(b: Expressions, loc: Loc, args: list) -> list[Value]:
     return b.agree(operands, loc)
 
 
-for _name in (
-    *("abs", "fma", "mulhi", "popc", "clz", "brev", "floor", "ceil", "round", "trunc", "sqrt", "copysign"),
-    *("ex2.approx", "ex2.approx.ftz", "lg2.approx", "sin.approx", "cos.approx", "tanh.approx"),
-    *("rcp.approx", "rsqrt.approx", "sqrt.approx"),
-):
+for _name in FUNCTIONS:
     BUILTINS[_name] = _elementwise(_name)
+
+
+def table() -> str:
+    """The operations that are functions, as the table of docs/functions.md."""
+    lines = ["| function | means | types | error at most |", "|---|---|---|---|"]
+    lines += [f"| `{each.usage}` | {each.means} | {each.types} | {each.error} |" for each in FUNCTIONS.values()]
+    return "\n".join(lines) + "\n"
 
 
 @function("polynomial")

@@ -11,10 +11,8 @@ from lowering.emit.writer import Writer, float_constant
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.location import TileError
+from lowering.ops.elementwise import FUNCTIONS, Element, suffix
 from lowering.types import BF16, F16, F32, F64, FP8, I1, S32, TF32, U32, DType
-
-# A rule of one element: writer, operation, element type of the first operand, its LLVM type, operands → result.
-Element = Callable[[Writer, Op, DType, str, list[str]], str]
 
 
 def elementwise(*names: str, at_once: Callable[[Writer, Op], bool] | None = None) -> Callable[[Element], Element]:
@@ -40,8 +38,8 @@ def elementwise(*names: str, at_once: Callable[[Writer, Op], bool] | None = None
     return register
 
 
-def _suffix(dtype: DType, llvm: str) -> str:
-    return {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(llvm, llvm)
+for _function in FUNCTIONS.values():
+    elementwise(_function.name)(_function.emit)
 
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -129,7 +127,7 @@ def _extreme(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype.is_float and llvm == "double":
         return _extreme_of_doubles(w, op, x)
     if dtype.is_float:
-        name = f"llvm.{op.name}.{_suffix(dtype, llvm)}"
+        name = f"llvm.{op.name}.{suffix(llvm)}"
     else:
         name = f"llvm.{'s' if dtype.is_signed else 'u'}{op.name[:3]}.{llvm}"
     made = w.intrinsic(name, llvm, [(llvm, x[0]), (llvm, x[1])])
@@ -165,31 +163,6 @@ def _not(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return w.let(f"xor {llvm} {x[0]}, {'true' if dtype is I1 else '-1'}")
 
 
-@elementwise("abs")
-def _absolute(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    if dtype.is_float:
-        return w.intrinsic(f"llvm.fabs.{_suffix(dtype, llvm)}", llvm, [(llvm, x[0])])
-    if not dtype.is_signed:
-        return x[0]
-    negative = w.let(f"sub {llvm} 0, {x[0]}")
-    return w.intrinsic(f"llvm.smax.{llvm}", llvm, [(llvm, x[0]), (llvm, negative)])
-
-
-@elementwise("fma")
-def _fused(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    return w.intrinsic(f"llvm.fma.{_suffix(dtype, llvm)}", llvm, [(llvm, v) for v in x])
-
-
-@elementwise("mulhi")
-def _high_product(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    bits = w.bits(dtype)
-    wide, extend = f"i{2 * bits}", "sext" if dtype.is_signed else "zext"
-    a, b = (w.let(f"{extend} {llvm} {v} to {wide}") for v in x)
-    product = w.let(f"mul {wide} {a}, {b}")
-    high = w.let(f"lshr {wide} {product}, {bits}")
-    return w.let(f"trunc {wide} {high} to {llvm}")
-
-
 @elementwise("shl", "shr")
 def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     """A distance of the width or more gives what shifting bit by bit would: 0, or the sign."""
@@ -204,36 +177,6 @@ def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if name == "ashr":
         return shifted
     return w.let(f"select i1 {inside}, {llvm} {shifted}, {llvm} 0")
-
-
-@elementwise("popc", "clz", "brev")
-def _bits(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    if op.name == "clz":
-        return w.intrinsic(f"llvm.ctlz.{llvm}", llvm, [(llvm, x[0]), ("i1", "false")])
-    name = {"popc": "llvm.ctpop", "brev": "llvm.bitreverse"}[op.name]
-    return w.intrinsic(f"{name}.{llvm}", llvm, [(llvm, x[0])])
-
-
-_UNARY = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "trunc": "trunc", "sqrt": "sqrt"}
-
-
-@elementwise("floor", "ceil", "round", "trunc", "sqrt")
-def _rounded(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    if dtype in (F16, BF16):  # exact in f32, and sqrt rounded twice is still correctly rounded
-        wide = w.let(f"fpext {llvm} {x[0]} to float")
-        done = w.intrinsic(f"llvm.{_UNARY[op.name]}.f32", "float", [("float", wide)])
-        return w.let(f"fptrunc float {done} to {llvm}")
-    return w.intrinsic(f"llvm.{_UNARY[op.name]}.{_suffix(dtype, llvm)}", llvm, [(llvm, x[0])])
-
-
-@elementwise("copysign")
-def _copysign(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    return w.intrinsic(f"llvm.copysign.{_suffix(dtype, llvm)}", llvm, [(llvm, x[0]), (llvm, x[1])])
-
-
-@elementwise("ex2.approx.ftz", *(f"{n}.approx" for n in ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt")))
-def _approximate(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    return w.template(f"{op.name}.f32", [x[0]], op)[0]
 
 
 _PREDICATES = {"eq": ("oeq", "eq", "eq"), "ne": ("une", "ne", "ne"), "lt": ("olt", "slt", "ult"),

@@ -1,13 +1,11 @@
 """Operations on elements: integers wrap around, floats are rounded once to nearest, bf16 through float32.
 
-What the hardware approximates is the exact result, rounded to f32; `BOUNDS` says how far the hardware may be from it.
+What the language calls by name has its meaning in its own file, in `lowering/ops/elementwise/`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
-from math import inf
 
 import numpy as np
 
@@ -31,6 +29,7 @@ from lowering.meaning.formats import (
 from lowering.meaning.formats import load as load_bits
 from lowering.meaning.registry import Undecided, meaning
 from lowering.meaning.run import Run
+from lowering.ops.elementwise import FUNCTIONS
 from lowering.types import BF16, F32, F64, FP8, I1, TF32, DType
 
 Element = Callable[..., Array]
@@ -57,10 +56,9 @@ def elementwise(*names: str) -> Callable[[Element], Element]:
 
 for _name, _function in {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "and": np.bitwise_and,
-    "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "neg": np.negative, "abs": np.abs, "eq": np.equal,
+    "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "neg": np.negative, "eq": np.equal,
     "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "sqrt": np.sqrt,
-    "copysign": np.copysign, "floordiv": np.floor_divide, "mod": np.mod,
+    "floordiv": np.floor_divide, "mod": np.mod,
 }.items():  # fmt: skip
     elementwise(_name)(lambda dtype, *x, _function=_function: _function(*x))
 
@@ -87,49 +85,6 @@ def _maximum(dtype: DType, a: Array, b: Array) -> Array:
     return _signed_zeros(dtype, a, b, np.maximum(a, b), least=False)
 
 
-@elementwise("fma")
-def _fma(dtype: DType, a: Array, b: Array, c: Array) -> Array:
-    """a·b + c, rounded once."""
-    if dtype is F64:
-        return _fma_of_doubles(*np.broadcast_arrays(a, b, c))
-    a, b, c = (np.asarray(v, np.float64) for v in (a, b, c))
-    product = a * b  # exact: 48 bits at most
-    total = product + c
-    back = total - product
-    lost = (product - (total - back)) + (c - back)
-    # Rounded to odd in float64, which has bits enough that rounding again is rounding once.
-    bits = np.asarray(total).view(np.int64)
-    even = (bits & 1) == 0
-    towards = np.where((lost > 0) == (total > 0), 1, -1)
-    moved = np.where(np.isfinite(total) & (lost != 0) & even & (total != 0), bits + np.minimum(towards, 0), bits)
-    moved = np.where(np.isfinite(total) & (lost != 0) & (total != 0), moved | 1, moved)
-    return nearest(np.asarray(moved, np.int64).view(np.float64), dtype)
-
-
-def _fma_of_doubles(a: Array, b: Array, c: Array) -> Array:
-    plain = np.asarray(np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c))
-    out = plain.copy().reshape(-1)
-    for i, (x, y, z) in enumerate(zip(a.reshape(-1), b.reshape(-1), c.reshape(-1), strict=True)):
-        if np.isfinite(x) and np.isfinite(y) and np.isfinite(z):
-            exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
-            if exact:
-                try:
-                    out[i] = float(exact)
-                except OverflowError:
-                    out[i] = inf if exact > 0 else -inf
-    return out.reshape(plain.shape)
-
-
-@elementwise("mulhi")
-def _mulhi(dtype: DType, a: Array, b: Array) -> Array:
-    a, b = np.asarray(a), np.asarray(b)
-    bits = a.dtype.itemsize * 8
-    if bits < 64:
-        wide = np.int64 if a.dtype.kind == "i" else np.uint64
-        return ((a.astype(wide) * b.astype(wide)) >> wide(bits)).astype(a.dtype)
-    return ((a.astype(object) * b.astype(object)) >> 64).astype(a.dtype)
-
-
 def _shift(a: Array, b: Array, left: bool) -> Array:
     """By a distance that the type does not have, what shifting bit by bit leaves: 0, or the sign."""
     a, b = np.asarray(a), np.asarray(b)
@@ -144,34 +99,6 @@ elementwise("shl")(lambda dtype, a, b: _shift(a, b, left=True))
 elementwise("shr")(lambda dtype, a, b: _shift(a, b, left=False))
 
 
-def _without_sign(x: Array) -> tuple[Array, int]:
-    x = np.asarray(x)
-    return x.view(f"u{x.dtype.itemsize}"), x.dtype.itemsize * 8
-
-
-@elementwise("popc")
-def _popc(dtype: DType, x: Array) -> Array:
-    return np.bitwise_count(_without_sign(x)[0]).astype(np.asarray(x).dtype)
-
-
-@elementwise("clz")
-def _clz(dtype: DType, x: Array) -> Array:
-    rest, bits = _without_sign(x)
-    for step in (1, 2, 4, 8, 16, 32)[: bits.bit_length() - 1]:
-        rest = rest | (rest >> rest.dtype.type(step))
-    return (bits - np.bitwise_count(rest)).astype(np.asarray(x).dtype)
-
-
-@elementwise("brev")
-def _brev(dtype: DType, x: Array) -> Array:
-    rest, bits = _without_sign(x)
-    out = np.zeros_like(rest)
-    for i in range(bits):
-        one = rest.dtype.type(1)
-        out = out | (((rest >> rest.dtype.type(i)) & one) << rest.dtype.type(bits - 1 - i))
-    return out.view(np.asarray(x).dtype)
-
-
 @elementwise("select")
 def _select(dtype: DType, condition: Array, yes: Array, no: Array) -> Array:
     return np.where(condition, yes, no)
@@ -179,33 +106,30 @@ def _select(dtype: DType, condition: Array, yes: Array, no: Array) -> Array:
 
 # ---- the hardware's approximations ----
 
-BOUNDS: dict[str, tuple[float, float]] = {
-    "ex2.approx": (2.0**-22, 0.0), "ex2.approx.ftz": (2.0**-22, 0.0), "lg2.approx": (2.0**-22, 2.0**-22),
-    "sin.approx": (0.0, 2.0**-20.5), "cos.approx": (0.0, 2.0**-20.5), "tanh.approx": (2.0**-10.98, 0.0),
-    "rcp.approx": (2.0**-23, 0.0), "rsqrt.approx": (2.0**-22.9, 0.0), "sqrt.approx": (2.0**-23, 0.0),
-}  # fmt: skip
-"""How far each may be from the exact result: relative, or absolute (PTX ISA; sine and cosine from -π to π)."""
-_EXACT: dict[str, Element] = {
-    "ex2": np.exp2, "lg2": np.log2, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "rcp": np.reciprocal,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "sqrt": np.sqrt,
-}  # fmt: skip
-
 
 def _flushed(x: Array) -> Array:
     return np.where(np.abs(x) < np.float32(2.0**-126), np.copysign(np.float32(0), x), x)
 
 
-@meaning(*BOUNDS)
 def _approximate(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    flush = op.name.endswith(".ftz")
+    """The exact result, rounded to f32, or what is as far from it as the hardware may be."""
+    function, flush = FUNCTIONS[op.name], op.name.endswith(".ftz")
     (value,) = x
-    exact = _EXACT[op.name.partition(".")[0]](np.asarray(_flushed(value) if flush else value, np.float64))
+    exact = function.compute(F64, np.asarray(_flushed(value) if flush else value, np.float64))
     if run.noise is not None:
-        relative, absolute = BOUNDS[op.name]
+        assert function.bound is not None
+        relative, absolute = function.bound
         exact = exact + run.noise.uniform(-1, 1, np.shape(exact)) * (np.abs(exact) * relative + absolute)
     run.inexact = True
     out = np.asarray(exact).astype(np.float32)
     return [_flushed(out) if flush else out]
+
+
+for _each in FUNCTIONS.values():
+    if _each.bound is not None:
+        meaning(_each.name)(_approximate)
+    else:
+        elementwise(_each.name)(_each.compute)
 
 
 # ---- conversions ----

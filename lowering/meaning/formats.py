@@ -6,7 +6,9 @@ s4 and u4 as bytes, b1 as i1.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -244,3 +246,35 @@ def least(dtype: DType) -> float:
     """The least number above 0 of a float type: the distance between its subnormal ones."""
     lowest = {"f16": -24, "bf16": -133, "f32": -149, "f64": -1074, "e4m3": -9, "e5m2": -16}
     return 2.0 ** lowest[dtype.name]
+
+
+def fused(a: Array, b: Array, c: Array, dtype: DType) -> Array:
+    """a·b + c, rounded once."""
+    if dtype is F64:
+        return _fma_of_doubles(*np.broadcast_arrays(a, b, c))
+    a, b, c = (np.asarray(v, np.float64) for v in (a, b, c))
+    product = a * b  # exact: 48 bits at most
+    total = product + c
+    back = total - product
+    lost = (product - (total - back)) + (c - back)
+    # Rounded to odd in float64, which has bits enough that rounding again is rounding once.
+    bits = np.asarray(total).view(np.int64)
+    even = (bits & 1) == 0
+    towards = np.where((lost > 0) == (total > 0), 1, -1)
+    moved = np.where(np.isfinite(total) & (lost != 0) & even & (total != 0), bits + np.minimum(towards, 0), bits)
+    moved = np.where(np.isfinite(total) & (lost != 0) & (total != 0), moved | 1, moved)
+    return nearest(np.asarray(moved, np.int64).view(np.float64), dtype)
+
+
+def _fma_of_doubles(a: Array, b: Array, c: Array) -> Array:
+    plain = np.asarray(np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c))
+    out = plain.copy().reshape(-1)
+    for i, (x, y, z) in enumerate(zip(a.reshape(-1), b.reshape(-1), c.reshape(-1), strict=True)):
+        if np.isfinite(x) and np.isfinite(y) and np.isfinite(z):
+            exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+            if exact:
+                try:
+                    out[i] = float(exact)
+                except OverflowError:
+                    out[i] = inf if exact > 0 else -inf
+    return out.reshape(plain.shape)

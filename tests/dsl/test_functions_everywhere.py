@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +15,22 @@ from dsl.constants import FUNCTIONS
 from dsl.evaluate import TREE_FUNCTIONS, Evaluator, to_tree
 from dsl.example_shapes import Shapes
 from dsl.functions import BUILTINS
+from dsl.functions.elementwise import table as operations
 from dsl.host import ARRAY_FUNCTIONS, OF_LAUNCHES, Host
 from dsl.host_functions import HANDLERS
 from dsl.program import library_names, parse_program
 from lowering.location import TileError
+from lowering.ops.elementwise import FUNCTIONS as OF_TILES
+from lowering.ops.elementwise import Function
 from runtime.expressions import compile_expression
 from tests.compile_and_run import compile_kernel, launch
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "functions.md"
 BEGIN, END = "<!-- places -->\n", "<!-- end of places -->\n"
+OPERATIONS = (
+    "<!-- operations: tests/dsl/test_functions_everywhere.py writes this table -->\n",
+    "<!-- end of operations -->\n",
+)
 
 CASES: dict[str, list[tuple[float, ...]]] = {
     "next_pow2": [(1000,), (1,), (64,)],
@@ -203,14 +210,21 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_the_document_has_the_table(update_golden: bool) -> None:
-    text = DOCUMENT.read_text()
-    before, rest = text.split(BEGIN)
-    written, after = rest.split(END)
+@pytest.mark.parametrize(
+    ("begin", "end", "made"), [(BEGIN, END, table), (*OPERATIONS, operations)], ids=["places", "rows"]
+)
+def test_the_document_has_the_table(begin: str, end: str, made: Callable[[], str], update_golden: bool) -> None:
+    before, rest = DOCUMENT.read_text().split(begin)
+    written, after = rest.split(end)
     if update_golden:
-        DOCUMENT.write_text(before + BEGIN + table() + END + after)
-        written = table()
-    assert written == table()
+        DOCUMENT.write_text(before + begin + made() + end + after)
+        written = made()
+    assert written == made()
+
+
+@pytest.mark.parametrize("each", OF_TILES.values(), ids=list(OF_TILES))
+def test_the_usage_of_an_operation_names_it_and_its_operands(each: Function) -> None:
+    assert each.usage.startswith(f"{each.name}(") and each.usage.count(",") == each.arity - 1 and each.means
 
 
 def test_numbers_have_the_types_of_values() -> None:

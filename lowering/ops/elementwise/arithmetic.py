@@ -97,8 +97,3 @@ elementwise(
 )  # fmt: skip
 elementwise("div", 2, "a float", symbol="/")
 elementwise("neg", 1, "a number", symbol="-", computes=lambda a: -a)
-elementwise("abs", 1, "a number")
-elementwise("fma", 3, "a float")
-elementwise("mulhi", 2, "an integer")
-elementwise("sqrt", 1, "a float")  # correctly rounded
-elementwise("copysign", 2, "a float")

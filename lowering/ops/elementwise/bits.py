@@ -97,6 +97,3 @@ elementwise(
     "shr", 2, "an integer", symbol=">>", computes=lambda a, b: a >> b if 0 <= b < 64 else None,
     shortcuts=(neutral(None, 0),), facts=_right_facts,
 )  # fmt: skip
-elementwise("popc", 1, "an integer")
-elementwise("clz", 1, "an integer")
-elementwise("brev", 1, "an integer")

@@ -1,17 +1,22 @@
-"""How an operation of elements is stated: its arity, the types that it takes, and the rules of its family."""
+"""How an operation of elements is stated: its arity, the types that it takes, its rules; and what the language calls it
+and how it is computed, if it is a function there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log2
 from typing import TYPE_CHECKING, Any
 
 from lowering.fold import computed, constant_of
-from lowering.ir import Value
+from lowering.ir import Op, Value
 from lowering.ops.spec import OPS, Fold, Infer, Mismatch, row
 from lowering.types import F32, I1, DType, Type
 
 if TYPE_CHECKING:
     from lowering.builder import Builder
+    from lowering.emit.writer import Writer
 
 CLASSES: dict[str, Callable[[DType], bool]] = {
     "a number": lambda d: d.kind not in ("bool", "operand"),
@@ -22,6 +27,94 @@ CLASSES: dict[str, Callable[[DType], bool]] = {
     "a number or i1": lambda d: d.kind != "operand",
     "s32 or u32": lambda d: d.name in ("s32", "u32"),
 }
+
+Element = Callable[["Writer", Op, DType, str, list[str]], str]
+"""One element as LLVM IR: writer, operation, element type of the first operand, its LLVM type, operands → result."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """An operation that the language calls by its name.
+
+    usage, means: for documents. of: the types that it takes. emit: one element as LLVM IR. meaning: all elements in
+    numpy, from what the language says and not from `emit`: the name of a function there, or a function of the element
+    type and of arrays. bound: how far the hardware may be from that, relative and absolute, where it approximates.
+    numbers: of constants, in schedules. on_host: examples compute it as `meaning` does, in float64.
+    """
+
+    name: str
+    arity: int
+    of: str
+    usage: str
+    means: str
+    emit: Element
+    meaning: str | Callable[..., Any]
+    bound: tuple[float, float] | None = None
+    numbers: Callable[..., Any] | None = None
+    on_host: bool = False
+
+    def compute(self, dtype: DType, *arrays: Any) -> Any:
+        """Its meaning."""
+        if isinstance(self.meaning, str):
+            import numpy as np
+
+            return getattr(np, self.meaning)(*arrays)
+        return self.meaning(dtype, *arrays)
+
+    @property
+    def types(self) -> str:
+        """The types that it takes, in words."""
+        words = {"a number": "numbers", "an integer": "integers", "a float": "floats"}
+        return words.get(self.of, "f32, f16, bf16")
+
+    @property
+    def error(self) -> str:
+        """How far the hardware may be from what it means, in words; nothing where it is not."""
+        words = ("relative", "absolute")
+        parts = [f"{word} 2^{log2(each):g}" for word, each in zip(words, self.bound or (), strict=False) if each]
+        return ", ".join(parts).replace("-", "−")
+
+
+FUNCTIONS: dict[str, Function] = {}
+
+
+def function(
+    name: str, arity: int, of: str, usage: str, means: str, emit: Element, meaning: str | Callable[..., Any],
+    *, bound: tuple[float, float] | None = None, numbers: Callable[..., Any] | None = None,
+    on_host: bool | None = None, **facts: Any,
+) -> None:  # fmt: skip
+    """States an operation that the language calls by its name. On the host it is there if it takes floats alone."""
+    on_host = of in ("a float", "f32") if on_host is None else on_host
+    FUNCTIONS[name] = Function(name, arity, of, usage, means, emit, meaning, bound, numbers, on_host)
+    elementwise(name, arity, of, **facts)
+
+
+def suffix(llvm: str) -> str:
+    """How the names of LLVM's intrinsics end for a type."""
+    return {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(llvm, llvm)
+
+
+def intrinsic(name: str) -> Element:
+    """The elements of an operation that is an LLVM intrinsic of its type."""
+
+    def emit(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+        return w.intrinsic(f"llvm.{name}.{suffix(llvm)}", llvm, [(llvm, v) for v in x])
+
+    return emit
+
+
+def intrinsic_of_f32(name: str) -> Element:
+    """Of 16 bits by way of f32, where it is exact or rounded such that rounding again is rounding once."""
+    plain = intrinsic(name)
+
+    def emit(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+        if dtype.bits != 16:
+            return plain(w, op, dtype, llvm, x)
+        wide = w.let(f"fpext {llvm} {x[0]} to float")
+        return w.let(f"fptrunc float {plain(w, op, dtype, 'float', [wide])} to {llvm}")
+
+    return emit
+
 
 Number = int | float | bool | None
 Shortcut = Callable[["Builder", Sequence[Value], Sequence[Number]], Value | None]

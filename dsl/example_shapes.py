@@ -15,20 +15,20 @@ from dsl import tree as ast
 from dsl.constants import FUNCTIONS, call, infix, prefix
 from dsl.dispatch import ArrayFacts, optional_tensors, read_in_order
 from dsl.evaluate import Evaluator
+from dsl.functions.reductions import ON_HOST
 from dsl.overrides import Overrides, reached_kernels, type_parameters
 from dsl.program import Program
 from lowering.location import Loc, TileError, closest
 from lowering.ops.elementwise import FUNCTIONS as OPERATIONS
 from lowering.types import DTYPES, DType
 
-HOST_FUNCTIONS = frozenset({each.name for each in OPERATIONS.values() if each.on_host} | {
-    "abs", "acos", "all", "any", "append", "arange", "argmax", "argmin", "asin", "atan", "atan2", "broadcast", "cdiv",
-    "clamp", "concatenate", "cos", "cosh", "cummax", "cummin", "cumprod", "cumsum", "dtype", "empty", "erf", "erfc",
-    "exp", "exp.approx", "exp2", "exp2.approx", "expm1", "flat", "fma", "full", "gelu", "gelu_tanh", "isfinite",
-    "isinf", "isnan", "log", "log.approx", "log10", "log10.approx", "log1p", "log2", "log2.approx", "logsumexp", "max",
-    "maximum", "mean", "min", "minimum", "ones", "philox", "polynomial", "pow", "prod", "randint", "randn", "reduce",
-    "relu", "reshape", "rsqrt", "scan", "sigmoid", "sign", "silu", "sin", "sinh", "softplus", "sort", "stack", "sum",
-    "tan", "tanh", "transpose", "tuple", "uniform", "where", "zeros",
+HOST_FUNCTIONS = ON_HOST | {each.name for each in OPERATIONS.values() if each.on_host} | frozenset({
+    "abs", "acos", "append", "arange", "argmax", "argmin", "asin", "atan", "atan2", "broadcast", "cdiv", "clamp",
+    "concatenate", "cos", "cosh", "dtype", "empty", "erf", "erfc", "exp", "exp.approx", "exp2", "exp2.approx", "expm1",
+    "flat", "fma", "full", "gelu", "gelu_tanh", "isfinite", "isinf", "isnan", "log", "log.approx", "log10",
+    "log10.approx", "log1p", "log2", "log2.approx", "logsumexp", "maximum", "mean", "minimum", "ones", "philox",
+    "polynomial", "pow", "randint", "randn", "reduce", "relu", "reshape", "rsqrt", "scan", "sigmoid", "sign", "silu",
+    "sin", "sinh", "softplus", "sort", "stack", "tan", "tanh", "transpose", "tuple", "uniform", "where", "zeros",
 })  # fmt: skip
 REFERENCES = frozenset({
     "argmax", "argmin", "attention", "conv2d", "cumsum", "erf", "gelu", "gelu_tanh", "layernorm", "log_softmax",

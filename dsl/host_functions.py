@@ -14,6 +14,7 @@ import numpy as np
 
 from dsl import tree as ast
 from dsl.constants import infix as number_infix
+from dsl.functions.reductions import REDUCTIONS
 from dsl.host_arrays import element_type, fill, narrow, numpy_type, poisoned, widen
 from dsl.reference import abs_max, erf, erfc, gelu, gelu_tanh, logsumexp, matmul, relu, sigmoid, silu
 from dsl.signatures import misfit
@@ -574,19 +575,20 @@ def _cdiv(host: Host, node: ast.Call, args: list, keywords: dict) -> Any:
 # ---- reductions and scans --------------------------------------------------------------------------------------------
 
 
-def _reduction(name: str, apply: Callable, takes: str = "biuf") -> None:
+KINDS = {"numbers": "biuf", "integers": "iu", "i1": "b"}
+"""What a reduction takes, as numpy calls the types."""
+
+
+def _reduction(name: str, apply: Callable, takes: str = "numbers", empty: bool = False) -> None:
+    """`empty`: of no elements it has a result."""
+
     @function(name, 1, 2, "axis keepdims")
     def handler(host: Host, node: ast.Call, args: list, keywords: dict) -> Any:
         x, axis, keep = _reduced(host, node, name, args, keywords)
-        if x.dtype.kind not in takes:
-            host.fail(
-                "type",
-                node.loc,
-                f"{name} takes {'i1' if takes == 'b' else 'numbers'}",
-                "compare first" if takes == "b" else None,
-            )
+        if x.dtype.kind not in KINDS[takes]:
+            host.fail("type", node.loc, f"{name} takes {takes}", "compare first" if takes == "i1" else None)
         terms = x.size if axis is None else x.shape[axis]
-        if terms == 0 and name in ("max", "min", "argmax", "argmin", "mean", "logsumexp"):
+        if terms == 0 and not empty:
             host.fail("shape", node.loc, f"{name} of no elements")
         if name == "sum" and x.dtype.kind in "iu" and x.size and abs_max(x) * terms >= 1 << 63:
             host.fail("limit", node.loc, "the sum may not fit in 64 bits", "convert to f64 first")
@@ -611,16 +613,13 @@ def _reduced(host: Host, node: ast.Call, name: str, args: list, keywords: dict) 
     return x, axis, flag(host, node.loc, keywords.get("keepdims", False), "keepdims")
 
 
-_reduction("sum", np.sum)
-_reduction("prod", np.prod)
-_reduction("max", np.max)
-_reduction("min", np.min)
+for _row in REDUCTIONS:
+    _joins = getattr(np, _row.ufunc)
+    _reduction(_row.name, _joins.reduce, _row.takes, empty=_joins.identity is not None)
 _reduction("mean", np.mean)
 _reduction("logsumexp", logsumexp)
 _reduction("argmax", np.argmax)
 _reduction("argmin", np.argmin)
-_reduction("any", np.any, "b")
-_reduction("all", np.all, "b")
 
 
 def _scan(name: str, ufunc: np.ufunc) -> None:
@@ -660,10 +659,9 @@ def _scan_axis(host: Host, node: ast.Call, name: str, rank: int, keywords: dict)
     return axis_of(host, node.loc, keywords.get("axis", 0), rank)
 
 
-_scan("cumsum", np.add)
-_scan("cumprod", np.multiply)
-_scan("cummax", np.maximum)
-_scan("cummin", np.minimum)
+for _row in REDUCTIONS:
+    if _row.scan is not None:
+        _scan(_row.scan, getattr(np, _row.ufunc))
 
 
 @function("reduce", 2, 3, "axis keepdims")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsl.bindings import Binding, Builtin, Closure
@@ -14,6 +15,36 @@ from lowering.types import I1, DType
 
 if TYPE_CHECKING:
     from dsl.expressions import Expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A function that joins the elements of a tile along an axis, two at a time.
+
+    joins: the operation of two elements. ufunc: numpy's, by which the host does the same. takes: "numbers", "integers"
+    or "i1". scan: the function that gives each element joined with all before it.
+    """
+
+    name: str
+    joins: str
+    ufunc: str
+    takes: str = "numbers"
+    scan: str | None = None
+
+    def accepts(self, dtype: DType) -> bool:
+        return dtype is I1 if self.takes == "i1" else dtype is not I1 and (dtype.is_int or self.takes == "numbers")
+
+
+REDUCTIONS = (
+    Reduction("sum", "add", "add", scan="cumsum"),
+    Reduction("prod", "mul", "multiply", scan="cumprod"),
+    Reduction("max", "maximum", "maximum", scan="cummax"),
+    Reduction("min", "minimum", "minimum", scan="cummin"),
+    Reduction("any", "or", "logical_or", takes="i1"),
+    Reduction("all", "and", "logical_and", takes="i1"),
+)
+"""A row is all that a reduction is: kernels and the host take theirs from here."""
+ON_HOST = frozenset(name for row in REDUCTIONS for name in (row.name, row.scan) if name is not None)
 
 
 def combine_region(
@@ -75,7 +106,9 @@ def reduce_tiles(
     return list(results)
 
 
-def _reduction(name: str, op: str, boolean: bool = False) -> Handler:
+def _reduction(row: Reduction) -> Handler:
+    name = row.name
+
     def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
         signature(b, loc, name, args, keywords, 1, 2, "axis keepdims")
         if len(args) == 2:
@@ -84,21 +117,19 @@ def _reduction(name: str, op: str, boolean: bool = False) -> Handler:
                 b.error("call", loc, f"{name} reduces one tile", hint)
             keywords = keywords | {"axis": args[1]}
         tile = b.as_value(args[0], loc)
-        if boolean != (tile.dtype is I1):
-            b.error("type", loc, f"{name} takes {'i1' if boolean else 'numbers'}; this is {tile.tile}")
+        if not row.accepts(tile.dtype):
+            b.error("type", loc, f"{name} takes {row.takes}; this is {tile.tile}")
 
         def combine(x: list[Value], y: list[Value]) -> list[Value]:
-            return [b.ir.value(op, x[0], y[0])]
+            return [b.ir.value(row.joins, x[0], y[0])]
 
         return reduce_tiles(b, loc, [tile], keywords.get("axis"), keywords.get("keepdims", False), combine, name)[0]
 
     return handler
 
 
-for _name, _op in (("sum", "add"), ("prod", "mul"), ("max", "maximum"), ("min", "minimum")):
-    BUILTINS[_name] = _reduction(_name, _op)
-BUILTINS["any"] = _reduction("any", "or", boolean=True)
-BUILTINS["all"] = _reduction("all", "and", boolean=True)
+for _row in REDUCTIONS:
+    BUILTINS[_row.name] = _reduction(_row)
 
 
 def _arg_reduction(name: str, better: str) -> Handler:
@@ -210,5 +241,6 @@ def _simple_scan(name: str, op: str) -> Handler:
     return handler
 
 
-for _name, _op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "maximum"), ("cummin", "minimum")):
-    BUILTINS[_name] = _simple_scan(_name, _op)
+for _row in REDUCTIONS:
+    if _row.scan is not None:
+        BUILTINS[_row.scan] = _simple_scan(_row.scan, _row.joins)

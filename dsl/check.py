@@ -22,7 +22,6 @@ from dsl.tuning.tuned import Tuned, stale_errors, tuned_path
 from dsl.tuning.tuned_file import read_tuned
 from dsl.variant import Request, build_variant
 from lowering.budget import Budget, Exhausted
-from lowering.codegen import level_for
 from lowering.emit import emit
 from lowering.location import TileError, closest
 from lowering.targets import target
@@ -191,8 +190,11 @@ class _Check:
                 self.note_spills(lowered)
             else:
                 emit(function, lowered.variant.target)
-                level_for(function)
-                function.choices.check_met()
+                if function.choices.forced:
+                    from lowering.codegen import level_for  # brings LLVM
+
+                    level_for(function)
+                    function.choices.check_met()
             for name, loc in lowered.variant.function.void:
                 message = f"some variant of kernel '{request.kernel}' has no value '{name}': this says nothing of it"
                 self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from math import prod
+from math import lcm, prod
 
 from dsl import tree as ast
 from dsl.access import NO_ADDRESS, whole, write
@@ -28,7 +28,6 @@ from dsl.evaluate import TREE_FUNCTIONS, names_in
 from dsl.expressions import COUNTER, Expressions, Returned
 from lowering.budget import Exhausted
 from lowering.builder import COPIED
-from lowering.facts import power_of_two_divisor
 from lowering.fold import constant_of
 from lowering.ir import Block, Value, walk
 from lowering.location import Errors, Loc, TileError
@@ -181,6 +180,7 @@ class KernelBuilder(Expressions):
             if a is not b:  # the one that is known to be a multiple of more stands for both
                 a, b = sorted((a, b), key=lambda dim: -self.facts.of(dim).every)
                 self.same_dims[b] = a
+                self.facts.bounds.same(a, b)
             return
         if not (isinstance(left, ast.Binary) and left.op == "%" and isinstance(left.left, ast.Name)):
             return
@@ -193,7 +193,7 @@ class KernelBuilder(Expressions):
         if not isinstance(number, Value) or not number.dtype.is_int or not isinstance(divisor, int) or divisor < 1:
             return
         known = self.function.divisors.get(name, 1)
-        self.function.divisors[name] = max(known, power_of_two_divisor(divisor))
+        self.function.divisors[name] = lcm(known, divisor)
         self.facts.divides(number, self.function.divisors[name])
 
     def dim_of(self, node: ast.Expr) -> Value | None:

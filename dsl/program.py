@@ -33,6 +33,16 @@ class Program:
     choices: dict[str, ast.Choice] = field(default_factory=dict)
     dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
     examples: list[ast.Example] = field(default_factory=list)
+    tiles: dict[str, list[tuple[str, ast.Expr]]] = field(default_factory=dict)  # what `tiles_of` found, by kernel
+
+    def tiles_of(self, kernel: ast.Kernel) -> list[tuple[str, ast.Expr]]:
+        """The dims that a kernel takes in tiles, `cdiv(dim, TILE)` or `range(0, dim, TILE)`, each with a tile."""
+        if kernel.name not in self.tiles:
+            calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call)]
+            found = [call.args for call in calls if getattr(call.function, "id", "") in ("cdiv", "range")]
+            pairs = [arguments[-2:] for arguments in found if len(arguments) > 1]
+            self.tiles[kernel.name] = [(dim.id, tile) for dim, tile in pairs if isinstance(dim, ast.Name)]
+        return self.tiles[kernel.name]
 
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
         """Schedules of a kernel by name, in the order of the file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import lcm
 from typing import Any
 
 from dsl import tree as ast
@@ -15,6 +16,7 @@ from dsl.constants import pow2_divisor
 from dsl.evaluate import Evaluator, names_in, to_tree
 from dsl.program import Program, dim_names, library_functions
 from dsl.schedules import Definition, ResolvedSchedule, given_names, resolve_schedule, target_facts
+from lowering.bounds import numbered
 from lowering.budget import Budget
 from lowering.choices import is_key
 from lowering.facts import Analysis, most_elements
@@ -81,6 +83,12 @@ class Variant:
     grid: list[Any]
     requires: list[Condition]
     tables: dict[str, int]
+
+
+def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:
+    """Constants as a header has them: numbers, and the names of functions."""
+    known = {name: value for name, value in constants.items() if isinstance(value, int | float | bool | ast.Def)}
+    return {name: value.name if isinstance(value, ast.Def) else value for name, value in known.items()}
 
 
 def source_digest(text: str) -> str:
@@ -179,7 +187,7 @@ class _Variant:
         constants = self._constants(schedule)
         special = self._specialised(schedule, dims, scalars)
         index_bits = request.index_bits or (64 if self._is_large(dims) else 32)
-        return _Resolved(schedule, constants, special, index_bits, self._divisors(dims, special))
+        return _Resolved(schedule, constants, special, index_bits, self._divisors(dims, special, constants))
 
     def build(self, budget: Budget | None = None) -> Variant:
         kernel, request = self.kernel, self.request
@@ -231,6 +239,7 @@ class _Variant:
         grid: list[Any] = []
         try:
             grid = self._grid(body[0], builder, constants, special)
+            function.grid = [numbered(tree, plain_of(constants)) for tree in grid]
         except TileError as error:
             builder.errors += error.errors
         builder.statements(body[1:])
@@ -245,12 +254,7 @@ class _Variant:
             *(s for p in function.params for s in p.strides),
             *function.dims.values(),
         ]
-        plain: dict[str, Any] = {}
-        for name, value in {**schedule.constants, **constants}.items():
-            if isinstance(value, ast.Def):
-                plain[name] = value.name
-            elif isinstance(value, int | float | bool):
-                plain[name] = value
+        plain = plain_of({**schedule.constants, **constants})
         plain |= {n: t.name for n, t in self.types.items()}
         plain["warps"] = schedule.warps
         requires = self._requires(builder, schedule, function, special, plain)
@@ -310,8 +314,9 @@ class _Variant:
                     return True
         return False
 
-    def _divisors(self, dims: dict[str, int], special: dict[str, Any]) -> dict[str, int]:
-        """Dims that decide vector widths: all but those that are only ever the first of several axes."""
+    def _divisors(self, dims: dict[str, int], special: dict[str, Any], constants: dict[str, Any]) -> dict[str, int]:
+        """Dims that decide vector widths: all but those that are only ever the first of several axes; and dims that
+        are multiples of the tiles in which the kernel takes them, where no mask is needed."""
         inner = set()
         for p in self.kernel.params:
             if isinstance(p.type, ast.TensorType):
@@ -323,11 +328,24 @@ class _Variant:
             for axis, stride in enumerate(of_axes)
             if pow2_divisor(stride) > 1
         }
-        return strides | {
+        wide = {
             name: min(pow2_divisor(extent), MAX_DIVISOR)
             for name, extent in dims.items()
             if name in inner and name not in special and name in self.dim_names and pow2_divisor(extent) > 1
         }
+        for name, node in self.program.tiles_of(self.kernel):
+            tile = self._tile(node, {**constants, **special}) if name in dims and name not in special else None
+            if tile is not None and dims[name] % tile == 0 and name in self.dim_names:
+                wide[name] = lcm(wide.get(name, 1), tile)
+        return strides | wide
+
+    def _tile(self, node: ast.Expr, names: Mapping[str, Any]) -> int | None:
+        """The extent of a tile, where it is a number above 1 before the kernel is built."""
+        try:
+            value = Evaluator({**names, **self.types})(node)
+        except TileError:
+            return None
+        return value if type(value) is int and value > 1 else None
 
     def _divisor(self, function: Function, name: str, most: int) -> int:
         options = {str(most >> i): most >> i for i in range(most.bit_length())}

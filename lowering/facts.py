@@ -13,6 +13,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, replace
 
+from lowering.bounds import Bounds
 from lowering.fold import constant_of
 from lowering.ir import Function, Op, Value, carried_integers, stride_name, walk
 from lowering.types import I1, DType, TileType, int_range
@@ -100,11 +101,13 @@ class Analysis:
     def __init__(self, function: Function):
         self.function = function
         self.known: dict[Value, Facts] = {}
+        self.counters: dict[Value, Op] = {}  # the `for` of each
+        self.bounds = Bounds(self)
         self.carried: dict[
             Value, tuple[Value, Value]
         ] = {}  # in the body of a loop: the start, and what the next round has
         for name, value in function.dims.items():
-            self.known[value] = Facts(min(function.divisors.get(name, 1), ANY), (), (), (), 0, None)
+            self.known[value] = Facts(power_of_two_divisor(function.divisors.get(name, 1)), (), (), (), 0, None)
         for p in function.params:
             if p.kind == "scalar" and p.value is not None and p.name in function.divisors:
                 self.divides(p.value, function.divisors[p.name])
@@ -114,13 +117,16 @@ class Analysis:
     def enter_loop(self, loop: Op) -> None:
         """The counter of this `for` lies between its start and its stop, in steps up or down."""
         counter = loop.regions[0].args[0]
+        self.counters[counter] = loop
         start, stop, step = (self.of(v) for v in loop.operands[:3])
         low = high = None
+        every = gcd(start.every, step.every)
+        apart = gcd(every, stop.every)  # divides what the counter lacks to its stop
         if step.low is not None and step.low > 0:
-            low, high = start.low, None if stop.high is None else stop.high - 1
+            low, high = start.low, None if stop.high is None else stop.high - apart
         elif step.high is not None and step.high < 0:
-            low, high = None if stop.low is None else stop.low + 1, start.high
-        self.known[counter] = Facts(gcd(start.every, step.every), (), (), (), low, high)
+            low, high = None if stop.low is None else stop.low + apart, start.high
+        self.known[counter] = Facts(every, (), (), (), low, high)
 
     def enter_carried(self, loop: Op) -> None:
         """The scalars that this `for` carries; its body is complete."""
@@ -148,7 +154,15 @@ class Analysis:
 
     def divides(self, value: Value, divisor: int) -> None:
         """A power of two divides this scalar of the launch."""
-        self.known[value] = replace(self.of(value), every=min(divisor, ANY))
+        self.known[value] = replace(self.of(value), every=power_of_two_divisor(divisor))
+        self.bounds = Bounds(self)
+
+    def divisor(self, value: Value) -> int:
+        """Divides a scalar; of a dim any number, of others a power of two."""
+        dims = self.function.dims
+        if value.name in dims and dims[value.name] is value:
+            return self.function.divisors.get(value.name, 1)
+        return self.of(value).every
 
     def equal(self, new: Value, old: Value) -> None:
         """`new` is `old`, made anew."""

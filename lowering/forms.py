@@ -41,6 +41,34 @@ class Forms(Generic[F]):
         """The first operand so many times."""
         return None
 
+    def divided(self, op: Op) -> F | None:
+        """The first operand divided by the second, rounded down."""
+        return None
+
+    def left_over(self, op: Op) -> F | None:
+        """What that leaves."""
+        return None
+
+    def lesser(self, op: Op) -> F | None:
+        """The lesser of both operands."""
+        return None
+
+    def greater(self, op: Op) -> F | None:
+        """The greater one."""
+        return None
+
+    def chosen(self, op: Op) -> F | None:
+        """One of the operands behind the first, element by element."""
+        return None
+
+    def block(self, op: Op) -> F | None:
+        """The number of the block along the attribute `axis`."""
+        return None
+
+    def blocks(self, op: Op) -> F | None:
+        """How many blocks there are along it."""
+        return None
+
     def repeated(self, op: Op) -> F | None:
         """The operand, broadcast."""
         return None

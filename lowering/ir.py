@@ -142,13 +142,14 @@ class Function:
     body: Block
     warps: int
     index_bits: int = 32
-    divisors: dict[str, int] = field(default_factory=dict)  # dim, scalar or `x.stride0` → known power-of-two divisor
+    divisors: dict[str, int] = field(default_factory=dict)  # dim, scalar or `x.stride0` → a divisor that is known
     attrs: dict[str, Any] = field(default_factory=dict)  # of the schedule: barriers, contract, maxregs …
     pins: dict[str, Pin] = field(default_factory=dict)  # value name → its `layout` line in the schedule
     instructions: dict[str, Named] = field(default_factory=dict)  # value name → the instruction of its product
     swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
     unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls it
     choices: Choices = field(default_factory=Choices)
+    grid: list[Any] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
     facts: Any = None  # what `facts_of` found
     holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
     loc: Loc | None = None

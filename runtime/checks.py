@@ -151,10 +151,15 @@ class Checker:
         return dims
 
     def _check_grid(self, override: tuple[int, int, int] | None, names: Mapping[str, Number]) -> tuple[int, int, int]:
-        blocks = override or tuple(self._evaluate(expression, names, "the grid") for expression in self.grid)
+        own = tuple(self._evaluate(expression, names, "the grid") for expression in self.grid)
+        blocks = override or own
         for axis, count, limit in zip("xyz", blocks, GRID_LIMITS, strict=True):
             if not isinstance(count, int) or not 0 <= count <= limit:
                 raise self.fail("grid", f"the grid has {count} blocks along {axis}, from 0 to {limit} are possible")
+        for axis, count, most in zip("xyz", blocks, own, strict=True):
+            if count > most:
+                message = f"{count} blocks along {axis}: the kernel's grid has {most}, and its code relies on that"
+                raise self.fail("grid", message, "grid= launches fewer")
         if blocks[0] % self.header.cluster:
             message = f"the grid has {blocks[0]} blocks along x, not a multiple of its clusters' {self.header.cluster}"
             raise self.fail("grid", message, "let the grid be a multiple of the schedule's 'cluster'")

@@ -300,6 +300,15 @@ def _transpose_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     return Facts(a.every, run, start, same, a.low, a.high, *of_masks)
 
 
+def _block_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    most = an.bounds.most_blocks(op.attrs["axis"])
+    return unknown(shape, 0, None if most is None else most - 1)
+
+
+def _blocks_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    return unknown(shape, 1, an.bounds.most_blocks(op.attrs["axis"]))  # one block runs at least
+
+
 # ---- the operations ----
 
 row("constant", 0, _infer_constant, "value dtype", splat=True, constant=True, form=lambda forms, op: forms.number(op))
@@ -326,5 +335,5 @@ row("stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, 
 row("pick", 1, _infer_pick, "axis index", spread=_spread_pick, takes=_takes_pick, place=_place_pick, picks=_picked)
 # Bytes as smaller elements, which the last axis counts; lowest bits first.
 row("split", 1, _infer_split, "to", spread=_spread_split, place=_place_split, anywhere=False)
-row("block_id", 0, _scalar(INDEX), "axis", facts=lambda an, op, shape: unknown(shape, 0))
-row("grid_size", 0, _scalar(INDEX), "axis", facts=lambda an, op, shape: unknown(shape, 1))  # one block runs at least
+row("block_id", 0, _scalar(INDEX), "axis", facts=_block_facts, form=lambda forms, op: forms.block(op))
+row("grid_size", 0, _scalar(INDEX), "axis", facts=_blocks_facts, form=lambda forms, op: forms.blocks(op))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lowering.bounds import numbered
 from lowering.ir import Block, Function, Op, Value
 from lowering.location import Loc, Source, TileError, closest
 from lowering.nesting import MAX_REGIONS
@@ -64,6 +65,7 @@ class _Reader(Head):
         function.pins, function.instructions, function.swizzles = self.pins, self.instructions, self.swizzles
         function.unrolled, function.void, function.loc = self.unrolled, self.void, loc
         function.in_branches = frozenset(rows.get("branches", ()))
+        function.grid = [numbered(tree, self.constants) for tree in rows["grid"]]
         function.holds = set(rows.get("holds", ()))
         return Stage(
             function,

@@ -88,8 +88,28 @@ def test_what_fits_lowered_is_compiled(counted: dict[str, int], cols: int) -> No
     assert module.softmax(x)[0, 0] == np.float16(1 / cols)
     first = dict(counted)
     assert first["llvm"] == 1
-    module.softmax(np.zeros((3, cols), np.float16))
+    module.softmax(np.zeros((4, cols), np.float16))
     assert counted == first
+
+
+def test_dims_that_are_whole_tiles_make_one_more_variant(counted: dict[str, int]) -> None:
+    """Not one for each power of two, nor for tiles that change no code."""
+    text = """
+kernel twice(y: f32[n], x: f32[n]; BLOCK = 256):
+    grid cdiv(n, BLOCK)
+    i = block(0) * BLOCK
+    v = x[i : i + BLOCK]
+    y[i : i + BLOCK] = v * 2.0
+
+schedule one of twice:
+    warps = 8
+    layout v: vector [1], lanes [32], warps [8]
+"""
+    module = dsl.parse(text, device="emulator")
+    for n in (256, 255, 257, 264, 512, 768, 1000, 1008, 1024, 4096):
+        x = np.arange(n, dtype=np.float32)
+        assert np.array_equal(module.twice(x), 2 * x)
+    assert counted["llvm"] == 2
 
 
 def test_dims_are_bound_once_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:

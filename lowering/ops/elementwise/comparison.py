@@ -21,6 +21,8 @@ def _by_ranges(name: str) -> Shortcut:
         if builder.facts is None:
             return None
         decided = _decided(name, *map(builder.facts.of, operands))
+        if decided is None and _always(name, builder.facts, *operands):
+            decided = True
         return None if decided is None else builder.constant(decided, I1, operands[0].tile.shape)
 
     return shortcut
@@ -38,6 +40,13 @@ def _decided(name: str, a: Facts, b: Facts) -> bool | None:
     if not below and not not_below:
         return None
     return below == (name in ("lt", "gt"))
+
+
+def _always(name: str, facts: Analysis, a: Value, b: Value) -> bool:
+    """True if an order of indices is known to hold, whatever the dims are."""
+    if name in ("gt", "ge"):
+        a, b = b, a
+    return name not in ("eq", "ne") and facts.bounds.not_above(a, b, int(name in ("lt", "gt")))
 
 
 def _order_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
@@ -88,8 +97,14 @@ def _extreme_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     return Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)
 
 
-elementwise("minimum", 2, "a number or i1", computes=min, shortcuts=(same_operands,), facts=_extreme_facts)
-elementwise("maximum", 2, "a number or i1", computes=max, shortcuts=(same_operands,), facts=_extreme_facts)
+elementwise(
+    "minimum", 2, "a number or i1", computes=min, shortcuts=(same_operands,), facts=_extreme_facts,
+    form=lambda forms, op: forms.lesser(op),
+)  # fmt: skip
+elementwise(
+    "maximum", 2, "a number or i1", computes=max, shortcuts=(same_operands,), facts=_extreme_facts,
+    form=lambda forms, op: forms.greater(op),
+)  # fmt: skip
 
 
 def _infer_select(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -123,5 +138,5 @@ def _choice_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 row(
     "select", 3, _infer_select, elementwise=True, computes=lambda c, a, b: a if c else b, fold=_fold_select,
-    facts=_choice_facts,
+    facts=_choice_facts, form=lambda forms, op: forms.chosen(op),
 )  # fmt: skip

@@ -348,10 +348,10 @@ class _Variant:
         return value if type(value) is int and value > 1 else None
 
     def _divisor(self, function: Function, name: str, most: int) -> int:
-        options = {str(most >> i): most >> i for i in range(most.bit_length())}
-        return function.choices.choose(
-            "divisor", name, options, str(most), because="what is known of it, up to 16", loc=self.kernel.loc
-        )
+        power = min(pow2_divisor(most), MAX_DIVISOR)
+        options = {str(each): each for each in (most, *(power >> i for i in range(power.bit_length())))}
+        why = "its tiles, and what is known of it up to 16"
+        return function.choices.choose("divisor", name, options, str(most), because=why, loc=self.kernel.loc)
 
     # ---- parameters ----
 

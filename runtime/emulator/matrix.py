@@ -21,40 +21,7 @@ from .numerics import fma
 
 _WIDTH = {"f64": 64, "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "e4m3": 8, "e5m2": 8}
 _WIDTH |= {"s8": 8, "u8": 8, "s4": 4, "u4": 4}
-
-_BYTES, _NIBBLES, _FP8 = ("s8", "u8"), ("s4", "u4"), ("e4m3", "e5m2")
-
-# shape -> what A may hold, what B may hold with it (None: the same as A), and the pairs of types that C and D may have.
-_FLOATS = (("f16", "f16"), ("f32", "f32"))
-_SHAPES: dict[
-    tuple[int, int, int], list[tuple[tuple[str, ...], tuple[str, ...] | None, tuple[tuple[str, str], ...]]]
-] = {
-    (8, 8, 4): [(("f64",), None, (("f64", "f64"),)), (("f16",), None, (*_FLOATS, ("f16", "f32")))],
-    (16, 8, 4): [(("f64",), None, (("f64", "f64"),)), (("tf32",), None, (("f32", "f32"),))],
-    (16, 8, 8): [
-        (("f64",), None, (("f64", "f64"),)),
-        (("f16",), None, _FLOATS),
-        (("bf16", "tf32"), None, (("f32", "f32"),)),
-    ],
-    (16, 8, 16): [
-        (("f64",), None, (("f64", "f64"),)),
-        (("f16",), None, _FLOATS),
-        (("bf16",), None, (("f32", "f32"),)),
-        (_FP8, _FP8, _FLOATS),
-        (_BYTES, _BYTES, (("s32", "s32"),)),
-    ],
-    (8, 8, 16): [(_BYTES, _BYTES, (("s32", "s32"),))],
-    (16, 8, 32): [
-        (_BYTES, _BYTES, (("s32", "s32"),)),
-        (_NIBBLES, _NIBBLES, (("s32", "s32"),)),
-        (_FP8, _FP8, _FLOATS),
-    ],
-    (8, 8, 32): [(_NIBBLES, _NIBBLES, (("s32", "s32"),))],
-    (16, 8, 64): [(_NIBBLES, _NIBBLES, (("s32", "s32"),))],
-    (8, 8, 128): [(("b1",), None, (("s32", "s32"),))],
-    (16, 8, 128): [(("b1",), None, (("s32", "s32"),))],
-    (16, 8, 256): [(("b1",), None, (("s32", "s32"),))],
-}
+_NIBBLES, _FP8 = ("s4", "u4"), ("e4m3", "e5m2")
 
 
 def parse_shape(shape: str) -> tuple[int, int, int]:
@@ -62,18 +29,6 @@ def parse_shape(shape: str) -> tuple[int, int, int]:
     m, rest = shape[1:].split("n")
     n, k = rest.split("k")
     return int(m), int(n), int(k)
-
-
-def _check(shape: str, a_type: str, b_type: str, c_type: str, d_type: str) -> tuple[int, int, int]:
-    mnk = parse_shape(shape)
-    for a_types, b_types, accumulators in _SHAPES.get(mnk, []):
-        if (
-            a_type in a_types
-            and (b_type in b_types if b_types else b_type == a_type)
-            and (c_type, d_type) in accumulators
-        ):
-            return mnk
-    raise ValueError(f"mma.{shape} with D {d_type}, A {a_type}, B {b_type}, C {c_type} does not exist")
 
 
 def _is_quad(mnk: tuple[int, int, int], a_type: str) -> bool:
@@ -203,9 +158,10 @@ def mma(
     """`mma.sync.aligned.<shape>.<a_layout>.<b_layout>.<d_type>.<a_type>.<b_type>.<c_type>`: the registers of D.
 
     `shape` is such as "m16n8k16". `saturate` (.satfinite) clamps s32 sums, which wrap otherwise. `bit_op` is "xor" or
-    "and" for b1. Layouts other than row and col exist for m8n8k4 with f16 only. ValueError for what the ISA lacks.
+    "and" for b1. Layouts other than row and col exist for m8n8k4 with f16 only. Which shapes and types there are, the
+    forms of `legal/machine.py` say.
     """
-    m, n, k = mnk = _check(shape, a_type, b_type, c_type, d_type)
+    m, n, k = mnk = parse_shape(shape)
     quad = _is_quad(mnk, a_type)
     if not quad and (a_layout, b_layout) != ("row", "col"):
         raise ValueError(f"mma.{shape} with {a_type} takes A by row and B by col")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from runtime.emulator import matrix
+from runtime.emulator.legal.check import forms_of
 
 WIDTH = {"f64": 64, "f32": 32, "tf32": 32, "s32": 32, "f16": 16, "bf16": 16, "e4m3": 8, "e5m2": 8}
 WIDTH |= {"s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1}
@@ -347,9 +348,14 @@ def test_tf32_ignores_the_low_bits():
         ("m16n8k32", ("s8", "s4", "s32", "s32")),
     ],
 )
-def test_what_does_not_exist_is_refused(shape, types):
-    with pytest.raises(ValueError, match="does not exist"):
-        matrix.mma(shape, *types, [], [], [])
+def test_what_does_not_exist_has_no_form(shape, types):
+    a_type, b_type, c_type, d_type = types
+    assert not forms_of(f"mma.sync.aligned.{shape}.row.col.{d_type}.{a_type}.{b_type}.{c_type}")
+
+
+@pytest.mark.parametrize(("shape", "a_type", "b_type", "c_type", "d_type"), list(combinations()))
+def test_what_is_compared_with_the_formulas_has_a_form(shape, a_type, b_type, c_type, d_type):
+    assert forms_of(f"mma.sync.aligned.{shape}.row.col.{d_type}.{a_type}.{b_type}.{c_type}")
 
 
 def test_layouts_and_bit_operations_are_checked():

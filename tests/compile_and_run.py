@@ -55,6 +55,11 @@ def dims_of(variant: Variant, args: Mapping[str, Any]) -> dict[str, int]:
     return out
 
 
+def through(name: str) -> tuple[Pass, ...]:
+    """The passes up to the one of this name."""
+    return PASSES[: [each.name for each in PASSES].index(name) + 1]
+
+
 def compile_kernel(
     text: str,
     args: Mapping[str, Any] | None = None,

@@ -106,7 +106,8 @@ def test_passes_run_on_text_one_by_one_as_they_do_together(tmp_path: Path) -> No
 def test_passes_that_are_left_out_stay_out(scale: str, tmp_path: Path) -> None:
     ir = tmp_path / "k.ir"
     dsl("compile", scale, "--after", "clean", "--skip-pass", "simplify", "-o", str(ir))
-    assert "passes [check_names, unroll_loops, assign_layouts, " in ir.read_text()
+    left = [name for name in NAMES[: NAMES.index("clean") + 1] if name != "simplify"]
+    assert f"passes [{', '.join(left)}]" in ir.read_text()
     assert run_from(scale, ir, "--skip-pass", "insert_barriers")["passed"] is True
     told = run_from(scale, ir, "--skip-pass", "place_shared")
     assert told["status"] == 2 and "cannot be left out" in told["error"]
@@ -149,11 +150,11 @@ def test_a_trace_has_the_ir_after_each_pass_and_what_it_changed(tmp_path: Path) 
     last = folder / f"{labels[-1]}.ir"
     fresh = dsl(*arguments, "--after", NAMES[-1])[1]
     assert dsl("opt", str(last))[1] == fresh
-    changes = {label: _changes(folder / f"{label}.diff") for label in labels[1:]}
-    assert changes["08-check_registers"] == []
-    added = changes["13-insert_barriers"]
+    changes = {label.partition("-")[2]: _changes(folder / f"{label}.diff") for label in labels[1:]}
+    assert changes["check_registers"] == []
+    added = changes["insert_barriers"]
     assert added and all(re.match(r"[+] +barrier\(\) scope=", line) for line in added)
-    placed = changes["14-place_shared"]
+    placed = changes["place_shared"]
     assert all("shared_alloc" in line or "attribute shared_" in line for line in placed)
 
 
@@ -165,8 +166,9 @@ def _changes(path: Path) -> list[str]:
 def test_a_value_that_a_pass_makes_anew_keeps_its_name(tmp_path: Path) -> None:
     """Exchanges replace a converted value; the load before and the store behind it read as before."""
     dsl("compile", SOFTMAX, "--kernel", "softmax_shared", "cols=20000", "--trace", str(tmp_path))
-    built = (tmp_path / "03-simplify.ir").read_text()
-    laid_out = (tmp_path / "04-assign_layouts.ir").read_text()
+    (before,) = tmp_path.glob("*-simplify.ir")
+    (behind,) = tmp_path.glob("*-assign_layouts.ir")
+    built, laid_out = before.read_text(), behind.read_text()
     named = re.compile(r"^ +(%[a-z]\w*) = \w+\(", re.M)
     assert set(named.findall(built)) <= set(named.findall(laid_out))
 

@@ -20,6 +20,7 @@ from dsl.schedules.properties import PROPERTIES
 from dsl.variant import Request, build_variant
 from lowering.location import TileError
 from lowering.passes import EMISSION_NEEDS, PASSES, check_complete, run_passes
+from tests.compile_and_run import through
 
 ROOT = Path(__file__).parents[2]
 SOFTMAX = ROOT / "samples" / "softmax.tile"
@@ -64,11 +65,11 @@ def test_a_pass_without_what_it_needs_is_refused_with_a_sentence(name: str) -> N
 
 def test_emission_without_what_it_needs_is_refused_with_a_sentence() -> None:
     made = build_variant(*request())
-    run_passes(made.function, made.target, PASSES[:4])
+    run_passes(made.function, made.target, through("assign_layouts"))
     with pytest.raises(TileError, match="emission needs exchanges lowered, which the pass 'lower_exchanges' gives"):
         check_complete(made.function)
     with pytest.raises(TileError, match="emission needs"):
-        lower(*request(), PASSES[:4])
+        lower(*request(), through("assign_layouts"))
 
 
 def test_code_does_not_lean_on_passes_that_may_go() -> None:

@@ -6,7 +6,7 @@ it; optional operands are named by the attribute `has`, in the order given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import ptx_templates
@@ -36,7 +36,9 @@ def _infer_atomic(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type
 
 
 _KINDS = {"reads": ("read",), "writes": ("write",), "updates": ("read", "write")}
-_BONDS = {"acquire": ("acquire",), "release": ("release",), "acq_rel": ("acquire", "release")}
+BONDS = ("acquire", "release")
+"""Kinds of effects that touch nothing, but order what others do."""
+_BONDS_OF = {"acquire": ("acquire",), "release": ("release",), "acq_rel": BONDS}
 
 
 def of_instruction(op: Op) -> list[Effect]:
@@ -51,7 +53,7 @@ def of_instruction(op: Op) -> list[Effect]:
         memory = op.operands[0] if len(row.effects) == 1 else _operand_in(op, by.space)
         kinds = _KINDS[by.action]
         if by.space == "global" and by.scope != "cta":
-            kinds += _BONDS.get(by.order, ())
+            kinds += _BONDS_OF.get(by.order, ())
         out += [Effect(kind, memory, by.space or "", by) for kind in kinds]
     return out
 
@@ -88,6 +90,26 @@ def atomic_row(op: Op, action: str = "exch.b32") -> str:
 def writes(op: Op) -> bool:
     """True if an operation writes memory."""
     return op.spec.effects is not None and any(e.kind == "write" for e in op.spec.effects(op))
+
+
+def place_of(op: Op, effect: Effect) -> tuple[Value, Value | None]:
+    """The offsets of an access, and its slot if it is in one. What a copy reads is at its source."""
+    if op.spec.in_flight and effect.kind == "read":
+        source = operand(op, "source")
+        assert source is not None
+        return source, None
+    offset = operand(op, "offset")
+    assert offset is not None
+    return offset, operand(op, "slot")
+
+
+def commutes(op: Op, used: Collection[Value]) -> str | None:
+    """What an access does, if those that do the same need no order among themselves: the action of an atomic whose
+    result nothing uses, or "store" of stores that say so."""
+    action = op.attrs.get("action")
+    if action is not None and action not in ("exchange", "cas") and op.result not in used:
+        return str(action)
+    return "store" if op.attrs.get("order") == "none" else None
 
 
 def moved_by(op: Op) -> Value:

@@ -11,9 +11,9 @@ from lowering.ir import Function, to_mlir
 from lowering.location import TileError, closest
 from lowering.nesting import deep_recursion
 from lowering.passes import (
+    barriers,
     check_names,
     check_registers,
-    insert_barriers,
     layouts,
     lower_copies,
     lower_exchanges,
@@ -75,7 +75,7 @@ PASSES = (
     Pass("swizzle_shared", on_function(swizzle_shared.swizzle_shared), (LAYOUTS, EXCHANGES), reads=("swizzle",)),
     Pass(
         "insert_barriers",
-        on_function(insert_barriers.insert_barriers),
+        on_function(barriers.insert_barriers),
         (LAYOUTS, EXCHANGES, COPIES),
         reads=("barriers",),
         sound=False,

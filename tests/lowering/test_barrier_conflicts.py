@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from lowering.affine import Affine
 from lowering.ir import Value
 from lowering.layout import Layout
-from lowering.passes.insert_barriers import Touch, _images, _owners, _scope_by_algebra
+from lowering.passes.barriers.threads import images, owners, scope_by_algebra
+from lowering.passes.barriers.touches import Touch
 from lowering.types import F32, SharedType
 
 MEMORY = Value(SharedType((4096,), F32), name="s")
@@ -45,7 +46,7 @@ def pairs(draw: st.DrawFn) -> tuple[Touch, Touch]:
 
 
 def enumerated(a: Touch, b: Touch) -> str | None:
-    mine, theirs = _owners(a, WARPS), _owners(b, WARPS)
+    mine, theirs = owners(a, WARPS), owners(b, WARPS)
     met = {(s, t) for offset in mine.keys() & theirs.keys() for s in mine[offset] for t in theirs[offset] if s != t}
     if not met:
         return None
@@ -55,20 +56,20 @@ def enumerated(a: Touch, b: Touch) -> str | None:
 @settings(max_examples=150)
 @given(pairs())
 def test_algebra_equals_enumeration(pair: tuple[Touch, Touch]) -> None:
-    images = _images(*pair)
-    if images is not None:
-        assert _scope_by_algebra(images) == enumerated(*pair)
+    both = images(*pair)
+    if both is not None:
+        assert scope_by_algebra(both) == enumerated(*pair)
 
 
 def test_owners_hold_each_element_once_where_a_store_is_replicated() -> None:
     layout = Layout.blocked((32,), (1,), (32,), (4,))
     touch = Touch(MEMORY, True, None, Affine((1,), (), 0), layout, one_thread=True)
-    assert _owners(touch, WARPS) == {i: [i] for i in range(32)}
+    assert owners(touch, WARPS) == {i: [i] for i in range(32)}
 
 
 def test_padded_rows_are_compared_by_element() -> None:
     """A pitch of 20 carries; the same formula on both sides is still decided without enumerating."""
     layout = Layout.blocked((8, 16), (1, 1), (2, 16), (4, 1))
     touch = Touch(MEMORY, True, None, Affine((20, 1), (), 0), layout, one_thread=True)
-    images = _images(touch, touch)
-    assert images is not None and _scope_by_algebra(images) is None
+    both = images(touch, touch)
+    assert both is not None and scope_by_algebra(both) is None

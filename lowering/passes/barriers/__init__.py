@@ -1,0 +1,39 @@
+"""Inserts the barriers that the order of accesses within a block needs, at the narrowest scope, and no others.
+
+1. What each operation touches: which elements of which memory, by which threads (`touches.py`).
+2. The program is walked with what no barrier has ordered (`walking.py`, `state.py`, `steps.py`), loops round by round
+   (`rounds.py`). Where an access meets another one (`conflicts.py`, `threads.py`), a barrier is put before it
+   (`insert.py`). Touching what a copy in flight touches is an error (`copies.py`).
+3. Barriers that others have made superfluous go (`remove.py`).
+"""
+
+from __future__ import annotations
+
+from lowering.facts import facts_of
+from lowering.ir import Function, walk
+from lowering.loop_forms import loop_forms_of
+from lowering.passes.barriers.conflicts import Comparisons, meeting
+from lowering.passes.barriers.copies import Copies, groups_kept
+from lowering.passes.barriers.insert import insert
+from lowering.passes.barriers.remove import remove_superfluous
+from lowering.passes.barriers.rounds import LoopRounds
+from lowering.passes.barriers.steps import Steps
+from lowering.passes.barriers.touches import Touches
+from lowering.passes.barriers.walking import Order
+
+
+def insert_barriers(function: Function) -> None:
+    """Adds `barrier` operations; `barriers manual` in the schedule adds none."""
+    if function.attrs.get("barriers") != "manual":
+        order = order_of(function)
+        remove_superfluous(order, insert(order))
+
+
+def order_of(function: Function) -> Order:
+    """What walks through a function go by."""
+    warps, ops = function.warps, walk(function.body)
+    forms = loop_forms_of(function, facts_of(function))
+    steps = Steps(function, Touches(ops, forms))
+    meetings = Comparisons(steps.accesses, lambda pending, touch: meeting(pending, touch, warps))
+    copies = Copies(steps, forms, groups_kept(ops))
+    return Order(warps, steps, LoopRounds(steps, forms), meetings, copies)

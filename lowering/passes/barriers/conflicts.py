@@ -1,0 +1,152 @@
+"""Whether two accesses meet: whether threads that no barrier has ordered touch one element.
+
+What a thread releases to other blocks is what it did itself and what barriers brought it from others, and what it
+acquires is known to others behind a barrier (PTX ISA 8, "Causality order"). So a release is an access that meets all
+accesses of global memory by other threads before it, and an acquire one that meets all those behind it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from lowering.affine import Affine
+from lowering.listed_offsets import Listed
+from lowering.passes.barriers.state import Accesses, members
+from lowering.passes.barriers.threads import MAX_ENUMERATED, Scope, scope_of_acting, scope_of_meeting, wider
+from lowering.passes.barriers.touches import Slot, Touch
+
+MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
+
+
+def meeting(pending: Touch, touch: Touch, warps: int) -> Scope | None:
+    """The scope in which a pending access meets another one, in any round that it stands for."""
+    if touch.combines is not None and touch.combines == pending.combines:
+        return None
+    scope: Scope | None = None
+    for earlier in earlier_rounds(pending, touch):
+        met = conflict(earlier, touch, warps)
+        scope = wider(scope, None if met == "warp" and pending.warp_ordered else met)
+    return scope
+
+
+def collision(flying: Touch, touch: Touch) -> Scope | None:
+    """Scope "block" unless a copy in flight and an access touch different elements, in all rounds that the copy stands
+    for."""
+    return None if all(disjoint(earlier, touch) for earlier in earlier_rounds(flying, touch)) else "block"
+
+
+def conflict(a: Touch, b: Touch, warps: int) -> Scope | None:
+    """The scope in which two accesses meet; None if whatever both touch is touched by one thread alone."""
+    if a.bond is not None or b.bond is not None:
+        return scope_of_acting((a, b), warps)
+    if disjoint(a, b):
+        return None
+    if a.offsets is None or b.offsets is None or not _comparable(a, b):
+        return "block"
+    scope = scope_of_meeting(a, b, warps)
+    return "warp" if scope is None and (a.joint or b.joint) else scope
+
+
+def earlier_rounds(a: Touch, b: Touch) -> list[Touch]:
+    """The accesses that `a` stands for, one for each earlier round that may meet `b`."""
+    if a.before is None:
+        return [a]
+    slot, offset = a.before
+    rounds: Iterable[int] | None = None
+    if _comparable(a, b) and offset and a.offsets is not None and b.offsets is not None:
+        low_a, high_a = a.offsets.reach(a.shape)
+        low_b, high_b = b.offsets.reach(b.shape)
+        first, last = low_a - high_b, high_a - low_b  # of the distance by which `a` is moved back
+        if offset < 0:
+            first, last = -last, -first
+        rounds = range(max(0, -(-first // abs(offset))), last // abs(offset) + 1)
+    elif slot and a.slot is not None and b.slot is not None and _same_kind(a.slot, b.slot):
+        if a.slot.modulus:
+            rounds = range(a.slot.modulus)
+        else:
+            away, rest = divmod(a.slot.constant - b.slot.constant, slot)
+            rounds = [away] if away >= 0 and not rest else []
+    if rounds is None or len(list(rounds)) > MAX_ROUNDS_BACK:
+        return [a.without(bool(slot), bool(offset))]
+    return [a.shifted(k * slot, k * offset) for k in rounds]
+
+
+def disjoint(a: Touch, b: Touch) -> bool:
+    """True if two accesses are known to touch different elements."""
+    if _different_slots(a, b):
+        return True
+    if a.offsets is None or b.offsets is None or not _comparable(a, b):
+        return False
+    low_a, high_a = a.offsets.reach(a.shape)
+    low_b, high_b = b.offsets.reach(b.shape)
+    if high_a < low_b or high_b < low_a:
+        return True
+    if max(prod(a.shape), prod(b.shape)) > MAX_ENUMERATED:
+        return False
+    elements = _elements(a.offsets._replace(terms=(), constant=0), a.shape)
+    distance = b.offsets.constant - a.offsets.constant
+    return not any(e + distance in elements for e in _elements(b.offsets._replace(terms=(), constant=0), b.shape))
+
+
+@lru_cache(maxsize=256)
+def _elements(offsets: Affine | Listed, shape: tuple[int, ...]) -> frozenset[int]:
+    return frozenset(offsets.values(shape))
+
+
+def _different_slots(a: Touch, b: Touch) -> bool:
+    """True if both slots are known and differ, rings taken into account."""
+    if a.slot is None or b.slot is None or not _same_kind(a.slot, b.slot):
+        return False
+    distance = a.slot.constant - b.slot.constant
+    return distance % a.slot.modulus != 0 if a.slot.modulus else distance != 0
+
+
+def _same_kind(a: Slot, b: Slot) -> bool:
+    """True if the distance of two slots is that of their constants."""
+    return a.terms == b.terms and a.modulus == b.modulus
+
+
+def _comparable(a: Touch, b: Touch) -> bool:
+    """True if the offsets count from the same place (of one slot, if they lie in slots) and the same unknowns."""
+    return a.in_slot == b.in_slot and (a.offsets is None or b.offsets is None or a.offsets.terms == b.offsets.terms)
+
+
+@dataclass(slots=True)
+class _Met:
+    """Sets of accesses: those compared with one, those of them that it meets within a warp, and within the block."""
+
+    compared: int = 0
+    warp: int = 0
+    block: int = 0
+
+
+class Comparisons:
+    """Which accesses meet one that comes behind them. Each pair is looked at once."""
+
+    def __init__(self, accesses: Accesses, meeting: Callable[[Touch, Touch], Scope | None]):
+        self.accesses, self.meeting = accesses, meeting
+        self.known: dict[int, _Met] = defaultdict(_Met)
+
+    def scope(self, access: int, others: int) -> Scope | None:
+        """The widest scope in which an access meets one of `others`, or None."""
+        touches, known = self.accesses.touches, self.known[access]
+        touch = touches[access]
+        new = others & self.accesses.before(touch) & ~known.compared
+        for number in members(new) if new else ():
+            if others & known.block:
+                break
+            other = touches[number]
+            scope = self.meeting(other, touch) if touch.write or other.write else None
+            known.compared |= 1 << number
+            known.warp |= (scope == "warp") << number
+            known.block |= (scope == "block") << number
+        return "block" if others & known.block else "warp" if others & known.warp else None
+
+    def met(self, access: int, scope: Scope) -> int:
+        """The accesses that one was found to meet in this scope."""
+        known = self.known[access]
+        return known.block if scope == "block" else known.warp

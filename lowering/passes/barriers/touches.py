@@ -1,0 +1,191 @@
+"""What an operation touches: which elements of which memory, by which threads.
+
+Where an access is, is known relative to scalars that the kernel computes, and to the numbers of the rounds of loops
+(`lowering/loop_forms.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from lowering.affine import Affine, AffineOffsets, Terms
+from lowering.ir import Op, Value
+from lowering.layout import Layout
+from lowering.listed_offsets import Listed, ListedOffsets
+from lowering.loop_forms import EXACT, Form, LoopForms, reduced, remainder
+from lowering.ops.memory import BONDS, commutes, place_of
+from lowering.types import SharedType
+
+Change = Callable[[Form, int], Form | None]
+"""A form told otherwise, under the modulus for which it is needed; None where it is not known any more."""
+
+
+class Slot(NamedTuple):
+    """The index of a slot: Σ terms + constant, modulo `modulus` if there is one."""
+
+    terms: Terms
+    constant: int
+    modulus: int | None
+
+    @property
+    def holds(self) -> int:
+        """The modulus under which forms of the index are needed."""
+        return self.modulus or EXACT
+
+    @property
+    def form(self) -> Form:
+        return dict(self.terms), self.constant
+
+    def of(self, form: Form) -> Slot:
+        """Such a slot at another index."""
+        factors, constant = reduced(form, self.holds)
+        return self._replace(terms=terms_of(factors), constant=constant)
+
+
+@dataclass(slots=True)
+class Touch:
+    """One access that is not ordered yet.
+
+    bond: "acquire" or "release" if it orders global memory with other blocks, and touches nothing itself.
+    slot: the slot's index; None without a slot, or where it is not known (`in_slot` tells).
+    offsets: of elements, in the slot if there is one; None for any element.
+    layout: of the tile; None for a scalar. one_thread: each element is touched by one of the threads that hold it, a
+        scalar by thread 0.
+    combines: what it does if such accesses need no order among themselves (`lowering/ops/memory.py`).
+    joint: the lanes of a warp do it together, each for others too.
+    warp_ordered: a warp barrier came after, so only other warps can still meet it.
+    age: rounds of loops that moved it since.
+    before: it stands for earlier rounds too, each this much (slot, offset) further back.
+    """
+
+    memory: Value
+    write: bool
+    slot: Slot | None
+    offsets: Affine | Listed | None
+    layout: Layout | None
+    one_thread: bool
+    in_slot: bool = False
+    combines: str | None = None
+    joint: bool = False
+    bond: str | None = None
+    warp_ordered: bool = False
+    age: int = 0
+    before: tuple[int, int] | None = None
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Accesses are hashed far more often than made."""
+        place = (self.memory, self.slot, self.offsets, self.layout, self.bond)
+        self._hash = hash((place, self.write, self.age, self.before, self.warp_ordered))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.layout.shape if self.layout else ()
+
+    @property
+    def is_global(self) -> bool:
+        return not isinstance(self.memory.type, SharedType)
+
+    def shifted(self, slot: int, offset: int) -> Touch:
+        """The same access that many slots and elements back."""
+        out = self
+        if slot and out.slot is not None:
+            out = replace(out, slot=out.slot.of((dict(out.slot.terms), out.slot.constant - slot)))
+        if offset and out.offsets is not None:
+            out = replace(out, offsets=out.offsets._replace(constant=out.offsets.constant - offset))
+        return out
+
+    def expressed(self, change: Change) -> Touch:
+        """The same access with its forms, of slot and offsets, told otherwise."""
+        slot, offsets = self.slot, self.offsets
+        if slot is not None and slot.terms:
+            form = change(slot.form, slot.holds)
+            slot = None if form is None else slot.of(form)
+        if offsets is not None and offsets.terms:
+            form = change((dict(offsets.terms), offsets.constant), EXACT)
+            offsets = None if form is None else offsets._replace(terms=terms_of(form[0]), constant=form[1])
+        if slot == self.slot and offsets == self.offsets:
+            return self
+        out = self.without(self.slot is not None and slot is None, self.offsets is not None and offsets is None)
+        return replace(out, slot=slot, offsets=offsets)
+
+    def forget(self, values: set[int]) -> Touch:
+        """What hangs on these values is not known any more."""
+        slot = self.slot is not None and any(v in values for v, _ in self.slot.terms)
+        offsets = self.offsets is not None and any(v in values for v, _ in self.offsets.terms)
+        return self.without(slot, offsets)
+
+    def without(self, slot: bool, offsets: bool) -> Touch:
+        """The same access without its slot or its offsets. What is left may still move from round to round."""
+        if not (slot or offsets):
+            return self
+        before = self.before and (self.before[0] * (not slot), self.before[1] * (not offsets))
+        return replace(
+            self,
+            slot=None if slot else self.slot,
+            offsets=None if offsets else self.offsets,
+            before=before if before and any(before) else None,
+        )
+
+
+def terms_of(factors: dict[int, int]) -> Terms:
+    return tuple(sorted((v, k) for v, k in factors.items() if k))
+
+
+def slot_of(forms: LoopForms, memory: Value, index: Value) -> Slot:
+    """The slot that an index chooses: of a ring modulo its slots; `i % 2` takes two in turn."""
+    assert isinstance(memory.type, SharedType)
+    modulus = memory.type.shape[0] if memory.type.ring else None
+    inner, taken = remainder(index)
+    if taken is not None and (modulus is None or taken <= modulus):
+        index, modulus = inner, taken
+    elif taken is not None and modulus is not None and taken % modulus == 0:
+        index = inner
+    return Slot((), 0, modulus).of(forms.form(index))
+
+
+class Touches:
+    """What the operations of one function touch of what may be written while it runs. ops: all of them."""
+
+    def __init__(self, ops: list[Op], forms: LoopForms):
+        effects = [e for op in ops if op.spec.effects for e in op.spec.effects(op)]
+        self.written = {e.memory for e in effects if e.kind == "write"}
+        # What this kernel only reads stays as it is while it runs, but for a kernel that has an order with the whole
+        # system: a host or another kernel may write it.
+        self.all_global = any(e.kind in BONDS and e.by.scope == "sys" for e in effects)
+        self.used = {value for op in ops for value in op.operands}
+        self.forms = forms
+        self.affines = AffineOffsets()
+        self.listed = ListedOffsets()
+
+    def of(self, op: Op) -> list[Touch]:
+        """The accesses of an operation to what may be written."""
+        if op.spec.effects is None:
+            return []
+        out = []
+        effects = op.spec.effects(op)
+        written = {effect.memory for effect in effects if effect.kind == "write"}
+        for effect in effects:
+            memory = effect.memory
+            if not (memory in self.written or (self.all_global and effect.space == "global")):
+                continue
+            if effect.kind == "read" and memory in written:
+                continue  # one touch for both
+            offset, slot = place_of(op, effect)
+            layout = offset.tile.layout
+            one = bool(written) or op.attrs.get("one_thread", False)
+            if effect.kind in BONDS:
+                out.append(Touch(memory, True, None, None, layout, one, bond=effect.kind))
+                continue
+            where = self.affines.of(offset) or self.listed.of(offset)
+            write = effect.kind == "write"
+            form = None if slot is None else slot_of(self.forms, memory, slot)
+            combines = commutes(op, self.used)
+            touch = Touch(memory, write, form, where, layout, one, slot is not None, combines, op.spec.joint)
+            out.append(touch.expressed(self.forms.canonical))
+        return out

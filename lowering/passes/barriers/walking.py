@@ -1,0 +1,177 @@
+"""The walk through a program with the accesses that no barrier has ordered yet.
+
+An access that touches what another thread may have touched (one of the two writing) needs a barrier before it. Loops
+are walked until their back edge brings nothing new. `wait` makes a copy a write of its thread.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from lowering.ir import Block, Op
+from lowering.location import TileError
+from lowering.ops.control import parting
+from lowering.passes.barriers.conflicts import Comparisons
+from lowering.passes.barriers.copies import Copies
+from lowering.passes.barriers.rounds import LoopRounds
+from lowering.passes.barriers.state import State, members
+from lowering.passes.barriers.steps import Steps
+from lowering.passes.barriers.threads import Scope, wider
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A barrier that an operation of a block needs before it."""
+
+    block: Block
+    op: Op
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a walk goes by: the steps of a function on so many warps, what its loops make of accesses, which accesses
+    meet, and its copies."""
+
+    warps: int
+    steps: Steps
+    rounds: LoopRounds
+    meetings: Comparisons
+    copies: Copies
+
+
+class Walk:
+    """One or more walks. `needed` is called where no barrier orders an access; if it comes back, one stands there.
+
+    again: of a program that was walked before: copies are waited for in any case, and what is not ordered behind a
+    block is found once for each state in which it is entered.
+    """
+
+    def __init__(self, order: Order, needed: Callable[[Need], None], again: bool = False):
+        self.order, self.needed, self.again = order, needed, again
+        self.steps, self.meetings, self.copies = order.steps, order.meetings, order.copies
+        self.barriers = 0  # needed so far
+        self.outcomes: dict[Block, dict[tuple, State]] = defaultdict(dict)
+        self.branch: int | None = None  # inside a branch of threads: the accesses in it
+
+    def block(self, block: Block, state: State) -> State:
+        """What is not ordered behind a block that is entered with `state`."""
+        if not self.again or self.branch is not None:
+            return self._through(block, state.copy())
+        known, key = self.outcomes[block], (state.pending, state.groups, state.open)
+        if key not in known:
+            known[key] = self._through(block, state.copy())
+        return known[key].copy()
+
+    def _through(self, block: Block, state: State) -> State:
+        steps, position = self.steps.of(block), 0
+        while position < len(steps):  # barriers come while it is walked
+            op, count = steps[position], len(steps)
+            if parting(op) is not None and self.branch is None:
+                self._branch_of_threads(block, op, state)
+            elif op.spec.loops:
+                state = self._loop(op, state)
+            elif parting(op) is not None:
+                state = self._one_after_the_other(op, state)
+            elif op.spec.flows:
+                other = self.block(op.regions[1], state)
+                state = self.block(op.regions[0], state)
+                state.merge(other)
+            elif op.spec.orders == "threads":
+                self._ordered(state, op.attrs["scope"])
+            elif op.spec.orders == "group":
+                state.commit(self.copies.most_groups)
+            elif op.spec.orders == "end":
+                self.copies.waited(op, state)
+                state.wait(op.attrs["groups"])
+            elif op.spec.effects is not None:
+                self._access(block, op, state)
+            position += 1 + len(steps) - count
+        return state
+
+    def _loop(self, op: Op, state: State) -> State:
+        """The body is walked until a round brings nothing new to its head, and again after each barrier put into it."""
+        rounds = self.order.rounds.of(op)
+        entry = state.each(rounds.entering)
+        while True:
+            head, count = entry, self.barriers
+            while True:
+                leaves = head
+                for test in op.regions[:-1]:
+                    leaves = self.block(test, leaves)
+                end = self.block(op.regions[-1], leaves)
+                if self.barriers != count:
+                    break
+                following = head.copy()
+                following.merge(end.each(rounds.following))
+                if following == head:
+                    return leaves.each(rounds.leaving)
+                head = following
+
+    def _branch_of_threads(self, block: Block, op: Op, state: State) -> None:
+        """A branch or a loop that threads take one by one holds no barrier: what it needs is put before it."""
+        self.branch = 0
+        inside = State(0, state.groups, state.open, state.committed)
+        inside = self._loop(op, inside) if op.spec.loops else self._one_after_the_other(op, inside)
+        accesses, self.branch = self.branch, None
+        self._need(block, op, members(accesses), state)
+        state.pending |= self.order.rounds.of(op).leaving(inside.pending)
+        state.groups, state.open, state.committed = inside.groups, inside.open, inside.committed
+
+    def _one_after_the_other(self, op: Op, state: State) -> State:
+        """Behind a branch of which some threads take one side while others take the other one."""
+        for region in op.regions:
+            state = self.block(region, state)
+        return state
+
+    def _access(self, block: Block, op: Op, state: State) -> None:
+        numbers, accesses = self.steps.accesses_of(op), 0
+        for access in numbers:
+            accesses |= 1 << access
+        if not self.again and (flying := state.in_flight):
+            for access in numbers:
+                self.copies.check(access, flying, state, op)
+        self._need(block, op, numbers, state)
+        if op.spec.in_flight:
+            state.open |= accesses
+        else:
+            state.pending |= accesses
+        if self.branch is not None:
+            self.branch |= accesses
+
+    def _need(self, block: Block, op: Op, accesses: Iterable[int], state: State) -> None:
+        """Asks for a barrier before an operation if one of its accesses meets what is pending."""
+        scope: Scope | None = None
+        for access in accesses:
+            if met := self.meetings.scope(access, state.pending):
+                scope = wider(scope, met)
+        if scope is None:
+            return
+        if self.order.warps == 1:
+            scope = "warp"
+        if self.branch is not None:
+            refuse_in_branch(op)
+        self.needed(Need(block, op, scope))
+        self.barriers += 1
+        self._ordered(state, scope)
+
+    def _ordered(self, state: State, scope: Scope) -> None:
+        """After a barrier: nothing pending, or (warp scope) only what other warps may meet."""
+        if scope == "block" or self.order.warps == 1:
+            state.pending = 0
+        else:
+            state.pending = self.steps.accesses.behind_warp_barrier(state.pending)
+
+
+def refuse_in_branch(op: Op) -> None:
+    """TileError `hazard` for an access that needs a barrier where there can be none."""
+    what = "this access meets one of another thread"
+    if "action" in op.attrs and op.attrs["order"] != "relaxed":
+        what = f"the order of this atomic ({op.attrs['order']}) concerns accesses of other threads"
+    elif op.attrs.get("cache") == "volatile":
+        what = "one thread loads this for all that need it"
+    message = f"{what} in the same branch, and a branch of threads holds no barrier"
+    hint = "use where() or mask= outside the branch, or 'barriers manual' in the schedule"
+    raise TileError("hazard", op.loc, message, hint)

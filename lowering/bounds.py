@@ -140,6 +140,10 @@ class Bounds(Forms[Elements]):
         """Two dims are one."""
         self.elements[other] = self.of(one)
 
+    def distance(self, a: Value, b: Value) -> int:
+        """Divides what two scalars are apart; 0 if they are equal."""
+        return self.divisor(plus(self.scalar(b), self.scalar(a), -1))
+
     # ---- sums ----
 
     def of(self, value: Value) -> Elements | None:

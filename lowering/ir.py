@@ -147,7 +147,7 @@ class Function:
     pins: dict[str, Pin] = field(default_factory=dict)  # value name → its `layout` line in the schedule
     instructions: dict[str, Named] = field(default_factory=dict)  # value name → the instruction of its product
     swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
-    unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls it
+    unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls or peels it
     choices: Choices = field(default_factory=Choices)
     grid: list[Any] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
     facts: Any = None  # what `facts_of` found

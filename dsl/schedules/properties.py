@@ -290,6 +290,14 @@ _ROWS = (
     ),
     Property("unroll", "counter", Whole(1), "Rounds of this loop of the run in one; 1 leaves it.", "unroll p: 4"),
     Property(
+        "peel",
+        "counter",
+        Condition(),
+        "A last round of this loop of the run that is not whole is done apart, so that no other one needs a mask for "
+        "its end.",
+        "peel p",
+    ),
+    Property(
         "recompute",
         "values",
         Nothing(),

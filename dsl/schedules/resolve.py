@@ -45,8 +45,9 @@ class ResolvedSchedule:
 
     @property
     def unrolled(self) -> dict[str, Loc]:
-        """Where each loop that is unrolled is named."""
-        return {name: loc for (row, name), loc in self.places.items() if row == "unroll" and name is not None}
+        """Where each loop that is unrolled or peeled is named."""
+        loops = ("peel", "unroll")
+        return {name: loc for (row, name), loc in self.places.items() if row in loops and name is not None}
 
 
 def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:

@@ -27,6 +27,13 @@ def operand(op: Op, name: str) -> Value | None:
     return op.operands[names.index(name)] if name in names else None
 
 
+def leave_out(op: Op, *names: str) -> None:
+    """Takes operands of these names from a memory operation."""
+    kept = [(name, value) for name, value in zip(op.attrs["has"], op.operands, strict=True) if name not in names]
+    op.attrs["has"] = [name for name, _ in kept]
+    op.operands = [value for _, value in kept]
+
+
 def _infer_load(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return [TileType(operands[attrs["has"].index("offset")].shape, operands[0].dtype)]
 

@@ -49,4 +49,4 @@ def check_names(function: Function) -> None:
             function.void.append((name, loc))
         elif name not in counters:
             hint = closest(name, counters) or "a loop is named by its counter; one 'for static' is unrolled as it is"
-            raise TileError("name", loc, f"the kernel has no loop over '{name}' to unroll", hint)
+            raise TileError("name", loc, f"the kernel has no loop over '{name}'", hint)

@@ -8,7 +8,7 @@ from lowering.builder import attribute_key
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, replace_uses
 from lowering.ops import operand
-from lowering.ops.memory import writes
+from lowering.ops.memory import leave_out, writes
 
 
 def _key(op: Op, apart: Collection[str]) -> tuple:
@@ -89,7 +89,8 @@ def _drop_carried(block: Block) -> bool:
 
 
 def drop_what_is_off(function: Function) -> None:
-    """Loads with every element masked off are their `other`, and such stores are nothing: `s[2, …]` of two rows."""
+    """Loads with every element masked off are their `other`, and such stores are nothing: `s[2, …]` of two rows. A mask
+    that is on for all of them goes."""
     mapping: dict[Value, Value] = {}
 
     def visit(block: Block) -> None:
@@ -103,6 +104,8 @@ def drop_what_is_off(function: Function) -> None:
                 if (other := operand(op, "other")) is not None:
                     mapping[op.result] = other
                     continue
+            if "has" in op.spec.attrs and (mask := operand(op, "mask")) and constant_of(mask) is True:
+                leave_out(op, "mask", "other")
             kept.append(op)
         block.ops = kept
 

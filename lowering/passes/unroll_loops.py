@@ -106,10 +106,15 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
     return out
 
 
-class _Unroller(Rewriter):
+class Splitter(Rewriter):
+    """Makes loops anew as one of some rounds at once, and what is left."""
+
     def __init__(self, facts: Analysis):
         super().__init__()
         self.facts = facts
+
+    def visit(self, op: Op) -> bool:
+        raise NotImplementedError
 
     def covered(self, distance: Value, by: int, loop: Op) -> Value:
         """The greatest multiple of `by` within a distance, which without its sign is right however far it is."""
@@ -125,10 +130,8 @@ class _Unroller(Rewriter):
         rounds = cast(made("floordiv", [cast(distance, unsigned), round_], unsigned), type.dtype)
         return made("mul", [rounds, made("constant", [], type.dtype, value=by, dtype=type.dtype)], type.dtype)
 
-    def visit(self, op: Op) -> bool:
-        if not op.spec.counters or op.attrs["unroll"] <= 1:
-            return False
-        factor, step = op.attrs["unroll"], constant_step(op)
+    def split(self, op: Op, factor: int, step: int, whole: bool = False) -> None:
+        """A loop by rounds of `factor` of its own. `whole`: by those alone that have a whole step to the end."""
         start, stop = self[op.operands[0]], self[op.operands[1]]
         carried = [self[v] for v in op.operands[3:]]
         body = self.block(op.regions[0], self.visit)
@@ -156,14 +159,17 @@ class _Unroller(Rewriter):
         count = 0 if turns is None else rounds_of(turns.start, turns.stop, step)
         if turns is not None and count < 2 * factor:
             self.map.update(zip(op.results, straight(turns, carried), strict=True))
-            return True
+            return
         if step * factor > int_range(type.dtype)[1]:
             raise TileError(
                 "schedule", op.loc, f"rounds of {factor} steps of {step} pass what {type.dtype} holds", "unroll it less"
             )
         round_ = number(step * factor)
+        at_once = count // factor * factor
+        if turns is not None and whole:
+            at_once = (turns.stop - turns.start) // step
         if turns is not None:
-            middle = number(turns.start + count // factor * factor * step)
+            middle = number(turns.start + at_once * step)
         elif type.dtype.kind == "index":  # a difference of indices does not overflow
             rounds = join("floordiv", join("sub", stop, start), round_)
             middle = join("add", start, join("mul", join("maximum", rounds, number(0)), round_))
@@ -182,14 +188,14 @@ class _Unroller(Rewriter):
             values = clone(body, [counter, *values], main.ops)
         main.ops.append(Op(OPS["yield"], values, [], {}, (), op.loc))
         attrs = op.attrs | {"unroll": 1}
+        later = {"unroll": op.attrs["unroll"]} if whole else {}
         types = [r.type for r in op.results]
         first = self.emit(
-            Op(op.spec, [start, middle, round_, *carried], types, {**attrs, "exact": True}, [main], op.loc)
+            Op(op.spec, [start, middle, round_, *carried], types, {**attrs, "exact": True, **later}, [main], op.loc)
         )
         if turns is not None:
-            left = turns[count // factor * factor :]
-            self.map.update(zip(op.results, straight(left, first.results), strict=True))
-            return True
+            self.map.update(zip(op.results, straight(turns[at_once:], first.results), strict=True))
+            return
         if step == 1 and in_order(op.operands[0], op.operands[1], self.facts):
             attrs["exact"] = True
         rest = self.emit(
@@ -198,4 +204,11 @@ class _Unroller(Rewriter):
         for old, new in zip(op.results, rest.results, strict=True):
             new.stands_for(old)
             self.map[old] = new
+
+
+class _Unroller(Splitter):
+    def visit(self, op: Op) -> bool:
+        if not op.spec.counters or op.attrs["unroll"] <= 1:
+            return False
+        self.split(op, op.attrs["unroll"], constant_step(op))
         return True

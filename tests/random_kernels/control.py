@@ -235,6 +235,9 @@ class ControlDrawing(AcrossDrawing):
         if self.chance(0.4) and not static and (len(bounds) == 2 or bounds[2].text.isdigit()):
             self.program.schedule.append(f"unroll {counter}: {self.pick([2, 2, 3, 4, 8])}")
             self.note("unroll")
+        if self.chance(0.4) and not static and len(bounds) == 3 and bounds[2].text.isdigit():
+            self.program.schedule.append(f"peel {counter}")
+            self.note("peel")
         if len(bounds) == 3 and bounds[2].text == "1" and self.chance(0.7):
             bounds.pop()
             if bounds[0].text == "0" and self.chance(0.7):

@@ -32,7 +32,7 @@ class KernelDrawing(PipelineDrawing):
         return [*together, self.loop, self.branch, self.thread_branch, self.pipeline, self.pipeline, self.product,
                 self.product, self.product, self.chain, self.arrival, self.lock, self.handed_on,
                 self.ticket, self.rows_that_start_anywhere, self.rows_that_start_anywhere, self.share, self.share,
-                self.share]  # fmt: skip
+                self.share, self.tiles_of_a_dim, self.tiles_of_a_dim]  # fmt: skip
 
     def share(self) -> Statement | None:
         """A shared tile, filled, to be read and written by what follows."""

@@ -402,6 +402,47 @@ class MemoryDrawing(Drawing):
         self.note("rows that start anywhere")
         return Plain(lines, act)
 
+    def tiles_of_a_dim(self) -> Statement | None:
+        """Each block copies a tile of a line, or all of them in a loop; what it reads may lie beside it."""
+        dtype, tile, grid = self.dtype(), self.power(0, 5), self.program.grid
+        if self.scope.threads or dtype in ("e4m3", "e5m2"):
+            return None
+        n = max(1, grid * tile - self.pick([0, 0, 0, self.random.randint(0, tile)]))
+        x, y = self.tensor(dtype, (n,), self.array(dtype, (n,))), self.tensor(dtype, (grid, n), writable=True)
+        for memory in (x, y):
+            self.memories.remove(memory)
+        (dim,), shift = x.dims, self.pick([0, 0, 0, 1, -1, tile])
+        if dim.isdigit():
+            return None
+        if not self.program.tiled and -(-n // tile) == grid:
+            self.program.tiled = f"cdiv({dim}, {tile})"
+        i, counter = "block(0)", self.fresh("i")
+        in_loop, step = self.chance(0.6), self.pick([1, 1, 2]) * tile
+        moved = f" + {shift}" if shift else ""
+        if in_loop:
+            stop = dim + self.pick(["", "", " + 1", f" - {tile}"])
+            head = [f"for {counter} in range(0, {stop}, {step}):"]
+            places = range(0, n + int(stop.removeprefix(dim).replace(" ", "") or 0), step)
+            if self.chance(0.5):
+                self.program.schedule.append(self.pick([f"peel {counter}", f"unroll {counter}: 2"]))
+            indent, start = "    ", counter
+        else:
+            head, indent, start = [], "", f"block(0) * {tile}"
+        from_, to = f"{start}{moved} : {start}{moved} + {tile}", f"{start} : {start} + {tile}"
+        lines = [*head, f"{indent}{y.name}[{i}, {to}] = {x.name}[{from_}]"]
+
+        def act(state: State) -> None:
+            line, out = state.arrays[x.name], state.arrays[y.name][state.block]
+            for begin in places if in_loop else (int(state.block) * tile,):
+                at = begin + np.arange(tile)
+                at = at[(at >= 0) & (at < n)]
+                source = at + shift
+                inside = (source >= 0) & (source < n)
+                out[at] = np.where(inside, line[np.clip(source, 0, n - 1)], line.dtype.type(0))
+
+        self.note("tiles of a dim")
+        return Plain(lines, act)
+
     def table(self) -> Statement | None:
         """An array by value, indexed by a scalar or by a tile."""
         dtype, n = self.dtype(), self.random.randint(1, 9)

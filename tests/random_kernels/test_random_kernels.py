@@ -63,7 +63,7 @@ def test_every_construct_is_drawn() -> None:
         transpose; stack; broadcast; where; fma; sm_80; sm_86; sm_89; sm_90; sm_90a; sm_100; sm_100a;
         sides of a branch that may meet; lock; handed on from block to block; rows that start anywhere; dim;
         product of a product; result through shared memory; loop over a dim; tuple; def; asm; assert; load shared;
-        store shared; two names at once; require async; like; tune; contract
+        store shared; peel; tiles of a dim; two names at once; require async; like; tune; contract
     """
     missing = [name for name in " ".join(wanted.split()).split("; ") if not seen[name]]
     assert not missing

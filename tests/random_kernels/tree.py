@@ -207,6 +207,8 @@ class Program:
     arch: str = "sm_80"
     warps: int = 4
     grid: int = 1
+    tiled: str = ""
+    """The grid as tiles of a dim, which are as many."""
     parameters: list[Parameter] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
     body: list[Statement] = field(default_factory=list)
@@ -217,7 +219,12 @@ class Program:
 
     def text(self) -> str:
         parameters = ", ".join(map(str, self.parameters))
-        lines = [*self.functions, f"kernel k({parameters}):", f"{INDENT}grid {self.grid}", *text_of(self.body)]
+        lines = [
+            *self.functions,
+            f"kernel k({parameters}):",
+            f"{INDENT}grid {self.tiled or self.grid}",
+            *text_of(self.body),
+        ]
         schedule = [f"{INDENT}warps = {self.warps}", *(INDENT + s for s in self.schedule)]
         if self.inherits:
             lines += ["", "schedule s of k:", f"{INDENT}like base", "", "schedule base of k:", *schedule]

@@ -1,0 +1,30 @@
+"""Folds what the bounds of loops decide that were made anew: a peeled loop has no partial round, so its masks go."""
+
+from __future__ import annotations
+
+from lowering.builder import Builder
+from lowering.facts import Analysis, facts_now
+from lowering.ir import Function, Op, Rewriter, walk
+
+
+def fold_again(function: Function) -> None:
+    """Where a loop ends exactly at its bound, as those do that are made here."""
+    if any(op.attrs.get("exact") for op in walk(function.body)):
+        rewriter = _Folder(facts_now(function))
+        function.body = rewriter.block(function.body, rewriter.visit)
+
+
+class _Folder(Rewriter):
+    def __init__(self, facts: Analysis):
+        super().__init__()
+        self.facts = facts
+
+    def visit(self, op: Op) -> bool:
+        if not op.spec.pure or op.spec.fold is None or op.loc is None:
+            return False
+        builder = Builder(op.loc, self.facts)
+        builder.block = self.out
+        folded = op.spec.fold(builder, [self[v] for v in op.operands], op.attrs)
+        if folded is not None:
+            self.map[op.result] = folded
+        return folded is not None

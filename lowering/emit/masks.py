@@ -15,8 +15,6 @@ from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
 from lowering.layout import Layout
 
-RENAMES = ("broadcast", "reshape", "transpose")
-
 Flags = list[tuple[Value, int]]
 """Masks, each with the register of one of its elements."""
 
@@ -32,10 +30,10 @@ class Ends:
 def ends(w: Writer, mask: Value, first: int, last: int) -> Ends:
     """Those of the elements in registers `first` to `last` of a mask that is convex over them."""
     op, layout = mask.op, mask.tile.layout
-    if op is not None and op.name == "and":
+    if op is not None and op.spec.conjoins:
         sides = [ends(w, o, first, last) for o in op.operands]
         return Ends([f for e in sides for f in e.all], [f for e in sides for f in e.some])
-    if op is not None and op.name in RENAMES:
+    if op is not None and op.spec.picks is not None:
         picked = source_registers(op)
         return ends(w, op.operands[0], picked[first], picked[last])
     if first == last or layout is None:
@@ -82,7 +80,7 @@ def _definition(value: Value) -> list[Op]:
         op = value.op
         if op is None or not value.tile.shape or op in found:
             return
-        if (op.spec.elementwise and op.spec.pure) or op.name in (*RENAMES, "arange", "constant"):
+        if op.spec.pure and (op.spec.elementwise or op.spec.picks is not None or not op.operands):
             for o in op.operands:
                 visit(o)
             found[op] = None

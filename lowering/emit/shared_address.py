@@ -44,7 +44,7 @@ class SharedAddress:
         if self.map is None:
             return
         self.terms = [w.let(f"mul i32 {self.scalar(value)}, {factor}") for value, factor in self.map.terms]
-        bases = matrix_lanes(op, self.map) + self.map.warp if op.name in MATRIX else self.map.thread
+        bases = matrix_lanes(op, self.map) + self.map.warp if op.spec.joint else self.map.thread
         if self.is_late:
             self.thread = bases
             return
@@ -140,9 +140,6 @@ class SharedAddress:
         for more in self.added:
             base = w.let(f"add i32 {base}, {more}")
         return base
-
-
-MATRIX = ("ldmatrix", "stmatrix")
 
 
 def linear_map(w: Writer, op: Op) -> SharedMap | None:

@@ -97,10 +97,6 @@ def _of_first(w: Writer, x: str, dtype: DType, lanes: list[int]) -> str:
     return shuffle(w, x, dtype, "idx", first)
 
 
-COMMUTATIVE = {"add", "mul", "minimum", "maximum", "and", "or", "xor", "eq", "ne", "mulhi"}
-MIRRORED = {"gt": "lt", "ge": "le"}
-
-
 def commutes(region: Block) -> bool:
     """True if a function of two groups of scalars is the same with the groups exchanged, as far as its form shows."""
     half = len(region.args) // 2
@@ -112,11 +108,13 @@ def commutes(region: Block) -> bool:
             if op.regions or not op.spec.pure or len(op.results) != 1:
                 return False
             operands = [form[o] if o in form else forms.setdefault((o,), -1 - len(forms)) for o in op.operands]
-            if op.name in MIRRORED:
-                operands.reverse()
-            if op.name in COMMUTATIVE:
+            name = op.name
+            if op.spec.commutes:
                 operands.sort()
-            made = (MIRRORED.get(op.name, op.name), *operands, attribute_key(op.attrs))
+            elif op.spec.mirror is not None and op.spec.mirror < name:  # of two names for one, the first
+                operands.reverse()
+                name = op.spec.mirror
+            made = (name, *operands, attribute_key(op.attrs))
             form[op.result] = forms.setdefault(made, -1 - len(forms))
         ends.append([form.get(v) for v in region.ops[-1].operands])
     return ends[0] == ends[1]

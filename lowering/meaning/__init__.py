@@ -1,4 +1,4 @@
-"""What every operation of the tile IR means, in numpy: by family, as the rows of `lowering/ops.py` are.
+"""What every operation of the tile IR means, in numpy: by family, as the rows of `lowering/ops/` are.
 
 Written from docs/language.md and docs/functions.md, apart from `lowering/emit`: that the two agree is what
 `dsl verify` and the tests look at.

@@ -1,4 +1,4 @@
-"""Where the meanings of operations are registered: one function an operation, by its name in `lowering/ops.py`."""
+"""Where the meanings of operations are registered: one function an operation, by its name in `lowering/ops/`."""
 
 from __future__ import annotations
 

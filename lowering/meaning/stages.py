@@ -120,7 +120,7 @@ class Trace:
 
 def is_sum(value: Value) -> bool:
     """A float whose elements were joined in an order that the language leaves open."""
-    return value.op is not None and value.op.name == "reduce" and value.dtype.is_float
+    return value.op is not None and value.op.spec.unordered and value.dtype.is_float
 
 
 @dataclass

@@ -89,6 +89,9 @@ class OpSpec:
     reshapes: its elements are its operand's, under another shape.
     converts: its operand, in another type.
     rounds: to whole numbers, as conversions call it: "rn", "rz", "rp" or "rm".
+    commutes: its two operands may change places; mirror: they may, and it is called so then.
+    conjoins: of masks, it is on where both are.
+    unordered: it joins elements in an order that the language leaves open.
     symbol: how a program writes it, if it has no name there.
     computes, fold, facts, form: what is known of its elements without running it, as far as it is.
     exchange: what becomes of it where it crosses threads (`ops/placing.py`).
@@ -124,6 +127,10 @@ class OpSpec:
     reshapes: bool = False
     converts: bool = False
     rounds: str | None = None
+    commutes: bool = False
+    mirror: str | None = None
+    conjoins: bool = False
+    unordered: bool = False
     symbol: str = ""
     computes: Compute | None = None
     fold: Fold | None = None

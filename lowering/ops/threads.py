@@ -123,10 +123,11 @@ def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 # ---- the operations ----
 
 row(
-    "reduce", (1, None), _infer_reduce, "axis", regions=1, spread=_spread_reduce, place=_place_reduce,
+    "reduce", (1, None), _infer_reduce, "axis", regions=1, unordered=True, spread=_spread_reduce, place=_place_reduce,
     exchange=lambda a, op: a.reduce(op),
 )  # fmt: skip
-row("partial_reduce", (1, None), _infer_partial, "axis parts", regions=1)  # one part for each warp along the axis
+# One part for each warp along the axis.
+row("partial_reduce", (1, None), _infer_partial, "axis parts", regions=1, unordered=True)
 row("scan", (1, None), same_types, "axis reverse", regions=1, spread=alike, place=_place_scan)
 row(
     "shuffle",

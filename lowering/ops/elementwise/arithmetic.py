@@ -83,15 +83,15 @@ def multiple(
 
 
 elementwise(
-    "add", 2, "a number", symbol="+", computes=lambda a, b: a + b, shortcuts=(neutral(0, 0),), facts=_sum_facts,
-    form=lambda forms, op: forms.added(op, 1),
+    "add", 2, "a number", symbol="+", commutes=True, computes=lambda a, b: a + b, shortcuts=(neutral(0, 0),),
+    facts=_sum_facts, form=lambda forms, op: forms.added(op, 1),
 )  # fmt: skip
 elementwise(
     "sub", 2, "a number", symbol="-", computes=lambda a, b: a - b, shortcuts=(neutral(None, 0), _without_rest),
     facts=_sum_facts, form=lambda forms, op: forms.added(op, -1),
 )  # fmt: skip
 elementwise(
-    "mul", 2, "a number", symbol="*", computes=lambda a, b: a * b,
+    "mul", 2, "a number", symbol="*", commutes=True, computes=lambda a, b: a * b,
     shortcuts=(neutral(1, 1), absorbing, _divided_and_back), facts=_product_facts,
     form=lambda forms, op: forms.multiplied(op),
 )  # fmt: skip

@@ -70,17 +70,18 @@ def _order_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     return Facts(1, ones, ones, tuple(same), 0, 1, tuple(falls), tuple(rises), convex)
 
 
-for _name, _symbol, _computes, _facts in (
+for _name, _symbol, _computes, _mirror in (
     ("eq", "==", lambda a, b: a == b, None),
     ("ne", "!=", lambda a, b: a != b, None),
-    ("lt", "<", lambda a, b: a < b, _order_facts),
-    ("le", "<=", lambda a, b: a <= b, _order_facts),
-    ("gt", ">", lambda a, b: a > b, _order_facts),
-    ("ge", ">=", lambda a, b: a >= b, _order_facts),
+    ("lt", "<", lambda a, b: a < b, "gt"),
+    ("le", "<=", lambda a, b: a <= b, "ge"),
+    ("gt", ">", lambda a, b: a > b, "lt"),
+    ("ge", ">=", lambda a, b: a >= b, "le"),
 ):
     elementwise(
-        _name, 2, "a number or i1", I1, symbol=_symbol, computes=_computes, shortcuts=(_by_ranges(_name),), facts=_facts
-    )
+        _name, 2, "a number or i1", I1, symbol=_symbol, computes=_computes, shortcuts=(_by_ranges(_name),),
+        facts=None if _mirror is None else _order_facts, mirror=_mirror, commutes=_mirror is None,
+    )  # fmt: skip
 
 
 def _extreme_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
@@ -98,11 +99,11 @@ def _extreme_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 elementwise(
-    "minimum", 2, "a number or i1", computes=min, shortcuts=(same_operands,), facts=_extreme_facts,
+    "minimum", 2, "a number or i1", commutes=True, computes=min, shortcuts=(same_operands,), facts=_extreme_facts,
     form=lambda forms, op: forms.lesser(op),
 )  # fmt: skip
 elementwise(
-    "maximum", 2, "a number or i1", computes=max, shortcuts=(same_operands,), facts=_extreme_facts,
+    "maximum", 2, "a number or i1", commutes=True, computes=max, shortcuts=(same_operands,), facts=_extreme_facts,
     form=lambda forms, op: forms.greater(op),
 )  # fmt: skip
 

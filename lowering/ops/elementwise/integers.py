@@ -46,7 +46,7 @@ def _upper_half(dtype: DType, a: Any, b: Any) -> Any:
     return ((a.astype(object) * b.astype(object)) >> 64).astype(a.dtype)
 
 
-function("mulhi", 2, "an integer", "mulhi(a, b)", "the upper half of a·b", _high_product, _upper_half)
+function("mulhi", 2, "an integer", "mulhi(a, b)", "the upper half of a·b", _high_product, _upper_half, commutes=True)
 
 
 def _without_sign(x: Any) -> tuple[Any, int]:

@@ -1,4 +1,4 @@
-"""`dsl explain`: about an error code, a property of schedules, or an elementwise operation."""
+"""`dsl explain`: about an error code, a property of schedules, an elementwise operation or a reduction."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from dsl.command.failures import show
 from dsl.error_codes import read_codes
+from dsl.functions.reductions import REDUCTIONS
 from dsl.schedules.properties import PROPERTIES
 from lowering.location import TileError, closest
 from lowering.ops.elementwise import FUNCTIONS
@@ -18,16 +19,18 @@ from lowering.ops.elementwise import FUNCTIONS
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(name: str | None, as_json: bool) -> int:
     """Say what an error CODE means, and what leads to it, what a PROPERTY of schedules does, or what an elementwise
-    OPERATION makes of its operands; all without a name."""
+    OPERATION or a reduction makes of its operands; all without a name."""
     if name is not None and name.startswith("error[") and name.endswith("]"):
         name = name[6:-1]
     codes = read_codes()
-    if name is not None and name not in codes and name not in PROPERTIES and name not in FUNCTIONS:
+    known = {each.name: (each.usage, each.means, each.types, each.error) for each in FUNCTIONS.values()}
+    known |= {each.name: (each.usage, each.means, each.takes, "") for each in REDUCTIONS}
+    if name is not None and name not in codes and name not in PROPERTIES and name not in known:
         message = f"there is no error code, property or operation '{name}'"
-        return show(TileError("argument", None, message, closest(name, [*codes, *PROPERTIES, *FUNCTIONS])))
+        return show(TileError("argument", None, message, closest(name, [*codes, *PROPERTIES, *known])))
     chosen = {code: row for code, row in codes.items() if name in (None, code)}
     properties = [row for row in PROPERTIES.values() if name in (None, row.name)]
-    operations = [row for row in FUNCTIONS.values() if name in (None, row.name)]
+    operations = {each: row for each, row in known.items() if name in (None, each)}
     if as_json:
         rows: dict[str, dict[str, str]] = {
             code: {"meaning": row.meaning, "example": row.example} for code, row in chosen.items()
@@ -35,9 +38,9 @@ def command(name: str | None, as_json: bool) -> int:
         for each in properties:
             said = {"property": each.usage, "does": each.doc, "line": each.example}
             rows[each.name] = {**rows.get(each.name, {}), **said}
-        for op in operations:
-            said = {"operation": op.usage, "means": op.means, "types": op.types, "error": op.error}
-            rows[op.name] = {**rows.get(op.name, {}), **said}
+        for operation, (usage, means, types, error) in operations.items():
+            said = {"operation": usage, "means": means, "types": types, "error": error}
+            rows[operation] = {**rows.get(operation, {}), **said}
         click.echo(json.dumps(rows))
     elif name is None:
         for code, row in codes.items():
@@ -45,16 +48,15 @@ def command(name: str | None, as_json: bool) -> int:
         click.echo("\nproperties of schedules:")
         for each in properties:
             click.echo(f"{each.name:<14} {each.usage}")
-        click.echo("\nelementwise operations:")
-        for op in operations:
-            click.echo(f"{op.usage:<18} {op.means}")
+        click.echo("\nelementwise operations and reductions:")
+        for usage, means, _, _ in operations.values():
+            click.echo(f"{usage:<28} {means}")
     else:
         for code, row in chosen.items():
             click.echo(f"error[{code}]\n\n{click.wrap_text(row.meaning, 100)}\n")
             click.echo(f"For example: {row.example}")
         for each in properties:
             click.echo(f"{each.usage}\n\n{click.wrap_text(each.doc, 100)}\n\nFor example: {each.example}")
-        for op in operations:
-            error = f"\nerror: at most {op.error}" if op.error else ""
-            click.echo(f"{op.usage}\n\n{op.means}\n\ntakes: {op.types}{error}")
+        for usage, means, types, error in operations.values():
+            click.echo(f"{usage}\n\n{means}\n\ntakes: {types}" + (f"\nerror: at most {error}" if error else ""))
     return 0

@@ -21,30 +21,43 @@ if TYPE_CHECKING:
 class Reduction:
     """A function that joins the elements of a tile along an axis, two at a time.
 
-    joins: the operation of two elements. ufunc: numpy's, by which the host does the same. takes: "numbers", "integers"
-    or "i1". scan: the function that gives each element joined with all before it.
+    means: for documents. joins: the operation of two elements. ufunc: numpy's, by which the host does the same. takes:
+    "numbers", "integers" or "i1". scan: the function that gives each element joined with all before it.
     """
 
     name: str
+    means: str
     joins: str
     ufunc: str
     takes: str = "numbers"
     scan: str | None = None
+
+    @property
+    def usage(self) -> str:
+        return f"{self.name}(tile, axis=, keepdims=)"
 
     def accepts(self, dtype: DType) -> bool:
         return dtype is I1 if self.takes == "i1" else dtype is not I1 and (dtype.is_int or self.takes == "numbers")
 
 
 REDUCTIONS = (
-    Reduction("sum", "add", "add", scan="cumsum"),
-    Reduction("prod", "mul", "multiply", scan="cumprod"),
-    Reduction("max", "maximum", "maximum", scan="cummax"),
-    Reduction("min", "minimum", "minimum", scan="cummin"),
-    Reduction("any", "or", "logical_or", takes="i1"),
-    Reduction("all", "and", "logical_and", takes="i1"),
+    Reduction("sum", "the sum", "add", "add", scan="cumsum"),
+    Reduction("prod", "the product", "mul", "multiply", scan="cumprod"),
+    Reduction("max", "the greatest; NaN if one is", "maximum", "maximum", scan="cummax"),
+    Reduction("min", "the least; NaN if one is", "minimum", "minimum", scan="cummin"),
+    Reduction("any", "whether one is on", "or", "logical_or", takes="i1"),
+    Reduction("all", "whether all are on", "and", "logical_and", takes="i1"),
 )
 """A row is all that a reduction is: kernels and the host take theirs from here."""
 ON_HOST = frozenset(name for row in REDUCTIONS for name in (row.name, row.scan) if name is not None)
+
+
+def table() -> str:
+    """The reductions as the table of docs/functions.md."""
+    lines = ["| reduction | means | takes | running |", "|---|---|---|---|"]
+    for row in REDUCTIONS:
+        lines.append(f"| `{row.name}` | {row.means} | {row.takes} | {f'`{row.scan}`' if row.scan else ''} |")
+    return "\n".join(lines) + "\n"
 
 
 def combine_region(

@@ -59,7 +59,7 @@ def _op(w: Writer, op: Op) -> None:
             else:
                 _starts(w, op)
                 _add(w, o, ())
-    elif op.spec.effects is not None and "action" not in op.attrs and space_of(op.operands[0]) != "param":
+    elif op.spec.effects is not None and op.spec.accesses != "update" and space_of(op.operands[0]) != "param":
         _access(w, op)
     else:
         for o in op.operands:

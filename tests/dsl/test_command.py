@@ -407,6 +407,7 @@ def test_explain_knows_every_code_of_the_source() -> None:
     assert result.exit_code == 0 and known["shared"].example in result.stdout
     assert "did you mean 'shared'" in dsl("explain", "shard").stderr
     assert "2^x" in dsl("explain", "ex2.approx").stdout and "mulhi(a, b)" in dsl("explain").stdout
+    assert "the product" in dsl("explain", "prod").stdout
 
 
 def test_internal_errors_are_short_and_status_70() -> None:

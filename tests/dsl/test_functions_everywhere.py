@@ -16,6 +16,7 @@ from dsl.evaluate import TREE_FUNCTIONS, Evaluator, to_tree
 from dsl.example_shapes import Shapes
 from dsl.functions import BUILTINS
 from dsl.functions.elementwise import table as operations
+from dsl.functions.reductions import table as reductions
 from dsl.host import ARRAY_FUNCTIONS, OF_LAUNCHES, Host
 from dsl.host_functions import HANDLERS
 from dsl.program import library_names, parse_program
@@ -30,6 +31,10 @@ BEGIN, END = "<!-- places -->\n", "<!-- end of places -->\n"
 OPERATIONS = (
     "<!-- operations: tests/dsl/test_functions_everywhere.py writes this table -->\n",
     "<!-- end of operations -->\n",
+)
+ALONG = (
+    "<!-- reductions: tests/dsl/test_functions_everywhere.py writes this table -->\n",
+    "<!-- end of reductions -->\n",
 )
 
 CASES: dict[str, list[tuple[float, ...]]] = {
@@ -211,7 +216,9 @@ def table() -> str:
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "made"), [(BEGIN, END, table), (*OPERATIONS, operations)], ids=["places", "rows"]
+    ("begin", "end", "made"),
+    [(BEGIN, END, table), (*OPERATIONS, operations), (*ALONG, reductions)],
+    ids=["places", "operations", "reductions"],
 )
 def test_the_document_has_the_table(begin: str, end: str, made: Callable[[], str], update_golden: bool) -> None:
     before, rest = DOCUMENT.read_text().split(begin)

@@ -168,7 +168,7 @@ class Walk:
 def refuse_in_branch(op: Op) -> None:
     """TileError `hazard` for an access that needs a barrier where there can be none."""
     what = "this access meets one of another thread"
-    if "action" in op.attrs and op.attrs["order"] != "relaxed":
+    if op.spec.accesses == "update" and op.attrs["order"] != "relaxed":
         what = f"the order of this atomic ({op.attrs['order']}) concerns accesses of other threads"
     elif op.attrs.get("cache") == "volatile":
         what = "one thread loads this for all that need it"

@@ -55,6 +55,9 @@ def _vote(mode: str) -> Handler:
         signature(b, loc, f"vote.{mode}", args, keywords, 1, 1)
         together(b, loc, f"vote.{mode}", warp=True)
         tile = b.as_value(args[0], loc)
+        if not tile.tile.shape:
+            message = f"vote.{mode} asks each lane for its element of a tile; a scalar is the same in all lanes"
+            b.error("type", loc, message, "use the flag as it is")
         b.place(loc)
         return b.ir.op("vote", [tile], mode=mode, dtype=U32 if mode == "ballot" else I1).result
 

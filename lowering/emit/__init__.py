@@ -7,7 +7,8 @@ from lowering.emit.chains import emit_ops
 from lowering.emit.demand import mark_needed
 from lowering.emit.rules import RULES
 from lowering.emit.shared_address import SHARED
-from lowering.emit.writer import Writer, flat
+from lowering.emit.text import flat
+from lowering.emit.writer import Writer
 from lowering.ir import Function, Parameter
 from lowering.nesting import deep_recursion
 from lowering.targets import Target
@@ -32,7 +33,7 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
             arguments.append(f"{_stored_type(w, p)} %{p.name}.value")
             w.registers[p.value] = [f"%{p.name}.value"]
             if p.dtype.bits == 1:
-                w.entry.append(f"  %{p.name}.flag = icmp ne i8 %{p.name}.value, 0, !dbg !{w.debug.head}")
+                w.head.first.append(f"  %{p.name}.flag = icmp ne i8 %{p.name}.value, 0, !dbg !{w.text.debug.head}")
                 w.registers[p.value] = [f"%{p.name}.flag"]
     for p in function.params:
         if p.kind == "table" and p.value is not None:
@@ -43,20 +44,21 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
         w.registers[value] = [f"%{name}.dim"]
     if function.attrs.get("record"):
         arguments.append("ptr addrspace(1) align 4 %record")
-    w.given = set(w.registers)
+    w.maps.given = set(w.registers)
     mark_needed(w, function)
-    with w.stretches_of(function.body):
+    with w.head.stretches_of(function.body):
         emit_ops(w, function.body.ops)
-    w.dbg = f", !dbg !{w.debug.head}"
+    w.text.dbg = f", !dbg !{w.text.debug.head}"
     w.do("ret void")
 
     text = ['target triple = "nvptx64-nvidia-cuda"']
     if function.attrs.get("shared_bytes"):
         text.append(f"{SHARED} = external addrspace(3) global [0 x i8], align {function.attrs['shared_align']}")
     text += w.globals
-    text.append(f"define ptx_kernel void @{function.name}({', '.join(arguments)}) #0 !dbg !{w.debug.function_scope} {{")
-    text += ["entry:", *w.entry, *flat(w.lines), *flat(w.behind), "}"]
-    text += w.declarations.values()
+    scope = w.text.debug.function_scope
+    text.append(f"define ptx_kernel void @{function.name}({', '.join(arguments)}) #0 !dbg !{scope} {{")
+    text += ["entry:", *w.head.first, *flat(w.text.lines), *flat(w.text.behind), "}"]
+    text += w.calls.declarations.values()
     bounds = [f'"nvvm.reqntid"="{function.threads}"']
     if function.attrs.get("maxregs"):
         bounds.append(f'"nvvm.maxnreg"="{function.attrs["maxregs"]}"')
@@ -64,11 +66,11 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
         bounds.append(f'"nvvm.minctasm"="{function.attrs["blocks_per_sm"]}"')
     text.append(f"attributes #0 = {{ nounwind {' '.join(bounds)} }}")
     text.append("attributes #1 = { nounwind convergent }")
-    text.append(f"!llvm.dbg.cu = !{{!{w.debug.unit}}}")
-    flags = w.debug.add('!{i32 2, !"Debug Info Version", i32 3}')
+    text.append(f"!llvm.dbg.cu = !{{!{w.text.debug.unit}}}")
+    flags = w.text.debug.add('!{i32 2, !"Debug Info Version", i32 3}')
     text.append(f"!llvm.module.flags = !{{!{flags}}}")
-    text += w.debug.lines
-    return "\n".join(text) + "\n", w.ptx
+    text += w.text.debug.lines
+    return "\n".join(text) + "\n", w.calls.ptx
 
 
 def _stored_type(w: Writer, p: Parameter) -> str:

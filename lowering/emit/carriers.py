@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from lowering.emit.writer import Writer
+from lowering.emit.text import Text
 from lowering.types import DType
 
 
-def into_carrier(w: Writer, x: str, dtype: DType, carrier: str) -> str:
-    llvm = w.llvm(dtype)
+def into_carrier(text: Text, x: str, dtype: DType, carrier: str) -> str:
+    llvm = text.llvm(dtype)
     if llvm == carrier:
         return x
     if dtype.is_float:
-        return w.let(f"bitcast {llvm} {x} to {carrier}")
-    return w.let(f"{'sext' if dtype.is_signed else 'zext'} {llvm} {x} to {carrier}")
+        return text.let(f"bitcast {llvm} {x} to {carrier}")
+    return text.let(f"{'sext' if dtype.is_signed else 'zext'} {llvm} {x} to {carrier}")
 
 
-def from_carrier(w: Writer, x: str, dtype: DType, carrier: str) -> str:
-    llvm = w.llvm(dtype)
+def from_carrier(text: Text, x: str, dtype: DType, carrier: str) -> str:
+    llvm = text.llvm(dtype)
     if llvm == carrier:
         return x
     if dtype.is_float:
-        return w.let(f"bitcast {carrier} {x} to {llvm}")
-    return w.let(f"trunc {carrier} {x} to {llvm}")
+        return text.let(f"bitcast {carrier} {x} to {llvm}")
+    return text.let(f"trunc {carrier} {x} to {llvm}")

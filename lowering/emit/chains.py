@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lowering.emit.rules import count_of, emit_op, wanted
+from lowering.emit.rules import count_of, emit_op
 from lowering.emit.writer import Writer
 from lowering.ir import Block, Op, Value
 from lowering.layout import Layout
@@ -52,18 +52,19 @@ def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
             emit_op(w, op)
     count = count_of(next(iter(chain)).result)
     done: dict[Value, list[str]] = {op.result: [""] * count for op in chain}
-    asked = {op.result: set(wanted(w, op.result, count)) for op in chain}
+    asked = {op.result: set(w.needed.of(op.result, count)) for op in chain}
     from_words = {o for op in chain for o in op.operands if o not in w.registers and o not in done}
     w.registers |= {o: w.registers[o] for o in from_words}
     for start in range(0, count, AT_ONCE):
         for op in chain:
             value, part = op.result, asked[op.result] & set(range(start, start + AT_ONCE))
-            w.needed[value] = part
+            w.needed.set(value, part)
             emit_op(w, op)
             for i in part:
                 done[value][i] = w.registers[value][i]
             w.registers[value] = done[value]
-    w.needed |= asked
+    for value, registers in asked.items():
+        w.needed.set(value, registers)
     for o in from_words:  # held as words again, and taken apart where it is asked for
         del w.registers[o]
 
@@ -77,5 +78,5 @@ def _overflows(w: Writer, chain: Sequence[Op]) -> bool:
     most = 0
     for i, op in enumerate(chain):
         held = {v for v in held if last.get(v, len(chain)) > i} | {op.result}
-        most = max(most, sum(len(wanted(w, v, count_of(v))) * v.dtype.bits // 32 for v in held))
+        most = max(most, sum(len(w.needed.of(v, count_of(v))) * v.dtype.bits // 32 for v in held))
     return most > MOST_REGISTERS

@@ -8,7 +8,6 @@ from functools import reduce
 from lowering.emit.chains import emit_block
 from lowering.emit.elementwise import convert
 from lowering.emit.rules import count_of, rule
-from lowering.emit.tensor import words
 from lowering.emit.writer import Writer
 from lowering.facts import counts_elements
 from lowering.fold import constant_of
@@ -26,25 +25,24 @@ def _phis(
         llvm = "i32" if in_words else w.llvm(arg.dtype)
         names = []
         for value in start:
-            name = w.name()
-            w.lines.append(f"  {name} = phi {llvm} [ {value}, %{entry} ]")
-            open_lines.append((len(w.lines) - 1, name, llvm))
+            name = w.text.phi(f"{llvm} [ {value}, %{entry} ]")
+            open_lines.append((len(w.text.lines) - 1, name, llvm))
             names.append(name)
-        (w.words if in_words else w.registers)[arg] = names
+        (w.words.held if in_words else w.registers)[arg] = names
     return open_lines
 
 
 def _close(w: Writer, open_lines: list[tuple[int, str, str]], values: list[list[str]], label: str) -> None:
     flat = [v for registers in values for v in registers]
     for (line, _, _), value in zip(open_lines, flat, strict=True):
-        w.lines[line] += f", [ {value}, %{label} ]"
+        w.text.lines[line] += f", [ {value}, %{label} ]"
 
 
 def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -> list[list[str]]:
     """The registers of values, or the words of those that are `packed`."""
     if packed is None:
         return [w.registers[v] for v in values]
-    return [words(w, v) if p else w.registers[v] for v, p in zip(values, packed, strict=True)]
+    return [w.words.of(v) if p else w.registers[v] for v, p in zip(values, packed, strict=True)]
 
 
 @rule("for")
@@ -53,8 +51,8 @@ def _for(w: Writer, op: Op) -> None:
     body = op.regions[0]
     counter = body.args[0]
     llvm = w.llvm(counter.dtype)
-    entry, head, inside, done = w.label, *(w.fresh_label(s) for s in ("for", "body", "done"))
-    packed = [v in w.words for v in op.operands[3:]]
+    entry, head, inside, done = w.text.label, *(w.fresh_label(s) for s in ("for", "body", "done"))
+    packed = [v in w.words.held for v in op.operands[3:]]
     starts = _carried(w, op.operands[3:], packed)
     w.do(f"br label %{head}")
     w.start(head)
@@ -68,7 +66,7 @@ def _for(w: Writer, op: Op) -> None:
     at_head = _carried(w, body.args[1:], packed)
     w.start(inside)
     w.loops += 1
-    with w.stretches_of(body) if any(inner.spec.counters for inner in body.ops) else nullcontext():
+    with w.head.stretches_of(body) if any(inner.spec.counters for inner in body.ops) else nullcontext():
         emit_block(w, body)
     w.loops -= 1
     w.at(op)
@@ -79,13 +77,12 @@ def _for(w: Writer, op: Op) -> None:
         size = w.let(f"sub {llvm} 0, {step}") if down else step
         following = w.let(f"select i1 {w.let(f'icmp ule {llvm} {left}, {size}')}, {llvm} {stop}, {llvm} {following}")
     values = [[following], *_carried(w, body.ops[-1].operands, packed)]
-    _close(w, open_lines, values, w.label)
+    _close(w, open_lines, values, w.text.label)
     w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
     w.start(done)
-    if w.stretch_of is not None and any(op is each for each in w.stretch_of.ops):
-        w.anew()
+    w.head.after_loop(op)
     for result, registers, in_words in zip(op.results, at_head, packed, strict=True):
-        (w.words if in_words else w.registers)[result] = registers
+        (w.words.held if in_words else w.registers)[result] = registers
 
 
 def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
@@ -113,15 +110,15 @@ def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
 
 def _rolled(w: Writer) -> int:
     """Metadata that keeps LLVM from unrolling: the schedule's `unroll` is a pass of ours."""
-    inner = w.debug.add('!{!"llvm.loop.unroll.disable"}')
-    number = w.debug.count
-    return w.debug.add(f"distinct !{{!{number}, !{inner}}}")
+    inner = w.text.debug.add('!{!"llvm.loop.unroll.disable"}')
+    number = w.text.debug.count
+    return w.text.debug.add(f"distinct !{{!{number}, !{inner}}}")
 
 
 @rule("while")
 def _while(w: Writer, op: Op) -> None:
     test, body = op.regions
-    entry, head, inside, done = w.label, *(w.fresh_label(s) for s in ("while", "body", "done"))
+    entry, head, inside, done = w.text.label, *(w.fresh_label(s) for s in ("while", "body", "done"))
     starts = _carried(w, op.operands)
     w.do(f"br label %{head}")
     w.start(head)
@@ -142,7 +139,7 @@ def _while(w: Writer, op: Op) -> None:
     if len(conditions) > 1:  # an element that is done keeps what it has, of which its condition is false each round
         types, kept = [w.llvm(arg.dtype) for arg in test.args], _carried(w, test.args)
         following = [_chosen(w, conditions, *each) for each in zip(types, following, kept, strict=True)]
-    _close(w, open_lines, following, w.label)
+    _close(w, open_lines, following, w.text.label)
     w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
     w.start(done)
     for result, registers in zip(op.results, passed, strict=True):
@@ -168,17 +165,17 @@ def _if(w: Writer, op: Op) -> None:
         emit_block(w, block)
         w.at(op)
         values = block.ops[-1].operands
-        packed = [v in w.words for v in values] if packed is None else packed
+        packed = [v in w.words.held for v in values] if packed is None else packed
         carried = _carried(w, values, packed)
         w.do(f"br label %{done}")
-        ends.append((w.label, carried))
+        ends.append((w.text.label, carried))
     w.start(done)
     (label_a, a), (label_b, b) = ends
     assert packed is not None
     for result, x, y, in_words in zip(op.results, a, b, packed, strict=True):
         llvm = "i32" if in_words else w.llvm(result.dtype)
-        (w.words if in_words else w.registers)[result] = [
-            p if p == q else _phi(w, f"phi {llvm} [ {p}, %{label_a} ], [ {q}, %{label_b} ]")
+        (w.words.held if in_words else w.registers)[result] = [
+            p if p == q else w.text.phi(f"{llvm} [ {p}, %{label_a} ], [ {q}, %{label_b} ]")
             for p, q in zip(x, y, strict=True)
         ]
     if op.operands[0].tile.shape and w.loops:
@@ -201,18 +198,18 @@ def _if_of_elements(w: Writer, op: Op) -> None:
         if len(block.ops) == 1:
             sides.append(_carried(w, block.ops[-1].operands))
             continue
-        entry, inside, done = w.label, w.fresh_label("some"), w.fresh_label("endsome")
+        entry, inside, done = w.text.label, w.fresh_label("some"), w.fresh_label("endsome")
         w.do(f"br i1 {needed}, label %{inside}, label %{done}")
         w.start(inside)
         emit_block(w, block)
         w.at(op)
-        values, end = _carried(w, block.ops[-1].operands), w.label
+        values, end = _carried(w, block.ops[-1].operands), w.text.label
         w.do(f"br label %{done}")
         w.start(done)
         types = [w.llvm(r.dtype) for r in op.results]
         sides.append(
             [
-                [_phi(w, f"phi {t} [ {v}, %{end} ], [ poison, %{entry} ]") for v in registers]
+                [w.text.phi(f"{t} [ {v}, %{end} ], [ poison, %{entry} ]") for v in registers]
                 for t, registers in zip(types, values, strict=True)
             ]
         )
@@ -228,12 +225,6 @@ def _chosen(w: Writer, conditions: list[str], llvm: str, then: list[str], otherw
     """One of two values for each element."""
     each = zip(conditions, then, otherwise, strict=True)
     return [w.let(f"select i1 {c}, {llvm} {p}, {llvm} {q}") for c, p, q in each]
-
-
-def _phi(w: Writer, text: str) -> str:
-    name = w.name()
-    w.lines.append(f"  {name} = {text}")
-    return name
 
 
 @rule("assert")
@@ -255,7 +246,7 @@ def _assert(w: Writer, op: Op) -> None:
     w.do(f"br i1 {first}, label %{claim}, label %{done}")
     w.start(claim)
     narrow = [_narrow_special(w, f"ctaid.{axis}") for axis in "xyz"]
-    for i, value in enumerate([str(op.attrs["line"]), *narrow, w.thread()], 1):
+    for i, value in enumerate([str(op.attrs["line"]), *narrow, w.head.thread()], 1):
         place = w.let(f"getelementptr i32, ptr addrspace(1) %record, i32 {i}")
         w.do(f"store i32 {value}, ptr addrspace(1) {place}")
     w.do(f"br label %{done}")
@@ -263,8 +254,8 @@ def _assert(w: Writer, op: Op) -> None:
 
 
 def _narrow_special(w: Writer, register: str) -> str:
-    value = w.special(register)
-    return value if w.index == "i32" else w.once(f"trunc i64 {value} to i32")
+    value = w.head.special(register)
+    return value if w.index == "i32" else w.head.once(f"trunc i64 {value} to i32")
 
 
 _FORMATS = {"signed": "%d", "unsigned": "%u", "float": "%g", "bool": "%d", "index": "%lld"}
@@ -287,7 +278,7 @@ def _print(w: Writer, op: Op) -> None:
     body = "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in raw)
     label = f"@dsl_text{len(w.globals)}"
     w.globals.append(f'{label} = internal addrspace(1) constant [{len(raw) + 1} x i8] c"{body}\\00"')
-    w.declarations["vprintf"] = "declare i32 @vprintf(ptr, ptr)"
+    w.calls.declare("vprintf", "i32", "ptr, ptr")
     layout = op.operands[0].tile.layout if op.operands else None
     count = count_of(op.operands[0]) if op.operands else 1
     offsets, total = [], 0
@@ -295,14 +286,14 @@ def _print(w: Writer, op: Op) -> None:
         total = -(-total // p.bytes) * p.bytes
         offsets.append(total)
         total += p.bytes
-    chosen = w.chosen(layout)
+    chosen = w.head.chosen(layout)
     speak, done = w.fresh_label("print"), w.fresh_label("printed")
     if chosen is not None:
         w.do(f"br i1 {chosen}, label %{speak}, label %{done}")
     else:
         w.do(f"br label %{speak}")
     w.start(speak)
-    buffer = w.once(f"alloca [{max(total, 8)} x i8], align 8") if op.operands else "null"
+    buffer = w.head.once(f"alloca [{max(total, 8)} x i8], align 8") if op.operands else "null"
     pointer = w.let(f"addrspacecast ptr addrspace(1) {label} to ptr")
     for i in range(count):
         for o, p, at in zip(op.operands, promoted, offsets, strict=True):

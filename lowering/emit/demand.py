@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lowering.access_width import access_width, is_partial
-from lowering.emit.global_address import global_map
 from lowering.emit.masks import leaves
 from lowering.emit.partial import whole_flags
 from lowering.emit.rules import count_of
 from lowering.emit.shapes import read_registers
-from lowering.emit.shared_address import linear_map
 from lowering.emit.writer import Writer
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.ops import operand, space_of
@@ -24,7 +22,7 @@ def mark_needed(w: Writer, function: Function) -> None:
 
 def _add(w: Writer, value: Value, registers: Iterable[int]) -> None:
     if isinstance(value.type, TileType):
-        w.needed.setdefault(value, set()).update(registers)
+        w.needed.add(value, registers)
 
 
 def _all(w: Writer, value: Value) -> None:
@@ -47,9 +45,9 @@ def _block(w: Writer, block: Block) -> None:
 def _op(w: Writer, op: Op) -> None:
     if op.spec.pure:
         for result in op.results:  # what nothing reads is not computed: its operands may have no registers
-            w.needed.setdefault(result, set())
+            w.needed.add(result, ())
     if (op.spec.elementwise and op.spec.pure) or op.spec.picks is not None:
-        needed = read_registers(op, w.needed.get(op.result, set()))
+        needed = read_registers(op, w.needed.noted(op.result))
         for o in op.operands:
             _add(w, o, needed)
     elif op.spec.joint:  # the address is the thread's, and no register's of the offsets
@@ -68,7 +66,7 @@ def _op(w: Writer, op: Op) -> None:
 
 def _starts(w: Writer, op: Op) -> bool:
     """Whether an access of a shared tile is by a linear map, of whose scalars the thread's address is made."""
-    found = linear_map(w, op)
+    found = w.maps.of_shared(op)
     for scalar, _ in found.terms if found else ():
         _all(w, scalar)
     return found is not None
@@ -86,9 +84,9 @@ def _access(w: Writer, op: Op) -> None:
         if what == "mask":
             _add(w, o, () if partial else firsts)
         elif what == "source" or (what == "offset" and space == "global"):
-            map = global_map(w, o)
+            map = w.maps.of_global(o)
             _add(w, o, firsts if map is None else ())
-            for scalar in map.scalars(w) if map else ():
+            for scalar in map.scalars(w.maps.affines) if map else ():
                 _all(w, scalar)
         elif what == "offset":
             _add(w, o, () if _starts(w, op) else firsts)

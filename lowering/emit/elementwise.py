@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lowering.emit.carriers import from_carrier, into_carrier
+from lowering.emit.constants import float_constant
 from lowering.emit.pairs import extreme_in_pairs, select_in_pairs
-from lowering.emit.rules import RULES, count_of, rule, wanted
-from lowering.emit.writer import Writer, float_constant
+from lowering.emit.rules import RULES, count_of, rule
+from lowering.emit.writer import Writer
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.location import TileError
@@ -27,7 +28,7 @@ def elementwise(*names: str, at_once: Callable[[Writer, Op], bool] | None = None
             llvm = w.llvm(first)
             sources = [w.registers[o] for o in op.operands]
             out = [""] * count_of(result)
-            for i in wanted(w, result, len(out)):
+            for i in w.needed.of(result, len(out)):
                 out[i] = function(w, op, first, llvm, [s[i] for s in sources])
             w.registers[result] = out
 
@@ -67,7 +68,7 @@ def _and(w: Writer, op: Op) -> None:
         return
     v, n = (w.registers[o] for o in inside)
     llvm, out = w.llvm(inside[0].dtype), [""] * count_of(op.result)
-    for i in wanted(w, op.result, len(out)):
+    for i in w.needed.of(op.result, len(out)):
         out[i] = w.let(f"icmp ult {llvm} {v[i]}, {n[i]}")
     w.registers[op.result] = out
 
@@ -188,10 +189,11 @@ def _compare(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     of_float, signed, unsigned = _PREDICATES[op.name]
     if dtype.is_float:
         return w.let(f"fcmp {of_float} {llvm} {x[0]}, {x[1]}")
-    if x[0] in w.bytes and x[1] == "0" and op.name in ("eq", "ne"):  # one instruction, where the byte alone takes two
-        word, bits = w.bytes[x[0]]
+    byte = w.words.bytes.get(x[0])
+    if byte is not None and x[1] == "0" and op.name in ("eq", "ne"):  # one instruction, where the byte alone takes two
+        word, bits = byte
         flag = w.let(f"icmp {signed} i32 {w.let(f'and i32 {word}, {bits}')}, 0")
-        w.byte_flags[flag] = word, bits, op.name == "ne"
+        w.words.byte_flags[flag] = word, bits, op.name == "ne"
         return flag
     return w.let(f"icmp {signed if dtype.is_signed else unsigned} {llvm} {x[0]}, {x[1]}")
 
@@ -213,7 +215,7 @@ def _cast(w: Writer, op: Op) -> None:
     """Four saturated bytes or four of FP8 at once, where four registers in order are wanted; else one by one."""
     source, result = op.operands[0], op.result
     x, out = w.registers[source], [""] * count_of(result)
-    left = wanted(w, result, len(out))
+    left = w.needed.of(result, len(out))
     four = None
     if _saturates_bytes(w, source.dtype, op.attrs["to"], op.attrs["saturate"]):
         four = _four_bytes
@@ -244,7 +246,7 @@ def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
     word = w.template(name, [s32[1], s32[0], upper], op)[0]
     vector = w.let(f"bitcast i32 {word} to <4 x i8>")
     out = [w.let(f"extractelement <4 x i8> {vector}, i32 {k}") for k in range(4)]
-    w.packed[tuple(out)] = word
+    w.words.packed[tuple(out)] = word
     return out
 
 
@@ -257,7 +259,7 @@ def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
     word = w.let(f"bitcast <2 x i16> {w.let(f'insertelement <2 x i16> {both}, i16 {halves[1]}, i32 1')} to i32")
     vector = w.let(f"bitcast i32 {word} to <4 x i8>")
     out = [w.let(f"extractelement <4 x i8> {vector}, i32 {k}") for k in range(4)]
-    w.packed[tuple(out)] = word
+    w.words.packed[tuple(out)] = word
     return out
 
 
@@ -399,7 +401,7 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
         if to.bits >= 32:
             return _cvt(w, x, source, to, rounding)
         return _float_to_float(w, _cvt(w, x, source, F32, rounding), F32, to, rounding, op)
-    if to is F32 and x in w.bytes:
+    if to is F32 and x in w.words.bytes:
         return _byte_to_float(w, x, source.is_signed)
     if to.bits >= 32:
         return w.let(f"{name} {a} {x} to {b}")
@@ -419,9 +421,9 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
 def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:
     """A byte of a word, as the last one of 2^23's mantissa. An epilogue that added a residual of bytes took 155 us, and
     167 with `cvt`."""
-    word, bits = w.bytes[x]
+    word, bits = w.words.bytes[x]
     if is_signed:  # 128 more, without a sign
-        word = w.here(("flipped", word), lambda: w.let(f"xor i32 {word}, {0x80808080 - (1 << 32)}"))
+        word = w.text.here(("flipped", word), lambda: w.let(f"xor i32 {word}, {0x80808080 - (1 << 32)}"))
     selector = 0x7440 + (bits.bit_length() - 1) // 8
     joined = w.intrinsic("llvm.nvvm.prmt", "i32", [("i32", v) for v in (word, str(0x4B000000), str(selector))])
     bias = float_constant(-(2.0**23 + (128 if is_signed else 0)), "float")
@@ -447,11 +449,11 @@ def _asm(w: Writer, op: Op) -> None:
     for i in range(count):
         arguments = []
         for o, (carrier, _) in zip(op.operands, ins, strict=True):
-            arguments.append(f"{carrier} {into_carrier(w, w.registers[o][i], o.dtype, carrier)}")
+            arguments.append(f"{carrier} {into_carrier(w.text, w.registers[o][i], o.dtype, carrier)}")
         value = w.let(f'call {result} asm sideeffect "{text}", "{constraints}"({", ".join(arguments)})')
         for k, (dtype, (carrier, _)) in enumerate(zip(types, outs, strict=True)):
             part = value if len(types) == 1 else w.let(f"extractvalue {result} {value}, {k}")
-            registers[k].append(from_carrier(w, part, dtype, carrier))
+            registers[k].append(from_carrier(w.text, part, dtype, carrier))
     for r, names in zip(op.results, registers, strict=True):
         w.registers[r] = names
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from lowering.affine import Linear, Product
 
 if TYPE_CHECKING:
+    from lowering.affine import AffineOffsets
+    from lowering.emit.maps import Maps
     from lowering.emit.writer import Writer
     from lowering.ir import Value
     from lowering.layout import Layout
@@ -32,22 +34,16 @@ class GlobalMap:
     uniform: tuple[tuple[Product, int], ...]
     threads: tuple[tuple[Product, Axes], ...]  # by stride, what each bit of the thread's number multiplies it with
 
-    def scalars(self, w: Writer) -> list[Value]:
+    def scalars(self, affines: AffineOffsets) -> list[Value]:
         """What the products are of."""
         products = [p for p, _ in (*self.strides, *self.uniform)]
-        return [w.maps.affines.scalars[name] for product in products for name in product]
+        return [affines.scalars[name] for product in products for name in product]
 
 
-def global_map(w: Writer, offset: Value) -> GlobalMap | None:
-    """The map of offsets that `GlobalAddress` adds up without their registers; None where it needs them."""
-    if offset not in w.global_maps:
-        w.global_maps[offset] = _map(w, offset)
-    return w.global_maps[offset]
-
-
-def _map(w: Writer, offset: Value) -> GlobalMap | None:
+def map_of(maps: Maps, offset: Value) -> GlobalMap | None:
+    """The map of offsets; None where they have none."""
     layout = offset.tile.layout
-    offsets = w.maps.affines.offsets(offset) if offset.tile.shape else None
+    offsets = maps.affines.offsets(offset) if offset.tile.shape else None
     if layout is None or offsets is None:
         return None
     bases = [b for b in (*layout.register, *layout.thread) if b]
@@ -55,9 +51,9 @@ def _map(w: Writer, offset: Value) -> GlobalMap | None:
         return None
     strides: list[tuple[Product, Linear]] = []
     uniform: list[tuple[Product, int]] = []
-    for product in sorted(offsets, key=w.maps.affines.in_order):
+    for product in sorted(offsets, key=maps.affines.in_order):
         part = offsets[product]
-        product = tuple(sorted(product, key=w.maps.affines.ranks.__getitem__))
+        product = tuple(sorted(product, key=maps.affines.ranks.__getitem__))
         moves = any(part.coefficients)
         ahead = part.constant if part.constant < 0 or not (moves or product == ()) else 0
         if ahead:
@@ -65,14 +61,14 @@ def _map(w: Writer, offset: Value) -> GlobalMap | None:
         rest = Linear(part.coefficients, part.constant - ahead)
         if not rest:
             continue
-        if min(part.coefficients) < 0 or any(not _never_negative(w, name) for name in product):
+        if min(part.coefficients) < 0 or any(not _never_negative(maps, name) for name in product):
             return None
         strides.append((product, rest))
     return GlobalMap(layout, tuple(strides), tuple(uniform), _threads(layout, strides))
 
 
-def _never_negative(w: Writer, name: int) -> bool:
-    low = w.facts.of(w.maps.affines.scalars[name]).low
+def _never_negative(maps: Maps, name: int) -> bool:
+    low = maps.facts.of(maps.affines.scalars[name]).low
     return low is not None and low >= 0
 
 
@@ -121,9 +117,9 @@ class GlobalAddress:
         """The pointer behind that many strides of each: one step from the nearest before it in this stretch of code."""
         w, first = self.w, ("pointer", self.memory, self.map.uniform, self.map.threads)
         if not counts:
-            return w.here(first, self._pointer)
+            return w.text.here(first, self._pointer)
         *rest, (product, n) = counts
-        chain: dict[int, str] = w.here((*first, *rest, product), lambda: {0: self._moved(tuple(rest))})
+        chain: dict[int, str] = w.text.here((*first, *rest, product), lambda: {0: self._moved(tuple(rest))})
         if n not in chain:
             near = max(k for k in chain if k < n)
             chain[n] = w.let(f"add i64 {chain[near]}, {self._step(product, (n - near) * self.size)}")
@@ -132,13 +128,13 @@ class GlobalAddress:
     def _pointer(self) -> str:
         """The pointer to the thread's first element, without constants."""
         w = self.w
-        offset = self._wide(w.here(("offset", self.map.uniform, self.map.threads), self._offset))
+        offset = self._wide(w.text.here(("offset", self.map.uniform, self.map.threads), self._offset))
         element = w.let(f"getelementptr i{8 * self.size}, ptr addrspace(1) {w.registers[self.memory][0]}, i64 {offset}")
         return w.let(f"ptrtoint ptr addrspace(1) {element} to i64")
 
     def _step(self, product: Product, bytes: int) -> str:
         make = lambda: self.w.let(f"mul i64 {self._wide(self._product(product))}, {bytes}")  # noqa: E731
-        return self.w.here(("step", product, bytes), make)
+        return self.w.text.here(("step", product, bytes), make)
 
     def _offset(self) -> str:
         """The offset of that element, as index."""
@@ -154,10 +150,10 @@ class GlobalAddress:
         w = self.w
         bases = tuple(sum(column) for column in zip(*axes, strict=True))
         if sum(bases) == reduce(or_, bases, 0):
-            total = self._index(w.linear(bases))
+            total = self._index(w.head.linear(bases))
         else:
             along = [self._along(axis) for axis in axes]
-            total = reduce(lambda a, b: w.once(f"add {w.index} {a}, {b}"), along)
+            total = reduce(lambda a, b: w.head.once(f"add {w.index} {a}, {b}"), along)
         if total == "0":
             return total
         return self._multiplied([total, *(self._scalar(name) for name in product)], product)
@@ -165,21 +161,21 @@ class GlobalAddress:
     def _along(self, axis: tuple[int, ...]) -> str:
         """What the thread's number adds along one axis: a coordinate, which does not carry, times its coefficient."""
         scale = max(1, gcd(*axis))
-        coordinate = self._index(self.w.linear(tuple(base // scale for base in axis)))
+        coordinate = self._index(self.w.head.linear(tuple(base // scale for base in axis)))
         if scale == 1 or coordinate == "0":
             return coordinate
-        return self.w.once(f"mul {self.w.index} {coordinate}, {scale}")
+        return self.w.head.once(f"mul {self.w.index} {coordinate}, {scale}")
 
     def _product(self, product: Product) -> str:
         """A product of scalars, as index."""
-        return self.w.here(
+        return self.w.text.here(
             ("product", product), lambda: self._multiplied([self._scalar(name) for name in product], product)
         )
 
     def _multiplied(self, names: list[str], product: Product) -> str:
         """The product of these, at the head where the scalars are known there."""
         w = self.w
-        make = w.once if all(w.maps.affines.scalars[name] in w.given for name in product) else w.let
+        make = w.head.once if all(w.maps.affines.scalars[name] in w.maps.given for name in product) else w.let
         return reduce(lambda a, b: make(f"mul {w.index} {a}, {b}"), names)
 
     def _scalar(self, name: int) -> str:
@@ -187,7 +183,7 @@ class GlobalAddress:
         register, bits = w.registers[value][0], w.bits(value.dtype)
         if not register.startswith("%") or w.index == f"i{bits}":
             return register
-        make = w.once if value in w.given else w.let
+        make = w.head.once if value in w.maps.given else w.let
         return make(f"sext i{bits} {register} to {w.index}")
 
     def _times(self, name: str, factor: int) -> str:
@@ -195,7 +191,7 @@ class GlobalAddress:
 
     def _index(self, name: str) -> str:
         w = self.w
-        return name if w.index == "i32" or not name.startswith("%") else w.once(f"zext i32 {name} to i64")
+        return name if w.index == "i32" or not name.startswith("%") else w.head.once(f"zext i32 {name} to i64")
 
     def _wide(self, name: str) -> str:
         w = self.w

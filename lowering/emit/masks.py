@@ -109,12 +109,11 @@ def anew(w: Writer, value: Value, registers: Iterable[int]) -> list[str]:
     """These registers of a value, computed at this place from `leaves`: until here they cost nothing."""
     registers = list(registers)
     ops = _definition(value)
-    before, needed, dbg = {op.result: w.registers[op.result] for op in ops}, w.needed, w.dbg
-    w.needed = _needed(value, registers)
-    with w.nothing_ahead():
+    before, dbg = {op.result: w.registers[op.result] for op in ops}, w.text.dbg
+    with w.needed.only(_needed(value, registers)), w.head.nothing_ahead():
         for op in ops:
             emit_op(w, op)
     out = [w.registers[value][r] for r in registers]
     w.registers |= before
-    w.needed, w.dbg = needed, dbg
+    w.text.dbg = dbg
     return out

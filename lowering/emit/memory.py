@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lowering.access_width import access_width, is_partial
-from lowering.emit.access import Address, access_name, guard, pack, unpack
+from lowering.emit.access import Address, access_name, guard
 from lowering.emit.carriers import from_carrier, into_carrier
+from lowering.emit.constants import constant
 from lowering.emit.partial import load_partly, source_bytes, store_partly
 from lowering.emit.rules import count_of, rule
 from lowering.emit.writer import Writer
@@ -28,11 +29,11 @@ def _load(w: Writer, op: Op) -> None:
     address = Address(w, op, memory, operand(op, "slot"), offset, space)
     if mask is not None and constant_of(mask) is True:
         mask = None
-    fill = w.registers[other] if other is not None else [w.constant(0, dtype)] * count
+    fill = w.registers[other] if other is not None else [constant(0, dtype)] * count
     if mask is not None and is_partial(w.facts, op, width):
         w.registers[op.result] = load_partly(w, op, address, mask, fill, width)
         return
-    alone = w.chosen(op.result.tile.layout) if op.attrs.get("one_thread") else None
+    alone = w.head.chosen(op.result.tile.layout) if op.attrs.get("one_thread") else None
     out: list[str] = []
     for first in range(0, count, width):
         name = access_name(op, "ld", space, width * dtype.bytes)
@@ -41,9 +42,9 @@ def _load(w: Writer, op: Op) -> None:
         if alone is not None:
             condition = alone if condition is None else w.let(f"and i1 {condition}, {alone}")
         if condition is not None:
-            inputs = [*pack(w, fill[first : first + width], dtype), *inputs, condition]
+            inputs = [*w.words.pack(fill[first : first + width], dtype), *inputs, condition]
             name = "@" + name
-        out += unpack(w, w.template(name, inputs, op), dtype, width)
+        out += w.words.unpack(w.template(name, inputs, op), dtype, width)
     w.registers[op.result] = out
 
 
@@ -82,7 +83,7 @@ def _store(w: Writer, op: Op) -> None:
         return
     for first in range(0, count_of(value), width):
         name = access_name(op, "st", space, width * dtype.bytes)
-        data = pack(w, w.registers[value][first : first + width], dtype)
+        data = w.words.pack(w.registers[value][first : first + width], dtype)
         condition = guard(w, None if mask is None else w.registers[mask][first], layout)
         inputs = [address.of(first), *data]
         if condition is not None:
@@ -120,14 +121,14 @@ def _atomic(w: Writer, op: Op) -> None:
     for i in range(count_of(value)):
         inputs = [address.of(i)]
         if expected is not None:
-            inputs.append(into_carrier(w, w.registers[expected][i], dtype, carrier))
-        inputs.append(into_carrier(w, w.registers[value][i], dtype, carrier))
+            inputs.append(into_carrier(w.text, w.registers[expected][i], dtype, carrier))
+        inputs.append(into_carrier(w.text, w.registers[value][i], dtype, carrier))
         condition = guard(w, None if mask is None else w.registers[mask][i], layout)
         row = name
         if condition is not None:
             zero = "0.0" if carrier in ("float", "double") else "0"
             row, inputs = "@" + name, [zero, *inputs, condition]
-        out.append(from_carrier(w, w.template(row, inputs, op)[0], dtype, carrier))
+        out.append(from_carrier(w.text, w.template(row, inputs, op)[0], dtype, carrier))
     w.registers[op.result] = out
 
 
@@ -158,7 +159,7 @@ def _copy(w: Writer, op: Op) -> None:
             else:
                 inputs.append(w.let(f"select i1 {w.registers[mask][first]}, i32 {bytes}, i32 0"))
         name += f".{bytes}"
-        chosen = w.chosen(layout)
+        chosen = w.head.chosen(layout)
         if chosen is not None:
             name, inputs = "@" + name, [*inputs, chosen]
         w.template(name, inputs, op)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lowering.emit.access import pack, unpack
-from lowering.emit.rules import count_of, wanted
+from lowering.emit.rules import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Op
 from lowering.types import BF16, F16
@@ -14,12 +13,12 @@ from lowering.types import BF16, F16
 def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callable[[int], str]) -> bool:
     """Emits a word for each pair, by its first register, where all that is wanted comes in pairs. False: nothing."""
     dtype, out = op.result.dtype, [""] * count_of(op.result)
-    left = wanted(w, op.result, len(out))
+    left = w.needed.of(op.result, len(out))
     pairs = [i for i in left if i % 2 == 0 and is_pair(i)]
     if dtype not in (F16, BF16) or {*pairs, *(i + 1 for i in pairs)} != set(left):
         return False
     for i in pairs:
-        out[i : i + 2] = unpack(w, [word_of(i)], dtype, 2)
+        out[i : i + 2] = w.words.unpack([word_of(i)], dtype, 2)
     w.registers[op.result] = out
     return True
 
@@ -29,9 +28,9 @@ def select_in_pairs(w: Writer, op: Op) -> bool:
     flags, a, b = (w.registers[o] for o in op.operands)
 
     def word_of(i: int) -> str:
-        word, bits, nonzero = w.byte_flags[flags[i]]
+        word, bits, nonzero = w.words.byte_flags[flags[i]]
         mask = _spread(w, word, bits, op)
-        chosen, other = (pack(w, x[i : i + 2], op.result.dtype)[0] for x in ((a, b) if nonzero else (b, a)))
+        chosen, other = (w.words.pack(x[i : i + 2], op.result.dtype)[0] for x in ((a, b) if nonzero else (b, a)))
         taken = w.let(f"and i32 {chosen}, {mask}")
         rest = w.let(f"and i32 {other}, {w.let(f'xor i32 {mask}, -1')}")
         return w.let(f"or i32 {taken}, {rest}")
@@ -45,17 +44,18 @@ def extreme_in_pairs(w: Writer, op: Op) -> bool:
     name, pair = f"llvm.{op.name}.v2{op.result.dtype}", f"<2 x {w.llvm(op.result.dtype)}>"
 
     def word_of(i: int) -> str:
-        both = [(pair, w.let(f"bitcast i32 {pack(w, x[i : i + 2], op.result.dtype)[0]} to {pair}")) for x in (a, b)]
+        packed = [w.words.pack(x[i : i + 2], op.result.dtype)[0] for x in (a, b)]
+        both = [(pair, w.let(f"bitcast i32 {word} to {pair}")) for word in packed]
         return w.let(f"bitcast {pair} {w.intrinsic(name, pair, both)} to i32")
 
-    return _in_pairs(w, op, lambda i: any(tuple(x[i : i + 2]) in w.packed for x in (a, b)), word_of)
+    return _in_pairs(w, op, lambda i: any(tuple(x[i : i + 2]) in w.words.packed for x in (a, b)), word_of)
 
 
 def _neighbours(w: Writer, flags: list[str]) -> bool:
     """True if these are comparisons of bytes 0 and 1, or 2 and 3, of one word with zero, for one answer."""
-    if len(flags) != 2 or any(flag not in w.byte_flags for flag in flags):
+    if len(flags) != 2 or any(flag not in w.words.byte_flags for flag in flags):
         return False
-    (word, low, nonzero), (same, high, too) = (w.byte_flags[flag] for flag in flags)
+    (word, low, nonzero), (same, high, too) = (w.words.byte_flags[flag] for flag in flags)
     return word == same and nonzero == too and low in (0xFF, 0xFF0000) and high == low << 8
 
 
@@ -64,7 +64,7 @@ def _spread(w: Writer, word: str, low: int, op: Op) -> str:
 
     The sum has the upper bit of each byte if any other bit is set; `prmt` repeats the upper bits of bytes.
     """
-    upper = w.here(("upper bits", word), lambda: _upper_bits(w, word))
+    upper = w.text.here(("upper bits", word), lambda: _upper_bits(w, word))
     return w.template("prmt.b32", [upper, "0", str(0x9988 if low == 0xFF else 0xBBAA)], op)[0]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from lowering.emit.access import Address, access_name, guard, pack, unpack
+from lowering.emit.access import Address, access_name, guard
 from lowering.emit.masks import Flags, anew, ends, span
 from lowering.emit.rules import count_of
 from lowering.emit.writer import Writer
@@ -73,22 +73,22 @@ def _in_parts(
     w.start(label)
     plain = [whole(first) for first in firsts]
     w.do(f"br label %{done}")
-    with w.aside(part):
-        chosen = None if layout is None else w.chosen(layout)
+    with w.text.aside(part):
+        chosen = None if layout is None else w.head.chosen(layout)
         accesses = [_Access(w, mask, first, width, chosen) for first in firsts]
         some = [guarded(a) for a in accesses]
         w.do(f"br i1 {_any(w, [a.cut for a in accesses])}, label %{cut}, label %{done}")
         w.start(cut)
         mended = []
         for a, registers in zip(accesses, some, strict=True):
-            before, inside, behind = w.label, w.fresh_label("elements"), w.fresh_label("mended")
+            before, inside, behind = w.text.label, w.fresh_label("elements"), w.fresh_label("mended")
             w.do(f"br i1 {a.cut}, label %{inside}, label %{behind}")
             w.start(inside)
             single = elements(a, anew(w, mask, a.elements))
             w.do(f"br label %{behind}")
             w.start(behind)
             mended.append(_phis(w, kind, [(single, inside), (registers, before)]))
-        last = w.label
+        last = w.text.label
         w.do(f"br label %{done}")
     w.start(done)
     ways = zip(plain, some, mended, strict=True)
@@ -110,20 +110,20 @@ def load_partly(w: Writer, op: Op, address: Address, mask: Value, fill: list[str
     places = [address.of(first) if first % width == 0 else "" for first in range(len(fill))]
 
     def guarded(a: _Access) -> list[str]:
-        nothing = pack(w, [fill[e] for e in a.elements], dtype)
+        nothing = w.words.pack([fill[e] for e in a.elements], dtype)
         return w.template("@" + name, [*nothing, places[a.first], a.whole], op)
 
     def elements(a: _Access, masks: list[str]) -> list[str]:
         out = []
         for k, on in enumerate(masks):
-            inputs = [*pack(w, [fill[a.first + k]], dtype), address.behind(places[a.first], k), on]
-            out += unpack(w, w.template("@" + single, inputs, op), dtype, 1)
-        return pack(w, out, dtype)
+            inputs = [*w.words.pack([fill[a.first + k]], dtype), address.behind(places[a.first], k), on]
+            out += w.words.unpack(w.template("@" + single, inputs, op), dtype, 1)
+        return w.words.pack(out, dtype)
 
     whole = lambda first: w.template(name, [places[first]], op)  # noqa: E731
     kind = "i16" if width * dtype.bytes <= 2 else "i32"
     registers = _in_parts(w, mask, width, None, whole, guarded, elements, kind)
-    return [e for r in registers for e in unpack(w, r, dtype, width)]
+    return [e for r in registers for e in w.words.unpack(r, dtype, width)]
 
 
 def store_partly(w: Writer, op: Op, address: Address, mask: Value, value: Value, width: int) -> None:
@@ -131,12 +131,12 @@ def store_partly(w: Writer, op: Op, address: Address, mask: Value, value: Value,
     dtype, space, data = value.dtype, space_of(op.operands[0]), w.registers[value]
     name, single = (access_name(op, "st", space, n * dtype.bytes) for n in (width, 1))
     firsts = range(0, len(data), width)
-    inputs = {first: [address.of(first), *pack(w, data[first : first + width], dtype)] for first in firsts}
+    inputs = {first: [address.of(first), *w.words.pack(data[first : first + width], dtype)] for first in firsts}
 
     def elements(a: _Access, masks: list[str]) -> list[str]:
         for k, on in enumerate(masks):
             place = address.behind(inputs[a.first][0], k)
-            w.template("@" + single, [place, *pack(w, [data[a.first + k]], dtype), on], op)
+            w.template("@" + single, [place, *w.words.pack([data[a.first + k]], dtype), on], op)
         return []
 
     whole = lambda first: w.template(name, inputs[first], op)  # noqa: E731

@@ -30,20 +30,15 @@ def emit_op(w: Writer, op: Op) -> None:
 
 def inline(w: Writer, region: Block, arguments: list[str]) -> list[str]:
     """A region on scalars, with its arguments bound to registers: what it yields."""
-    saved = w.dbg
+    saved = w.text.dbg
     for arg, register in zip(region.args, arguments, strict=True):
         w.registers[arg] = [register]
     for op in region.ops[:-1]:
-        w.needed.pop(op.results[0], None) if op.results else None
+        for result in op.results:
+            w.needed.forget(result)
         emit_op(w, op)
-    w.dbg = saved
+    w.text.dbg = saved
     return [w.registers[v][0] for v in region.ops[-1].operands]
-
-
-def wanted(w: Writer, value: Value, count: int) -> list[int]:
-    """The registers of a value that something reads."""
-    needed = w.needed.get(value)
-    return list(range(count)) if needed is None else sorted(needed)
 
 
 def count_of(value: Value) -> int:

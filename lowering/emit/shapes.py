@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lowering.emit.rules import count_of, rule, wanted
+from lowering.emit.constants import constant
+from lowering.emit.rules import count_of, rule
 from lowering.emit.writer import Writer
 from lowering.ir import Op
 from lowering.layout import Layout, Span, apply
@@ -32,7 +33,7 @@ def read_registers(op: Op, registers: Iterable[int]) -> set[int]:
 
 @rule("constant")
 def _constant(w: Writer, op: Op) -> None:
-    text = w.constant(op.attrs["value"], op.attrs["dtype"])
+    text = constant(op.attrs["value"], op.attrs["dtype"])
     w.registers[op.result] = [text] * count_of(op.result)
 
 
@@ -40,10 +41,10 @@ def _constant(w: Writer, op: Op) -> None:
 def _arange(w: Writer, op: Op) -> None:
     layout = op.result.tile.layout
     assert layout is not None
-    part = w.coordinate(layout)
+    part = w.head.coordinate(layout)
     out = [""] * layout.count
     disjoint = _disjoint(layout)
-    for i in wanted(w, op.result, layout.count):
+    for i in w.needed.of(op.result, layout.count):
         out[i] = plus(w, part, layout.offsets[i], disjoint)
     w.registers[op.result] = out
 
@@ -55,7 +56,7 @@ def plus(w: Writer, part: str, offset: int, disjoint: bool) -> str:
     if part == "0":
         return str(offset)
     kind = "add nuw nsw" if disjoint else "xor"
-    return w.once(f"{kind} {w.index} {part}, {offset}")
+    return w.head.once(f"{kind} {w.index} {part}, {offset}")
 
 
 def _disjoint(layout: Layout) -> bool:
@@ -68,16 +69,16 @@ def _disjoint(layout: Layout) -> bool:
 @rule(*(name for name, spec in OPS.items() if spec.picks is not None))
 def _rename(w: Writer, op: Op) -> None:
     picked = source_registers(op)
-    packed = w.words.get(op.operands[0])
+    packed = w.words.held.get(op.operands[0])
     if packed is not None:
         per = len(picked) // len(packed) if len(picked) == count_of(op.operands[0]) else 0
         groups = [picked[i : i + per] for i in range(0, len(picked), per)] if per else []
         if all(g[0] % per == 0 and g == list(range(g[0], g[0] + per)) for g in groups) and groups:
-            w.words[op.result] = [packed[g[0] // per] for g in groups]
+            w.words.held[op.result] = [packed[g[0] // per] for g in groups]
             return
     source = w.registers[op.operands[0]]
     out = [""] * len(picked)
-    for i in wanted(w, op.result, len(picked)):
+    for i in w.needed.of(op.result, len(picked)):
         out[i] = source[picked[i]]
     w.registers[op.result] = out
 
@@ -102,9 +103,9 @@ def _stack(w: Writer, op: Op) -> None:
 
 @rule("block_id")
 def _block(w: Writer, op: Op) -> None:
-    w.registers[op.result] = [w.special(f"ctaid.{'xyz'[op.attrs['axis']]}")]
+    w.registers[op.result] = [w.head.special(f"ctaid.{'xyz'[op.attrs['axis']]}")]
 
 
 @rule("grid_size")
 def _grid(w: Writer, op: Op) -> None:
-    w.registers[op.result] = [w.special(f"nctaid.{'xyz'[op.attrs['axis']]}")]
+    w.registers[op.result] = [w.head.special(f"nctaid.{'xyz'[op.attrs['axis']]}")]

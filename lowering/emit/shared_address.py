@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lowering.access_width import slot_bytes
 from lowering.layout import apply
 from lowering.ops import operand
-from lowering.shared_map import SharedMap, Swizzle, access_layout_of, matrix_lanes, period, swizzled
+from lowering.shared_map import Swizzle, matrix_lanes, period, swizzled
 from lowering.types import SharedType
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class SharedAddress:
         assert offset is not None
         self.offset = offset
         self.slot = slot
-        self.map = linear_map(w, op)
+        self.map = w.maps.of_shared(op)
         self.is_late = self.map is None or (bool(self.swizzle) and self.map.aligned % period(self.swizzle) != 0)
         if self.is_late:
             self.base = shared_base(w, self.memory)
@@ -62,7 +62,7 @@ class SharedAddress:
 
     def slot_offset(self, slot: Value) -> str:
         """Bytes to a slot."""
-        return self.w.here(("slot", slot, self.type), lambda: self._slot_offset(slot))
+        return self.w.text.here(("slot", slot, self.type), lambda: self._slot_offset(slot))
 
     def _slot_offset(self, slot: Value) -> str:
         w, type = self.w, self.type
@@ -122,9 +122,9 @@ class SharedAddress:
     def late(self, part: int) -> str:
         """The same where only the run knows what the swizzle moves."""
         w = self.w
-        offset = w.linear(self.thread)
+        offset = w.head.linear(self.thread)
         if part:
-            offset = w.once(f"xor i32 {offset}, {part}")
+            offset = w.head.once(f"xor i32 {offset}, {part}")
         for term in self.terms:
             offset = w.let(f"add i32 {offset}, {term}")
         return w.let(f"add i32 {self.base}, {swizzle_at_run_time(w, offset, self.swizzle)}")
@@ -132,26 +132,19 @@ class SharedAddress:
     def based(self, met: int) -> str:
         """A thread's part, XORed with bits that it shares with a register's, behind all that is added to it."""
         w = self.w
-        base = w.linear(self.thread)
+        base = w.head.linear(self.thread)
         if met:
-            base = w.once(f"xor i32 {base}, {met}")
+            base = w.head.once(f"xor i32 {base}, {met}")
         first = shared_memory(w)
-        base = first if base == "0" else w.once(f"add i32 {first}, {base}")
+        base = first if base == "0" else w.head.once(f"add i32 {first}, {base}")
         for more in self.added:
             base = w.let(f"add i32 {base}, {more}")
         return base
 
 
-def linear_map(w: Writer, op: Op) -> SharedMap | None:
-    """The map of an access that `SharedAddress` adds up without the offsets' registers; None where it needs them."""
-    if op not in w.shared_maps:
-        w.shared_maps[op] = w.maps.of(op, access_layout_of(op))
-    return w.shared_maps[op]
-
-
 def shared_memory(w: Writer) -> str:
     """The shared address of the block's shared memory, i32."""
-    return w.once(f"ptrtoint ptr addrspace(3) {SHARED} to i32")
+    return w.head.once(f"ptrtoint ptr addrspace(3) {SHARED} to i32")
 
 
 def tile_offset(memory: Value) -> int:
@@ -163,7 +156,7 @@ def tile_offset(memory: Value) -> int:
 def shared_base(w: Writer, memory: Value) -> str:
     """The shared address of a shared tile, i32."""
     offset = tile_offset(memory)
-    return w.once(f"add i32 {shared_memory(w)}, {offset}") if offset else shared_memory(w)
+    return w.head.once(f"add i32 {shared_memory(w)}, {offset}") if offset else shared_memory(w)
 
 
 def swizzle_at_run_time(w: Writer, offset: str, swizzle: Swizzle) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import chain
 
-from lowering.emit.access import pack, unpack
 from lowering.emit.rules import count_of, rule
 from lowering.emit.shared_address import SharedAddress
 from lowering.emit.writer import Writer
@@ -19,20 +18,9 @@ from ptx_templates import Operand
 MOST = 4  # matrices of one ldmatrix
 
 
-def words(w: Writer, value: Value) -> list[str]:
-    """The registers of a value as 32-bit words, its first elements in the lowest bits."""
-    known = w.words.get(value)
-    return known if known is not None else pack(w, w.registers[value], value.dtype)
-
-
-def unpacked(w: Writer, value: Value) -> list[str]:
-    """The elements of a value that is held in words."""
-    return unpack(w, w.words[value], value.dtype, count_of(value))
-
-
 def _registers(w: Writer, value: Value, operand: Operand) -> list[str]:
     """What an operand of an instruction is given: floats as they are, all else in words."""
-    return w.registers[value] if operand.type in ("f32", "f64") else words(w, value)
+    return w.registers[value] if operand.type in ("f32", "f64") else w.words.of(value)
 
 
 def _per_register(operand: Operand, dtype: DType) -> int:
@@ -60,7 +48,7 @@ def _dot(w: Writer, op: Op) -> None:
         """The accumulator as the instruction takes it."""
         if aligned:
             return [held[r // per] for r in registers[::per]]
-        return pack(w, [held[r] for r in registers], c.dtype)
+        return w.words.pack([held[r] for r in registers], c.dtype)
 
     sums = [[given(registers) for registers in along] for along in elements]
     height, width, depth = len(sums), len(sums[0]), a.tile.shape[1] // instruction.k
@@ -71,16 +59,16 @@ def _dot(w: Writer, op: Op) -> None:
             for j in range(width):
                 second = (k * width + j) * size_b
                 operands = [*left[first : first + size_a], *right[second : second + size_b], *sums[i][j]]
-                sums[i][j] = w.asm(row, operands)
+                sums[i][j] = w.calls.asm(row, operands)
     out = [""] * (count_of(op.result) // (per if aligned else 1))
     for registers, made in zip(chain(*elements), chain(*sums), strict=True):
         if aligned:
             places = [r // per for r in registers[::per]]
         else:
-            places, made = registers, unpack(w, made, c.dtype, len(registers))
+            places, made = registers, w.words.unpack(made, c.dtype, len(registers))
         for place, register in zip(places, made, strict=True):
             out[place] = register
-    (w.words if aligned and per > 1 else w.registers)[op.result] = out
+    (w.words.held if aligned and per > 1 else w.registers)[op.result] = out
 
 
 def _are_words(registers: list[int], per: int) -> bool:
@@ -91,7 +79,7 @@ def _are_words(registers: list[int], per: int) -> bool:
 
 @rule("split")
 def _split(w: Writer, op: Op) -> None:
-    w.words[op.result] = words(w, op.operands[0])
+    w.words.held[op.result] = w.words.of(op.operands[0])
 
 
 def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
@@ -111,12 +99,12 @@ def _ldmatrix(w: Writer, op: Op) -> None:
     out: list[str] = []
     groups, trans = _matrices(op, layout)
     if trans and word_bits(op) == 2:
-        w.words[op.result] = _transposed_bytes(w, op, address)
+        w.words.held[op.result] = _transposed_bytes(w, op, address)
         return
     for first, count in groups:
         place = address.at(apply(address.map.register, first))
         out += w.template(f"ldmatrix.sync.m8n8.x{count}{trans}.shared.b16", [place], op)
-    w.words[op.result] = out
+    w.words.held[op.result] = out
 
 
 EVEN_BYTES, ODD_BYTES = "25632", "30001"  # selectors of prmt: 0x6420, 0x7531
@@ -153,7 +141,7 @@ def _stmatrix(w: Writer, op: Op) -> None:
     assert value is not None and value.tile.layout is not None
     address = SharedAddress(w, op, operand(op, "slot"))
     assert address.map is not None
-    data, bits = words(w, value), word_bits(op)
+    data, bits = w.words.of(value), word_bits(op)
     groups, trans = _matrices(op, value.tile.layout)
     for first, count in groups:
         place = address.at(apply(address.map.register, first))

@@ -31,8 +31,8 @@ def shuffle(w: Writer, x: str, dtype: DType, mode: str, lane: str, clamp: str = 
         joined = w.let(f"or i64 {wide_low}, {w.let(f'shl i64 {wide_high}, 32')}")
         return joined if not dtype.is_float else w.let(f"bitcast i64 {joined} to {llvm}")
     if bits == 32:
-        raw = into_carrier(w, x, dtype, "i32")
-        return from_carrier(w, w.template(f"shfl.sync.{mode}.b32", [raw, lane, clamp, ALL_LANES])[0], dtype, "i32")
+        raw = into_carrier(w.text, x, dtype, "i32")
+        return from_carrier(w.text, w.template(f"shfl.sync.{mode}.b32", [raw, lane, clamp, ALL_LANES])[0], dtype, "i32")
     raw = x if not dtype.is_float else w.let(f"bitcast {llvm} {x} to i{bits}")
     moved = w.template(f"shfl.sync.{mode}.b32", [w.let(f"zext i{bits} {raw} to i32"), lane, clamp, ALL_LANES])[0]
     narrow = w.let(f"trunc i32 {moved} to i{bits}")
@@ -93,7 +93,7 @@ def _of_first(w: Writer, x: str, dtype: DType, lanes: list[int]) -> str:
     """The result of the first of the lanes that were joined: each joined its own half first, and unless the function
     commutes, they differ."""
     others = sum(1 << bit for bit in lanes)
-    first = "0" if others == 31 else w.once(f"and i32 {w.thread()}, {31 & ~others}")
+    first = "0" if others == 31 else w.head.once(f"and i32 {w.head.thread()}, {31 & ~others}")
     return shuffle(w, x, dtype, "idx", first)
 
 
@@ -165,8 +165,8 @@ def _scan(w: Writer, op: Op) -> None:
         total = rows[-1]
         for bit in lanes:
             other = [shuffle(w, v, d, "bfly", str(1 << bit)) for v, d in zip(total, dtypes, strict=True)]
-            lane_bit = w.once(f"and i32 {w.thread()}, {1 << bit}")
-            after = w.once(f"icmp {'eq' if reverse else 'ne'} i32 {lane_bit}, 0")
+            lane_bit = w.head.once(f"and i32 {w.head.thread()}, {1 << bit}")
+            after = w.head.once(f"icmp {'eq' if reverse else 'ne'} i32 {lane_bit}, 0")
             for i, row in enumerate(rows):
                 joined = inline(w, region, other + row)
                 rows[i] = [
@@ -243,7 +243,7 @@ def _shuffle(w: Writer, op: Op) -> None:
         lane = w.let(f"shl i32 {amount}, {first}") if first else amount
     segment = (~((width << first) - 1)) & 31  # lane bits that name the segment
     if mode == "idx" and first:  # the low lane bits are this lane's own
-        own = w.once(f"and i32 {w.thread()}, {(1 << first) - 1}")
+        own = w.head.once(f"and i32 {w.head.thread()}, {(1 << first) - 1}")
         lane = w.let(f"or i32 {lane}, {own}")
     clamp = str(segment << 8 | (0 if mode == "up" else 31))
     name = {"xor": "bfly", "up": "up", "down": "down", "idx": "idx"}[mode]

@@ -10,6 +10,7 @@ import pytest
 from sample_variants import Case, cases
 
 from lowering.emit import emit, rules
+from lowering.emit.calls import Calls
 from lowering.emit.writer import Writer
 from lowering.ir import Op
 from lowering.ops import OPS
@@ -25,9 +26,9 @@ def emitted() -> Iterator[list[tuple[Op, list[Instruction]]]]:
     """Each operation that is emitted meanwhile, with the rows emitted for it, and not for those in its regions."""
     found: list[tuple[Op, list[Instruction]]] = []
     doing: list[list[Instruction]] = []
-    asm, table = Writer.asm, dict(rules.RULES)
+    asm, table = Calls.asm, dict(rules.RULES)
 
-    def noted(w: Writer, row: Instruction, inputs: list[str]) -> list[str]:
+    def noted(w: Calls, row: Instruction, inputs: list[str]) -> list[str]:
         doing[-1].append(row)
         return asm(w, row, inputs)
 
@@ -40,11 +41,11 @@ def emitted() -> Iterator[list[tuple[Op, list[Instruction]]]]:
         return emit_op
 
     try:
-        Writer.asm = noted  # type: ignore[method-assign]
+        Calls.asm = noted  # type: ignore[method-assign]
         rules.RULES.update({name: noting(rule) for name, rule in table.items()})
         yield found
     finally:
-        Writer.asm = asm  # type: ignore[method-assign]
+        Calls.asm = asm  # type: ignore[method-assign]
         rules.RULES.update(table)
 
 

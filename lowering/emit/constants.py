@@ -1,0 +1,46 @@
+"""Constants as LLVM writes them."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from lowering.types import DType
+
+
+def constant(value: int | float | bool, dtype: DType) -> str:
+    if dtype.is_float:
+        return float_constant(float(value), dtype.llvm)
+    if dtype.kind == "bool":
+        return "true" if value else "false"
+    number = int(value)
+    if dtype.kind == "unsigned" and number >= 1 << (dtype.bits - 1):
+        number -= 1 << dtype.bits
+    return str(number)
+
+
+def float_constant(value: float, llvm: str) -> str:
+    """A float as LLVM writes it, rounded to the type."""
+    if llvm == "double":
+        return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
+    try:
+        single = struct.unpack(">f", struct.pack(">f", value))[0]
+    except OverflowError:
+        single = float("inf") if value > 0 else float("-inf")
+    if llvm == "float":
+        return f"0x{struct.unpack('>Q', struct.pack('>d', single))[0]:016X}"
+    if llvm == "bfloat":
+        return f"0xR{struct.unpack('>I', struct.pack('>f', _as_bf16(value)))[0] >> 16:04X}"
+    try:
+        return f"0xH{struct.unpack('>H', struct.pack('>e', value))[0]:04X}"
+    except OverflowError:
+        return "0xH7C00" if value > 0 else "0xHFC00"
+
+
+def _as_bf16(value: float) -> float:
+    """The bf16 nearest to `value`, ties to even, rounded once."""
+    if not math.isfinite(value):
+        return value
+    unit = max(math.frexp(value)[1], -125) - 8  # the exponent of the last of its 8 bits; subnormals share one
+    nearest = math.copysign(math.ldexp(round(math.ldexp(value, -unit)), unit), value)
+    return nearest if abs(nearest) < 2.0**128 else math.copysign(math.inf, value)

@@ -7,6 +7,7 @@ it; optional operands are named by the attribute `has`, in the order given.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from typing import Any
 
 import ptx_templates
@@ -54,15 +55,22 @@ def of_instruction(op: Op) -> list[Effect]:
     An order says something to other blocks: not in shared memory, nor where its scope is the block.
     """
     becomes = op.spec.becomes
-    row = instruction(becomes if isinstance(becomes, str) else becomes(op))
-    out = []
-    for by in row.effects:
-        memory = op.operands[0] if len(row.effects) == 1 else _operand_in(op, by.space)
-        kinds = _KINDS[by.action]
-        if by.space == "global" and by.scope != "cta":
-            kinds += _BONDS_OF.get(by.order, ())
-        out += [Effect(kind, memory, by.space or "", by) for kind in kinds]
-    return out
+    rows = _kinds_of(becomes if isinstance(becomes, str) else becomes(op))
+    memory = op.operands[0]
+    if len(rows) == 1:
+        by, kinds = rows[0]
+        return [Effect(kind, memory, by.space or "", by) for kind in kinds]
+    return [Effect(kind, _operand_in(op, by.space), by.space or "", by) for by, kinds in rows for kind in kinds]
+
+
+@cache
+def _kinds_of(name: str) -> tuple[tuple[ptx_templates.Effect, tuple[str, ...]], ...]:
+    """The effects of an instruction's row, each with its kinds."""
+    found = []
+    for by in instruction(name).effects:
+        bonds = _BONDS_OF.get(by.order, ()) if by.space == "global" and by.scope != "cta" else ()
+        found.append((by, _KINDS[by.action] + bonds))
+    return tuple(found)
 
 
 def _operand_in(op: Op, space: str | None) -> Value:

@@ -65,14 +65,16 @@ def swizzle_shared(function: Function) -> None:
                 _check_accesses(wanted, wanted.bits, maps, mine)
         else:
             rule, why = _computed(phases, type, id(op.result) in again)
+        widest = [p.bytes for p in phases] if phases is not None else [access_bytes(maps.analysis, op) for op in mine]
+        options = _options(max(widest, default=1), type, rule)
         swizzle = function.choices.choose(
             "swizzle",
             op.attrs["name"],
-            _options(maps, mine, type, rule),
+            options,
             _said(rule),
             loc=op.loc,
             because=why,
-            costs=partial(_passes, phases, maps, mine, type, rule),
+            costs=partial(_passes, phases, options),
             unit="passes over the banks, a phase of each access",
             pinned=None if wanted is None else wanted.loc,
             line=f"swizzle {op.attrs['name']}: {{option}}",
@@ -164,18 +166,15 @@ USUAL = ((3, 4, 3), (2, 4, 3), (1, 4, 3))
 """Swizzles of the hardware's own loads of 128, 64 and 32 bytes a row."""
 
 
-def _options(maps: SharedMaps, accesses: list[Op], type: SharedType, rule: Swizzle) -> dict[str, Swizzle]:
-    """Swizzles that leave the bytes of every access together, by how a schedule says them."""
-    keep = max((access_bytes(maps.analysis, op) for op in accesses), default=1).bit_length() - 1
+def _options(widest: int, type: SharedType, rule: Swizzle) -> dict[str, Swizzle]:
+    """Swizzles that leave the bytes of every access together, the widest of so many, by how a schedule says them."""
+    keep = widest.bit_length() - 1
     fitting = [(n, b, s) for n, b, s in USUAL if b >= keep and b + s + n <= _bits(type)]
     found = [rule, (), *(bits_swizzle(*bits) for bits in fitting)]
     return {_said(swizzle): swizzle for swizzle in found}
 
 
-def _passes(
-    phases: list[Phase] | None, maps: SharedMaps, accesses: list[Op], type: SharedType, rule: Swizzle
-) -> dict[str, float]:
-    options = _options(maps, accesses, type, rule)
+def _passes(phases: list[Phase] | None, options: dict[str, Swizzle]) -> dict[str, float]:
     return {} if phases is None else {name: sum(p.passes(s) for p in phases) for name, s in options.items()}
 
 

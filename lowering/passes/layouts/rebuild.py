@@ -160,7 +160,7 @@ class Rebuilding:
         options = {"given": layout}
         if not any(r in self.operands for r in op.results):
             options |= {f"first{axis}": layout.with_first(axis) for axis, run in enumerate(runs) if run > 1}
-        rule = min(options, key=lambda name: requests(options[name]))
+        rule = min(options, key=lambda name: requests(options[name])) if len(options) > 1 else "given"
         if self.branch is None and op.results:  # a thread has its own elements in a branch of threads
             options["own"] = self.access_layout(op)
         options = {name: lying for name, lying in options.items() if name == rule or lying != options[rule]}

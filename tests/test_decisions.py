@@ -1,0 +1,71 @@
+"""Law 5 of choices: what picks among candidates is a choice, or stands here with the reason why it is none."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ELSEWHERE = ("lowering/text/", "lowering/meaning/", "lowering/ops/", "lowering/choices.py", "lowering/location.py")
+"""Texts, meanings, and rows, which say what an operation is."""
+NO_CHOICE = {
+    "lowering/passes/barriers/copies.py": "of several accesses in flight, the one that an error names",
+    "lowering/passes/swizzle_shared.py:_check_accesses": "the access that an error names",
+    "lowering/tensor_cores.py:fitting": "the instructions that exist and fit, which the caller chooses among; errors",
+    "lowering/verify.py": "the first thing that is wrong",
+    "lowering/passes/__init__.py:giver": "the one pass that gives something",
+    "lowering/emit/calls.py:template": "whether the target has the instruction that was chosen",
+    "lowering/emit/elementwise.py:_cast_one": "a conversion made anew is one instruction where there is one",
+    "lowering/emit/masks.py:ends": "the one axis along which a mask moves",
+    "lowering/passes/layouts/anchors.py:chained_layout": "what avoids an exchange; `neighbours` chooses it",
+    "lowering/passes/lower_matrix_accesses.py:feeding": "names of one value",
+}
+"""file, or file:function → why."""
+
+
+def picks(node: ast.AST) -> bool:
+    """An expression that picks one of several, or asks what the target has."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id in ("min", "max"):
+            return any(keyword.arg == "key" for keyword in node.keywords)
+        return node.func.id == "next" and bool(node.args) and isinstance(node.args[0], ast.GeneratorExp)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr == "available"
+    return isinstance(node, ast.Attribute) and ast.unparse(node).endswith("target.number")
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def test_what_picks_among_candidates_is_a_choice() -> None:
+    undeclared, used = [], set()
+    for path in sorted((ROOT / "lowering").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if name.startswith(ELSEWHERE):
+            continue
+        for function in functions(ast.parse(path.read_text())):
+            nodes = [*ast.walk(function)]
+            if not any(map(picks, nodes)):
+                continue
+            if any(isinstance(n, ast.Attribute) and n.attr == "choose" for n in nodes):
+                continue
+            reasons = {name, f"{name}:{function.name}"} & NO_CHOICE.keys()
+            used |= reasons
+            if not reasons:
+                undeclared.append(f"{name}:{function.name}")
+    assert not undeclared, undeclared
+    assert used == NO_CHOICE.keys(), NO_CHOICE.keys() - used
+
+
+def test_a_decision_without_a_record_is_found() -> None:
+    for text in (
+        "min(a, key=cost)",
+        "next(c for c in candidates if c.fits)",
+        "row.available(arch)",
+        "w.target.number >= 90",
+    ):
+        assert any(map(picks, ast.walk(ast.parse(text)))), text
+    for text in ("min(a, b)", "next(iterator)", "row.next()"):
+        assert not any(map(picks, ast.walk(ast.parse(text)))), text

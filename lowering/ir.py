@@ -15,6 +15,7 @@ from lowering.choices import Choices
 from lowering.layout import Layout
 from lowering.location import Loc, printable
 from lowering.nesting import deep_recursion
+from lowering.reasons import Reason
 from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import WARP
 from lowering.types import DType, SharedType, TableType, TensorType, TileType, Type
@@ -149,6 +150,7 @@ class Function:
     swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
     unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls or peels it
     choices: Choices = field(default_factory=Choices)
+    reasons: dict[Op, Reason] = field(default_factory=dict)  # of barriers, those that others made superfluous too
     grid: list[Any] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
     facts: Any = None  # what `facts_of` found
     holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py

@@ -127,6 +127,11 @@ def commutes(op: Op, used: Collection[Value]) -> str | None:
     return "store" if op.attrs.get("order") == "none" else None
 
 
+def subject_of(op: Op) -> str:
+    """An access as the subject of a choice: `x.load`."""
+    return f"{op.operands[0].name}.{op.name}"
+
+
 def moved_by(op: Op) -> Value:
     """The tile that an access brings or takes."""
     value = op.results[0] if op.results else operand(op, "value")

@@ -18,6 +18,7 @@ from lowering.passes.barriers import order_of
 from lowering.passes.barriers.conflicts import Comparisons, collision, conflict, disjoint, earlier_rounds, meeting
 from lowering.passes.barriers.rounds import next_round
 from lowering.passes.barriers.state import Accesses, State, members
+from lowering.passes.barriers.threads import Doubt, Meeting
 from lowering.passes.barriers.touches import Slot, Touch
 from lowering.passes.barriers.walking import Need, Walk
 from lowering.types import F32, INDEX, SharedType, TensorType, TileType
@@ -27,6 +28,7 @@ TENSOR = Value(TensorType(F32, 1), name="x")
 N, M = Value(TileType((), INDEX), name="n"), Value(TileType((), INDEX), name="m")
 WARPS = 4
 LAYOUT = Layout.blocked((128,), (1,), (32,), (WARPS,))
+LARGE = Layout.blocked((1 << 16,), (1,), (32,), (WARPS,))
 FIRST_WARP = Layout.blocked((32,), (1,), (32,), (WARPS,))  # the others hold the same
 
 
@@ -41,6 +43,10 @@ def access(
     """Each thread touches element coefficient · its number + terms + constant."""
     offsets = Affine((coefficient,), terms, constant)
     return Touch(SHARED, write, slot, offsets, layout, one_thread=write, in_slot=slot is not None)
+
+
+def scope_of(met: Meeting | None) -> str | None:
+    return None if met is None else met.scope
 
 
 # ---- when two meet ----
@@ -67,8 +73,8 @@ def access(
     ],
 )
 def test_two_places(a: Touch, b: Touch, scope: str | None) -> None:
-    assert conflict(a, b, WARPS) == scope
-    assert conflict(b, a, WARPS) == scope
+    assert scope_of(conflict(a, b, WARPS)) == scope
+    assert scope_of(conflict(b, a, WARPS)) == scope
     assert not (disjoint(a, b) and scope)
 
 
@@ -90,25 +96,42 @@ def test_two_slots(a: Slot, b: Slot, met: bool) -> None:
     assert (collision(first, second) is not None) == met
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "doubt"),
+    [
+        (access(1), access(2), None),
+        (access(1), replace(access(1), offsets=None), Doubt.PLACE),
+        (access(1, 0, ((id(N), 4),)), access(1, 0, ((id(M), 4),)), Doubt.BASE),
+        (access(1, slot=Slot((), 1, None)), access(2, slot=Slot((), 1, None)), None),
+        (access(1, slot=Slot((), 1, None)), access(2, slot=Slot(((id(N), 1),), 1, None)), Doubt.SLOT),
+        (access(1, slot=Slot((), 1, None)), replace(access(2), in_slot=True), Doubt.SLOT),
+        (access(3, layout=LARGE), access(5, layout=LARGE), Doubt.SIZE),
+    ],
+)
+def test_what_is_not_known(a: Touch, b: Touch, doubt: Doubt | None) -> None:
+    met = conflict(a, b, WARPS)
+    assert met == conflict(b, a, WARPS) == Meeting("block", doubt)
+
+
 def test_a_release_meets_what_all_threads_did() -> None:
     release = Touch(TENSOR, True, None, None, None, True, bond="release")
-    assert conflict(access(1), release, WARPS) == "block"
-    assert conflict(access(1, layout=FIRST_WARP), release, 1) == "warp"
+    assert scope_of(conflict(access(1), release, WARPS)) == "block"
+    assert scope_of(conflict(access(1, layout=FIRST_WARP), release, 1)) == "warp"
     assert conflict(replace(release), release, WARPS) is None  # thread 0 did both
 
 
 def test_stores_that_need_no_order() -> None:
     a, b = replace(access(1), combines="store"), replace(access(2), combines="store")
     assert meeting(a, b, WARPS) is None
-    assert meeting(replace(a, combines="add"), b, WARPS) == "block"
-    assert meeting(a, replace(b, combines=None), WARPS) == "block"
+    assert scope_of(meeting(replace(a, combines="add"), b, WARPS)) == "block"
+    assert scope_of(meeting(a, replace(b, combines=None), WARPS)) == "block"
 
 
 def test_behind_a_warp_barrier_only_other_warps_meet() -> None:
     a, b = access(1), replace(access(1), joint=True)
-    assert meeting(a, b, WARPS) == "warp"
+    assert scope_of(meeting(a, b, WARPS)) == "warp"
     assert meeting(replace(a, warp_ordered=True), b, WARPS) is None
-    assert meeting(replace(a, warp_ordered=True), access(1, 32), WARPS) == "block"
+    assert scope_of(meeting(replace(a, warp_ordered=True), access(1, 32), WARPS)) == "block"
 
 
 def test_all_earlier_rounds() -> None:
@@ -117,7 +140,7 @@ def test_all_earlier_rounds() -> None:
     back = [touch.offsets.constant for touch in earlier_rounds(moved, access(1, -100, ((id(N), 64),))) if touch.offsets]
     assert back == [0, -64, -128, -192]
     assert meeting(replace(moved, before=(0, 256)), access(1, -128, ((id(N), 64),)), WARPS) is None
-    assert meeting(moved, access(1, -128, ((id(N), 64),)), WARPS) == "block"
+    assert scope_of(meeting(moved, access(1, -128, ((id(N), 64),)), WARPS)) == "block"
     unknown = earlier_rounds(moved, access(1, 0, ((id(M), 64),)))
     assert [touch.offsets for touch in unknown] == [None]
 
@@ -125,7 +148,7 @@ def test_all_earlier_rounds() -> None:
 def test_each_pair_is_compared_once() -> None:
     accesses, pairs = Accesses(), []
 
-    def met(pending: Touch, touch: Touch) -> str | None:
+    def met(pending: Touch, touch: Touch) -> Meeting | None:
         pairs.append((pending, touch))
         return conflict(pending, touch, WARPS)
 
@@ -136,7 +159,13 @@ def test_each_pair_is_compared_once() -> None:
     assert comparisons.scope(across, 1 << apart) is None
     assert comparisons.scope(across, 1 << same | 1 << apart) == "block"
     assert len(pairs) == len(set(pairs)) <= 2
-    assert comparisons.met(across, "block") == 1 << same
+    assert comparisons.met(across, 1 << same | 1 << apart) == 1 << same
+    unknown = accesses.number(replace(access(1), offsets=None))
+    assert comparisons.scope(across, 1 << unknown) == "block"
+    assert comparisons.one(across, 1 << unknown) == unknown
+    other = accesses.number(access(1, 1))
+    assert comparisons.scope(across, 1 << other) == "block"
+    assert comparisons.one(across, 1 << unknown | 1 << other) == other  # known to meet
     assert comparisons.scope(accesses.number(access(1, write=False)), 1 << read) is None  # two reads
     other = accesses.number(replace(access(1), memory=TENSOR))
     assert comparisons.scope(other, 1 << same) is None  # another memory

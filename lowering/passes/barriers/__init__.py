@@ -5,6 +5,7 @@
    (`rounds.py`). Where an access meets another one (`conflicts.py`, `threads.py`), a barrier is put before it
    (`insert.py`). Touching what a copy in flight touches is an error (`copies.py`).
 3. Barriers that others have made superfluous go (`remove.py`).
+4. Each one, with the reason why it stands or went, is a choice (`choose.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from lowering.facts import facts_of
 from lowering.ir import Function, walk
 from lowering.loop_forms import loop_forms_of
+from lowering.passes.barriers.choose import choose
 from lowering.passes.barriers.conflicts import Comparisons, meeting
 from lowering.passes.barriers.copies import Copies, groups_kept
 from lowering.passes.barriers.insert import insert
@@ -26,7 +28,7 @@ def insert_barriers(function: Function) -> None:
     """Adds `barrier` operations; `barriers manual` in the schedule adds none."""
     if function.attrs.get("barriers") != "manual":
         order = order_of(function)
-        remove_superfluous(order, insert(order))
+        choose(function, order, remove_superfluous(order, insert(order)))
 
 
 def order_of(function: Function) -> Order:

@@ -16,39 +16,60 @@ from math import prod
 from lowering.affine import Affine
 from lowering.listed_offsets import Listed
 from lowering.passes.barriers.state import Accesses, members
-from lowering.passes.barriers.threads import MAX_ENUMERATED, Scope, scope_of_acting, scope_of_meeting, wider
+from lowering.passes.barriers.threads import (
+    IN_BLOCK,
+    IN_WARP,
+    MAX_ENUMERATED,
+    Doubt,
+    Meeting,
+    Scope,
+    meeting_of_elements,
+    scope_of_acting,
+)
 from lowering.passes.barriers.touches import Slot, Touch
 
 MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
+UNPLACED, APART = Meeting("block", Doubt.PLACE), Meeting("block", Doubt.BASE)
 
 
-def meeting(pending: Touch, touch: Touch, warps: int) -> Scope | None:
-    """The scope in which a pending access meets another one, in any round that it stands for."""
+def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
+    """How a pending access meets another one, in any round that it stands for: in the widest scope, and known to."""
     if touch.combines is not None and touch.combines == pending.combines:
         return None
-    scope: Scope | None = None
+    strongest: Meeting | None = None
     for earlier in earlier_rounds(pending, touch):
         met = conflict(earlier, touch, warps)
-        scope = wider(scope, None if met == "warp" and pending.warp_ordered else met)
-    return scope
+        if met is None or (met.scope == "warp" and pending.warp_ordered):
+            continue
+        if strongest is None or met.strength > strongest.strength:
+            strongest = met
+    return strongest
 
 
-def collision(flying: Touch, touch: Touch) -> Scope | None:
-    """Scope "block" unless a copy in flight and an access touch different elements, in all rounds that the copy stands
-    for."""
-    return None if all(disjoint(earlier, touch) for earlier in earlier_rounds(flying, touch)) else "block"
+def collision(flying: Touch, touch: Touch) -> Meeting | None:
+    """None if a copy in flight and an access touch different elements, in all rounds that the copy stands for."""
+    for earlier in earlier_rounds(flying, touch):
+        if not disjoint(earlier, touch):
+            return IN_BLOCK
+    return None
 
 
-def conflict(a: Touch, b: Touch, warps: int) -> Scope | None:
-    """The scope in which two accesses meet; None if whatever both touch is touched by one thread alone."""
+def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
+    """How two accesses meet; None if whatever both touch is touched by one thread alone."""
     if a.bond is not None or b.bond is not None:
-        return scope_of_acting((a, b), warps)
+        scope = scope_of_acting((a, b), warps)
+        return None if scope is None else Meeting(scope)
     if disjoint(a, b):
         return None
-    if a.offsets is None or b.offsets is None or not _comparable(a, b):
-        return "block"
-    scope = scope_of_meeting(a, b, warps)
-    return "warp" if scope is None and (a.joint or b.joint) else scope
+    if a.offsets is None or b.offsets is None:
+        return UNPLACED
+    if not _comparable(a, b):
+        return APART
+    met = meeting_of_elements(a, b, warps)
+    if met is None:
+        return IN_WARP if a.joint or b.joint else None
+    known = not a.in_slot or (a.slot is not None and b.slot is not None and _same_kind(a.slot, b.slot))
+    return met if known else Meeting(met.scope, Doubt.SLOT)
 
 
 def earlier_rounds(a: Touch, b: Touch) -> list[Touch]:
@@ -117,17 +138,19 @@ def _comparable(a: Touch, b: Touch) -> bool:
 
 @dataclass(slots=True)
 class _Met:
-    """Sets of accesses: those compared with one, those of them that it meets within a warp, and within the block."""
+    """Sets of accesses: those compared with one, those of them that it meets within a warp, and within the block; those
+    that it is known to meet."""
 
     compared: int = 0
     warp: int = 0
     block: int = 0
+    sure: int = 0
 
 
 class Comparisons:
     """Which accesses meet one that comes behind them. Each pair is looked at once."""
 
-    def __init__(self, accesses: Accesses, meeting: Callable[[Touch, Touch], Scope | None]):
+    def __init__(self, accesses: Accesses, meeting: Callable[[Touch, Touch], Meeting | None]):
         self.accesses, self.meeting = accesses, meeting
         self.known: dict[int, _Met] = defaultdict(_Met)
 
@@ -140,13 +163,20 @@ class Comparisons:
             if others & known.block:
                 break
             other = touches[number]
-            scope = self.meeting(other, touch) if touch.write or other.write else None
+            met = self.meeting(other, touch) if touch.write or other.write else None
             known.compared |= 1 << number
-            known.warp |= (scope == "warp") << number
-            known.block |= (scope == "block") << number
+            if met is not None:
+                known.warp |= (met.scope == "warp") << number
+                known.block |= (met.scope == "block") << number
+                known.sure |= (met.doubt is None) << number
         return "block" if others & known.block else "warp" if others & known.warp else None
 
-    def met(self, access: int, scope: Scope) -> int:
-        """The accesses that one was found to meet in this scope."""
+    def met(self, access: int, others: int) -> int:
+        """Those of `others` that an access was found to meet in the widest scope."""
         known = self.known[access]
-        return known.block if scope == "block" else known.warp
+        return others & known.block or others & known.warp
+
+    def one(self, access: int, others: int) -> int:
+        """One that an access meets in the widest scope: one that it is known to meet, if there is one."""
+        met = self.met(access, others)
+        return next(members(met & self.known[access].sure or met))

@@ -61,7 +61,7 @@ class Copies:
 
     def _fail(self, access: int, state: State, op: Op) -> NoReturn:
         touches = self.steps.accesses.touches
-        touch, hit = touches[access], self.comparisons.met(access, "block")
+        touch, hit = touches[access], self.comparisons.met(access, state.in_flight)
         if hit & state.open:
             first, met = "commit() the copy and wait(0)", hit & state.open
         else:

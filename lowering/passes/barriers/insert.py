@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lowering.ir import Block, Op
-from lowering.location import Loc
 from lowering.ops import OPS
 from lowering.passes.barriers.state import State
 from lowering.passes.barriers.threads import Scope
 from lowering.passes.barriers.walking import Need, Order, Walk
 
 BARRIER = OPS["barrier"]
-Placed = tuple[Block, Op]
-"""A barrier, and the block that it stands in."""
 
 
-def barrier(scope: Scope, loc: Loc | None) -> Op:
-    return Op(BARRIER, [], [], {"scope": scope}, (), loc)
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A barrier in a block, before one of its operations; need: what it was put in for."""
+
+    block: Block
+    barrier: Op
+    before: Op
+    need: Need
+
+
+def placed(order: Order, block: Block, before: Op, scope: Scope, need: Need) -> Placed:
+    """A new barrier, put before an operation."""
+    barrier = Op(BARRIER, [], [], {"scope": scope}, (), before.loc)
+    order.steps.insert(block, barrier, before)
+    return Placed(block, barrier, before, need)
 
 
 def insert(order: Order) -> list[Placed]:
@@ -24,9 +36,7 @@ def insert(order: Order) -> list[Placed]:
     inserted: list[Placed] = []
 
     def needed(need: Need) -> None:
-        made = barrier(need.scope, need.op.loc)
-        order.steps.insert(need.block, made, need.op)
-        inserted.append((need.block, made))
+        inserted.append(placed(order, need.block, need.op, need.scope, need))
 
     Walk(order, needed).block(order.steps.function.body, State())
     order.copies.check_waits()

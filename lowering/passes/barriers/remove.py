@@ -7,29 +7,38 @@ the loop may order all that one in it was put in for, but once and not in each r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from lowering.ir import Block, Op, walk
-from lowering.passes.barriers.insert import Placed, barrier
+from lowering.passes.barriers.insert import Placed, placed
 from lowering.passes.barriers.state import State
 from lowering.passes.barriers.walking import Need, Order, Walk
 
 MAX_DROPS = 32  # barriers of one loop looked at again
 
 
-def remove_superfluous(order: Order, inserted: list[Placed]) -> list[Placed]:
-    """Those of the inserted barriers that remain, and those that came instead."""
-    removal = _Removal(order, inserted)
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Barriers that stand, and those that were superfluous."""
+
+    standing: list[Placed]
+    dropped: list[Placed] = field(default_factory=list)
+
+
+def remove_superfluous(order: Order, inserted: list[Placed]) -> Outcome:
+    """What remains of the inserted barriers, and what came instead."""
+    removal = _Removal(order, Outcome(inserted))
     body = order.steps.function.body
     for loop in (op for op in body.ops if op.spec.loops):
         inside = removal.inside(loop)
         if 1 < len(inside) <= MAX_DROPS:
-            for placed in inside:
-                removal.take_out(placed)
+            for each in inside:
+                removal.take_out(each)
     for block, loop in order.steps.loops(body):
         inside = removal.inside(loop)
         if inside and len(inside) <= MAX_DROPS:
             removal.put_before(block, loop, inside)
-    return removal.inserted
+    return removal.outcome
 
 
 class _Needed(Exception):
@@ -41,8 +50,8 @@ def _refuse(need: Need) -> None:
 
 
 class _Removal:
-    def __init__(self, order: Order, inserted: list[Placed]):
-        self.steps, self.inserted = order.steps, inserted
+    def __init__(self, order: Order, outcome: Outcome):
+        self.order, self.steps, self.outcome = order, order.steps, outcome
         self.body = order.steps.function.body
         self.walk = Walk(order, _refuse, again=True)
         self.around = {region: block for block in _blocks(self.body) for op in block.ops for region in op.regions}
@@ -50,34 +59,33 @@ class _Removal:
     def inside(self, loop: Op) -> list[Placed]:
         """The inserted barriers of a loop."""
         blocks = {b for op in [loop, *(o for r in loop.regions for o in walk(r))] for b in op.regions}
-        return [placed for placed in self.inserted if placed[0] in blocks]
+        return [each for each in self.outcome.standing if each.block in blocks]
 
-    def take_out(self, placed: Placed) -> bool:
+    def take_out(self, each: Placed) -> bool:
         """Removes a barrier if all is ordered without it."""
-        block, made = placed
-        before = block.ops[block.ops.index(made) + 1]
-        self.change(block)
-        self.steps.remove(block, made)
+        self.change(each.block)
+        self.steps.remove(each.block, each.barrier)
         try:
             self.walk.block(self.body, State())
         except _Needed:
-            self.change(block)
-            self.steps.insert(block, made, before)
+            self.change(each.block)
+            self.steps.insert(each.block, each.barrier, each.before)
             return False
-        self.inserted.remove(placed)
+        self.outcome.standing.remove(each)
+        self.outcome.dropped.append(each)
         return True
 
     def put_before(self, block: Block, loop: Op, inside: list[Placed]) -> None:
         """Puts a barrier before a loop, if one or more in it are superfluous then."""
-        scope = "block" if any(made.attrs["scope"] == "block" for _, made in inside) else "warp"
-        before = barrier(scope, loop.loc)
+        scope = "block" if any(each.barrier.attrs["scope"] == "block" for each in inside) else "warp"
         self.change(block)
-        self.steps.insert(block, before, loop)
-        if [self.take_out(placed) for placed in inside].count(True):
-            self.inserted.append((block, before))
+        before = placed(self.order, block, loop, scope, inside[0].need)
+        gone = [each for each in inside if self.take_out(each)]
+        if gone:
+            self.outcome.standing.append(Placed(block, before.barrier, loop, gone[0].need))
         else:
             self.change(block)
-            self.steps.remove(block, before)
+            self.steps.remove(block, before.barrier)
 
     def change(self, block: Block) -> None:
         """What was found of a block, and of those that it is in, is void."""

@@ -51,7 +51,7 @@ class LoopRounds:
                 return self.forms.canonical(substituted(form, behind), modulus)
 
             leaving = changing(lambda t: _renamed(t, leave).forget(inside))
-            following = changing(next_round(carried, inside))
+            following = changing(next_round(carried, inside), follows=True)
             entering = changing(self._first_round(loop, carried))
             known = self.known[loop] = Rounds(entering, following, leaving)
         return known

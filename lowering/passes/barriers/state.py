@@ -66,6 +66,7 @@ class Accesses:
         self.of_global = 0
         self.acquires = 0
         self.earlier: dict[int, list[int]] = defaultdict(list)  # by number: as what a loop or a barrier changed it from
+        self.followed: set[tuple[int, int]] = set()  # those of `earlier`, old and new, that a round is between
         self.behind_warp_barrier = self.changing(lambda touch: replace(touch, warp_ordered=True))
 
     def number(self, touch: Touch) -> int:
@@ -87,10 +88,12 @@ class Accesses:
             return self.of_global | self.acquires
         return self.of_memory[touch.memory] | (self.acquires if touch.is_global else 0)
 
-    def changed(self, number: int, change: Callable[[Touch], Touch]) -> int:
+    def changed(self, number: int, change: Callable[[Touch], Touch], follows: bool) -> int:
         new = self.number(change(self.touches[number]))
         if new != number:
             self.earlier[new].append(number)
+            if follows:
+                self.followed.add((number, new))
         return new
 
     def generations(self, number: int) -> Iterator[set[int]]:
@@ -101,13 +104,14 @@ class Accesses:
             seen |= now
             now = {old for new in now for old in self.earlier[new]} - seen
 
-    def changing(self, change: Callable[[Touch], Touch]) -> Callable[[int], int]:
-        """`change` of accesses as a function of sets; of each set it is found once."""
+    def changing(self, change: Callable[[Touch], Touch], follows: bool = False) -> Callable[[int], int]:
+        """`change` of accesses as a function of sets; of each set it is found once. follows: it makes of them what they
+        are in the next round of a loop."""
 
         @cache
         def changed(accesses: int) -> int:
             if not accesses & (accesses - 1):
-                return 1 << self.changed(accesses.bit_length() - 1, change) if accesses else 0
+                return 1 << self.changed(accesses.bit_length() - 1, change, follows) if accesses else 0
             return reduce(or_, map(changed, _parts(accesses)))  # from round to round, most parts stay the same
 
         return changed

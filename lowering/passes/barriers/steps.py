@@ -53,6 +53,13 @@ class Steps:
         for ops in (block.ops, self.of(block)):
             ops.remove(barrier)
 
+    def inside(self, block: Block, loops: tuple[Op, ...] = ()) -> Iterator[tuple[Op, tuple[Op, ...]]]:
+        """All steps of a block, outer ones first, each with the loops around it, down from this block."""
+        for op in self.of(block):
+            yield op, loops
+            for region in op.regions:
+                yield from self.inside(region, (*loops, op) if op.spec.loops else loops)
+
     def loops(self, block: Block) -> Iterator[tuple[Block, Op]]:
         """Loops with the block that they stand in, inner ones first."""
         for op in tuple(self.of(block)):  # barriers may be put in meanwhile

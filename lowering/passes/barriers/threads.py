@@ -6,6 +6,8 @@ Two accesses whose offsets count from the same place are compared as linear maps
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
 
 from lowering.affine import Affine, apply_affine, free_of_carries
 from lowering.layout import apply
@@ -16,6 +18,29 @@ from lowering.targets import WARP
 MAX_ENUMERATED = 1 << 15
 Scope = str
 """Of a barrier, and of what needs one: "warp" or "block"."""
+
+
+class Doubt(Enum):
+    """Why it is not known that two accesses meet which are taken to."""
+
+    PLACE = "where one of them is, is not known"
+    BASE = "they count from different values"
+    SLOT = "their slots are not told apart"
+    SIZE = "too many elements to compare them one by one"
+
+
+class Meeting(NamedTuple):
+    """Two accesses that meet, or may meet: in which scope, and what is not known."""
+
+    scope: Scope
+    doubt: Doubt | None = None
+
+    @property
+    def strength(self) -> tuple[bool, bool]:
+        return self.scope == "block", self.doubt is None
+
+
+IN_WARP, IN_BLOCK, TOO_LARGE = Meeting("warp"), Meeting("block"), Meeting("block", Doubt.SIZE)
 
 
 def wider(a: Scope | None, b: Scope | None) -> Scope | None:
@@ -33,15 +58,23 @@ def scope_of_acting(touches: tuple[Touch, ...], warps: int) -> Scope | None:
     return None if not threads else "warp" if threads < WARP else "block"
 
 
-def scope_of_meeting(a: Touch, b: Touch, warps: int) -> Scope | None:
-    """The scope in which two accesses meet whose offsets count from the same place."""
+def meeting_of_elements(a: Touch, b: Touch, warps: int) -> Meeting | None:
+    """How two accesses meet whose offsets count from the same place."""
     if a.layout is None or b.layout is None:
-        return _scope_with_scalar(a, b, warps)
+        return _certain(_scope_with_scalar(a, b, warps))
     both = images(a, b)
     if both is not None:
-        return scope_by_algebra(both)
+        return _certain(scope_by_algebra(both))
     if max(a.layout.count, b.layout.count) * WARP * warps > MAX_ENUMERATED:
-        return "block"
+        return TOO_LARGE
+    return _certain(_scope_by_enumeration(a, b, warps))
+
+
+def _certain(scope: Scope | None) -> Meeting | None:
+    return None if scope is None else IN_BLOCK if scope == "block" else IN_WARP
+
+
+def _scope_by_enumeration(a: Touch, b: Touch, warps: int) -> Scope | None:
     mine, scope = owners(a, warps), None
     for offset, threads in owners(b, warps).items():
         for one in mine.get(offset, ()):

@@ -16,7 +16,7 @@ from lowering.layout import Layout
 from lowering.listed_offsets import Listed, ListedOffsets
 from lowering.loop_forms import EXACT, Form, LoopForms, reduced, remainder
 from lowering.ops.memory import BONDS, commutes, place_of
-from lowering.types import SharedType
+from lowering.types import SharedType, TileType
 
 Change = Callable[[Form, int], Form | None]
 """A form told otherwise, under the modulus for which it is needed; None where it is not known any more."""
@@ -153,7 +153,8 @@ class Touches:
     """What the operations of one function touch of what may be written while it runs. ops: all of them."""
 
     def __init__(self, ops: list[Op], forms: LoopForms):
-        effects = [e for op in ops if op.spec.effects for e in op.spec.effects(op)]
+        self.effects = {op: op.spec.effects(op) for op in ops if op.spec.effects}
+        effects = [e for found in self.effects.values() for e in found]
         self.written = {e.memory for e in effects if e.kind == "write"}
         # What this kernel only reads stays as it is while it runs, but for a kernel that has an order with the whole
         # system: a host or another kernel may write it.
@@ -163,12 +164,28 @@ class Touches:
         self.affines = AffineOffsets()
         self.listed = ListedOffsets()
 
+    def offset_of(self, op: Op, touch: Touch) -> Value:
+        """The offsets of one of an operation's accesses."""
+        kind = "write" if touch.write else "read"
+        return next(place_of(op, e)[0] for e in self.effects[op] if e.memory is touch.memory and e.kind == kind)
+
+    def source_of_doubt(self, offset: Value) -> Op | None:
+        """The operation because of which offsets are not known; None for what comes around a loop."""
+        while (op := offset.op) is not None:
+            unknown = [v for v in op.operands if isinstance(v.type, TileType) and not self.place(v)]
+            if not unknown:
+                return op
+            offset = unknown[0]
+        return None
+
+    def place(self, offset: Value) -> Affine | Listed | None:
+        """Offsets as far as their definition shows them."""
+        return self.affines.of(offset) or self.listed.of(offset)
+
     def of(self, op: Op) -> list[Touch]:
         """The accesses of an operation to what may be written."""
-        if op.spec.effects is None:
-            return []
         out = []
-        effects = op.spec.effects(op)
+        effects = self.effects.get(op, [])
         written = {effect.memory for effect in effects if effect.kind == "write"}
         for effect in effects:
             memory = effect.memory
@@ -182,7 +199,7 @@ class Touches:
             if effect.kind in BONDS:
                 out.append(Touch(memory, True, None, None, layout, one, bond=effect.kind))
                 continue
-            where = self.affines.of(offset) or self.listed.of(offset)
+            where = self.place(offset)
             write = effect.kind == "write"
             form = None if slot is None else slot_of(self.forms, memory, slot)
             combines = commutes(op, self.used)

@@ -18,16 +18,19 @@ from lowering.passes.barriers.copies import Copies
 from lowering.passes.barriers.rounds import LoopRounds
 from lowering.passes.barriers.state import State, members
 from lowering.passes.barriers.steps import Steps
-from lowering.passes.barriers.threads import Scope, wider
+from lowering.passes.barriers.threads import Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A barrier that an operation of a block needs before it."""
+    """A barrier that an operation of a block needs before it. later, earlier: of the accesses that need it, one of the
+    operation (of those in it), and one that it meets."""
 
     block: Block
     op: Op
     scope: Scope
+    later: int
+    earlier: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +147,18 @@ class Walk:
     def _need(self, block: Block, op: Op, accesses: Iterable[int], state: State) -> None:
         """Asks for a barrier before an operation if one of its accesses meets what is pending."""
         scope: Scope | None = None
+        later = 0
         for access in accesses:
-            if met := self.meetings.scope(access, state.pending):
-                scope = wider(scope, met)
+            met = self.meetings.scope(access, state.pending)
+            if met is not None and (scope is None or (scope, met) == ("warp", "block")):
+                scope, later = met, access
         if scope is None:
             return
         if self.order.warps == 1:
             scope = "warp"
         if self.branch is not None:
             refuse_in_branch(op)
-        self.needed(Need(block, op, scope))
+        self.needed(Need(block, op, scope, later, self.meetings.one(later, state.pending)))
         self.barriers += 1
         self._ordered(state, scope)
 

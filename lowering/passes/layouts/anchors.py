@@ -12,7 +12,7 @@ from lowering.layout import Layout, LayoutError
 from lowering.location import TileError
 from lowering.ops import operand
 from lowering.ops.matrix import product_of
-from lowering.ops.memory import moved_by
+from lowering.ops.memory import moved_by, subject_of
 from lowering.passes.check_names import defined_tiles
 from lowering.passes.layouts.spread import Layouts
 from lowering.schedule import WANTED, Pin, extents_of, resolve_pin
@@ -76,11 +76,6 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
     while best > 1 and total // best < WARP * warps:
         best //= 2
     return best, fast
-
-
-def subject_of(op: Op) -> str:
-    """An access as the subject of a choice: `x.load`."""
-    return f"{op.operands[0].name}.{op.name}"
 
 
 class _Anchors:

@@ -11,9 +11,9 @@ from lowering.layout import Layout
 from lowering.location import TileError
 from lowering.ops import OPS, operand
 from lowering.ops.control import handed_on, parting
-from lowering.ops.memory import moved_by
+from lowering.ops.memory import moved_by, subject_of
 from lowering.ops.placing import in_one
-from lowering.passes.layouts.anchors import access_layout, subject_of
+from lowering.passes.layouts.anchors import access_layout
 from lowering.passes.layouts.spread import Layouts
 from lowering.passes.lower_matrix_accesses import feeding
 from lowering.schedule import resolve_pin

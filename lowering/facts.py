@@ -78,6 +78,19 @@ def start_of(facts: Facts, axis: int, length: int) -> int:
     return max(gcd(facts.start[axis], length), facts.every)
 
 
+def either(a: Facts, b: Facts, same: tuple[int, ...]) -> Facts:
+    """Of what is element by element one of two values. Where the choice is the `same` for a group, a run of both is a
+    run."""
+    every = gcd(a.every, b.every)
+    run = tuple(map(min, a.run, b.run, same))
+    start = tuple(
+        every if length == 1 else gcd(start_of(a, i, length), start_of(b, i, length)) for i, length in enumerate(run)
+    )
+    low = None if a.low is None or b.low is None else min(a.low, b.low)
+    high = None if a.high is None or b.high is None else max(a.high, b.high)
+    return Facts(every, run, start, tuple(map(min, a.same, b.same, same)), low, high)
+
+
 def fits(low: int | None, high: int | None, dtype: DType) -> bool:
     least, most = int_range(dtype)
     return low is not None and high is not None and least <= low and high <= most
@@ -193,6 +206,9 @@ class Analysis:
             every = power_of_two_divisor(int(number))
             ones = (1,) * len(shape)
             return Facts(every, ones, (every,) * len(shape), shape, int(number), int(number))
+        if op.spec.flows and not op.spec.loops:
+            one, other = (self.of(region.ops[-1].operands[op.results.index(value)]) for region in op.regions)
+            return either(one, other, (1,) * len(shape) if op.operands[0].tile.shape else shape)
         rule = op.spec.facts
         if rule is not None:
             return rule(self, op, shape)

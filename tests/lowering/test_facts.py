@@ -594,3 +594,20 @@ kernel k(y: s32[n], x: s32[n]):
     assert all(facts.of(v).low == 0 for v in outer.regions[0].args[1:] if facts.of(v).every > 1)
     inner = next(op for op in outer.regions[0].ops if op.name == "for")
     assert facts.of(inner.results[0]).every == 8
+
+
+def test_what_a_branch_chooses_is_known_as_far_as_both_ways_are() -> None:
+    """A start that a branch chose had no divisor, and accesses from it were narrow."""
+    text = """
+kernel k(y: f16[n], x: f16[n], far: s32):
+    grid 1
+    i = 8
+    if far > 0:
+        i = block(0) * 1024 + 64
+    y[i : i + 256] = x[i : i + 256]
+
+schedule s of k:
+    warps = 1
+"""
+    kernel = compile_kernel(text, dims={"n": 4096})
+    assert "ld.global.v4" in kernel.ptx and "st.global.v4" in kernel.ptx

@@ -58,6 +58,11 @@ GO: dict[str, tuple[str, str]] = {
         "1",
         "for i in range(block(0) * BM, m, BM):\n    for j in range(0, n, BN):\n        work(i, j)",
     ),
+    "the last row of tiles first": ("cdiv(m, BM), cdiv(n, BN)", "work((tm - 1 - block(0)) * BM, block(1) * BN)"),
+    "a branch that chooses": (
+        "cdiv(m, BM), cdiv(n, BN)",
+        "i = block(0) * BM\nif block(1) > 0:\n    i = (tm - 1 - block(0)) * BM\nwork(i, block(1) * BN)",
+    ),
     "a dim moved there and back": ("cdiv(m, BM), cdiv(n, BN)", "work((block(0) + tm) * BM - tm * BM, block(1) * BN)"),
 }
 STAY: dict[str, tuple[str, str]] = {
@@ -75,6 +80,11 @@ STAY: dict[str, tuple[str, str]] = {
     "blocks of a scalar": ("cdiv(rows, BM), cdiv(n, BN)", "work(block(0) * BM, block(1) * BN)"),
     "divided by the other number of tiles": (TILES, "work(block(0) // tm * BM, block(0) % tn * BN)"),
     "what is left of the other number": (TILES, "work(block(0) // tn * BM, block(0) % tm * BN)"),
+    "a row of tiles before the first": ("cdiv(m, BM), cdiv(n, BN)", "work((tm - 2 - block(0)) * BM, block(1) * BN)"),
+    "a branch that chooses one that is not inside": (
+        "cdiv(m, BM), cdiv(n, BN)",
+        "i = block(0) * BM\nif block(1) > 0:\n    i = (tm - block(0)) * BM\nwork(i, block(1) * BN)",
+    ),
     "tiles and one": (f"{TILES} + 1", "work(block(0) // tn * BM, block(0) % tn * BN)"),
     "groups without a last one": (
         TILES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lowering.facts import Analysis, Facts, gcd, start_of
+from lowering.facts import Analysis, Facts, either, gcd, start_of
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.ops.elementwise.declare import Number, Shortcut, elementwise, same_operands
@@ -125,16 +125,8 @@ def _fold_select(builder: Builder, operands: Sequence[Value], attrs: dict[str, A
 
 
 def _choice_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    """Element by element one of two values. Where the choice is the same for a group, a run of both is a run."""
     choice, a, b = (an.of(o) for o in op.operands)
-    every = gcd(a.every, b.every)
-    run = tuple(map(min, a.run, b.run, choice.same))
-    start = tuple(
-        every if length == 1 else gcd(start_of(a, i, length), start_of(b, i, length)) for i, length in enumerate(run)
-    )
-    low = None if a.low is None or b.low is None else min(a.low, b.low)
-    high = None if a.high is None or b.high is None else max(a.high, b.high)
-    return Facts(every, run, start, tuple(map(min, a.same, b.same, choice.same)), low, high)
+    return either(a, b, choice.same)
 
 
 row(

@@ -105,6 +105,13 @@ store(y[i], t)
             },
         ),
         (
+            "for static r in range(2):\n    b = at[r]\n    store(y[b : b + 128], load(x[r, 0 : 128]))",
+            {
+                "barrier.y.store": "y.store in line 6 and y.store in line 6 may meet across warps: "
+                "each counts from its own 'b'"
+            },
+        ),
+        (
             "shared s: f32[256]\ns[i] = load(x[0, i])\nstore(y[i], load(s[255 - i], mask=i < n))",
             {"barrier.s.load": "s.store in line 5 and s.load in line 6 may meet across warps: s.load is masked"},
         ),
@@ -138,7 +145,7 @@ store(y[i], t)
             {"barrier.s.load": "s.store in line 5 and s.load in line 7 meet across warps"},
         ),
     ],
-    ids=["known", "slots", "no sum", "loaded", "bases", "mask", "rounds", "once", "superfluous", "branch"],
+    ids=["known", "slots", "no sum", "loaded", "bases", "copies", "mask", "rounds", "once", "superfluous", "branch"],
 )
 def test_the_reason_of_a_barrier(body: str, wanted: dict[str, str]) -> None:
     kernel, made = compiled(body, warps=8 if "if i" in body else 4)

@@ -161,6 +161,8 @@ class _Reasons:
     def counted_from(self, mine: Terms, theirs: Terms) -> str:
         """Two sums of scalars that differ, by what is in one of them alone."""
         apart = [_sum([self.named(v, k) for v, k in a if (v, k) not in b]) for a, b in ((mine, theirs), (theirs, mine))]
+        if apart[0] == apart[1]:  # copies of one statement
+            return f"each counts from its own {apart[0]}"
         return f"one counts from {apart[0]}, the other from {apart[1]}"
 
     def named(self, value: int, factor: int) -> str:

@@ -22,10 +22,11 @@ class Address:
         self.size = memory.dtype.bytes
         self.offset = offset
         self.parts: SharedAddress | GlobalAddress | None = None
+        way = w.accesses[op]
         if space == "shared":
-            self.parts = SharedAddress(w, op, slot)
-        elif (map := w.maps.of_global(offset)) is not None:
-            self.parts = GlobalAddress(w, memory, map)
+            self.parts = SharedAddress(w, op, slot, way.shared)
+        elif way.tensor is not None:
+            self.parts = GlobalAddress(w, memory, way.tensor)
 
     def behind(self, address: str, elements: int) -> str:
         """The address that many elements behind another, of the same wide access."""

@@ -43,7 +43,8 @@ def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
 
 def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
     """A stretch: what ended the one before, then pure operations, of which those of the chain lead to no others."""
-    if len(chain) < 3 or not _overflows(w, list(chain)):
+    at_once = _at_once(w, list(chain))
+    if at_once is None:
         for op in stretch:
             emit_op(w, op)
         return
@@ -55,9 +56,9 @@ def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
     asked = {op.result: set(w.needed.of(op.result, count)) for op in chain}
     from_words = {o for op in chain for o in op.operands if o not in w.registers and o not in done}
     w.registers |= {o: w.registers[o] for o in from_words}
-    for start in range(0, count, AT_ONCE):
+    for start in range(0, count, at_once):
         for op in chain:
-            value, part = op.result, asked[op.result] & set(range(start, start + AT_ONCE))
+            value, part = op.result, asked[op.result] & set(range(start, start + at_once))
             w.needed.set(value, part)
             emit_op(w, op)
             for i in part:
@@ -67,6 +68,14 @@ def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
         w.needed.set(value, registers)
     for o in from_words:  # held as words again, and taken apart where it is asked for
         del w.registers[o]
+
+
+def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
+    """How many registers of a tile go through a chain together; None for all."""
+    if len(chain) < 3 or not _overflows(w, chain):
+        return None
+    because = f"{len(chain)} operations hold more than {MOST_REGISTERS} registers at once"
+    return w.switches.of(chain[-1], "chain", {str(AT_ONCE): AT_ONCE, "all": None}, because)
 
 
 def _overflows(w: Writer, chain: Sequence[Op]) -> bool:

@@ -293,7 +293,7 @@ def _print(w: Writer, op: Op) -> None:
     else:
         w.do(f"br label %{speak}")
     w.start(speak)
-    buffer = w.head.once(f"alloca [{max(total, 8)} x i8], align 8") if op.operands else "null"
+    buffer = w.head.buffer(max(total, 8)) if op.operands else "null"
     pointer = w.let(f"addrspacecast ptr addrspace(1) {label} to ptr")
     for i in range(count):
         for o, p, at in zip(op.operands, promoted, offsets, strict=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lowering.access_width import access_width, is_partial
 from lowering.emit.masks import leaves
 from lowering.emit.partial import whole_flags
 from lowering.emit.rules import count_of
@@ -66,7 +65,7 @@ def _op(w: Writer, op: Op) -> None:
 
 def _starts(w: Writer, op: Op) -> bool:
     """Whether an access of a shared tile is by a linear map, of whose scalars the thread's address is made."""
-    found = w.maps.of_shared(op)
+    found = w.accesses[op].shared
     for scalar, _ in found.terms if found else ():
         _all(w, scalar)
     return found is not None
@@ -74,25 +73,25 @@ def _starts(w: Writer, op: Op) -> bool:
 
 def _access(w: Writer, op: Op) -> None:
     """Each access has the address of its first element, and its mask too if that does not change in between. If it may,
-    ends of the mask are asked for, and the elements' own masks are computed anew where they are needed."""
+    there are branches: ends of the mask are asked for, and the elements' own masks are computed anew where they are
+    needed."""
     mask, offset = operand(op, "mask"), operand(op, "offset")
     assert offset is not None
-    count, width = count_of(offset), access_width(w.facts, op)
-    firsts, partial = range(0, count, width), is_partial(w.facts, op, width)
+    way, count = w.accesses[op], count_of(offset)
+    firsts = range(0, count, way.width)
     space = space_of(op.operands[0])
     for what, o in zip(op.attrs["has"], op.operands, strict=True):
         if what == "mask":
-            _add(w, o, () if partial else firsts)
+            _add(w, o, firsts if not way.partial else () if way.branches else range(count))
         elif what == "source" or (what == "offset" and space == "global"):
-            map = w.maps.of_global(o)
-            _add(w, o, firsts if map is None else ())
-            for scalar in map.scalars(w.maps.affines) if map else ():
+            _add(w, o, firsts if way.tensor is None else ())
+            for scalar in way.tensor.scalars(w.maps.affines) if way.tensor else ():
                 _all(w, scalar)
         elif what == "offset":
             _add(w, o, () if _starts(w, op) else firsts)
         else:
             _all(w, o)
-    if mask is None or not partial:
+    if mask is None or not (way.partial and way.branches):
         return
     for flag, register in whole_flags(w, mask):
         _add(w, flag, {register})

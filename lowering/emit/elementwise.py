@@ -180,6 +180,11 @@ def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return w.let(f"select i1 {inside}, {llvm} {shifted}, {llvm} 0")
 
 
+def of_word(w: Writer, op: Op) -> bool:
+    """Whether bytes are taken where they lie in their word."""
+    return w.switches.of(op, "bytes", {"word": True, "single": False}, "bytes of a word")
+
+
 _PREDICATES = {"eq": ("oeq", "eq", "eq"), "ne": ("une", "ne", "ne"), "lt": ("olt", "slt", "ult"),
                "le": ("ole", "sle", "ule"), "gt": ("ogt", "sgt", "ugt"), "ge": ("oge", "sge", "uge")}  # fmt: skip
 
@@ -190,7 +195,8 @@ def _compare(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype.is_float:
         return w.let(f"fcmp {of_float} {llvm} {x[0]}, {x[1]}")
     byte = w.words.bytes.get(x[0])
-    if byte is not None and x[1] == "0" and op.name in ("eq", "ne"):  # one instruction, where the byte alone takes two
+    # one instruction, where the byte alone takes two
+    if byte is not None and x[1] == "0" and op.name in ("eq", "ne") and of_word(w, op):
         word, bits = byte
         flag = w.let(f"icmp {signed} i32 {w.let(f'and i32 {word}, {bits}')}, 0")
         w.words.byte_flags[flag] = word, bits, op.name == "ne"
@@ -223,7 +229,7 @@ def _cast(w: Writer, op: Op) -> None:
         four = _four_of_fp8
     while left:
         first = left[0]
-        if four is not None and first % 4 == 0 and left[:4] == list(range(first, first + 4)):
+        if four is not None and first % 4 == 0 and left[:4] == list(range(first, first + 4)) and of_word(w, op):
             out[first : first + 4] = four(w, x[first : first + 4], op)
             left = left[4:]
         else:
@@ -401,7 +407,7 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
         if to.bits >= 32:
             return _cvt(w, x, source, to, rounding)
         return _float_to_float(w, _cvt(w, x, source, F32, rounding), F32, to, rounding, op)
-    if to is F32 and x in w.words.bytes:
+    if to is F32 and x in w.words.bytes and op is not None and of_word(w, op):
         return _byte_to_float(w, x, source.is_signed)
     if to.bits >= 32:
         return w.let(f"{name} {a} {x} to {b}")

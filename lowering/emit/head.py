@@ -7,20 +7,27 @@ from contextlib import contextmanager
 from functools import reduce
 from operator import or_
 
+from lowering.choices import Choices
 from lowering.emit.calls import Calls
 from lowering.emit.text import Lines, Text
 from lowering.ir import Block, Op
 from lowering.layout import Layout
 
+STRETCHES, HEAD, PLACE = "stretches", "head", "place"
+BECAUSE = "known at the head of the kernel; behind a loop computed once more, so that no register holds it meanwhile"
+
 
 class Head:
-    """Such values, each computed once at the head of a stretch of the function.
+    """Such values, each computed once at the head of a stretch of the function, or of all of it, or where it is asked.
 
     first: lines at the head of the function, ahead of the first stretch.
     """
 
-    def __init__(self, text: Text, calls: Calls):
+    def __init__(self, text: Text, calls: Calls, choices: Choices):
         self.text, self.calls = text, calls
+        self.where = choices.choose(
+            "hoist", "thread", {name: name for name in (STRETCHES, HEAD, PLACE)}, STRETCHES, because=BECAUSE
+        )
         self.first: Lines = []
         self._lines: Lines = self.first  # the head of this stretch
         self._known: dict[str, str] = {}
@@ -29,12 +36,20 @@ class Head:
 
     def once(self, text: str) -> str:
         """A value that depends on nothing but the thread, the block and the parameters: computed at the head, once."""
+        if self.where == PLACE:
+            return self.text.let(text)
         known = self._known.get(text)
         if known is None:
             known = self.text.name()
             self._lines.append(f"  {known} = {text}, !dbg !{self.text.debug.head}")
             self._known[text] = known
         return known
+
+    def buffer(self, bytes: int) -> str:
+        """Memory of this thread, of which the function has one piece however often this is passed."""
+        name = self.text.name()
+        self.first.append(f"  {name} = alloca [{bytes} x i8], align 8, !dbg !{self.text.debug.head}")
+        return name
 
     @contextmanager
     def stretches_of(self, block: Block) -> Iterator[None]:
@@ -55,6 +70,8 @@ class Head:
     def _anew(self) -> None:
         """Begins a stretch: what follows computes once more what `once` has computed, from a thread's number that is
         read again, so that none of it is kept in registers meanwhile. All that follows in the block must pass here."""
+        if self._stretches and self.where == HEAD:
+            return
         self._lines, self._known = [], {}
         self.text.lines.append(self._lines)
         self._stretches += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lowering.access_width import access_width, is_partial
 from lowering.emit.access import Address, access_name, guard
 from lowering.emit.carriers import from_carrier, into_carrier
 from lowering.emit.constants import constant
@@ -12,7 +11,7 @@ from lowering.emit.writer import Writer
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.ops import operand, space_of
-from lowering.ops.memory import atomic_row
+from lowering.ops.memory import atomic_row, subject_of
 from lowering.types import I1, DType
 
 
@@ -25,12 +24,13 @@ def _load(w: Writer, op: Op) -> None:
         _load_table(w, op, memory, offset)
         return
     dtype = memory.dtype
-    width, count = access_width(w.facts, op), count_of(op.result)
+    way, count = w.accesses[op], count_of(op.result)
+    width = way.width
     address = Address(w, op, memory, operand(op, "slot"), offset, space)
     if mask is not None and constant_of(mask) is True:
         mask = None
     fill = w.registers[other] if other is not None else [constant(0, dtype)] * count
-    if mask is not None and is_partial(w.facts, op, width):
+    if mask is not None and way.partial:
         w.registers[op.result] = load_partly(w, op, address, mask, fill, width)
         return
     alone = w.head.chosen(op.result.tile.layout) if op.attrs.get("one_thread") else None
@@ -74,11 +74,12 @@ def _store(w: Writer, op: Op) -> None:
     assert offset is not None and value is not None
     dtype, space = memory.dtype, space_of(memory)
     layout = value.tile.layout
-    width = access_width(w.facts, op)
+    way = w.accesses[op]
+    width = way.width
     address = Address(w, op, memory, operand(op, "slot"), offset, space)
     if mask is not None and constant_of(mask) is True:
         mask = None
-    if mask is not None and is_partial(w.facts, op, width):
+    if mask is not None and way.partial:
         store_partly(w, op, address, mask, value, width)
         return
     for first in range(0, count_of(value), width):
@@ -132,6 +133,13 @@ def _atomic(w: Writer, op: Op) -> None:
     w.registers[op.result] = out
 
 
+def _level(w: Writer, op: Op) -> str:
+    """The cache operator of an asynchronous copy of 16 bytes: fewer have `.ca` alone (PTX ISA, cp.async)."""
+    rule = "all" if op.attrs["cache"] == "all" else "global"
+    because = f"cache={rule}" if op.attrs["cache"] else "what a block copies into its shared memory it keeps there"
+    return w.switches.of(op, "cache", {"global": "cg", "all": "ca"}, because, rule, subject_of)
+
+
 @rule("copy")
 def _copy(w: Writer, op: Op) -> None:
     """16, 8 or 4 bytes a thread; masked elements become zeros: only the bytes before them are read."""
@@ -140,21 +148,23 @@ def _copy(w: Writer, op: Op) -> None:
     assert tensor is not None and offset is not None and source is not None
     layout = source.tile.layout
     size = shared.dtype.bytes
-    width = access_width(w.facts, op)
+    way = w.accesses[op]
+    width = way.width
     bytes = op.attrs["bytes"]
     assert bytes == width * size
     to = Address(w, op, shared, operand(op, "slot"), offset, "shared")
     origin = Address(w, op, tensor, None, source, "global")
     assert layout is not None
-    level = "cg" if bytes == 16 and op.attrs["cache"] != "all" else "ca"
-    partial = mask is not None and constant_of(mask) is not True and is_partial(w.facts, op, width)
-    sizes = source_bytes(w, op, mask, width) if mask is not None and partial else []
+    level = "ca" if bytes < 16 else _level(w, op)
+    if mask is not None and constant_of(mask) is True:
+        mask = None
+    sizes = source_bytes(w, op, mask, way) if mask is not None and way.partial else []
     for first in range(0, layout.count, width):
         name = f"cp.async.{level}.shared.global"
         inputs = [to.of(first), origin.of(first)]
-        if mask is not None and constant_of(mask) is not True:
+        if mask is not None:
             name += ".zfill"
-            if partial:
+            if way.partial:
                 inputs.append(sizes[first // width])
             else:
                 inputs.append(w.let(f"select i1 {w.registers[mask][first]}, i32 {bytes}, i32 0"))

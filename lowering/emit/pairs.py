@@ -17,6 +17,8 @@ def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callab
     pairs = [i for i in left if i % 2 == 0 and is_pair(i)]
     if dtype not in (F16, BF16) or {*pairs, *(i + 1 for i in pairs)} != set(left):
         return False
+    if not pairs or not w.switches.of(op, "pairs", {"pairs": True, "single": False}, "neighbours lie in one word"):
+        return False
     for i in pairs:
         out[i : i + 2] = w.words.unpack([word_of(i)], dtype, 2)
     w.registers[op.result] = out

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from lowering.emit.access import Address, access_name, guard
+from lowering.emit.accesses import Way
 from lowering.emit.masks import Flags, anew, ends, span
 from lowering.emit.rules import count_of
 from lowering.emit.writer import Writer
@@ -144,14 +145,17 @@ def store_partly(w: Writer, op: Op, address: Address, mask: Value, value: Value,
     _in_parts(w, mask, width, value.tile.layout, whole, guarded, elements)
 
 
-def source_bytes(w: Writer, op: Op, mask: Value, width: int) -> list[str]:
+def source_bytes(w: Writer, op: Op, mask: Value, way: Way) -> list[str]:
     """How many bytes each asynchronous copy reads: those of its first elements, up to the first whose mask is off."""
-    size = op.operands[0].dtype.bytes
+    size, width = op.operands[0].dtype.bytes, way.width
 
-    def elements(a: _Access, masks: list[str]) -> list[str]:
+    def added(masks: list[str]) -> str:
         bytes = [w.let(f"select i1 {on}, i32 {size}, i32 0") for on in masks]
-        return [reduce(lambda x, y: w.let(f"add i32 {x}, {y}"), bytes)]
+        return reduce(lambda x, y: w.let(f"add i32 {x}, {y}"), bytes)
 
+    if not way.branches:
+        flags = w.registers[mask]
+        return [added(flags[first : first + width]) for first in range(0, len(flags), width)]
     whole = lambda first: [str(width * size)]  # noqa: E731
     guarded = lambda a: [w.let(f"select i1 {a.whole}, i32 {width * size}, i32 0")]  # noqa: E731
-    return [count for (count,) in _in_parts(w, mask, width, None, whole, guarded, elements)]
+    return [count for (count,) in _in_parts(w, mask, width, None, whole, guarded, lambda a, masks: [added(masks)])]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lowering.access_width import slot_bytes
 from lowering.layout import apply
 from lowering.ops import operand
-from lowering.shared_map import Swizzle, matrix_lanes, period, swizzled
+from lowering.shared_map import SharedMap, Swizzle, matrix_lanes, period, swizzled
 from lowering.types import SharedType
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class SharedAddress:
     swizzle's period, and where the access is not linear, each whole offset is swizzled by instructions.
     """
 
-    def __init__(self, w: Writer, op: Op, slot: Value | None):
+    def __init__(self, w: Writer, op: Op, slot: Value | None, map: SharedMap | None):
         self.w = w
         self.memory = op.operands[0]
         assert isinstance(self.memory.type, SharedType)
@@ -35,7 +35,7 @@ class SharedAddress:
         assert offset is not None
         self.offset = offset
         self.slot = slot
-        self.map = w.maps.of_shared(op)
+        self.map = map
         self.is_late = self.map is None or (bool(self.swizzle) and self.map.aligned % period(self.swizzle) != 0)
         if self.is_late:
             self.base = shared_base(w, self.memory)

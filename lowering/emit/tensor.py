@@ -94,7 +94,7 @@ def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
 def _ldmatrix(w: Writer, op: Op) -> None:
     layout = op.result.tile.layout
     assert layout is not None
-    address = SharedAddress(w, op, operand(op, "slot"))
+    address = SharedAddress(w, op, operand(op, "slot"), w.accesses[op].shared)
     assert address.map is not None
     out: list[str] = []
     groups, trans = _matrices(op, layout)
@@ -139,7 +139,7 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
 def _stmatrix(w: Writer, op: Op) -> None:
     value = operand(op, "value")
     assert value is not None and value.tile.layout is not None
-    address = SharedAddress(w, op, operand(op, "slot"))
+    address = SharedAddress(w, op, operand(op, "slot"), w.accesses[op].shared)
     assert address.map is not None
     data, bits = w.words.of(value), word_bits(op)
     groups, trans = _matrices(op, value.tile.layout)

@@ -69,6 +69,12 @@ def _reduce(w: Writer, op: Op) -> None:
     region = op.regions[0]
     lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
     redux = _redux(op) if len(lanes) == 5 else None
+    if redux is not None:
+        costs = {"redux": 1, "shuffles": len(lanes)}
+        because = "one instruction joins 32-bit integers of all lanes"
+        redux = w.switches.of(
+            op, "reduction", {"redux": redux, "shuffles": None}, because, costs=costs, unit="exchanges between lanes"
+        )
     stored = op.name == "partial_reduce"  # by one of the lanes
     agree = redux is not None or not lanes or stored or op.attrs.get("commutes", False) or commutes(region)
     done: dict[int, list[str]] = {}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from lowering.emit.accesses import Accesses
 from lowering.emit.calls import Calls
 from lowering.emit.head import Head
 from lowering.emit.maps import Maps
 from lowering.emit.needed import Needed
+from lowering.emit.switches import Switches
 from lowering.emit.text import Text
 from lowering.emit.words import Words
 from lowering.ir import Function
@@ -19,10 +21,12 @@ class Writer:
         self.function, self.target = function, target
         self.text = text = Text(function)
         self.calls = calls = Calls(text, target)
-        self.head = Head(text, calls)
+        self.head = Head(text, calls, function.choices)
         self.words = Words(text)
         self.registers = self.words.registers
         self.maps = Maps(function)
+        self.switches = Switches(function.choices)
+        self.accesses = Accesses(function, self.maps, self.switches)
         self.needed = Needed()
         self.globals: list[str] = []
         self.loops = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowering.ir import Function, Op, Value, uses, walk
 from lowering.ops import operand
+from lowering.ops.memory import subject_of
 from lowering.types import TileType
 
 
@@ -25,7 +26,10 @@ def narrow_scalars(function: Function) -> None:
     for op in walk(function.body):
         is_scalar = op.spec.accesses == "read" and isinstance(op.result.type, TileType) and not op.result.tile.shape
         if is_scalar and users.get(op.result) and only_stored(op.result):
-            op.attrs["one_thread"] = True
+            because = "only the thread that stores needs it"
+            options = {"one": True, "all": False}
+            if function.choices.choose("scalar", subject_of(op), options, "one", loc=op.loc, because=because):
+                op.attrs["one_thread"] = True
 
 
 def _is_scalar_store(op: Op) -> bool:

@@ -10,6 +10,8 @@ ROOT = Path(__file__).parents[1]
 ELSEWHERE = ("lowering/text/", "lowering/meaning/", "lowering/ops/", "lowering/choices.py", "lowering/location.py")
 """Texts, meanings, and rows, which say what an operation is."""
 NO_CHOICE = {
+    "lowering/passes/barriers/choose.py": "the accesses that a reason names",
+    "lowering/passes/barriers/touches.py": "the one operand that a touch is of",
     "lowering/passes/barriers/copies.py": "of several accesses in flight, the one that an error names",
     "lowering/passes/swizzle_shared.py:_check_accesses": "the access that an error names",
     "lowering/tensor_cores.py:fitting": "the instructions that exist and fit, which the caller chooses among; errors",

@@ -153,18 +153,19 @@ class Rebuilding:
         offset = operand(op, "offset")
         assert offset is not None
 
-        def requests(layout: Layout) -> int:
+        def requests(lying: Layout | None) -> int:
+            layout = self.access_layout(op) if lying is None else lying
             return layout.count // vector_width(self.analysis, op, offset, op.operands[0], layout)
 
         runs = self.analysis.of(offset).run
-        options = {"given": layout}
+        options: dict[str, Layout | None] = {"given": layout}
         if not any(r in self.operands for r in op.results):
-            options |= {f"first{axis}": layout.with_first(axis) for axis, run in enumerate(runs) if run > 1}
+            turned = {f"first{axis}": layout.with_first(axis) for axis, run in enumerate(runs) if run > 1}
+            options |= {name: lying for name, lying in turned.items() if lying != layout}
         rule = min(options, key=lambda name: requests(options[name])) if len(options) > 1 else "given"
         if self.branch is None and op.results:  # a thread has its own elements in a branch of threads
-            options["own"] = self.access_layout(op)
-        options = {name: lying for name, lying in options.items() if name == rule or lying != options[rule]}
-        return self.function.choices.choose(
+            options["own"] = None  # made where it is taken
+        taken = self.function.choices.choose(
             "access",
             subject_of(op),
             options,
@@ -174,6 +175,7 @@ class Rebuilding:
             costs=lambda: {name: requests(lying) for name, lying in options.items()},
             unit="accesses a thread",
         )
+        return self.access_layout(op) if taken is None else taken
 
     def copy_layout(self, op: Op) -> Layout:
         """Up to 16 bytes a thread, neighbours in both memories; a schedule may pin it under the name NAME.copy."""

@@ -15,6 +15,7 @@ from typing import Any
 from dsl import tree as ast
 from dsl.api import BoundPlan
 from dsl.dispatch_branches import named_ways, names_of_branch
+from dsl.edited import Edited, edited_from
 from dsl.evaluate import Evaluator
 from dsl.example_launches import Call, Launch, Settings, assembled
 from dsl.examples import ExampleRun
@@ -34,16 +35,19 @@ COUNTED_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How to do an example: with these options of its dispatch, and this schedule in place of the file's choice."""
+    """How to do an example: with these options of its dispatch, and this schedule in place of the file's choice; with
+    the kernels of an edited file in the place of those that the plan has."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     schedule: str | None = None
+    edited: Edited | None = None
 
 
 @dataclass(slots=True)
 class Row:
     """An example done one way. `counted`: blocks of each launch that its counters are of; without a report, `failed`
-    says why, and `is_wrong` that it should have run: it is what the file chooses."""
+    says why, and `is_wrong` that it should have run: it is what the file chooses. `edited`: the file, IR or PTX by
+    hand, that a kernel of it is from."""
 
     example: str | None
     options: dict[str, Any]
@@ -52,6 +56,7 @@ class Row:
     counted: list[int] = field(default_factory=list)
     failed: str | None = None
     is_wrong: bool = False
+    edited: str | None = None
 
     @property
     def kernels(self) -> list[str]:
@@ -161,6 +166,18 @@ def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[st
     return found
 
 
+def made_from(rows: Sequence[Row], edited: Edited) -> Row | None:
+    """The row that an edited file is put into: one that launches a kernel of its, of the same schedule if there is."""
+    able = [row for row in rows if row.edited is None and edited.headers.keys() & {*row.kernels}]
+    wanted = {(kernel, header.schedule or "-") for kernel, header in edited.headers.items()}
+    same = [row for row in able if wanted & {*zip(row.kernels, row.schedules, strict=True)}]
+    return next(iter([*same, *able]), None)
+
+
+def joined_names(rows: Sequence[Row]) -> str:
+    return ", ".join(dict.fromkeys(kernel for row in rows for kernel in row.kernels))
+
+
 # ---- rows of one device ----
 
 
@@ -177,9 +194,11 @@ class Bench:
     def add(self, example: ast.Example, overrides: Overrides, way: Way) -> Row:
         """A further row, run and checked once. Raises DeviceError for a GPU that failed; what else goes wrong is the
         row's."""
-        settings = replace(self.settings, schedule=way.schedule)
+        ptx = None if way.edited is None else way.edited.ptx
+        settings = replace(self.settings, schedule=way.schedule, ptx=ptx)
         options = replace(overrides, options={**overrides.options, **way.options})
         row = Row(example.name, dict(way.options), way.schedule)
+        row.edited = None if way.edited is None else way.edited.name
         run = ExampleRun(self.program, example, self.device, self.why, options, settings)
         try:
             row.report = run.run()
@@ -187,7 +206,7 @@ class Bench:
             if self.device != "emulator" and isinstance(error, DeviceError):
                 raise
             self.errors.append(error)
-            row.failed, row.is_wrong = one_line(error), way.schedule is None
+            row.failed, row.is_wrong = one_line(error), way.schedule is None or way.edited is not None
         self.rows.append(row)
         self.calls.append(run.launcher.calls if row.report else [])
         return row
@@ -266,14 +285,19 @@ def bench(
     seed: int = 0,
     time_limit: float | None = None,
     choose: Mapping[str, str] | None = None,
+    edited: Sequence[str] = (),
 ) -> list[Row]:
-    """The rows of a file's examples, in its order. Raises TileError, LaunchError or DeviceError if there is none."""
+    """The rows of a file's examples, in its order; `edited` are files of IR or PTX, whose kernels make further rows.
+    Raises TileError, LaunchError or DeviceError if there is none."""
     settings = Settings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
     made = Bench(program, device, why, settings)
     missing = dict.fromkeys(schedules)
+    by_hand = {file: edited_from(file, choose or {}) for file in edited}
+    unused = dict(by_hand)
     for example in chosen_examples(program, examples, kernels):
         overrides = resolve(program, example, values)
         shown: list[list[str]] = []
+        first = len(made.rows)
         for way in ways(program, example, overrides, schedules):
             if [way.schedule] in shown:
                 continue
@@ -282,6 +306,13 @@ def bench(
             shown.append(row.schedules)
             if row.is_wrong:
                 break
+        for file, kernels_of in by_hand.items():
+            base = made_from(made.rows[first:], kernels_of)
+            if base is not None:
+                made.add(example, overrides, Way(base.options, base.schedule, kernels_of))
+                unused.pop(file, None)
+    for kernels_of in unused.values():
+        raise kernels_of.not_launched(f"the rows launch {joined_names(made.rows) or 'none'}")
     if any(row.report for row in made.rows):
         settings.choose.check()
     if missing:

@@ -13,6 +13,7 @@ from typing import Any
 
 from dsl.api import BoundPlan, CompiledKernel, Module, ModuleFunction
 from dsl.dispatch import FromCall, Plan, Step
+from dsl.edited import headers_of
 from dsl.report import Explanation, LaunchReport, Report
 from lowering.choices import Asked
 from lowering.location import TileError
@@ -193,13 +194,8 @@ def timed(launches: list[Any], ordinal: int) -> list[float]:
 def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
     """The kernels of a PTX text with headers by their names in the `.tile` file. Raises LaunchError."""
     from runtime import Kernel
-    from runtime.errors import LaunchError
-    from runtime.header import read
 
-    headers = read(ptx)
-    if not headers:
-        raise LaunchError("header", "the PTX has no //dsl header", "take one that dsl compile wrote, and edit its body")
-    return {header.kernel: Kernel(ptx, entry, device) for entry, header in headers.items()}
+    return {name: Kernel(ptx, header.entry, device) for name, header in headers_of(ptx).items()}
 
 
 def check_size(given: Mapping[str, Any], most_bytes: int | None) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, show
-from dsl.command.options import CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
+from dsl.command.options import CHOOSE, FROM, SECONDS, SEED, SKIP_PASS, choices_of
 from dsl.command.run import choose_device
 from dsl.command.show import blocks as block_count
 from dsl.command.show import columns, line, number, pairs, styled
@@ -34,6 +34,7 @@ TIME_LIMIT = 600.0
 @click.option("--schedule", "schedules", multiple=True, metavar="NAME", help="This schedule only.")
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write all figures there; - for stdout.")
 @click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
+@FROM
 @CHOOSE
 @SKIP_PASS
 @click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that it may take.")
@@ -95,7 +96,10 @@ def as_json(file: str, rows: list[Row]) -> dict[str, Any]:
 
 
 def row_as_json(row: Row) -> dict[str, Any]:
-    named = {"example": row.example, "options": row.options, "kernels": row.kernels, "schedules": row.schedules}
+    named: dict[str, Any] = {"example": row.example, "options": row.options}
+    named |= {"kernels": row.kernels, "schedules": row.schedules}
+    if row.edited is not None:
+        named["from"] = row.edited
     if row.report is None:
         return named | {"failed": row.failed}
     report = row.report
@@ -174,8 +178,12 @@ def names_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
     found = [
         ("example", [row.example or "-" for row in rows]),
         ("kernel", [joined(row.kernels) for row in rows]),
-        ("schedule", [joined(row.schedules) + (" *" if others and not row.schedule else "") for row in rows]),
+        (
+            "schedule",
+            [joined(row.schedules) + (" *" if others and not row.schedule and not row.edited else "") for row in rows],
+        ),
         ("options", [options_of(row) for row in rows]),
+        ("from", [row.edited or "" for row in rows]),
     ]
     if found[0][1] == found[1][1]:
         del found[0]
@@ -285,6 +293,6 @@ def notes(rows: list[Row]) -> list[str]:
         found.append("*: what the file chooses")
     for row in rows:
         if row.failed is not None:
-            name = " ".join(filter(None, [row.example, row.schedule, options_of(row)]))
+            name = " ".join(filter(None, [row.example, row.schedule, options_of(row), row.edited]))
             found.append(f"{name or 'example'}: {row.failed}")
     return found

@@ -42,6 +42,13 @@ CHOOSE = click.option(
     metavar="KEY=OPTION",
     help="Take this option of a choice; may be repeated. 'dsl why' lists keys and options.",
 )
+FROM = click.option(
+    *("--from", "edited"),
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Beside what is compiled, this IR, LLVM IR or PTX, edited or not; may be repeated.",
+)
 SKIP_PASS = click.option("--skip-pass", multiple=True, metavar="PASS", help="Leave out this pass; may be repeated.")
 
 

@@ -35,6 +35,7 @@ def execute(request: Request) -> Report:
     """Runs it in this process. Raises TileError, LaunchError or DeviceError."""
     from pathlib import Path
 
+    from dsl.edited import ptx_from
     from dsl.example_launches import Settings
     from dsl.files import MAX_TEXT, read_text
     from lowering.choices import Asked
@@ -69,26 +70,6 @@ def execute(request: Request) -> Report:
     report = run_example(program, example, request.device, request.why, overrides, settings)
     settings.choose.check()
     return report
-
-
-def ptx_from(file: str, choose: dict[str, str]) -> str:
-    """The PTX that a file of the IR's text goes on to with these options, or of LLVM IR; PTX as it is."""
-    from pathlib import Path
-
-    from dsl.files import MAX_TEXT, read_text
-    from lowering.text.stage import FIRST
-
-    text = read_text(Path(file), MAX_TEXT)
-    if text.lstrip().startswith(FIRST.split()[0]):
-        from dsl.compile import finish
-        from lowering.text.reader import read
-
-        return finish(read(text, file), choices=choose).ptx
-    if text.startswith(";"):
-        from dsl.compile import ptx_of_llvm
-
-        return ptx_of_llvm(text, file)
-    return text
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

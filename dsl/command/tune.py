@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, show, told
-from dsl.command.options import CHOOSE, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of
+from dsl.command.options import CHOOSE, FROM, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of
 from lowering.location import TileError, closest
 from lowering.targets import target
 
@@ -46,6 +46,7 @@ MAX_JOBS = 1024
 @click.option("--write", is_flag=True, help="Write the winners beside the file, where dispatch reads them.")
 @click.option("--for", "ranges", multiple=True, metavar="NAME=LOW:HIGH", help="Range of a dim that they serve.")
 @click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE.png", help="Draw the landscape (matplotlib).")
+@FROM
 @CHOOSE
 @SKIP_PASS
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -66,6 +67,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
     from dsl.command.console import Terminal
+    from dsl.edited import edited_from
     from dsl.example_shapes import find_example
     from dsl.program import dim_names, load
     from dsl.tuning.plot import draw, require_matplotlib
@@ -83,6 +85,8 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     if options["write"] and choose:
         hint = "leave out --choose and --skip-pass, or say it in the schedule: choose KEY: OPTION"
         raise TileError("argument", None, "--write is for kernels as the file has them", hint)
+    if options["write"] and options["edited"]:
+        raise TileError("argument", None, "--write is for kernels as the file has them", "leave out --from")
     program = load(file)
     place = find_place("emulator" if options["emulator"] else options["device"])
     if options["write"] and place.ordinal is None and not options["emulator"]:
@@ -94,7 +98,8 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     schedules = options["schedule"].split(",") if options["schedule"] else ()
     choice = Choice(domains, schedules, options["branches"], options["budget"], options["seed"])
     jobs = options["jobs"] or os.cpu_count() or 1
-    settings = Settings(choice, jobs, options["seconds"], options["fresh"], options["seed"], choose)
+    edited = [edited_from(each, choose) for each in options["edited"]]
+    settings = Settings(choice, jobs, options["seconds"], options["fresh"], options["seed"], choose, edited)
     log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
     console = Terminal(width=None if sys.stdout.isatty() else 160)
     if not as_json:
@@ -195,7 +200,7 @@ def entry_of(outcome: Outcome, place: Place, ranges: dict[str, tuple[int | None,
     """The winner of an outcome, as data."""
     from dsl.tuning.tuned import Entry, text_digest
 
-    assert outcome.winner is not None
+    assert outcome.winner is not None and outcome.candidates[outcome.winner].edited is None
     trial, candidate = outcome.trials[outcome.winner], outcome.candidates[outcome.winner]
     facts = outcome.call.planner().facts()
     median, low, high = trial.interval

@@ -20,12 +20,13 @@ from lowering.location import TileError
 @dataclass(frozen=True, slots=True)
 class Made:
     """A compiled variant, or why there is none: `ptx` or `error`. registers, spills: of a thread, in bytes the latter;
-    None where ptxas was not asked or is not installed."""
+    None where ptxas was not asked or is not installed. entry: where the PTX has several."""
 
     ptx: str | None = None
     error: str | None = None
     registers: int | None = None
     spills: int | None = None
+    entry: str | None = None
 
 
 class Compiler:
@@ -76,7 +77,6 @@ _programs: dict[tuple[str, str], Program] = {}
 def compile_request(path: str, digest: str, request: Request, assemble: bool) -> Made:
     """In a process of the pool. Raises TileError `file` if the file is not the one that the digest is of."""
     from dsl.compile import compile_variant
-    from runtime.errors import RuntimeFault
 
     if (path, digest) not in _programs:
         program = load(Path(path))
@@ -85,14 +85,20 @@ def compile_request(path: str, digest: str, request: Request, assemble: bool) ->
         _programs[path, digest] = program
     try:
         compiled = compile_variant(_programs[path, digest], request)
-        if not assemble:
-            return Made(compiled.ptx)
-        registers, spills = assembled(compiled.ptx, compiled.header)
-        return Made(compiled.ptx, None, registers, spills)
     except TileError as error:
         return Made(error=error.render())
+    return made_of(compiled.ptx, compiled.header, assemble)
+
+
+def made_of(ptx: str, header: Any, assemble: bool) -> Made:
+    """A PTX text that is there, with what ptxas says of it."""
+    from runtime.errors import RuntimeFault
+
+    try:
+        registers, spills = assembled(ptx, header) if assemble else (None, None)
     except RuntimeFault as error:
         return Made(error=error.message)
+    return Made(ptx, None, registers, spills, header.entry)
 
 
 class ChangedError(Exception):

@@ -35,6 +35,8 @@ def settings_of(candidate: Candidate) -> dict[str, Any]:
         fixed = "".join(f", {text}" for text in step.fixed)
         out[f"{prefix}schedule"] = f"{step.kernel} {step.schedule or ''}{fixed}".strip()
         out |= {f"{prefix}{name}": value for name, value in step.constants.items()}
+    if candidate.edited is not None:
+        out["from"] = candidate.edited.name
     return out
 
 
@@ -179,6 +181,8 @@ def as_json(outcomes: list[Outcome], place: Place, file: str) -> dict[str, Any]:
         for index, candidate in outcome.candidates.items():
             trial = outcome.trials.get(index)
             row: dict[str, Any] = {"steps": json.loads(candidate.key), "status": "left out"}
+            if candidate.edited is not None:
+                row["from"] = candidate.edited.name
             if trial is not None:
                 row |= {"status": trial.status, "reason": trial.reason, "launches": [asdict(s) for s in trial.launches]}
                 if trial.status == "measured":

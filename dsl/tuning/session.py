@@ -13,13 +13,15 @@ from uuid import uuid4
 from dsl import tree as ast
 from dsl.api import BoundPlan
 from dsl.dispatch import Plan
-from dsl.overrides import Overrides
+from dsl.edited import Edited
+from dsl.overrides import Overrides, reached_kernels
 from dsl.program import Program
 from dsl.tuning.case import Case
-from dsl.tuning.compiling import Compiler, Made
+from dsl.tuning.compiling import Compiler, Made, made_of
 from dsl.tuning.contest import contest, tying
-from dsl.tuning.space import Call, Candidate, Choice, Place, calls, candidates
+from dsl.tuning.space import Call, Candidate, Choice, Place, by_hand, calls, candidates
 from dsl.tuning.trials import Log, StepFacts, Trial, versions
+from dsl.variant import Request
 from lowering.location import TileError
 from runtime.errors import DeviceError, RuntimeFault
 
@@ -40,8 +42,8 @@ class Progress(Protocol):
 @dataclass(slots=True)
 class Settings:
     """choice: of the candidates; seconds: after which none is begun; jobs: compiling processes; fresh: measure what the
-    log has, too; seed: of inputs and orders; choose: options of
-    choices by key."""
+    log has, too; seed: of inputs and orders; choose: options of choices by key; edited: files whose kernels are points,
+    too."""
 
     choice: Choice
     jobs: int = 1
@@ -49,6 +51,7 @@ class Settings:
     fresh: bool = False
     seed: int = 0
     choose: Mapping[str, str] = field(default_factory=dict)
+    edited: Sequence[Edited] = ()
 
 
 @dataclass(slots=True)
@@ -106,6 +109,10 @@ class Session:
         self.program, self.example, self.place = program, example, place
         self.log, self.settings, self.progress = log, settings, progress
         self.deadline = None if settings.seconds is None else time.monotonic() + settings.seconds
+        reached = [kernel.name for kernel in reached_kernels(program, example)]
+        for edited in settings.edited:
+            if not edited.headers.keys() & {*reached}:
+                raise edited.not_launched(f"this example may launch {', '.join(reached) or 'none'}")
         self.digest, self.versions = program.digest(), versions()
         if settings.choose:
             self.versions["choose"] = ", ".join(f"{key}={option}" for key, option in settings.choose.items())
@@ -151,6 +158,7 @@ class _Tuning:
         self.facts = call.planner().facts()
         values = overrides.names | overrides.types | overrides.options
         listed = candidates(call, session.settings.choice)
+        listed += by_hand(listed, session.settings.edited)
         self.outcome = Outcome(call, values, {candidate.index: candidate for candidate in listed})
         self.ready: dict[int, Ready] = {}
 
@@ -178,11 +186,12 @@ class _Tuning:
     def blank(self, candidate: Candidate) -> Trial:
         """The trial of a candidate, before it is made."""
         session, facts = self.session, self.facts
+        made_from = {} if candidate.edited is None else {"from": candidate.edited.digest}
         return Trial(
             source=session.digest,
             device=self.place.name,
             driver=self.place.driver,
-            versions=session.versions,
+            versions=session.versions | made_from,
             call=self.call.name,
             example=session.example.name,
             index=self.call.index,
@@ -205,8 +214,8 @@ class _Tuning:
         for candidate in members:
             try:
                 plans[candidate.index] = plan = self.plan(candidate)
-                for step in plan.steps:
-                    self.compiler.begin(step.request)
+                for request in compiled_requests(candidate, plan):
+                    self.compiler.begin(request)
             except TileError as error:
                 plans[candidate.index] = error
         entrants: dict[int, Trial] = {}
@@ -227,7 +236,7 @@ class _Tuning:
         if isinstance(plan, TileError):
             trial.status, trial.reason = "compile", plan.render()
             return
-        made = [self.compiler.made(step.request) for step in plan.steps]
+        made = self.made(candidate, plan)
         error = next((each.error for each in made if each.error is not None), None)
         if error is not None:
             trial.status, trial.reason = "compile", error
@@ -251,12 +260,24 @@ class _Tuning:
         if trial.status == "measured":
             self.ready[candidate.index] = ready
 
+    def made(self, candidate: Candidate, plan: Plan) -> list[Made]:
+        """The code of each step: compiled, or from the edited file."""
+        edited = candidate.edited
+        found: list[Made] = []
+        for step in plan.steps:
+            if edited is not None and step.request.kernel in edited.headers:
+                header = edited.headers[step.request.kernel]
+                found.append(made_of(edited.ptx, header, self.compiler.assemble))
+            else:
+                found.append(self.compiler.made(step.request))
+        return found
+
     def prepare(self, plan: Plan, made: Sequence[Made]) -> Ready:
         """Loads the kernels. Raises LaunchError or DeviceError."""
         from runtime import Kernel
 
         launched = self.case().recorder.launched[self.call.index]
-        kernels = [Kernel(each.ptx or "", device=self.place.device) for each in made]
+        kernels = [Kernel(each.ptx or "", each.entry, self.place.device) for each in made]
         bound = BoundPlan(launched.function, plan, kernels)
         facts = [self.describe(kernel, each) for kernel, each in zip(kernels, made, strict=True)]
         return Ready(bound, [bound.arguments(step, launched.arrays) for step in plan.steps], facts)
@@ -340,7 +361,13 @@ class _Tuning:
         """Compiles and loads a candidate that the log had."""
         if index not in self.ready:
             plan = self.plan(self.outcome.candidates[index])
-            self.ready[index] = self.prepare(plan, [self.compiler.made(step.request) for step in plan.steps])
+            self.ready[index] = self.prepare(plan, self.made(self.outcome.candidates[index], plan))
+
+
+def compiled_requests(candidate: Candidate, plan: Plan) -> list[Request]:
+    """The variants of a candidate that are compiled: all but those that an edited file has."""
+    by_hand = () if candidate.edited is None else candidate.edited.headers
+    return [step.request for step in plan.steps if step.request.kernel not in by_hand]
 
 
 def prepared(ready: Ready) -> Callable[[], None]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from dsl import tree as ast
 from dsl.dispatch import Plan, Planner
+from dsl.edited import Edited
 from dsl.example_shapes import LaunchFacts, examine
 from dsl.overrides import Overrides, resolve
 from dsl.program import Program
@@ -116,18 +117,21 @@ def calls(program: Program, example: ast.Example, overrides: Overrides, place: P
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A branch with constants. `index` in the order of the file's own sets; `is_default`: the first of each set."""
+    """A branch with constants. `index` in the order of the file's own sets; `is_default`: the first of each set;
+    `edited`: whose kernels take the place of those of the branch."""
 
     steps: tuple[StepChoice, ...]
     index: int
     is_default: bool
+    edited: Edited | None = None
 
     @property
     def key(self) -> str:
         return json.dumps([step.as_json() for step in self.steps])
 
     def described(self) -> str:
-        return "; ".join(described_step(step) for step in self.steps)
+        by_hand = [] if self.edited is None else [f"from {self.edited.name}"]
+        return "; ".join([*map(described_step, self.steps), *by_hand])
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,25 @@ def candidates(call: Call, choice: Choice) -> list[Candidate]:
     first, rest = [c for c in found if c.is_default], [c for c in found if not c.is_default]
     Random(choice.seed).shuffle(rest)
     return [*first, *rest][: choice.budget]
+
+
+def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candidate]:
+    """A candidate for each edited file whose kernel one of the listed launches, behind them: it stands in the branch
+    whose schedule and constants the file's kernel has, if there is such a one."""
+    found: list[Candidate] = []
+    for each in edited:
+
+        def agreeing(candidate: Candidate, each: Edited = each) -> tuple[bool, bool]:
+            pairs = [(s, each.headers[s.kernel]) for s in candidate.steps if s.kernel in each.headers]
+            same = all(header.constants.get(name) == v for s, header in pairs for name, v in s.constants.items())
+            return all(header.schedule == step.schedule for step, header in pairs), same
+
+        able = [one for one in listed if any(step.kernel in each.headers for step in one.steps)]
+        if able:
+            base = max(able, key=agreeing)
+            index = 1 + max(candidate.index for candidate in [*listed, *found])
+            found.append(Candidate(base.steps, index, False, each))
+    return found
 
 
 def branches(call: Call, choice: Choice) -> list[tuple[StepChoice, ...]]:

@@ -236,3 +236,42 @@ def test_a_schedule_that_no_branch_names_is_a_row(scale: str) -> None:
     assert [(row["schedules"], row["passed"]) for row in rows] == [(["spare"], True)]
     result = dsl(scale, "--example", "dispatched", "--schedule", "spare", "--schedule", "spar")
     assert result.exit_code != 0 and "can be given 'spar'" in result.stderr and "'spare'" in result.stderr
+
+
+def edited(scale: str, folder: Path, name: str, emit: Sequence[str], change: tuple[str, str]) -> str:
+    """A stage of `scale` by hand: what `dsl compile` writes, with a change."""
+    path = folder / name
+    arguments = ["compile", scale, "--kernel", "scale", *emit, "-o", str(path)]
+    assert CliRunner().invoke(cli, arguments, standalone_mode=False).return_value == 0
+    text = path.read_text()
+    assert change[0] in text
+    path.write_text(text.replace(*change))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "emit", "change"),
+    [
+        ("k.ir", ["--after", "build"], ("kernel scale", "kernel scale")),
+        ("k.ll", ["--emit", "llvm"], ("define", "define")),
+        ("k.ptx", [], ("ret;", "bar.sync 0;\n\tret;")),
+    ],
+)
+def test_a_stage_by_hand_is_a_row_beside_the_compiled_ones(
+    scale: str, tmp_path: Path, name: str, emit: list[str], change: tuple[str, str]
+) -> None:
+    path = edited(scale, tmp_path, name, emit, change)
+    compiled, rows = told(scale, "--example", "dispatched"), told(scale, "--example", "dispatched", "--from", path)
+    assert rows[:-1] == compiled and rows[-1]["from"] == path and rows[-1]["passed"] is True
+    (like,) = [row for row in compiled if row["schedules"] == ["narrow"] and row["options"]]
+    more = rows[-1]["figures"]["barriers"] - like["figures"]["barriers"]
+    assert more == (1 if name == "k.ptx" else 0)
+    assert path in dsl(scale, "--example", "dispatched", "--from", path).output
+
+
+def test_a_stage_by_hand_that_is_wrong_or_of_another_kernel(scale: str, tmp_path: Path) -> None:
+    path = edited(scale, tmp_path, "k.ir", ["--after", "build"], ("value=2", "value=3"))
+    result = dsl(scale, "--example", "dispatched", "--from", path)
+    assert result.exit_code == 1 and "WRONG" in result.output
+    result = dsl(REDUCTION, "--from", path)
+    assert result.exit_code == 2 and "has the kernels scale; the rows launch v0, v1" in result.stderr

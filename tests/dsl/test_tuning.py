@@ -594,3 +594,35 @@ def test_large_outputs_are_compared_on_the_device_only_where_expect_compares_the
     program = load(double)
     case = Case(program, program.examples[0], Overrides(), PLACE, 0)
     assert case.verified == [True] and case.bounds(0) is None and case.moves == 300 * 8
+
+
+def test_a_stage_by_hand_is_a_point_of_its_own(double: Path, tmp_path: Path) -> None:
+    """It is counted beside the compiled ones, the log takes neither for the other, and it is never written."""
+    path = tmp_path / "k.ptx"
+    arguments = ["compile", str(double), "BLOCK=64", "-o", str(path)]
+    assert CliRunner().invoke(cli, arguments, standalone_mode=False).return_value == 0
+    compiled = tuned_json(double)
+    path.write_text(path.read_text().replace("ret;", "bar.sync 0;\n\tret;"))
+    again = tuned_json(double, "--from", str(path))
+    *points, by_hand = again["points"]
+    assert again["from_log"] == len(points) == len(compiled["points"])
+    assert by_hand["from"] == str(path) and by_hand["status"] == "counted"
+    (like,) = [p for p in points if p["steps"] == by_hand["steps"]]
+    assert like["steps"][0]["constants"] == {"warps": 2, "BLOCK": 64}
+    assert by_hand["counters"]["barriers"] > like["counters"]["barriers"] == 0
+    assert tuned_json(double, "--from", str(path))["from_log"] == len(points) + 1
+    path.write_text(path.read_text().replace("bar.sync 0;\n\tret;", "bar.sync 0;\n\tbar.sync 0;\n\tret;"))
+    assert tuned_json(double, "--from", str(path))["from_log"] == len(points)
+    assert tuned_json(double)["points"] == compiled["points"]
+    result = dsl("tune", double, "--emulator", "--write", "--from", str(path))
+    assert result.exit_code == 2 and "leave out --from" in result.stderr and not tuned_path(double).exists()
+
+
+def test_a_stage_by_hand_that_answers_wrongly_or_is_of_another_kernel(double: Path, tmp_path: Path) -> None:
+    path = tmp_path / "k.ir"
+    arguments = ["compile", str(double), "SKEW=1", "--after", "build", "-o", str(path)]
+    assert CliRunner().invoke(cli, arguments, standalone_mode=False).return_value == 0
+    assert tuned_json(double, "--from", str(path))["points"][-1]["status"] == "wrong"
+    path.write_text(path.read_text().replace("kernel double", "kernel other"))
+    result = dsl("tune", double, "--emulator", "--from", str(path))
+    assert result.exit_code == 2 and "has the kernels other; this example may launch double" in result.stderr

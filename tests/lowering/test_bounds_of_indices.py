@@ -210,6 +210,8 @@ SHARP: dict[str, tuple[str, str, int | None]] = {
     "remainder of what may be negative": ("block % signed", "signed", None),
     "quotient by what may be negative": ("block // signed * signed", "block", None),
     "times what may be negative": ("block * signed", "(tm * tn - 1) * signed", None),
+    "what may be negative times what is less": ("signed * upto(m)", "(m - 1) * signed", None),
+    "quotient of what may be negative": ("0", "signed // 4", -1),
     "times what is not negative": ("block * tm", "(tm * tn - 1) * tm", 0),
     "last row of tiles": ("block // tn * 8", "m", 8),
     "rows of a dim that is no multiple": ("block % tn * 4", "n", 1),

@@ -20,6 +20,9 @@ from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import WARP
 from lowering.types import DType, SharedType, TableType, TensorType, TileType, Type
 
+if TYPE_CHECKING:
+    from lowering.facts import Analysis
+
 
 class Value:
     """A result of an operation or an argument of a block. `name` is what the user called it, if anything.
@@ -152,7 +155,7 @@ class Function:
     choices: Choices = field(default_factory=Choices)
     reasons: dict[Op, Reason] = field(default_factory=dict)  # of barriers, those that others made superfluous too
     grid: list[Any] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
-    facts: Any = None  # what `facts_of` found
+    facts: Analysis | None = None  # what `facts_of` found
     holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
     loc: Loc | None = None
     in_branches: frozenset[str] = frozenset()  # names that branches define, which constants may leave out

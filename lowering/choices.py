@@ -179,10 +179,11 @@ def unmet(key: str, option: str, made: Mapping[str, Choice], loc: Loc | None = N
         known = list(dict.fromkeys(each for choice in mine for each in choice.options))
         return TileError("choice", loc, f"'{key}' has no option '{option}' here", "options: " + "; ".join(known))
     stems = list(dict.fromkeys(each for name, choice in made.items() for each in (name, *keys_of(name, choice))))
-    kind = key.partition(".")[0]
-    near = [name for name in made if name.partition(".")[0] == kind]
-    hint = closest(key, stems) or ("made: " + ", ".join(near[:8]) if near else "kinds: " + ", ".join(kinds(made)))
-    return TileError("choice", loc, f"no choice has the key '{key}'", hint)
+    kind, _, subject = key.partition(".")
+    alike = [name for name, choice in made.items() if choice.subject == subject.partition("[")[0]]
+    near = alike or [name for name in made if name.partition(".")[0] == kind]
+    others = "made: " + ", ".join(near[:8]) if near else "kinds: " + ", ".join(kinds(made))
+    return TileError("choice", loc, f"no choice has the key '{key}'", closest(key, stems) or others)
 
 
 def choose_line(key: str, option: str) -> str:

@@ -97,6 +97,6 @@ def reason_of(choice: Choice) -> str:
     """Who took an option, because of what, at which cost, and what the others cost."""
     costs = choice.costs
     others = [f"{name}: {costs[name]:g}" if name in costs else name for name in choice.options if name != choice.taken]
-    cost = f"{costs[choice.taken]:g} {choice.unit}" if choice.taken in costs else ""
+    cost = f"{choice.unit}: {costs[choice.taken]:g}" if choice.taken in costs else ""
     by = choice.by if choice.is_pinned else ""
     return "; ".join(filter(None, [by, choice.because, cost, f"others: {' | '.join(others)}"]))

@@ -254,22 +254,28 @@ def _import(
 ) -> dict[str, Any]:
     """Adds the blocks of a file; of one that is imported under a name, its functions, parts and choices, by their
     whole names. Gives those by their own."""
+    is_packaged = block.path.startswith(f"{STD.name}/")
+    if is_packaged:
+        folder, root = STD.parent, STD
     if folder is None or root is None:
         raise TileError("import", block.loc, "a text without a file imports nothing")
     try:
         path = resolved(folder / block.path)
     except TileError as error:
         raise TileError("import", block.loc, error.message) from None
+    of_what = "library" if is_packaged else "file"
     if not path.is_relative_to(root):
-        raise TileError("import", block.loc, f'"{block.path}" is outside the folder of the file')
+        raise TileError("import", block.loc, f'"{block.path}" is outside the folder of the {of_what}')
     if str(path) in inside:
         raise TileError("import", block.loc, f'"{block.path}" imports itself')
     if block.alias is None and str(path) in chain:
         return {}
     if not is_file(path):
-        near = [p.name for p in folder.glob("*.tile")]
-        raise TileError("import", block.loc, f'there is no file "{block.path}"', closest(block.path, near))
-    name = normpath(Path(block.loc.source.name).parent / block.path)  # as the file that imports it is named
+        near = packaged_files() if is_packaged else [p.name for p in folder.glob("*.tile")]
+        hint = closest(block.path, near) or (f"the compiler's own: {', '.join(near)}" if is_packaged else None)
+        raise TileError("import", block.loc, f'there is no file "{block.path}"', hint)
+    beside = Path(block.loc.source.name).parent
+    name = block.path if is_packaged else normpath(beside / block.path)  # as the file that imports it is named
     try:
         text = read_text(path)
     except TileError as error:
@@ -379,6 +385,13 @@ def _expressions(line: ast.Assign | ast.Tune | ast.Layout | ast.Property) -> lis
 
 
 LIBRARY = Path(__file__).with_name("library")
+STD = Path(__file__).with_name("std")
+"""Files of tile functions that come with the compiler, for `import "std/…"`."""
+
+
+def packaged_files() -> list[str]:
+    """What `import` finds there, as it is written."""
+    return sorted(path.relative_to(STD.parent).as_posix() for path in STD.rglob("*.tile"))
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dsl.compile import compile_lowered, compile_variant, lower
 from dsl.files import is_file, read_text
-from dsl.program import LIBRARY, Program
+from dsl.program import LIBRARY, STD, Program
 from dsl.variant import Request
 from lowering.choices import Asked
 from lowering.ir import Function, to_mlir, walk
@@ -155,7 +155,8 @@ class Lines:
 
 @cache
 def _read_lines(file: str) -> list[str]:
-    path = LIBRARY / file.removeprefix("library/") if file.startswith("library/") else Path(file)
+    is_ours = file.startswith((f"{LIBRARY.name}/", f"{STD.name}/"))
+    path = LIBRARY.parent / file if is_ours else Path(file)
     return read_text(path).splitlines() if is_file(path) else []
 
 

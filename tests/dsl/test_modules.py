@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.program import load
+from dsl.program import load, packaged_files
+from lowering.location import TileError
 
 PIECES = """
 import "deep.tile" as deep
@@ -142,3 +143,96 @@ def test_a_wrong_member_is_one_error(file: Path) -> None:
     with pytest.raises(dsl.TileError, match="'pieces' has no function, part or choice 'scale'") as caught:
         load(file)
     assert len(caught.value.errors) == 1 and "'scaled'" in (caught.value.errors[0].hint or "")
+
+
+# ---- the packaged library ----
+
+COPY = """
+import "std/rows.tile" as lines
+
+kernel copied(y: f32[rows, cols], x: f32[rows, cols]; PART, V, EDGES):
+    grid rows
+    r = block(0) + arange(1)
+    i, own = lines.body(r, 0, cols, ...)
+    store(flat(y)[i], load(flat(x)[i], mask=own), mask=own)
+    j, mine = lines.edges(r, cols, ...)
+    store(flat(y)[j], load(flat(x)[j], mask=mine), mask=mine)
+
+schedule all of copied:
+    warps = 1
+    PART = 64
+    V = 4
+    EDGES = 8
+
+example:
+    x = randn(f32[5, 37])
+    y = empty(f32[5, 37])
+    copied(y, x)
+    expect y == x
+"""
+
+
+def test_a_file_anywhere_imports_the_packaged_library(tmp_path: Path) -> None:
+    """What lies beside the file under the same name is another one's."""
+    path = tmp_path / "copy.tile"
+    path.write_text(COPY)
+    (tmp_path / "std").mkdir()
+    (tmp_path / "std" / "rows.tile").write_text("def body(r):\n    return r\n")
+    x = np.arange(5 * 37, dtype=np.float32).reshape(5, 37)
+    y = np.zeros_like(x)
+    dsl.load(path, device="emulator").copied(y, x)
+    assert np.array_equal(y, x)
+
+
+def test_what_is_wrong_in_the_packaged_library_is_at_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "copy.tile"
+    path.write_text(COPY.replace("lines.edges(r, cols, ...)", "lines.edges(r, cols, EDGES=EDGES, V=0)"))
+    with pytest.raises(TileError) as caught:
+        dsl.load(path, device="emulator").copied(np.zeros((5, 37), np.float32), np.zeros((5, 37), np.float32))
+    assert "std/rows.tile:" in caught.value.render()
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("std/row.tile", "did you mean 'std/rows.tile'?"),
+        ("std/sorting.tile", "std/rows.tile"),
+        ("std/../program.tile", "is outside the folder of the library"),
+    ],
+)
+def test_a_file_that_the_packaged_library_lacks(tmp_path: Path, name: str, says: str) -> None:
+    path = tmp_path / "copy.tile"
+    path.write_text(COPY.replace("std/rows.tile", name))
+    with pytest.raises(TileError) as caught:
+        load(path)
+    assert f'"{name}"' in caught.value.render() and says in caught.value.render()
+
+
+def test_each_packaged_file_is_checked_is_documented_and_is_in_the_wheel() -> None:
+    import tomllib
+    from fnmatch import fnmatch
+    from importlib.resources import files
+
+    from dsl.check import check_file
+
+    root = Path(__file__).parents[2]
+    patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["dsl"]
+    page = (root / "docs" / "language.md").read_text()
+    assert packaged_files()
+    for name in packaged_files():
+        assert any(fnmatch(name, pattern) for pattern in patterns)
+        assert files("dsl").joinpath(name).is_file() and f"| `{name}` |" in page
+        found = check_file(str(files("dsl").joinpath(name)))
+        assert not found.errors and not found.notes
+
+
+@pytest.mark.parametrize("stage", ["ptx", "llvm"])
+def test_source_lines_of_the_packaged_library_stand_beside_the_code(tmp_path: Path, stage: str) -> None:
+    from click.testing import CliRunner
+
+    from dsl.command import cli
+
+    path = tmp_path / "copy.tile"
+    path.write_text(COPY)
+    result = CliRunner().invoke(cli, ["compile", str(path), "--emit", stage, "--annotate"], standalone_mode=False)
+    assert result.exception is None and "before = at < V" in result.output

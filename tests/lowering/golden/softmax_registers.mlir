@@ -8,27 +8,27 @@
     %0 = "tile.block_id"() {axis = 0 : i64} : () -> index  // samples/softmax.tile:28
     %1 = "tile.constant"() {dtype = index, value = 2 : i64} : () -> index  // samples/softmax.tile:28
     %2 = "tile.mul"(%0, %1) : (index, index) -> index  // samples/softmax.tile:28
-    %3 = "tile.constant"() {dtype = index, value = 8 : i64} : () -> index  // samples/softmax/rows.tile:7
-    %4 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // samples/softmax/rows.tile:9
+    %3 = "tile.constant"() {dtype = index, value = 8 : i64} : () -> index  // std/rows.tile:7
+    %4 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // std/rows.tile:9
     %5 = "tile.broadcast"(%2) {shape = [2 : i64]} : (index) -> tensor<2xindex, #layout0>  // samples/softmax.tile:28
     %6 = "tile.arange"() {extent = 2 : i64} : () -> tensor<2xindex, #layout0>  // samples/softmax.tile:28
     %r = "tile.add"(%5, %6) : (tensor<2xindex, #layout0>, tensor<2xindex, #layout0>) -> tensor<2xindex, #layout0>  // samples/softmax.tile:28
-    %7 = "tile.broadcast"(%cols) {shape = [2 : i64]} : (index) -> tensor<2xindex, #layout0>  // samples/softmax/rows.tile:6
-    %start = "tile.mul"(%r, %7) : (tensor<2xindex, #layout0>, tensor<2xindex, #layout0>) -> tensor<2xindex, #layout0>  // samples/softmax/rows.tile:6
-    %8 = "tile.broadcast"(%4) {shape = [2 : i64]} : (index) -> tensor<2xindex, #layout0>  // samples/softmax/rows.tile:9
-    %9 = "tile.add"(%start, %8) : (tensor<2xindex, #layout0>, tensor<2xindex, #layout0>) -> tensor<2xindex, #layout0>  // samples/softmax/rows.tile:9
-    %10 = "tile.broadcast"(%3) {shape = [2 : i64]} : (index) -> tensor<2xindex, #layout0>  // samples/softmax/rows.tile:7
-    %11 = "tile.floordiv"(%9, %10) : (tensor<2xindex, #layout0>, tensor<2xindex, #layout0>) -> tensor<2xindex, #layout0>  // samples/softmax/rows.tile:9
-    %12 = "tile.mul"(%11, %10) : (tensor<2xindex, #layout0>, tensor<2xindex, #layout0>) -> tensor<2xindex, #layout0>  // samples/softmax/rows.tile:9
-    %13 = "tile.reshape"(%12) {shape = [2 : i64, 1 : i64]} : (tensor<2xindex, #layout0>) -> tensor<2x1xindex, #layout0>  // samples/softmax/rows.tile:9
-    %14 = "tile.broadcast"(%13) {shape = [2 : i64, 256 : i64]} : (tensor<2x1xindex, #layout0>) -> tensor<2x256xindex, #layout1>  // samples/softmax/rows.tile:9
-    %15 = "tile.arange"() {extent = 256 : i64} : () -> tensor<256xindex, #layout2>  // samples/softmax/rows.tile:8
-    %at = "tile.reshape"(%15) {shape = [1 : i64, 256 : i64]} : (tensor<256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // samples/softmax/rows.tile:8
-    %16 = "tile.broadcast"(%at) {shape = [2 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<2x256xindex, #layout1>  // samples/softmax/rows.tile:9
-    %i = "tile.add"(%14, %16) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xindex, #layout1>  // samples/softmax/rows.tile:9
+    %7 = "tile.broadcast"(%cols) {shape = [2 : i64]} : (index) -> tensor<2xindex, #layout0>  // std/rows.tile:6
+    %start = "tile.mul"(%r, %7) : (tensor<2xindex, #layout0>, tensor<2xindex, #layout0>) -> tensor<2xindex, #layout0>  // std/rows.tile:6
+    %8 = "tile.broadcast"(%4) {shape = [2 : i64]} : (index) -> tensor<2xindex, #layout0>  // std/rows.tile:9
+    %9 = "tile.add"(%start, %8) : (tensor<2xindex, #layout0>, tensor<2xindex, #layout0>) -> tensor<2xindex, #layout0>  // std/rows.tile:9
+    %10 = "tile.broadcast"(%3) {shape = [2 : i64]} : (index) -> tensor<2xindex, #layout0>  // std/rows.tile:7
+    %11 = "tile.floordiv"(%9, %10) : (tensor<2xindex, #layout0>, tensor<2xindex, #layout0>) -> tensor<2xindex, #layout0>  // std/rows.tile:9
+    %12 = "tile.mul"(%11, %10) : (tensor<2xindex, #layout0>, tensor<2xindex, #layout0>) -> tensor<2xindex, #layout0>  // std/rows.tile:9
+    %13 = "tile.reshape"(%12) {shape = [2 : i64, 1 : i64]} : (tensor<2xindex, #layout0>) -> tensor<2x1xindex, #layout0>  // std/rows.tile:9
+    %14 = "tile.broadcast"(%13) {shape = [2 : i64, 256 : i64]} : (tensor<2x1xindex, #layout0>) -> tensor<2x256xindex, #layout1>  // std/rows.tile:9
+    %15 = "tile.arange"() {extent = 256 : i64} : () -> tensor<256xindex, #layout2>  // std/rows.tile:8
+    %at = "tile.reshape"(%15) {shape = [1 : i64, 256 : i64]} : (tensor<256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // std/rows.tile:8
+    %16 = "tile.broadcast"(%at) {shape = [2 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<2x256xindex, #layout1>  // std/rows.tile:9
+    %i = "tile.add"(%14, %16) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xindex, #layout1>  // std/rows.tile:9
     %17 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:119
-    %18 = "tile.broadcast"(%cols) {shape = [2 : i64, 256 : i64]} : (index) -> tensor<2x256xindex, #layout1>  // samples/softmax/rows.tile:9
-    %own = "tile.lt"(%16, %18) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xi1, #layout1>  // samples/softmax/rows.tile:9
+    %18 = "tile.broadcast"(%cols) {shape = [2 : i64, 256 : i64]} : (index) -> tensor<2x256xindex, #layout1>  // std/rows.tile:9
+    %own = "tile.lt"(%16, %18) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xi1, #layout1>  // std/rows.tile:9
     %19 = "tile.broadcast"(%rows) {shape = [2 : i64]} : (index) -> tensor<2xindex, #layout0>  // samples/softmax.tile:31
     %20 = "tile.lt"(%r, %19) : (tensor<2xindex, #layout0>, tensor<2xindex, #layout0>) -> tensor<2xi1, #layout0>  // samples/softmax.tile:31
     %21 = "tile.reshape"(%20) {shape = [2 : i64, 1 : i64]} : (tensor<2xi1, #layout0>) -> tensor<2x1xi1, #layout0>  // samples/softmax.tile:31
@@ -37,30 +37,30 @@
     %24 = "tile.broadcast"(%17) {shape = [2 : i64, 256 : i64]} : (f16) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:119
     %25 = "tile.load"(%x, %i, %23, %24) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:119
     %m = "tile.cast"(%25) {rounding = unit, saturate = false, to = f32} : (tensor<2x256xf16, #layout1>) -> tensor<2x256xf32, #layout1>  // samples/softmax.tile:119
-    %26 = "tile.constant"() {dtype = index, value = 256 : i64} : () -> index  // samples/softmax/rows.tile:8
-    %27 = "tile.broadcast"(%26) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // samples/softmax/rows.tile:8
-    %at_28 = "tile.add"(%27, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // samples/softmax/rows.tile:8
-    %29 = "tile.broadcast"(%at_28) {shape = [2 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<2x256xindex, #layout1>  // samples/softmax/rows.tile:9
-    %i_30 = "tile.add"(%14, %29) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xindex, #layout1>  // samples/softmax/rows.tile:9
-    %own_31 = "tile.lt"(%29, %18) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xi1, #layout1>  // samples/softmax/rows.tile:9
+    %26 = "tile.constant"() {dtype = index, value = 256 : i64} : () -> index  // std/rows.tile:8
+    %27 = "tile.broadcast"(%26) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // std/rows.tile:8
+    %at_28 = "tile.add"(%27, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // std/rows.tile:8
+    %29 = "tile.broadcast"(%at_28) {shape = [2 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<2x256xindex, #layout1>  // std/rows.tile:9
+    %i_30 = "tile.add"(%14, %29) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xindex, #layout1>  // std/rows.tile:9
+    %own_31 = "tile.lt"(%29, %18) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xi1, #layout1>  // std/rows.tile:9
     %32 = "tile.and"(%own_31, %22) : (tensor<2x256xi1, #layout1>, tensor<2x256xi1, #layout1>) -> tensor<2x256xi1, #layout1>  // samples/softmax.tile:31
     %33 = "tile.load"(%x, %i_30, %32, %24) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:119
     %34 = "tile.cast"(%33) {rounding = unit, saturate = false, to = f32} : (tensor<2x256xf16, #layout1>) -> tensor<2x256xf32, #layout1>  // samples/softmax.tile:119
-    %35 = "tile.constant"() {dtype = index, value = 512 : i64} : () -> index  // samples/softmax/rows.tile:8
-    %36 = "tile.broadcast"(%35) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // samples/softmax/rows.tile:8
-    %at_37 = "tile.add"(%36, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // samples/softmax/rows.tile:8
-    %38 = "tile.broadcast"(%at_37) {shape = [2 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<2x256xindex, #layout1>  // samples/softmax/rows.tile:9
-    %i_39 = "tile.add"(%14, %38) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xindex, #layout1>  // samples/softmax/rows.tile:9
-    %own_40 = "tile.lt"(%38, %18) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xi1, #layout1>  // samples/softmax/rows.tile:9
+    %35 = "tile.constant"() {dtype = index, value = 512 : i64} : () -> index  // std/rows.tile:8
+    %36 = "tile.broadcast"(%35) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // std/rows.tile:8
+    %at_37 = "tile.add"(%36, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // std/rows.tile:8
+    %38 = "tile.broadcast"(%at_37) {shape = [2 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<2x256xindex, #layout1>  // std/rows.tile:9
+    %i_39 = "tile.add"(%14, %38) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xindex, #layout1>  // std/rows.tile:9
+    %own_40 = "tile.lt"(%38, %18) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xi1, #layout1>  // std/rows.tile:9
     %41 = "tile.and"(%own_40, %22) : (tensor<2x256xi1, #layout1>, tensor<2x256xi1, #layout1>) -> tensor<2x256xi1, #layout1>  // samples/softmax.tile:31
     %42 = "tile.load"(%x, %i_39, %41, %24) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:119
     %43 = "tile.cast"(%42) {rounding = unit, saturate = false, to = f32} : (tensor<2x256xf16, #layout1>) -> tensor<2x256xf32, #layout1>  // samples/softmax.tile:119
-    %44 = "tile.constant"() {dtype = index, value = 768 : i64} : () -> index  // samples/softmax/rows.tile:8
-    %45 = "tile.broadcast"(%44) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // samples/softmax/rows.tile:8
-    %at_46 = "tile.add"(%45, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // samples/softmax/rows.tile:8
-    %47 = "tile.broadcast"(%at_46) {shape = [2 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<2x256xindex, #layout1>  // samples/softmax/rows.tile:9
-    %i_48 = "tile.add"(%14, %47) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xindex, #layout1>  // samples/softmax/rows.tile:9
-    %own_49 = "tile.lt"(%47, %18) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xi1, #layout1>  // samples/softmax/rows.tile:9
+    %44 = "tile.constant"() {dtype = index, value = 768 : i64} : () -> index  // std/rows.tile:8
+    %45 = "tile.broadcast"(%44) {shape = [1 : i64, 256 : i64]} : (index) -> tensor<1x256xindex, #layout2>  // std/rows.tile:8
+    %at_46 = "tile.add"(%45, %at) : (tensor<1x256xindex, #layout2>, tensor<1x256xindex, #layout2>) -> tensor<1x256xindex, #layout2>  // std/rows.tile:8
+    %47 = "tile.broadcast"(%at_46) {shape = [2 : i64, 256 : i64]} : (tensor<1x256xindex, #layout2>) -> tensor<2x256xindex, #layout1>  // std/rows.tile:9
+    %i_48 = "tile.add"(%14, %47) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xindex, #layout1>  // std/rows.tile:9
+    %own_49 = "tile.lt"(%47, %18) : (tensor<2x256xindex, #layout1>, tensor<2x256xindex, #layout1>) -> tensor<2x256xi1, #layout1>  // std/rows.tile:9
     %50 = "tile.and"(%own_49, %22) : (tensor<2x256xi1, #layout1>, tensor<2x256xi1, #layout1>) -> tensor<2x256xi1, #layout1>  // samples/softmax.tile:31
     %51 = "tile.load"(%x, %i_48, %50, %24) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:119
     %52 = "tile.cast"(%51) {rounding = unit, saturate = false, to = f32} : (tensor<2x256xf16, #layout1>) -> tensor<2x256xf32, #layout1>  // samples/softmax.tile:119

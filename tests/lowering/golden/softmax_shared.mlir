@@ -18,54 +18,54 @@
     %r = "tile.add"(%5, %6) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // samples/softmax.tile:62
     "tile.for"(%4, %3, %1) ({
     ^bb0(%k: index):
-      %7 = "tile.constant"() {dtype = index, value = 8 : i64} : () -> index  // samples/softmax/rows.tile:7
-      %8 = "tile.constant"() {dtype = index, value = 4096 : i64} : () -> index  // samples/softmax/rows.tile:8
-      %9 = "tile.mul"(%k, %8) : (index, index) -> index  // samples/softmax/rows.tile:8
-      %10 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // samples/softmax/rows.tile:9
-      %11 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:6
-      %start = "tile.mul"(%r, %11) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:6
-      %12 = "tile.broadcast"(%10) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:9
-      %13 = "tile.add"(%start, %12) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:9
-      %14 = "tile.broadcast"(%7) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:7
-      %15 = "tile.floordiv"(%13, %14) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:9
-      %16 = "tile.mul"(%15, %14) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:9
-      %17 = "tile.reshape"(%16) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax/rows.tile:9
-      %18 = "tile.broadcast"(%17) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout0>) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:9
-      %19 = "tile.broadcast"(%9) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:8
-      %20 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout1>  // samples/softmax/rows.tile:8
-      %21 = "tile.reshape"(%20) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:8
-      %at = "tile.add"(%19, %21) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:8
-      %i = "tile.add"(%18, %at) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:9
+      %7 = "tile.constant"() {dtype = index, value = 8 : i64} : () -> index  // std/rows.tile:7
+      %8 = "tile.constant"() {dtype = index, value = 4096 : i64} : () -> index  // std/rows.tile:8
+      %9 = "tile.mul"(%k, %8) : (index, index) -> index  // std/rows.tile:8
+      %10 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // std/rows.tile:9
+      %11 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // std/rows.tile:6
+      %start = "tile.mul"(%r, %11) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // std/rows.tile:6
+      %12 = "tile.broadcast"(%10) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // std/rows.tile:9
+      %13 = "tile.add"(%start, %12) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // std/rows.tile:9
+      %14 = "tile.broadcast"(%7) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // std/rows.tile:7
+      %15 = "tile.floordiv"(%13, %14) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // std/rows.tile:9
+      %16 = "tile.mul"(%15, %14) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // std/rows.tile:9
+      %17 = "tile.reshape"(%16) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // std/rows.tile:9
+      %18 = "tile.broadcast"(%17) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout0>) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:9
+      %19 = "tile.broadcast"(%9) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:8
+      %20 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout1>  // std/rows.tile:8
+      %21 = "tile.reshape"(%20) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:8
+      %at = "tile.add"(%19, %21) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:8
+      %i = "tile.add"(%18, %at) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:9
       %22 = "tile.reshape"(%6) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:133
       %23 = "tile.broadcast"(%8) {shape = [1 : i64, 1 : i64]} : (index) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:133
       %24 = "tile.mul"(%22, %23) : (tensor<1x1xindex, #layout0>, tensor<1x1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:133
       %25 = "tile.broadcast"(%24) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout0>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:133
       %26 = "tile.add"(%25, %21) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:133
-      %27 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:9
-      %own = "tile.lt"(%at, %27) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax/rows.tile:9
+      %27 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:9
+      %own = "tile.lt"(%at, %27) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // std/rows.tile:9
       "tile.copy"(%s, %k, %26, %x, %i, %own) {bytes = 16 : i64, cache = unit, has = ["memory", "slot", "offset", "tensor", "source", "mask"]} : (memref<5x1x4096xf16, 3>, index, tensor<1x4096xindex, #layout1>, memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>) -> ()  // samples/softmax.tile:133
       "tile.yield"() : () -> ()  // samples/softmax.tile:133
     }) {unroll = 1 : i64} : (index, index, index) -> ()  // samples/softmax.tile:131
     "tile.commit"() : () -> ()  // samples/softmax.tile:134
     "tile.wait"() {groups = 0 : i64} : () -> ()  // samples/softmax.tile:139
-    %28 = "tile.constant"() {dtype = index, value = 8 : i64} : () -> index  // samples/softmax/rows.tile:7
-    %29 = "tile.constant"() {dtype = index, value = 16384 : i64} : () -> index  // samples/softmax/rows.tile:8
-    %30 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // samples/softmax/rows.tile:9
+    %28 = "tile.constant"() {dtype = index, value = 8 : i64} : () -> index  // std/rows.tile:7
+    %29 = "tile.constant"() {dtype = index, value = 16384 : i64} : () -> index  // std/rows.tile:8
+    %30 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // std/rows.tile:9
     %31 = "tile.constant"() {dtype = index, value = 4 : i64} : () -> index  // samples/softmax.tile:141
     %32 = "tile.constant"() {dtype = index, value = 4096 : i64} : () -> index  // samples/softmax.tile:141
     %33 = "tile.reshape"(%6) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:141
     %34 = "tile.broadcast"(%32) {shape = [1 : i64, 1 : i64]} : (index) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:141
     %35 = "tile.mul"(%33, %34) : (tensor<1x1xindex, #layout0>, tensor<1x1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:141
     %36 = "tile.broadcast"(%35) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout0>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:141
-    %37 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout1>  // samples/softmax/rows.tile:8
-    %38 = "tile.reshape"(%37) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:8
+    %37 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout1>  // std/rows.tile:8
+    %38 = "tile.reshape"(%37) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:8
     %39 = "tile.add"(%36, %38) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:141
     %40 = "tile.load"(%s, %31, %39) {cache = unit, evict = unit, has = ["memory", "slot", "offset"]} : (memref<5x1x4096xf16, 3>, index, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:141
     %41 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:141
-    %42 = "tile.broadcast"(%29) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:8
-    %at_43 = "tile.add"(%42, %38) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:8
-    %44 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:9
-    %own_45 = "tile.lt"(%at_43, %44) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax/rows.tile:9
+    %42 = "tile.broadcast"(%29) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:8
+    %at_43 = "tile.add"(%42, %38) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:8
+    %44 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:9
+    %own_45 = "tile.lt"(%at_43, %44) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // std/rows.tile:9
     %46 = "tile.broadcast"(%41) {shape = [1 : i64, 4096 : i64]} : (f16) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:141
     %47 = "tile.select"(%own_45, %40, %46) : (tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:141
     "tile.store"(%s, %31, %39, %47) {cache = unit, evict = unit, has = ["memory", "slot", "offset", "value"]} : (memref<5x1x4096xf16, 3>, index, tensor<1x4096xindex, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:141
@@ -140,21 +140,21 @@
     %100 = "tile.constant"() {dtype = f32, value = 0x3FF0000000000000 : f64} : () -> f32  // samples/softmax.tile:17
     %101 = "tile.broadcast"(%100) {shape = [1 : i64, 1 : i64]} : (f32) -> tensor<1x1xf32, #layout0>  // samples/softmax.tile:17
     %total_102 = "tile.div"(%101, %99) : (tensor<1x1xf32, #layout0>, tensor<1x1xf32, #layout0>) -> tensor<1x1xf32, #layout0>  // samples/softmax.tile:17
-    %103 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:6
-    %start_104 = "tile.mul"(%r, %103) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:6
-    %105 = "tile.broadcast"(%30) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:9
-    %106 = "tile.add"(%start_104, %105) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:9
-    %107 = "tile.broadcast"(%28) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:7
-    %108 = "tile.floordiv"(%106, %107) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:9
-    %109 = "tile.mul"(%108, %107) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // samples/softmax/rows.tile:9
-    %110 = "tile.reshape"(%109) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax/rows.tile:9
-    %111 = "tile.broadcast"(%110) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout0>) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:9
+    %103 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // std/rows.tile:6
+    %start_104 = "tile.mul"(%r, %103) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // std/rows.tile:6
+    %105 = "tile.broadcast"(%30) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // std/rows.tile:9
+    %106 = "tile.add"(%start_104, %105) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // std/rows.tile:9
+    %107 = "tile.broadcast"(%28) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // std/rows.tile:7
+    %108 = "tile.floordiv"(%106, %107) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // std/rows.tile:9
+    %109 = "tile.mul"(%108, %107) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // std/rows.tile:9
+    %110 = "tile.reshape"(%109) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // std/rows.tile:9
+    %111 = "tile.broadcast"(%110) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout0>) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:9
     "tile.for"(%4, %3, %1) ({
     ^bb0(%k_112: index):
-      %113 = "tile.mul"(%k_112, %32) : (index, index) -> index  // samples/softmax/rows.tile:8
-      %114 = "tile.broadcast"(%113) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:8
-      %at_115 = "tile.add"(%114, %38) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:8
-      %i_116 = "tile.add"(%111, %at_115) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax/rows.tile:9
+      %113 = "tile.mul"(%k_112, %32) : (index, index) -> index  // std/rows.tile:8
+      %114 = "tile.broadcast"(%113) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:8
+      %at_115 = "tile.add"(%114, %38) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:8
+      %i_116 = "tile.add"(%111, %at_115) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // std/rows.tile:9
       %117 = "tile.load"(%s, %k_112, %39) {cache = unit, evict = unit, has = ["memory", "slot", "offset"]} : (memref<5x1x4096xf16, 3>, index, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:137
       %118 = "tile.cast"(%117) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:137
       %119 = "tile.broadcast"(%top_72) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout0>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:81
@@ -166,7 +166,7 @@
       %125 = "tile.broadcast"(%total_102) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout0>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:23
       %126 = "tile.mul"(%124, %125) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:23
       %127 = "tile.cast"(%126) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:151
-      %own_128 = "tile.lt"(%at_115, %44) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax/rows.tile:9
+      %own_128 = "tile.lt"(%at_115, %44) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // std/rows.tile:9
       "tile.store"(%y, %i_116, %own_128, %127) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:151
       "tile.yield"() : () -> ()  // samples/softmax.tile:151
     }) {unroll = 1 : i64} : (index, index, index) -> ()  // samples/softmax.tile:79

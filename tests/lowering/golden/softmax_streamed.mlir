@@ -25,25 +25,25 @@
     %r = "tile.add"(%10, %11) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax.tile:93
     %m_12, %z_13 = "tile.for"(%9, %parts, %1, %m, %z) ({
     ^bb0(%k: index, %m_14: tensor<1x512xf32, #layout0>, %z_15: tensor<1x512xf32, #layout0>):
-      %16 = "tile.mul"(%k, %4) : (index, index) -> index  // samples/softmax/rows.tile:8
-      %17 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // samples/softmax/rows.tile:9
-      %18 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:6
-      %start = "tile.mul"(%r, %18) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:6
-      %19 = "tile.broadcast"(%17) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:9
-      %20 = "tile.add"(%start, %19) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:9
-      %21 = "tile.broadcast"(%3) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:7
-      %22 = "tile.floordiv"(%20, %21) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:9
-      %23 = "tile.mul"(%22, %21) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:9
-      %24 = "tile.reshape"(%23) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout1>) -> tensor<1x1xindex, #layout1>  // samples/softmax/rows.tile:9
-      %25 = "tile.broadcast"(%24) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout1>) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:9
-      %26 = "tile.broadcast"(%16) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:8
-      %27 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout2>  // samples/softmax/rows.tile:8
-      %28 = "tile.reshape"(%27) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:8
-      %at = "tile.add"(%26, %28) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:8
-      %i = "tile.add"(%25, %at) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:9
+      %16 = "tile.mul"(%k, %4) : (index, index) -> index  // std/rows.tile:8
+      %17 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // std/rows.tile:9
+      %18 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // std/rows.tile:6
+      %start = "tile.mul"(%r, %18) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // std/rows.tile:6
+      %19 = "tile.broadcast"(%17) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // std/rows.tile:9
+      %20 = "tile.add"(%start, %19) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // std/rows.tile:9
+      %21 = "tile.broadcast"(%3) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // std/rows.tile:7
+      %22 = "tile.floordiv"(%20, %21) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // std/rows.tile:9
+      %23 = "tile.mul"(%22, %21) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // std/rows.tile:9
+      %24 = "tile.reshape"(%23) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout1>) -> tensor<1x1xindex, #layout1>  // std/rows.tile:9
+      %25 = "tile.broadcast"(%24) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout1>) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:9
+      %26 = "tile.broadcast"(%16) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:8
+      %27 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout2>  // std/rows.tile:8
+      %28 = "tile.reshape"(%27) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:8
+      %at = "tile.add"(%26, %28) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:8
+      %i = "tile.add"(%25, %at) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:9
       %29 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:157
-      %30 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:9
-      %own = "tile.lt"(%at, %30) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xi1, #layout2>  // samples/softmax/rows.tile:9
+      %30 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:9
+      %own = "tile.lt"(%at, %30) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xi1, #layout2>  // std/rows.tile:9
       %31 = "tile.broadcast"(%29) {shape = [1 : i64, 4096 : i64]} : (f16) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:157
       %32 = "tile.load"(%x, %i, %own, %31) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:157
       %33 = "tile.cast"(%32) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:157
@@ -139,25 +139,25 @@
     %total = "tile.div"(%117, %115) : (tensor<1x1xf32, #layout1>, tensor<1x1xf32, #layout1>) -> tensor<1x1xf32, #layout1>  // samples/softmax.tile:17
     "tile.for"(%9, %parts, %1) ({
     ^bb0(%k_118: index):
-      %119 = "tile.mul"(%k_118, %4) : (index, index) -> index  // samples/softmax/rows.tile:8
-      %120 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // samples/softmax/rows.tile:9
-      %121 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:6
-      %start_122 = "tile.mul"(%r, %121) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:6
-      %123 = "tile.broadcast"(%120) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:9
-      %124 = "tile.add"(%start_122, %123) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:9
-      %125 = "tile.broadcast"(%3) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:7
-      %126 = "tile.floordiv"(%124, %125) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:9
-      %127 = "tile.mul"(%126, %125) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // samples/softmax/rows.tile:9
-      %128 = "tile.reshape"(%127) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout1>) -> tensor<1x1xindex, #layout1>  // samples/softmax/rows.tile:9
-      %129 = "tile.broadcast"(%128) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout1>) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:9
-      %130 = "tile.broadcast"(%119) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:8
-      %131 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout2>  // samples/softmax/rows.tile:8
-      %132 = "tile.reshape"(%131) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:8
-      %at_133 = "tile.add"(%130, %132) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:8
-      %i_134 = "tile.add"(%129, %at_133) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:9
+      %119 = "tile.mul"(%k_118, %4) : (index, index) -> index  // std/rows.tile:8
+      %120 = "tile.constant"() {dtype = index, value = 7 : i64} : () -> index  // std/rows.tile:9
+      %121 = "tile.broadcast"(%cols) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // std/rows.tile:6
+      %start_122 = "tile.mul"(%r, %121) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // std/rows.tile:6
+      %123 = "tile.broadcast"(%120) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // std/rows.tile:9
+      %124 = "tile.add"(%start_122, %123) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // std/rows.tile:9
+      %125 = "tile.broadcast"(%3) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // std/rows.tile:7
+      %126 = "tile.floordiv"(%124, %125) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // std/rows.tile:9
+      %127 = "tile.mul"(%126, %125) : (tensor<1xindex, #layout1>, tensor<1xindex, #layout1>) -> tensor<1xindex, #layout1>  // std/rows.tile:9
+      %128 = "tile.reshape"(%127) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout1>) -> tensor<1x1xindex, #layout1>  // std/rows.tile:9
+      %129 = "tile.broadcast"(%128) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout1>) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:9
+      %130 = "tile.broadcast"(%119) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:8
+      %131 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout2>  // std/rows.tile:8
+      %132 = "tile.reshape"(%131) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:8
+      %at_133 = "tile.add"(%130, %132) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:8
+      %i_134 = "tile.add"(%129, %at_133) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:9
       %135 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:157
-      %136 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // samples/softmax/rows.tile:9
-      %own_137 = "tile.lt"(%at_133, %136) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xi1, #layout2>  // samples/softmax/rows.tile:9
+      %136 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout2>  // std/rows.tile:9
+      %own_137 = "tile.lt"(%at_133, %136) : (tensor<1x4096xindex, #layout2>, tensor<1x4096xindex, #layout2>) -> tensor<1x4096xi1, #layout2>  // std/rows.tile:9
       %138 = "tile.broadcast"(%135) {shape = [1 : i64, 4096 : i64]} : (f16) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:157
       %139 = "tile.load"(%x, %i_134, %own_137, %138) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout2>, tensor<1x4096xi1, #layout2>, tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf16, #layout2>  // samples/softmax.tile:157
       %140 = "tile.cast"(%139) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout2>) -> tensor<1x4096xf32, #layout2>  // samples/softmax.tile:157

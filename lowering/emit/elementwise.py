@@ -62,8 +62,8 @@ _plain_and = RULES["and"]
 @rule("and")
 def _and(w: Writer, op: Op) -> None:
     """`0 <= v` and `v < n` are one comparison without sign, as long as n is not negative."""
-    inside = _bounds(w, op)
-    if inside is None:
+    inside, because = _bounds(w, op), "0 <= v < n, of an n that is not negative"
+    if inside is None or not w.switches.of(op, "bounds", {"one": True, "two": False}, because):
         _plain_and(w, op)
         return
     v, n = (w.registers[o] for o in inside)

@@ -234,3 +234,26 @@ def test_elements_under_masks_one_by_one(key: str) -> None:
         y = np.zeros_like(x)
         launch(kernel, {"x": x, "y": y})
         assert (y == x + x).all(), cols
+
+
+BOUNDS = """
+kernel k(y: s32[m], x: s32[n]):
+    grid 1
+    i = (arange(128) - 5) * 3
+    inside = (i >= 0) & (n > i)
+    y[0 : 128] = where(inside, i, -1) + load(x[i], mask=inside, other=7)
+schedule s of k:
+    warps = 1
+"""
+
+
+def test_bounds_by_two_comparisons() -> None:
+    i = (np.arange(128) - 5) * 3
+    for kernel in both(BOUNDS, "bounds.inside", "two"):
+        for n in (0, 1, 3, 100, 366, 367, 400):
+            x, y = RANDOM.integers(0, 100, n).astype(np.int32), np.zeros(128, np.int32)
+            launch(kernel, {"x": x, "y": y})
+            on = (i >= 0) & (i < n)
+            assert (
+                y == np.where(on, i, -1) + np.where(on, np.resize(x, n or 1)[np.clip(i, 0, max(n - 1, 0))], 7)
+            ).all()

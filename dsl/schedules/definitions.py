@@ -217,7 +217,8 @@ class Names(Evaluator):
         return str(value)
 
     def means(self, name: str) -> bool:
-        return any(name in known for known in (self.definitions, self.given, self.names, WORDS))
+        """Whether a word in an option is a constant of the kernel or the schedule; dims may be called like options."""
+        return name in self.definitions or name in self.given
 
     def known(self, node: ast.Name) -> Any:
         """A name that no definition gives."""

@@ -100,13 +100,7 @@ class KernelBuilder(Expressions):
                 return
             if isinstance(value, Access):
                 value = self.as_value(value, loc)
-            if isinstance(value, Value) and not self.in_library:
-                if target.id in self.function.laid_out and isinstance(value.type, TileType) and value.tile.shape:
-                    value = self.ir.own(value)
-                    value.name = value.name or target.id
-                elif value.name is None:
-                    value.name = target.id
-            self.scope.names[target.id] = value
+            self.scope.names[target.id] = value if self.in_library else self.named(value, target.id)
             return
         if isinstance(target, ast.Index):
             access = self.expr(target)
@@ -115,6 +109,20 @@ class KernelBuilder(Expressions):
             write(self, access, value, loc)
             return
         self.error("syntax", target.loc, "this cannot be assigned to")
+
+    def named(self, value: Binding, name: str) -> Binding:
+        """What a name is bound to: a value is called as it was first, unless the schedule speaks of it by this name, as
+        of what a def returns and calls otherwise. `recompute` speaks of the elements of a tuple, too."""
+        is_meant = name in self.function.scheduled
+        if isinstance(value, tuple) and name in self.function.attrs.get("recompute", ()):
+            return tuple(self.named(element, name) for element in value)
+        if not isinstance(value, Value):
+            return value
+        if name in self.function.laid_out and isinstance(value.type, TileType) and value.tile.shape:
+            value = self.ir.own(value)
+        if value.name is None or (is_meant and value.name not in self.function.scheduled):
+            value.name = name
+        return value
 
     def _expr_statement(self, node: ast.ExprStatement) -> None:
         self.expr(node.value)

@@ -167,8 +167,13 @@ class Function:
 
     @property
     def laid_out(self) -> Collection[str]:
-        """The names of values that the schedule says something of."""
+        """The names of values whose layouts the schedule says."""
         return {*self.pins, *self.instructions}
+
+    @property
+    def scheduled(self) -> Collection[str]:
+        """The names of values that the schedule says something of."""
+        return {*self.laid_out, *self.attrs.get("recompute", ())}
 
 
 def walk(block: Block) -> list[Op]:

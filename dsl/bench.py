@@ -311,14 +311,14 @@ def bench(
             if base is not None:
                 made.add(example, overrides, Way(base.options, base.schedule, kernels_of))
                 unused.pop(file, None)
-    for kernels_of in unused.values():
-        raise kernels_of.not_launched(f"the rows launch {joined_names(made.rows) or 'none'}")
     if any(row.report for row in made.rows):
         settings.choose.check()
     if missing:
         raise no_schedule(program, list(missing))
     if len(made.errors) == len(made.rows):
         raise made.errors[0]
+    for kernels_of in unused.values():
+        raise kernels_of.not_launched(f"the rows launch {joined_names(made.rows)}")
     made.count()
     if device != "emulator":
         made.measure()

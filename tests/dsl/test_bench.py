@@ -275,3 +275,7 @@ def test_a_stage_by_hand_that_is_wrong_or_of_another_kernel(scale: str, tmp_path
     assert result.exit_code == 1 and "WRONG" in result.output
     result = dsl(REDUCTION, "--from", path)
     assert result.exit_code == 2 and "has the kernels scale; the rows launch v0, v1" in result.stderr
+    out = tmp_path / "out.tile"
+    out.write_text(SCALE.replace("load(x[i : i + BLOCK])", "load(x[i + arange(BLOCK)])"))
+    result = dsl(str(out), "n=300", "--example", "dispatched", "--from", path)
+    assert result.exit_code == 3 and "out of bounds" in result.stderr  # why there is no row to put it into

@@ -69,7 +69,6 @@ def programs() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(SAMPLES / "softmax", tmp_path / "softmax")
     shutil.copytree(TESTS / "errors" / "imported", tmp_path / "imported")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -172,7 +172,7 @@ CLAIMS = {"made": 0}
 
 
 @given(st.data())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_every_claim_holds(data: st.DataObject) -> None:
     kernel = Kernel(data.draw)
     a = data.draw(st.sampled_from([kernel.typical, kernel.placed, lambda: kernel.index(3)]))()
@@ -197,7 +197,7 @@ def test_every_claim_holds(data: st.DataObject) -> None:
 
 def test_claims_are_made() -> None:
     """The test above is about something."""
-    assert CLAIMS["made"] > 300
+    assert CLAIMS["made"] > 100
 
 
 # ---- claims that are as sharp as they may be ----

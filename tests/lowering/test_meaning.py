@@ -182,3 +182,15 @@ kernel k(y: s32[64], before: s32[64], x: s32[70]):
     assert (before == 7).all()
     assert y.tolist() == [*range(10, 70), 0, 0, 0, 0], "slot 2 of 2 is slot 0, and zeros lie past the edge"
     assert not run.failed
+
+
+@pytest.mark.parametrize("dtype", ["s64", "u64"])
+def test_the_upper_half_of_a_product_of_scalars(dtype: str) -> None:
+    """numpy makes Python's integers of scalars of objects."""
+    bits = np.dtype(np.int64 if dtype == "s64" else np.uint64)
+    for a, b in ((-3, 1 << 62), (1 << 63, (1 << 64) - 1), (7, 9)):
+        x, y = (np.array(v % (1 << 64), np.uint64).view(bits) for v in (a, b))
+        wanted = (int(x) * int(y)) >> 64
+        for shape in ((), (2,)):
+            found = FUNCTIONS["mulhi"].meaning(DTYPES[dtype], np.broadcast_to(x, shape), np.broadcast_to(y, shape))
+            assert found.dtype == bits and (found == wanted).all()

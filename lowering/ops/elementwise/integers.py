@@ -43,7 +43,8 @@ def _upper_half(dtype: DType, a: Any, b: Any) -> Any:
     if bits < 64:
         wide = np.int64 if a.dtype.kind == "i" else np.uint64
         return ((a.astype(wide) * b.astype(wide)) >> wide(bits)).astype(a.dtype)
-    return ((a.astype(object) * b.astype(object)) >> 64).astype(a.dtype)
+    product = a.astype(object) * b.astype(object)  # of scalars an int
+    return np.asarray(product >> 64, object).astype(a.dtype)
 
 
 function("mulhi", 2, "an integer", "mulhi(a, b)", "the upper half of a·b", _high_product, _upper_half, commutes=True)

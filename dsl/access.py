@@ -461,8 +461,8 @@ def policy(builder: Expressions, access: Access, cache: str | None, evict: str |
     parameter = getattr(access.memory, "parameter", None)
     if parameter is None or cache or evict:
         return cache, evict
-    attrs = builder.function.attrs
-    return attrs.get("cache", {}).get(parameter.name), attrs.get("evict", {}).get(parameter.name)
+    said = (builder.function.by_subject(name, str).get(parameter.name) for name in ("cache", "evict"))
+    return next(said), next(said)
 
 
 def stored_value(builder: Expressions, value: Binding, dtype: DType, place: Place, loc: Loc) -> Value:

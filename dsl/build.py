@@ -113,14 +113,14 @@ class KernelBuilder(Expressions):
     def named(self, value: Binding, name: str) -> Binding:
         """What a name is bound to: a value is called as it was first, unless the schedule speaks of it by this name, as
         of what a def returns and calls otherwise. `recompute` speaks of the elements of a tuple, too."""
-        is_meant = name in self.function.scheduled
-        if isinstance(value, tuple) and name in self.function.attrs.get("recompute", ()):
-            return tuple(self.named(element, name) for element in value)
+        function = self.function
         if not isinstance(value, Value):
+            if isinstance(value, tuple) and name in function.by_subject("recompute", Loc):
+                return tuple(self.named(element, name) for element in value)
             return value
-        if name in self.function.laid_out and isinstance(value.type, TileType) and value.tile.shape:
-            value = self.ir.own(value)
-        if value.name is None or (is_meant and value.name not in self.function.scheduled):
+        if (name in function.pins or name in function.instructions) and isinstance(value.type, TileType):
+            value = self.ir.own(value) if value.tile.shape else value
+        if value.name is None or (name in function.scheduled and value.name not in function.scheduled):
             value.name = name
         return value
 
@@ -553,7 +553,7 @@ class KernelBuilder(Expressions):
         return [start, stop, step]
 
     def unroll_of(self, name: str) -> int:
-        return self.function.attrs.get("unroll", {}).get(name, 1)
+        return self.function.by_subject("unroll", int).get(name, 1)
 
     def _while(self, node: ast.While) -> None:
         carried = self.carried(node.body, node.loc)

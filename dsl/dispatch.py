@@ -305,7 +305,7 @@ class Planner:
 
     def holds_clusters(self, variant: Variant) -> bool:
         """Whether the grid is a multiple of the schedule's `cluster`, if it has one."""
-        size = variant.function.attrs.get("cluster", 1)
+        size = variant.function.number("cluster", 1)
         return size == 1 or self.all_hold(variant, [["==", ["%", variant.grid[0], size], 0]])
 
     def all_hold(self, variant: Variant, conditions: Sequence[Any]) -> bool:

@@ -9,7 +9,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lowering.choices import Choices
 from lowering.layout import Layout
@@ -136,6 +136,13 @@ def stride_name(tensor: str, axis: int) -> str:
     return f"{tensor}.stride{axis}"
 
 
+Said = TypeVar("Said", int, str, Loc)
+Attribute = bool | int | str | Loc | dict[str, bool | int | str | Loc]
+"""What a property of a schedule says: of the kernel, or of subjects by name."""
+Tree = bool | int | float | str | None | list["Tree"]
+"""An expression that a launch evaluates: a number, a name, or an operation and its operands."""
+
+
 @dataclass(slots=True)
 class Function:
     """One kernel variant. `body`'s arguments are, pointers of tensors, their strides, scalars and tables, dims."""
@@ -147,19 +154,37 @@ class Function:
     warps: int
     index_bits: int = 32
     divisors: dict[str, int] = field(default_factory=dict)  # dim, scalar or `x.stride0` → a divisor that is known
-    attrs: dict[str, Any] = field(default_factory=dict)  # of the schedule: barriers, contract, maxregs …
+    attrs: dict[str, Attribute] = field(default_factory=dict)  # of the schedule: barriers, contract, maxregs …
     pins: dict[str, Pin] = field(default_factory=dict)  # value name → its `layout` line in the schedule
     instructions: dict[str, Named] = field(default_factory=dict)  # value name → the instruction of its product
     swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
     unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls or peels it
     choices: Choices = field(default_factory=Choices)
     reasons: dict[Op, Reason] = field(default_factory=dict)  # of barriers, those that others made superfluous too
-    grid: list[Any] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
+    grid: list[Tree] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
     facts: Analysis | None = None  # what `facts_of` found
     holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
     loc: Loc | None = None
     in_branches: frozenset[str] = frozenset()  # names that branches define, which constants may leave out
     void: list[tuple[str, Loc]] = field(default_factory=list)  # those that the schedule names and this variant has not
+
+    def number(self, name: str, default: int = 0) -> int:
+        """An attribute that is a number."""
+        value = self.attrs.get(name, default)
+        assert isinstance(value, int), name
+        return value
+
+    def word(self, name: str) -> str | None:
+        """An attribute that is one of some words."""
+        value = self.attrs.get(name)
+        assert value is None or isinstance(value, str), name
+        return value
+
+    def by_subject(self, name: str, kind: type[Said]) -> dict[str, Said]:
+        """An attribute that says something of several subjects."""
+        value = self.attrs.get(name, {})
+        assert isinstance(value, dict), name
+        return {subject: said for subject, said in value.items() if isinstance(said, kind)}
 
     @property
     def threads(self) -> int:
@@ -173,7 +198,7 @@ class Function:
     @property
     def scheduled(self) -> Collection[str]:
         """The names of values that the schedule says something of."""
-        return {*self.laid_out, *self.attrs.get("recompute", ())}
+        return {*self.laid_out, *self.by_subject("recompute", Loc)}
 
 
 def walk(block: Block) -> list[Op]:

@@ -60,10 +60,9 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     text += ["entry:", *w.head.first, *flat(w.text.lines), *flat(w.text.behind), "}"]
     text += w.calls.declarations.values()
     bounds = [f'"nvvm.reqntid"="{function.threads}"']
-    if function.attrs.get("maxregs"):
-        bounds.append(f'"nvvm.maxnreg"="{function.attrs["maxregs"]}"')
-    if function.attrs.get("blocks_per_sm"):
-        bounds.append(f'"nvvm.minctasm"="{function.attrs["blocks_per_sm"]}"')
+    for bound, name in (("maxnreg", "maxregs"), ("minctasm", "blocks_per_sm")):
+        if number := function.number(name):
+            bounds.append(f'"nvvm.{bound}"="{number}"')
     text.append(f"attributes #0 = {{ nounwind {' '.join(bounds)} }}")
     text.append("attributes #1 = { nounwind convergent }")
     text.append(f"!llvm.dbg.cu = !{{!{w.text.debug.unit}}}")

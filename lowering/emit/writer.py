@@ -30,7 +30,7 @@ class Writer:
         self.needed = Needed()
         self.globals: list[str] = []
         self.loops = 0
-        self.contract = " contract" if function.attrs.get("contract") == "fast" else ""
+        self.contract = " contract" if function.word("contract") == "fast" else ""
         # what rules say most
         self.facts = self.maps.facts
         self.index, self.llvm, self.bits = text.index, text.llvm, text.bits

@@ -74,7 +74,7 @@ class Run:
         self.index_bits = function.index_bits
         self.index = np.dtype(np.int64 if function.index_bits == 64 else np.int32)
         self.watch, self.noise = watch, noise
-        self.contracts = function.attrs.get("contract") == "fast"
+        self.contracts = function.word("contract") == "fast"
         self.inexact = self.contracts
         self.failed: set[int] = set()
         self.allocations = [op for op in walk(function.body) if op.spec.allocates]

@@ -29,7 +29,7 @@ class _Lowering(Rewriter):
             return False
         width = access_width(self.analysis, op)
         bytes = width * op.operands[0].dtype.bytes
-        must = self.function.attrs.get("require") == "async"
+        must = self.function.word("require") == "async"
         if bytes in ASYNC_BYTES and self.is_asynchronous(op, bytes, must):
             op.attrs["bytes"] = bytes
             return False

@@ -36,7 +36,7 @@ def peel_loops(function: Function) -> None:
 def _chosen(function: Function, facts: Analysis, loop: Op) -> bool:
     """Whether a loop is peeled: the schedule says so, or a choice; one whose rounds are all whole is not."""
     name, step = loop.regions[0].args[0].name or "loop", constant_of(loop.operands[2])
-    named = function.attrs.get("peel", {}).get(name)
+    named = function.by_subject("peel", int).get(name)
     if step is None or step < 1:
         if named:
             raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is peeled")

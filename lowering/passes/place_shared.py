@@ -24,7 +24,7 @@ def place_shared(function: Function, target: Target) -> None:
     if len(lives.tiles) > 1:
         closer, least = _placed(lives, lives.apart)
         ways = {"joined": (placed, total), "apart": _placed(lives, [(1 << len(lives.tiles)) - 1] * len(lives.tiles))}
-        if function.attrs.get("barriers") != "manual":
+        if function.word("barriers") != "manual":
             ways["closer"] = closer, least
         fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
         rule = "closer" if total > target.shared and "closer" in fitting else "joined"

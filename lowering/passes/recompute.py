@@ -7,13 +7,13 @@ and the assembler share equal conversions unless each is an instruction of its o
 from __future__ import annotations
 
 from lowering.ir import Block, Function, Op, Value, walk
-from lowering.location import TileError, closest
+from lowering.location import Loc, TileError, closest
 from lowering.types import F32
 
 
 def recompute(function: Function) -> None:
     """`recompute NAMES` in the schedule. Raises TileError `schedule` for a name that is no 16-bit float made f32."""
-    places = function.attrs.get("recompute", {})
+    places = function.by_subject("recompute", Loc)
     named: dict[str, list[Op]] = {}
     for op in walk(function.body):
         for result in op.results:
@@ -37,7 +37,7 @@ def recompute(function: Function) -> None:
                 {"kept": False, "anew": True},
                 "anew" if value in chosen else "kept",
                 loc=op.loc,
-                pinned=places.get(value.name) if value in chosen else None,
+                pinned=places.get(name) if value in chosen else None,
                 line=f"recompute {name}" if value.name else None,
             )
             chosen = chosen | {value} if anew else chosen - {value}

@@ -26,7 +26,7 @@ from lowering.passes.barriers.walking import Order
 
 def insert_barriers(function: Function) -> None:
     """Adds `barrier` operations; `barriers manual` in the schedule adds none."""
-    if function.attrs.get("barriers") != "manual":
+    if function.word("barriers") != "manual":
         order = order_of(function)
         choose(function, order, remove_superfluous(order, insert(order)))
 

@@ -191,7 +191,7 @@ class Rebuilding:
         axis = len(shape) - 1
         width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
         widths = [1 << i for i in reversed(range(max(width, 1).bit_length()))]
-        if self.function.attrs.get("require") == "async":
+        if self.function.word("require") == "async":
             widths = [each for each in widths if each * size in ASYNC_BYTES] or widths[:1]
         chosen = self.function.choices.choose(
             "vector",

@@ -20,6 +20,8 @@ ON_OFF = {"on": True, "off": False}
 PLAIN = re.compile(r"[A-Za-z_]\w*|\d+(, \d+)*")
 RULE = "rule"
 """Who took an option that nothing forced."""
+TUNED = "tuned"
+"""Who forces an option of a `tune choose` set: never one that may be wrong, since a race can pass a trial."""
 Costs = Mapping[str, float] | Callable[[], Mapping[str, float]]
 Reason = str | Callable[[], str]
 
@@ -123,6 +125,14 @@ class Choices:
             for key in (f"{stem}[{number}]", stem, kind):
                 forced = self.forced.get(key)
                 if forced is not None and forced.option in options:
+                    if forced.by == TUNED and forced.option in unsafe:
+                        message = f"'{forced.option}' of '{key}' is right only if you know that it is"
+                        raise TileError(
+                            "choice",
+                            forced.loc,
+                            message,
+                            f"a tune set may not try it: {choose_line(key, forced.option)}",
+                        )
                     taken, by, forced.met = forced.option, forced.by, True
                     break
         names = tuple(options)

@@ -10,7 +10,7 @@ from dsl import tree as ast
 from dsl.program import Program, dim_names
 from dsl.schedules.definitions import Definition, Names, Said, collect, through
 from dsl.schedules.properties import PROPERTIES
-from lowering.choices import Forced, is_key
+from lowering.choices import TUNED, Forced, is_key
 from lowering.location import Loc, TileError, closest
 from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import Target
@@ -97,7 +97,7 @@ def resolve_schedule(
     for name, definition in said.definitions.items():
         if is_key(name):
             at = definition.loc.under(definition.caller)
-            by = "the caller" if name in overrides else "tuned" if definition.is_tuned else str(at)
+            by = TUNED if definition.is_tuned else "the caller" if name in overrides else str(at)
             out.choices[name] = Forced(names.value(name, definition.loc), by, at)
     for name, option in overrides.items():
         if is_key(name) and name not in out.choices:

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 from sample_variants import SAMPLES, Case, cases, program
 
-from dsl.compile import lower
+from dsl.compile import compile_variant, lower
 from dsl.example_launches import Settings
 from dsl.examples import run_example
 from dsl.overrides import resolve
-from dsl.program import load
+from dsl.program import load, parse_program
 from dsl.schedules.printing import schedule_text
 from dsl.variant import Request
 from lowering.choices import Asked, Choice, choose_line, drawn
@@ -85,6 +85,29 @@ def test_random_options_give_the_same_results(file: Path, name: str | None) -> N
         asked = Asked(drawn(probe.made, source, 0.25))
         report = run_example(text, example, "emulator", "", overrides, Settings(choose=asked))
         assert report.passed, (asked.options, report.checks)
+
+
+def test_a_tune_set_never_has_an_option_that_may_be_wrong() -> None:
+    text = """
+kernel k(y: f32[256], x: f32[256]):
+    grid 1
+    shared s: f32[256]
+    s[0 : 256] = load(x[0 : 256])
+    store(y[0 : 256], s[255 - arange(256)])
+
+schedule s of k:
+    {line} choose barrier.s.load {sign} {options}
+"""
+    risky = parse_program(text.format(line="tune", sign="in", options="block, none"))
+    for option in ("block", "none"):
+        request = Request("k", "s", constants={"barrier.s.load": option})
+        if option == "block":
+            assert "bar.sync" in compile_variant(risky, request).ptx
+        else:
+            with pytest.raises(TileError, match=r"'none' of 'barrier\.s\.load' is right only if you know that it is"):
+                compile_variant(risky, request)
+    known = parse_program(text.format(line="", sign=":", options="none").replace("     choose", "    choose"))
+    assert "bar.sync" not in compile_variant(known, Request("k", "s")).ptx
 
 
 # ---- 2: keys are names ----

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from dsl.program import dim_names, parse_program
-from dsl.variant import Request, build_variant
+from dsl.kernels.variant import Request, build_variant
+from dsl.text.program import dim_names, parse_program
 from lowering.codegen import level_for, to_ptx
 from lowering.emit import emit
 from lowering.passes import PASSES

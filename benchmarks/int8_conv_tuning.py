@@ -25,11 +25,11 @@ from int8_conv import SAMPLE, facts
 from int8_conv_shapes import RESNET50, Operands, Shape, blocked, blocked_filters, innermost
 
 import dsl
-from dsl import tree as ast
-from dsl.api import BoundPlan
-from dsl.dispatch import Plan
+from dsl.calls.api import BoundPlan
+from dsl.calls.dispatch import Plan
+from dsl.calls.tuned import Entry, StepChoice, Tuned, branch_steps, read_tuned, text_digest, tuned_path
+from dsl.text import tree as ast
 from dsl.tuning.contest import contest, median_interval, tying
-from dsl.tuning.tuned import Entry, StepChoice, Tuned, branch_steps, read_tuned, text_digest, tuned_path
 from runtime import Kernel, device_facts
 from runtime.cuda.timing import measure_rounds
 

@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 import dsl
-from dsl.compile import lower
+from dsl.kernels.compile import lower
 from lowering.passes.swizzle_shared import bank_conflicts
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
@@ -68,7 +68,7 @@ class Case:
     def label(self) -> str:
         return f"{self.kernel} {self.schedule} {self.dtype} {'a.T' if self.a_t else 'a'} @ {'b.T' if self.b_t else 'b'}"
 
-    def compiled(self, module: dsl.api.Module) -> tuple[Any, list[Any]]:
+    def compiled(self, module: dsl.calls.api.Module) -> tuple[Any, list[Any]]:
         """The variant, and its arguments."""
         of = np.dtype({"s8": "i1", "f16": "f2", "f32": "f4"}[self.dtype])
         (m, n), k = SHAPES[self.schedule], 1024 // of.itemsize
@@ -137,7 +137,7 @@ def profiled(ncu: str) -> Iterator[list[dict[str, str]]]:
         yield list(csv.DictReader(io.StringIO(part)))
 
 
-def measured(case: Case, listing: list[dict[str, str]], module: dsl.api.Module) -> Row:
+def measured(case: Case, listing: list[dict[str, str]], module: dsl.calls.api.Module) -> Row:
     kernel, arguments = case.compiled(module)
     verdicts = [n for _, n in bank_conflicts(lower(module.program, kernel.compiled.variant.request).variant.function)]
     verdict = None if None in verdicts else sum(n for n in verdicts if n)

@@ -13,24 +13,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dsl.api import CompiledKernel as CompiledKernel
-    from dsl.api import Module as Module
-    from dsl.api import load as load
-    from dsl.api import parse as parse
+    from dsl.calls.api import CompiledKernel as CompiledKernel
+    from dsl.calls.api import Module as Module
+    from dsl.calls.api import load as load
+    from dsl.calls.api import parse as parse
     from lowering.location import TileError as TileError
     from runtime.errors import DeviceError as DeviceError
     from runtime.errors import FindingError as FindingError
     from runtime.errors import LaunchError as LaunchError
 
 HOME = {
-    "CompiledKernel": "dsl.api",
+    "CompiledKernel": "dsl.calls.api",
     "DeviceError": "runtime.errors",
     "FindingError": "runtime.errors",
     "LaunchError": "runtime.errors",
-    "Module": "dsl.api",
+    "Module": "dsl.calls.api",
     "TileError": "lowering.location",
-    "load": "dsl.api",
-    "parse": "dsl.api",
+    "load": "dsl.calls.api",
+    "parse": "dsl.calls.api",
 }
 """Where each public name lives; loaded at first use."""
 

@@ -9,8 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from dsl.program import parse_program
-from dsl.variant import Request, Variant, build_variant
+from dsl.kernels.variant import Request, Variant, build_variant
+from dsl.text.program import parse_program
 from lowering.codegen import level_for, to_ptx
 from lowering.emit import emit
 from lowering.ir import Op, walk

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsl.program import parse_program
-from dsl.variant import Request, Variant, build_variant
+from dsl.kernels.variant import Request, Variant, build_variant
+from dsl.text.program import parse_program
 from lowering.meaning import Run, arguments_of, blocks_of, write_back
 from lowering.passes import PASSES
 from runtime.expressions import compile_expression

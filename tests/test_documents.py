@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from dsl.command import COMMANDS, cli
-from dsl.example_shapes import HOST_FUNCTIONS, REFERENCES
+from dsl.examples.shapes import HOST_FUNCTIONS, REFERENCES
 from lowering.passes import PASSES
 
 ROOT = Path(__file__).parents[1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dsl
-from dsl.api import BoundPlan, CompiledKernel
+from dsl.calls.api import BoundPlan, CompiledKernel
 from runtime import assemble
 
 

@@ -16,11 +16,11 @@ from dsl.command.options import CHOOSE, FROM, SECONDS, SEED, SKIP_PASS, choices_
 from dsl.command.run import choose_device
 from dsl.command.show import blocks as block_count
 from dsl.command.show import columns, line, number, pairs, styled
-from dsl.files import write_text
+from dsl.text.files import write_text
 from lowering.location import printable
 
 if TYPE_CHECKING:
-    from dsl.bench import Row
+    from dsl.studies.bench import Row
 
 TIME_LIMIT = 600.0
 
@@ -44,7 +44,7 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
 
     Exit status: 0 fine, 1 a result differs or a row failed, 2 the input is wrong, 3 the device failed.
     """
-    from dsl.report import finite
+    from dsl.examples.report import finite
 
     try:
         settings["choose"] = choices_of(settings["choose"], settings.pop("skip_pass"))
@@ -72,8 +72,8 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The rows that a request asks for, both as JSON."""
-    from dsl.bench import bench
-    from dsl.program import load
+    from dsl.studies.bench import bench
+    from dsl.text.program import load
 
     request = dict(request)
     rows = bench(load(request.pop("file")), request.pop("device"), request.pop("why"), **request)
@@ -82,8 +82,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def row_from_json(record: dict[str, Any]) -> Row:
     """The inverse of `asdict`."""
-    from dsl.bench import Row
-    from dsl.report import from_json
+    from dsl.examples.report import from_json
+    from dsl.studies.bench import Row
 
     report = record.pop("report")
     return Row(**record, report=None if report is None else from_json(report))

@@ -6,8 +6,8 @@ import json
 
 import click
 
-from dsl.check import check_file
 from dsl.command.failures import WRONG_INPUT, record
+from dsl.studies.check import check_file
 from lowering.location import TileError
 
 

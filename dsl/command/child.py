@@ -13,7 +13,7 @@ from typing import Any
 
 from dsl.command.failures import DEVICE_FAILED, INTERNAL, ChildFailure, record, told
 from dsl.command.request import Request
-from dsl.report import Report, from_json
+from dsl.examples.report import Report, from_json
 from lowering.location import TileError
 
 

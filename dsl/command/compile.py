@@ -8,18 +8,18 @@ from typing import Any
 
 import click
 
-from dsl import tree as ast
-from dsl.check import at, plan_launch
 from dsl.command.failures import show
 from dsl.command.options import CHOOSE, SKIP_PASS, choices_of
 from dsl.command.trace import write_trace
-from dsl.compile import stage_after
-from dsl.example_shapes import UNKNOWN, LaunchFacts, examine, find_example
-from dsl.files import write_text
-from dsl.overrides import Overrides, resolve, type_parameters
-from dsl.program import Program, dim_names, load
-from dsl.stages import STAGES, stage
-from dsl.variant import Request
+from dsl.examples.overrides import Overrides, resolve
+from dsl.examples.shapes import UNKNOWN, LaunchFacts, examine, find_example
+from dsl.kernels.compile import stage_after
+from dsl.kernels.stages import STAGES, stage
+from dsl.kernels.variant import Request
+from dsl.studies.check import at, plan_launch
+from dsl.text import tree as ast
+from dsl.text.files import write_text
+from dsl.text.program import Program, dim_names, load, type_parameters
 from lowering.choices import Asked
 from lowering.location import TileError, closest
 from lowering.targets import target
@@ -133,7 +133,7 @@ def launches_of(program: Program, example: ast.Example, overrides: Overrides, mu
         raise error
     launches = facts.launches
     if not all(launch.is_known for launch in launches):
-        from dsl.example_plans import evaluated  # computes, so only where shapes do not tell
+        from dsl.examples.plans import evaluated  # computes, so only where shapes do not tell
 
         launches = evaluated(program, example, overrides, launches)
     known = [launch for launch in launches if must or launch.is_known]

@@ -6,10 +6,10 @@ import json
 
 import click
 
+from dsl.command.error_codes import read_codes
 from dsl.command.failures import show
-from dsl.error_codes import read_codes
-from dsl.functions.reductions import REDUCTIONS
 from dsl.schedules.properties import PROPERTIES
+from dsl.values.functions.reductions import REDUCTIONS
 from lowering.location import TileError, closest
 from lowering.ops.elementwise import FUNCTIONS
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from dsl.files import MAX_TEXT, read_text
+from dsl.text.files import MAX_TEXT, read_text
 from lowering.location import Loc, Source, TileError, printable
 from runtime.errors import FindingError, RuntimeFault
 

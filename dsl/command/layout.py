@@ -9,10 +9,10 @@ import click
 
 from dsl.command.compile import requests_for
 from dsl.command.failures import show
-from dsl.compile import lower
-from dsl.files import write_text
+from dsl.kernels.compile import lower
 from dsl.pictures.names import Fragment, Named, describe, fragments, named_tiles, swizzle_words
-from dsl.program import load
+from dsl.text.files import write_text
+from dsl.text.program import load
 from lowering.ir import Function
 from lowering.layout import Layout
 from lowering.location import TileError, closest, printable

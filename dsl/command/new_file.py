@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from dsl.command.failures import show
-from dsl.program import parse_program
+from dsl.text.program import parse_program
 from lowering.location import TileError
 
 TEMPLATE = """\

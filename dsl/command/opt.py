@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from dsl.command.failures import show
-from dsl.compile import go_through
-from dsl.files import MAX_TEXT, read_text, write_text
+from dsl.kernels.compile import go_through
+from dsl.text.files import MAX_TEXT, read_text, write_text
 from lowering.passes import named
 from lowering.text.printer import printed
 from lowering.text.reader import read

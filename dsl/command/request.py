@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dsl.report import Report
+from dsl.examples.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ def execute(request: Request) -> Report:
     """Runs it in this process. Raises TileError, LaunchError or DeviceError."""
     from pathlib import Path
 
-    from dsl.edited import ptx_from
-    from dsl.example_launches import Settings
-    from dsl.files import MAX_TEXT, read_text
+    from dsl.examples.launches import Settings
+    from dsl.kernels.edited import ptx_from
+    from dsl.text.files import MAX_TEXT, read_text
     from lowering.choices import Asked
 
     ptx = None if request.ptx is None else ptx_from(request.ptx, request.choose)
@@ -54,14 +54,14 @@ def execute(request: Request) -> Report:
         choose=Asked(request.choose),
     )
     if request.file.endswith(".ptx"):
-        from dsl.ptx_run import run_ptx
+        from dsl.examples.ptx_run import run_ptx
 
         text = read_text(Path(request.file), MAX_TEXT)
         return run_ptx(text, request.file, request.device, request.why, request.values, settings, request.example)
-    from dsl.example_shapes import find_example
-    from dsl.examples import run_example
-    from dsl.overrides import resolve
-    from dsl.program import load
+    from dsl.examples.overrides import resolve
+    from dsl.examples.run import run_example
+    from dsl.examples.shapes import find_example
+    from dsl.text.program import load
 
     program = load(request.file)
     index = request.index

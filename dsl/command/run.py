@@ -59,7 +59,7 @@ def command(
     Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed.
     """
     from dsl.command.show import show_report
-    from dsl.report import Report, finite
+    from dsl.examples.report import Report, finite
 
     reports: list[Report] = []
     try:
@@ -127,8 +127,8 @@ def requests_for(
         return [Request(example=example, **common)]
     if example is not None:
         raise TileError("argument", None, "--example and --all exclude each other")
-    from dsl.example_shapes import find_example
-    from dsl.program import load
+    from dsl.examples.shapes import find_example
+    from dsl.text.program import load
 
     program = load(file)
     find_example(program, None)

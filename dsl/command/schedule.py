@@ -26,7 +26,7 @@ def command(file: str, values: tuple[str, ...], name: str, **options: Any) -> in
     """Print the schedule of each kernel that the example of FILE launches, or of KERNEL: constants, properties with
     those of `like`, and a `choose` line for each choice of the compiler that has another option. Put into the file, it
     gives the same code for these dims and types."""
-    from dsl.schedules.printing import schedule_text
+    from dsl.studies.schedule_text import schedule_text
 
     kernel = values[0] if values and "=" not in values[0] else None
     try:

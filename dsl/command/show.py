@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from dsl.files import MAX_TEXT, read_text
-from dsl.report import Check, LaunchReport, Report
+from dsl.examples.report import Check, LaunchReport, Report
+from dsl.text.files import MAX_TEXT, read_text
 from lowering.location import TileError, printable
 
 LABEL = 11

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from dsl.compile import stages_of
-from dsl.files import write_text
-from dsl.program import Program
-from dsl.variant import Request
+from dsl.kernels.compile import stages_of
+from dsl.kernels.variant import Request
+from dsl.text.files import write_text
+from dsl.text.program import Program
 from lowering.location import TileError
 from lowering.text.printer import Names, printed
 

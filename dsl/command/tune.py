@@ -17,9 +17,9 @@ from lowering.location import TileError, closest
 from lowering.targets import target
 
 if TYPE_CHECKING:
+    from dsl.calls.tuned import Entry
     from dsl.tuning.session import Outcome
     from dsl.tuning.space import Place
-    from dsl.tuning.tuned import Entry
 
 
 MAX_DIGITS = 18
@@ -67,9 +67,9 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
     from dsl.command.console import Terminal
-    from dsl.edited import edited_from
-    from dsl.example_shapes import find_example
-    from dsl.program import dim_names, load
+    from dsl.examples.shapes import find_example
+    from dsl.kernels.edited import edited_from
+    from dsl.text.program import dim_names, load
     from dsl.tuning.plot import draw, require_matplotlib
     from dsl.tuning.report import as_json as record
     from dsl.tuning.report import show as show_outcome
@@ -175,8 +175,8 @@ def write(
     file: str, outcomes: list[Outcome], place: Place, ranges: dict[str, tuple[int | None, int | None]]
 ) -> list[str]:
     """Puts the winners into the data beside the file; what was done, in words."""
-    from dsl.tuning.tuned import Tuned, stale, tuned_path
-    from dsl.tuning.tuned_file import update
+    from dsl.calls.tuned import Tuned, stale, tuned_path
+    from dsl.calls.tuned_file import update
 
     path, program = tuned_path(file), outcomes[0].call.program
     new = [entry_of(outcome, place, ranges) for outcome in outcomes if outcome.winner is not None]
@@ -198,7 +198,7 @@ def write(
 
 def entry_of(outcome: Outcome, place: Place, ranges: dict[str, tuple[int | None, int | None]]) -> Entry:
     """The winner of an outcome, as data."""
-    from dsl.tuning.tuned import Entry, text_digest
+    from dsl.calls.tuned import Entry, text_digest
 
     assert outcome.winner is not None and outcome.candidates[outcome.winner].edited is None
     trial, candidate = outcome.trials[outcome.winner], outcome.candidates[outcome.winner]

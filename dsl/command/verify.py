@@ -35,10 +35,10 @@ def command(
 
     Exit status: 0 all agree, 1 something differs, 2 the input is wrong, 3 the device failed.
     """
-    from dsl.example_launches import Settings
-    from dsl.example_shapes import find_example
-    from dsl.program import load
-    from dsl.verify import BOUNDARIES, verify_example
+    from dsl.examples.launches import Settings
+    from dsl.examples.shapes import find_example
+    from dsl.studies.verify import BOUNDARIES, verify_example
+    from dsl.text.program import load
 
     try:
         program = load(file)

@@ -51,8 +51,8 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 def why(
     path: str, line: int | None, values: tuple[str, ...], as_json: bool, options: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    from dsl.why import as_json as record
-    from dsl.why import check_found, chosen, grouped
+    from dsl.studies.why import as_json as record
+    from dsl.studies.why import check_found, chosen, grouped
 
     key, value = options["key"], options["value"]
     asked = line is not None or key is not None or value is not None
@@ -80,11 +80,11 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
     """The kernels that the options name, with their choices; each option that is forced is met in one at least."""
     from dataclasses import replace
 
-    from dsl.compile import compile_variant
-    from dsl.example_shapes import find_example
-    from dsl.overrides import resolve
-    from dsl.program import load
-    from dsl.why import Kernel, kernels_of
+    from dsl.examples.overrides import resolve
+    from dsl.examples.shapes import find_example
+    from dsl.kernels.compile import compile_variant
+    from dsl.studies.why import Kernel, kernels_of
+    from dsl.text.program import load
     from lowering.choices import Asked
     from lowering.targets import target
 

@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
-from dsl import tree as ast
-from dsl.evaluate import WORDS, Evaluator, names_in
-from dsl.program import Program
 from dsl.schedules.properties import Setting, settings_of
+from dsl.text import tree as ast
+from dsl.text.program import Program
+from dsl.text.tree import names_in
+from dsl.values.numbers import WORDS, Evaluator
 from lowering.choices import is_key
 from lowering.location import Errors, Loc, TileError, closest
 from lowering.types import DTYPES

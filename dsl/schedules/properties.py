@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dsl import tree as ast
-from dsl.evaluate import WORDS, Evaluator
+from dsl.text import tree as ast
+from dsl.values.numbers import WORDS, Evaluator
 from lowering.location import Loc, TileError, closest
 from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl import tree as ast
-from dsl.program import Program, dim_names
 from dsl.schedules.definitions import Definition, Names, Said, collect, through
 from dsl.schedules.properties import PROPERTIES
+from dsl.text import tree as ast
+from dsl.text.program import Program, dim_names
 from lowering.choices import TUNED, Forced, is_key
 from lowering.location import Loc, TileError, closest
 from lowering.schedule import Named, Pin, SwizzlePin

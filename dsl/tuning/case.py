@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dsl import tree as ast
-from dsl.api import BoundPlan, ModuleFunction
-from dsl.dispatch import FromCall
-from dsl.evaluate import names_in
-from dsl.example_launches import Launcher, Settings, copy_back, on_device
-from dsl.examples import ExampleRun
-from dsl.overrides import Overrides
-from dsl.program import Program
-from dsl.report import LaunchReport
+from dsl.calls.api import BoundPlan, ModuleFunction
+from dsl.calls.dispatch import FromCall
+from dsl.examples.launches import Launcher, Settings, copy_back, on_device
+from dsl.examples.overrides import Overrides
+from dsl.examples.report import LaunchReport
+from dsl.examples.run import ExampleRun
+from dsl.text import tree as ast
+from dsl.text.program import Program
+from dsl.text.tree import names_in
 from dsl.tuning.space import Place
 from lowering.location import TileError
 
@@ -203,7 +203,7 @@ class Case:
         """How many elements of the outputs are further than the bounds from the verified ones, in words."""
         import numpy as np
 
-        from dsl.api import load
+        from dsl.calls.api import load
         from runtime import to_device
 
         module = load(Path(__file__).with_name("agreement.tile"), self.place.device)

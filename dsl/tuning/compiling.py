@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dsl.program import Program, load
-from dsl.variant import Request
-from dsl.variants import request_key
+from dsl.kernels.variant import Request
+from dsl.kernels.variants import request_key
+from dsl.text.program import Program, load
 from lowering.location import TileError
 
 
@@ -76,7 +76,7 @@ _programs: dict[tuple[str, str], Program] = {}
 
 def compile_request(path: str, digest: str, request: Request, assemble: bool) -> Made:
     """In a process of the pool. Raises TileError `file` if the file is not the one that the digest is of."""
-    from dsl.compile import compile_variant
+    from dsl.kernels.compile import compile_variant
 
     if (path, digest) not in _programs:
         program = load(Path(path))

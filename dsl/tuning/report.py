@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dsl.report import finite
+from dsl.examples.report import finite
 from dsl.tuning.session import Outcome
 from dsl.tuning.space import Candidate, Place
 from dsl.tuning.trials import Trial

@@ -10,18 +10,18 @@ from random import Random
 from typing import Any, Protocol
 from uuid import uuid4
 
-from dsl import tree as ast
-from dsl.api import BoundPlan
-from dsl.dispatch import Plan
-from dsl.edited import Edited
-from dsl.overrides import Overrides, reached_kernels
-from dsl.program import Program
+from dsl.calls.api import BoundPlan
+from dsl.calls.dispatch import Plan
+from dsl.examples.overrides import Overrides
+from dsl.kernels.edited import Edited
+from dsl.kernels.variant import Request
+from dsl.text import tree as ast
+from dsl.text.program import Program, reached_kernels
 from dsl.tuning.case import Case
 from dsl.tuning.compiling import Compiler, Made, made_of
 from dsl.tuning.contest import contest, tying
 from dsl.tuning.space import Call, Candidate, Choice, Place, by_hand, calls, candidates
 from dsl.tuning.trials import Log, StepFacts, Trial, versions
-from dsl.variant import Request
 from lowering.location import TileError
 from runtime.errors import DeviceError, RuntimeFault
 

@@ -9,15 +9,15 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from dsl import tree as ast
-from dsl.dispatch import Plan, Planner
-from dsl.edited import Edited
-from dsl.example_shapes import LaunchFacts, examine
-from dsl.overrides import Overrides, resolve
-from dsl.program import Program
+from dsl.calls.dispatch import Plan, Planner
+from dsl.calls.tuned import StepChoice, branch_steps, described_step
+from dsl.examples.overrides import Overrides, resolve
+from dsl.examples.shapes import LaunchFacts, examine
+from dsl.kernels.edited import Edited
+from dsl.kernels.variant import Request
 from dsl.schedules import given_names, resolve_schedule, target_facts
-from dsl.tuning.tuned import StepChoice, branch_steps, described_step
-from dsl.variant import Request
+from dsl.text import tree as ast
+from dsl.text.program import Program
 from lowering.location import TileError
 from lowering.targets import Target, target
 from lowering.types import DTYPES

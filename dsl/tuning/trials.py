@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from dsl.files import append_line, read_lines, resolved
+from dsl.text.files import append_line, read_lines, resolved
 from dsl.tuning.contest import median_interval
 
 SCHEMA = 1

@@ -32,7 +32,7 @@ from matmul_fused import OPERATIONS as FUSED
 from matmul_fused import SAMPLE as FUSED_SAMPLE
 from matmul_fused import TYPES as FUSED_TYPES
 
-from dsl.program import load
+from dsl.text.program import load
 
 SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "softmax.tile"
 FACTS = Facts("softmax_registers with lanes", {"ROWS": 4}, 128, 48, 0, 1024, 0.5)

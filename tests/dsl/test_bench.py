@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from dsl import bench
 from dsl.command import cli
 from dsl.command.bench import show_rows
-from dsl.example_launches import Settings
-from dsl.program import load, parse_program
+from dsl.examples.launches import Settings
+from dsl.studies import bench
+from dsl.text.program import load, parse_program
 
 ROOT = Path(__file__).parents[2]
 REDUCTION = str(ROOT / "samples" / "reduction.tile")

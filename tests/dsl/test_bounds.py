@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.example_launches import Settings
-from dsl.examples import run_example
-from dsl.overrides import Overrides
-from dsl.program import parse_program
+from dsl.examples.launches import Settings
+from dsl.examples.overrides import Overrides
+from dsl.examples.run import run_example
+from dsl.text.program import parse_program
 from lowering.location import TileError
 from runtime import synchronize
 from runtime.errors import DeviceAssertError

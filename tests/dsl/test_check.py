@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-import dsl.check
-from dsl.check import check_file
-from dsl.example_launches import Settings
-from dsl.example_shapes import examine
-from dsl.examples import run_example
-from dsl.overrides import Overrides
-from dsl.program import load
+import dsl.studies.check
+from dsl.examples.launches import Settings
+from dsl.examples.overrides import Overrides
+from dsl.examples.run import run_example
+from dsl.examples.shapes import examine
+from dsl.studies.check import check_file
+from dsl.text.program import load
 from lowering.location import TileError
 from runtime.errors import DeviceError
 from runtime.tools import find
@@ -143,7 +143,7 @@ def test_a_static_loop_over_a_guessed_extent_has_an_end(tmp_path: Path, schedule
 
 
 def test_the_guesses_of_a_file_have_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dsl.check, "FILE_OPERATIONS", 200)
+    monkeypatch.setattr(dsl.studies.check, "FILE_OPERATIONS", 200)
     path = tmp_path / "a.tile"
     path.write_text(TAPS + "".join(f"schedule s{i} of conv:\n    TAPS, BLOCK = 20, {64 << i}\n" for i in range(4)))
     found = check_file(path)
@@ -179,7 +179,7 @@ def test_check_knows_the_types_and_shapes_that_a_run_has(file: str, monkeypatch:
             if len(met) == most:
                 raise Stop
 
-        monkeypatch.setattr("dsl.example_launches.Launcher.launch", seen)
+        monkeypatch.setattr("dsl.examples.launches.Launcher.launch", seen)
         size = sum(getattr(a, "shape", [0])[0] for launch in known.launches for a in launch.arguments.values() if a)
         if size > 1 << 22:
             continue

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.tuning.tuned import StepChoice, branch_of
+from dsl.calls.tuned import StepChoice, branch_of
 from lowering.location import TileError
 
 TEXT = """

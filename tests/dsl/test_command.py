@@ -14,10 +14,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from dsl import grammar_tables
 from dsl.command import cli
+from dsl.command.error_codes import read_codes
 from dsl.command.new_file import TEMPLATE
-from dsl.error_codes import read_codes
+from dsl.text import grammar_tables
 
 ROOT = Path(__file__).parents[2]
 SOFTMAX = str(ROOT / "samples" / "softmax.tile")
@@ -288,9 +288,9 @@ def test_check_loads_nothing_heavy() -> None:
 
 
 def test_the_names_that_check_knows_are_those_of_the_host() -> None:
-    from dsl import example_shapes
-    from dsl.host_functions import HANDLERS
-    from dsl.reference import REFERENCES
+    from dsl.examples import shapes as example_shapes
+    from dsl.values.array_functions import HANDLERS
+    from dsl.values.reference import REFERENCES
 
     assert set(HANDLERS) == example_shapes.HOST_FUNCTIONS
     assert set(REFERENCES) == example_shapes.REFERENCES
@@ -298,7 +298,7 @@ def test_the_names_that_check_knows_are_those_of_the_host() -> None:
 
 def test_the_parser_tables_are_those_of_the_grammar() -> None:
     assert grammar_tables.serialise(grammar_tables.build()) == grammar_tables.TABLES.read_text(), (
-        "python -m dsl.grammar_tables"
+        "python -m dsl.text.grammar_tables"
     )
 
 
@@ -411,7 +411,7 @@ def test_explain_knows_every_code_of_the_source() -> None:
 
 
 def test_internal_errors_are_short_and_status_70() -> None:
-    code = "import dsl.check as c; c.check_file = None; from dsl.command import main; main(['check', 'x'])"
+    code = "import dsl.studies.check as c; c.check_file = None; from dsl.command import main; main(['check', 'x'])"
     environment = {k: v for k, v in os.environ.items() if k != "DSL_TRACEBACK"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=environment)
     assert done.returncode == 70 and "internal error" in done.stderr and "Traceback" not in done.stderr

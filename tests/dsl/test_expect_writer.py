@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from dsl.example_launches import Settings
-from dsl.examples import run_example
-from dsl.overrides import Overrides
-from dsl.program import load
-from dsl.report import Check
+from dsl.examples.launches import Settings
+from dsl.examples.overrides import Overrides
+from dsl.examples.report import Check
+from dsl.examples.run import run_example
+from dsl.text.program import load
 
 
 def checked(tmp_path: Path, text: str) -> list[Check]:

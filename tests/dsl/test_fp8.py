@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.host_arrays import fp8_bits, fp8_values
+from dsl.values.element_types import fp8_bits, fp8_values
 from lowering.location import TileError
 from runtime.errors import LaunchError
 

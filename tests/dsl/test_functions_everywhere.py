@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl import tree as ast
-from dsl.constants import FUNCTIONS
-from dsl.evaluate import TREE_FUNCTIONS, Evaluator, to_tree
-from dsl.example_shapes import Shapes
-from dsl.functions import BUILTINS
-from dsl.functions.elementwise import table as operations
-from dsl.functions.reductions import table as reductions
-from dsl.host import ARRAY_FUNCTIONS, OF_LAUNCHES, Host
-from dsl.host_functions import HANDLERS
-from dsl.program import library_names, parse_program
+from dsl.examples.shapes import Shapes
+from dsl.text import tree as ast
+from dsl.text.program import library_names, parse_program
+from dsl.values.arithmetic import FUNCTIONS
+from dsl.values.array_functions import HANDLERS
+from dsl.values.arrays import ARRAY_FUNCTIONS, OF_LAUNCHES, Host
+from dsl.values.functions import BUILTINS
+from dsl.values.functions.elementwise import table as operations
+from dsl.values.functions.reductions import table as reductions
+from dsl.values.numbers import TREE_FUNCTIONS, Evaluator, to_tree
 from lowering.location import TileError
 from lowering.ops.elementwise import FUNCTIONS as OF_TILES
 from lowering.ops.elementwise import Function

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.example_launches import Settings
-from dsl.examples import run_example
-from dsl.overrides import resolve
+from dsl.examples.launches import Settings
+from dsl.examples.overrides import resolve
+from dsl.examples.run import run_example
 
 TEXT = """\
 kernel convert(z: f32[n], x: f32[n]; E in e4m3|e5m2, B = 128):

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsl import host as host_module
-from dsl import signatures
-from dsl import tree as ast
-from dsl.comparison import compare, describe_pattern
-from dsl.host import Host, Shaped
-from dsl.host_arrays import BF16, bf16_bits, element_type, narrow, widen
-from dsl.program import parse_program
+from dsl.examples.comparison import compare, describe_pattern
+from dsl.text import tree as ast
+from dsl.text.program import parse_program
+from dsl.values import arrays as host_module
+from dsl.values import signatures
+from dsl.values.arrays import Host, Shaped
+from dsl.values.element_types import BF16, bf16_bits, element_type, narrow, widen
 from lowering.location import TileError
 from lowering.types import DTYPES
 from runtime.arrays import describe
@@ -49,8 +49,8 @@ def test_the_examples_of_signatures_hold():
 
 def test_numpy_is_not_loaded_before_it_is_needed():
     code = (
-        "import sys, dsl.host as h\n"
-        "from dsl.program import parse_program\n"
+        "import sys, dsl.values.arrays as h\n"
+        "from dsl.text.program import parse_program\n"
         "p = parse_program('example:\\n    a = minimum(cdiv(n, 4), 3) + size(f32)\\n')\n"
         "assert h.Host({'n': 100}, {})(p.examples[0].lines[0].value) == 7\n"
         "assert 'numpy' not in sys.modules\n"

@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 import dsl
-from dsl.check import check_file
 from dsl.command import cli
-from dsl.compile import compile_variant
-from dsl.program import load
-from dsl.variant import Request
+from dsl.kernels.compile import compile_variant
+from dsl.kernels.variant import Request
+from dsl.studies.check import check_file
+from dsl.text.program import load
 from lowering.location import TileError
 from lowering.passes import PASSES
 from runtime import LaunchError

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from dsl.command import cli
-from dsl.edited import ptx_from
+from dsl.kernels.edited import ptx_from
 from lowering.passes import PASSES
 
 SOFTMAX = str(Path(__file__).parents[2] / "samples" / "softmax.tile")

@@ -11,8 +11,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from dsl.program import parse_program
-from dsl.variant import Request, build_variant
+from dsl.kernels.variant import Request, build_variant
+from dsl.text.program import parse_program
 from lowering.codegen import to_ptx
 from lowering.emit import emit
 from lowering.location import TileError

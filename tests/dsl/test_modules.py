@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.program import load, packaged_files
+from dsl.text.program import load, packaged_files
 from lowering.location import TileError
 
 PIECES = """
@@ -213,7 +213,7 @@ def test_each_packaged_file_is_checked_is_documented_and_is_in_the_wheel() -> No
     from fnmatch import fnmatch
     from importlib.resources import files
 
-    from dsl.check import check_file
+    from dsl.studies.check import check_file
 
     root = Path(__file__).parents[2]
     patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["dsl"]

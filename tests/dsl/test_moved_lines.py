@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dsl.compile import compile_variant
-from dsl.program import parse_program
-from dsl.variant import Request
+from dsl.kernels.compile import compile_variant
+from dsl.kernels.variant import Request
+from dsl.text.program import parse_program
 from lowering.location import TileError
 
 SAMPLES = Path(__file__).parents[2] / "samples"

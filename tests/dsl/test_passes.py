@@ -14,10 +14,10 @@ from click.testing import CliRunner
 import dsl
 import lowering.passes
 from dsl.command import cli
-from dsl.compile import lower
-from dsl.program import Program, load
+from dsl.kernels.compile import lower
+from dsl.kernels.variant import Request, build_variant
 from dsl.schedules.properties import PROPERTIES
-from dsl.variant import Request, build_variant
+from dsl.text.program import Program, load
 from lowering.location import TileError
 from lowering.passes import EMISSION_NEEDS, PASSES, check_complete, run_passes
 from tests.compile_and_run import through

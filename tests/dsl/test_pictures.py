@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsl.command import cli
-from dsl.compile import lower
+from dsl.kernels.compile import lower
+from dsl.kernels.variant import Request
 from dsl.pictures import names, registers, shared
 from dsl.pictures.names import Fragment, blocked_form, copies_of, describe, fragments, named_tiles
-from dsl.program import load
-from dsl.variant import Request
+from dsl.text.program import load
 from lowering.ir import Function
 from lowering.layout import Layout, Span, apply, bits_of
 from lowering.shared_map import swizzled

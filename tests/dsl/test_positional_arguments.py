@@ -143,9 +143,9 @@ def test_a_tensor_that_is_read_too_is_given_and_what_stands_before_it_made(modul
 
 
 def passes(module: Any, name: str) -> bool:
-    from dsl.example_launches import Settings
-    from dsl.examples import run_example
-    from dsl.overrides import Overrides
+    from dsl.examples.launches import Settings
+    from dsl.examples.overrides import Overrides
+    from dsl.examples.run import run_example
 
     example = next(e for e in module.program.examples if e.name == name)
     return run_example(module.program, example, "emulator", "", Overrides(), Settings()).passed

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dsl import tree as ast
-from dsl.program import parse_program
+from dsl.kernels.variant import Request, build_variant
 from dsl.schedules.properties import PROPERTIES, Property, Whole, table
-from dsl.variant import Request, build_variant
+from dsl.text import tree as ast
+from dsl.text.program import parse_program
 from lowering.location import TileError
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "language.md"

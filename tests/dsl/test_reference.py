@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dsl import reference as ref
+from dsl.values import reference as ref
 
 random = np.random.default_rng(0)
 

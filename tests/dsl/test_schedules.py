@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.program import parse_program
-from dsl.variant import Request, build_variant
+from dsl.kernels.variant import Request, build_variant
+from dsl.text.program import parse_program
 from lowering.location import TileError
 
 TEXT = """

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.variant import stride_class
+from dsl.kernels.variant import stride_class
 from runtime import LaunchError
 
 TEXT = """\

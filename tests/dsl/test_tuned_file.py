@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.check import check_file
-from dsl.files import write_text
-from dsl.program import load
+from dsl.calls.tuned import Entry, StepChoice, Tuned, text_digest, tuned_path
+from dsl.calls.tuned_file import BrokenError, SetAside, read_tuned, update
+from dsl.studies.check import check_file
+from dsl.text.files import write_text
+from dsl.text.program import load
 from dsl.tuning import trials
-from dsl.tuning.tuned import Entry, StepChoice, Tuned, text_digest, tuned_path
-from dsl.tuning.tuned_file import BrokenError, SetAside, read_tuned, update
 from lowering.location import TileError
 
 ROUNDS = int(os.environ.get("DSL_WRITER_ROUNDS", "3"))

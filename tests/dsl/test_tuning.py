@@ -14,14 +14,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 import dsl as face
+from dsl.calls.dispatch import ArrayFacts, Planner
+from dsl.calls.tuned import Entry, StepChoice, Tuned, stale_errors, text_digest, tuned_path
+from dsl.calls.tuned_file import read_tuned
 from dsl.command import cli
-from dsl.dispatch import ArrayFacts, Planner
-from dsl.overrides import Overrides
-from dsl.program import Program, load
+from dsl.examples.overrides import Overrides
+from dsl.text.program import Program, load
 from dsl.tuning import contest, session, trials
 from dsl.tuning.space import Choice, Place, calls, candidates, cases
-from dsl.tuning.tuned import Entry, StepChoice, Tuned, stale_errors, text_digest, tuned_path
-from dsl.tuning.tuned_file import read_tuned
 from lowering.location import TileError
 from lowering.targets import target
 
@@ -543,7 +543,7 @@ def test_a_plot_without_matplotlib_is_an_error_before_anything_is_run(
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.uint32])
 def test_agreement_counts_what_is_further_than_the_bound(dtype: Any, device: str) -> None:
     """As `expect` has it; the kernel that compares large outputs on a GPU."""
-    from dsl.comparison import compare
+    from dsl.examples.comparison import compare
 
     random = np.random.default_rng(5)
     wanted = (random.standard_normal(3000) * 8).astype(dtype)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dsl
-import dsl.compile
-import dsl.dispatch
-import dsl.variants
+import dsl.calls.dispatch
+import dsl.kernels.compile
+import dsl.kernels.variants
 import lowering.codegen
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -42,8 +42,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
         return call
 
-    lower = counting("lowered", dsl.compile.lower)
-    for place in (dsl.compile, dsl.variants, dsl.dispatch):
+    lower = counting("lowered", dsl.kernels.compile.lower)
+    for place in (dsl.kernels.compile, dsl.kernels.variants, dsl.calls.dispatch):
         monkeypatch.setattr(place, "lower", lower)
     monkeypatch.setattr(lowering.codegen, "to_ptx", counting("llvm", lowering.codegen.to_ptx))
     return counts
@@ -115,8 +115,8 @@ schedule one of twice:
 def test_dims_are_bound_once_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lists of parameters were made three times a call, and the dims bound from each."""
     made = []
-    parameters_of = dsl.dispatch.parameters_of
-    monkeypatch.setattr(dsl.dispatch, "parameters_of", lambda *a: made.append(a) or parameters_of(*a))
+    parameters_of = dsl.calls.dispatch.parameters_of
+    monkeypatch.setattr(dsl.calls.dispatch, "parameters_of", lambda *a: made.append(a) or parameters_of(*a))
     module = dsl.load(SAMPLES / "softmax.tile", device="emulator")
     softmax = module.softmax
     made.clear()

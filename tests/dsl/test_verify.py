@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from dsl.command import cli
-from dsl.program import Program, parse_program
-from dsl.variant import Request, build_variant
-from dsl.verify import Verified, grid_of, verify_example, verify_kernel
+from dsl.kernels.variant import Request, build_variant
+from dsl.studies.verify import Verified, grid_of, verify_example, verify_kernel
+from dsl.text.program import Program, parse_program
 from lowering.emit.rules import RULES
 from lowering.emit.writer import Writer
 from lowering.ir import Block, Function, Op, walk

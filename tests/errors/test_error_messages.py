@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dsl.check import check_file
+from dsl.studies.check import check_file
 
 FOLDER = Path(__file__).parent
 CASES = sorted(FOLDER.glob("*.tile"))

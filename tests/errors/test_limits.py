@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.check import check_file
-from dsl.compile import compile_variant
-from dsl.program import parse_program
-from dsl.variant import Request
+from dsl.kernels.compile import compile_variant
+from dsl.kernels.variant import Request
+from dsl.studies.check import check_file
+from dsl.text.program import parse_program
 from lowering.location import TileError
 from runtime.errors import FindingError
 

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from dsl.check import check_file
-from dsl.compile import compile_variant
-from dsl.example_launches import Settings
-from dsl.examples import run_example
-from dsl.overrides import Overrides
-from dsl.program import dim_names, load
-from dsl.variant import Request
+from dsl.examples.launches import Settings
+from dsl.examples.overrides import Overrides
+from dsl.examples.run import run_example
+from dsl.kernels.compile import compile_variant
+from dsl.kernels.variant import Request
+from dsl.studies.check import check_file
+from dsl.text.program import dim_names, load
 from lowering.location import TileError
 from runtime import DeviceError, LaunchError
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dsl.compile import lower
-from dsl.program import parse_program
-from dsl.variant import Request
+from dsl.kernels.compile import lower
+from dsl.kernels.variant import Request
+from dsl.text.program import parse_program
 from lowering.location import Loc, Source, TileError
 from lowering.targets import TARGETS
 from lowering.tensor_cores import accumulators, fitting, instructions

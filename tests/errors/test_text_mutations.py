@@ -22,13 +22,13 @@ import pytest
 from click.testing import CliRunner
 from test_mutations import PIPELINE, mutated
 
-from dsl.check import check_file
+from dsl.calls.tuned import stale_errors
+from dsl.calls.tuned_file import read_tuned
 from dsl.command import cli
 from dsl.command.compile import requests_for
-from dsl.compile import compile_variant
-from dsl.program import Program, load
-from dsl.tuning.tuned import stale_errors
-from dsl.tuning.tuned_file import read_tuned
+from dsl.kernels.compile import compile_variant
+from dsl.studies.check import check_file
+from dsl.text.program import Program, load
 from lowering.location import TileError
 from runtime import LaunchError
 from runtime.header import PREFIX, read

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dsl.program import Program, dim_names, load
-from dsl.tree import Kernel
-from dsl.variant import Request, Variant, build_variant
+from dsl.kernels.variant import Request, Variant, build_variant
+from dsl.text.program import Program, dim_names, load
+from dsl.text.tree import Kernel
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dsl.program import parse_program
-from dsl.variant import Request, build_variant
+from dsl.kernels.variant import Request, build_variant
+from dsl.text.program import parse_program
 from lowering.affine import Affine
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import Layout

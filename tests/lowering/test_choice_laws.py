@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from sample_variants import SAMPLES, Case, cases, program
 
-from dsl.compile import compile_variant, lower
-from dsl.example_launches import Settings
-from dsl.examples import run_example
-from dsl.overrides import resolve
-from dsl.program import load, parse_program
-from dsl.schedules.printing import schedule_text
-from dsl.variant import Request
+from dsl.examples.launches import Settings
+from dsl.examples.overrides import resolve
+from dsl.examples.run import run_example
+from dsl.kernels.compile import compile_variant, lower
+from dsl.kernels.variant import Request
+from dsl.studies.schedule_text import schedule_text
+from dsl.text.program import load, parse_program
 from lowering.choices import Asked, Choice, choose_line, drawn
 from lowering.codegen import level_for
 from lowering.emit import emit

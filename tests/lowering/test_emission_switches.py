@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dsl.example_launches import Settings
-from dsl.examples import ExampleRun
-from dsl.overrides import resolve
-from dsl.program import load
+from dsl.examples.launches import Settings
+from dsl.examples.overrides import resolve
+from dsl.examples.run import ExampleRun
+from dsl.text.program import load
 from lowering.choices import Asked
 from tests.compile_and_run import ARRAYS, NUMPY, Kernel, compile_kernel, launch
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_elementwise import ROWS, specials, wrapped
 
-from dsl.constants import ConstantError, call
+from dsl.values.arithmetic import ConstantError, call
 from lowering.builder import Builder
 from lowering.fold import constant_of
 from lowering.location import Loc, Source

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dsl.check import check_file
+from dsl.studies.check import check_file
 from lowering.location import TileError
 from tests.compile_and_run import compile_kernel, launch
 

@@ -11,8 +11,8 @@ from functools import cache
 import pytest
 from sample_variants import Case, cases, program
 
-from dsl.compile import Generated, Lowered, finish, generate, lower
-from dsl.variant import record_access
+from dsl.kernels.compile import Generated, Lowered, finish, generate, lower
+from dsl.kernels.variant import record_access
 from lowering.ir import walk
 from lowering.location import TileError
 from lowering.passes import PASSES, run_passes

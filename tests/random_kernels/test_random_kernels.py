@@ -15,7 +15,7 @@ import pytest
 
 import dsl
 import runtime
-from dsl.api import Module
+from dsl.calls.api import Module
 from tests.random_kernels import trying
 from tests.random_kernels.__main__ import main
 from tests.random_kernels.drawing import Drawing, Memory

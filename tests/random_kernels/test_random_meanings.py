@@ -9,9 +9,9 @@ import os
 
 import pytest
 
-from dsl.program import parse_program
-from dsl.variant import Request, build_variant
-from dsl.verify import grid_of
+from dsl.kernels.variant import Request, build_variant
+from dsl.studies.verify import grid_of
+from dsl.text.program import parse_program
 from lowering.location import Errors, TileError
 from lowering.meaning import blocks_of, write_back
 from lowering.meaning.stages import Undecided, compare_stages

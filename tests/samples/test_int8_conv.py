@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.reference import conv2d
+from dsl.values.reference import conv2d
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "int8_conv.tile"
 RANGES = {"s8": (-128, 128), "u8": (-8, 8), "f16": (-4, 4), "bf16": (-4, 4), "f32": (-4, 4)}

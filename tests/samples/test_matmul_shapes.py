@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.host_arrays import narrow, widen
+from dsl.values.element_types import narrow, widen
 from lowering.types import DTYPES
 from runtime.errors import LaunchError
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dsl.bench import Row, bench
-from dsl.example_launches import Settings
-from dsl.examples import run_example
-from dsl.overrides import resolve
-from dsl.program import load, parse_program
+from dsl.examples.launches import Settings
+from dsl.examples.overrides import resolve
+from dsl.examples.run import run_example
+from dsl.studies.bench import Row, bench
+from dsl.text.program import load, parse_program
 from runtime.emulator import Kind
 from runtime.errors import FindingError
 

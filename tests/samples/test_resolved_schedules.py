@@ -11,9 +11,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from dsl import tree as ast
-from dsl.program import Program, dim_names, load
 from dsl.schedules import given_names, resolve_schedule, target_facts
+from dsl.text import tree as ast
+from dsl.text.program import Program, dim_names, load
 from lowering.targets import target
 from lowering.types import DTYPES
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dsl.overrides import assigned_names
-from dsl.program import load
-from dsl.verify import verify_example
+from dsl.examples.overrides import assigned_names
+from dsl.studies.verify import verify_example
+from dsl.text.program import load
 from lowering.passes import PASSES
 
 SAMPLES = Path(__file__).parents[2] / "samples"

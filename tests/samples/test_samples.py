@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from dsl.example_launches import Settings
-from dsl.examples import run_example
-from dsl.overrides import assigned_names, reached_kernels, resolve, type_parameters
-from dsl.program import Program, load
-from dsl.tree import Example
+from dsl.examples.launches import Settings
+from dsl.examples.overrides import assigned_names, resolve
+from dsl.examples.run import run_example
+from dsl.text.program import Program, load, reached_kernels, type_parameters
+from dsl.text.tree import Example
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SHAPES = {

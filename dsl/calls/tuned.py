@@ -1,0 +1,294 @@
+"""The data beside a `.tile` file (`softmax.tuned.json`): what was fastest where, and which of it serves a call.
+
+An entry is made for one device, launched name, options, types and dims. It serves calls near to it; `Planner` asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dsl.text import tree as ast
+from dsl.text.files import write_text
+from dsl.text.program import Program, dim_names, launched_kernels, type_parameters
+from dsl.values.arithmetic import pow2_divisor
+from lowering.location import Loc, TileError, closest
+
+SCHEMA = 1
+NEAR = 2
+"""Largest quotient of a dim and the tuned one, either way."""
+MOST_DIVISOR = 16
+"""Inner dims agree in their power of two up to this: wider accesses than 16 elements there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepChoice:
+    """One launch of a plan, decided: the schedule, and constants over what it says. fixed: the constants that the
+    branch itself sets, as written (`PER=2`): they tell branches of the same kernel and schedule apart."""
+
+    kernel: str
+    schedule: str | None
+    constants: Mapping[str, Any]
+    fixed: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"kernel": self.kernel, "schedule": self.schedule}
+        out["constants"] = dict(sorted(self.constants.items()))
+        return out | ({"fixed": list(self.fixed)} if self.fixed else {})
+
+
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """A call, as far as entries tell calls apart. options: of the dispatch, all with their values. absent: optional
+    tensors that are not given. inner: dims that are the last of some tensor."""
+
+    call: str
+    options: Mapping[str, Any]
+    types: Mapping[str, str]
+    dims: Mapping[str, int]
+    absent: tuple[str, ...] = ()
+    inner: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A winner. ranges: dims that it serves from … to (None is no end) whatever the tuned extent. text: digest of its
+    kernels and schedules when it was made. median_us, interval_us: microseconds, None by the emulator's counters.
+    ties: points that tie with it, itself among them."""
+
+    device: str
+    call: str
+    options: Mapping[str, Any]
+    types: Mapping[str, str]
+    dims: Mapping[str, int]
+    absent: tuple[str, ...]
+    steps: tuple[StepChoice, ...]
+    text: str
+    ranges: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    median_us: float | None = None
+    interval_us: tuple[float, float] | None = None
+    ties: int = 1
+    loc: Loc | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is for; sorts as a reader would, numbers by their size."""
+        dims = ",".join(f"{name}={extent:020d}" for name, extent in sorted(self.dims.items()))
+        parts = (self.device, self.call, _pairs(self.options), _pairs(self.types), ",".join(self.absent), dims)
+        return "\n".join(parts)
+
+    def distance(self, dims: Mapping[str, int], inner: frozenset[str]) -> tuple[float, float] | None:
+        """How far a call's dims are: the sum of |log2| of the quotients, of the dims without a range and then of those
+        with one; None where the entry does not serve them."""
+        if dims.keys() != self.dims.keys():
+            return None
+        away, within = 0.0, 0.0
+        for name, extent in dims.items():
+            tuned = self.dims[name]
+            if name in inner and divisor_class(extent) != divisor_class(tuned):
+                return None
+            apart = abs(math.log2(max(extent, 1) / max(tuned, 1)))
+            if name in self.ranges:
+                low, high = self.ranges[name]
+                if not (low or 0) <= extent <= (math.inf if high is None else high):
+                    return None
+                within += apart
+            elif max(extent, tuned) > NEAR * min(extent, tuned):
+                return None
+            else:
+                away += apart
+        return away, within
+
+    def as_json(self) -> dict[str, Any]:
+        """In the order of the file; what is empty is left out."""
+        steps = [step.as_json() for step in self.steps]
+        out: dict[str, Any] = {"device": self.device, "call": self.call}
+        out["options"] = dict(sorted(self.options.items()))
+        out["types"] = dict(sorted(self.types.items()))
+        out["absent"] = list(self.absent)
+        out["dims"] = dict(sorted(self.dims.items()))
+        out["ranges"] = {name: list(ends) for name, ends in sorted(self.ranges.items())}
+        out = {key: value for key, value in out.items() if value}
+        out |= {"steps": steps, "ties": self.ties, "text": self.text}
+        if self.median_us is not None and self.interval_us is not None:
+            out |= {"median_us": round(self.median_us, 2), "interval_us": [round(t, 2) for t in self.interval_us]}
+        return out
+
+    def described(self) -> str:
+        """What it chooses, in words."""
+        return "; ".join(described_step(step) for step in self.steps)
+
+
+def described_step(step: StepChoice) -> str:
+    """`softmax_registers with lanes, warps=8`."""
+    parts = [step.schedule] if step.schedule else []
+    parts += [*step.fixed, *(f"{name}={value}" for name, value in step.constants.items())]
+    return step.kernel + (f" with {', '.join(parts)}" if parts else "")
+
+
+def divisor_class(extent: int) -> int:
+    """1, 2, 4, 8 or 16: the power of two that an extent is a multiple of."""
+    return min(pow2_divisor(extent), MOST_DIVISOR) if extent else MOST_DIVISOR
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in sorted(values.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The entry that serves a call; `exact`: made for equal dims."""
+
+    entry: Entry
+    exact: bool
+
+
+@dataclass(slots=True)
+class Tuned:
+    """The entries of one file. `path`: where they are or would be, None for a text without a file."""
+
+    path: Path | None = None
+    entries: list[Entry] = field(default_factory=list)
+
+    def find(self, device: str, call: CallFacts) -> Found | None:
+        """The nearest entry that serves the call."""
+        best: tuple[tuple[float, float], Entry] | None = None
+        for entry in self.entries:
+            if entry.device != device or entry.call != call.call or entry.absent != call.absent:
+                continue
+            if dict(entry.options) != dict(call.options) or dict(entry.types) != dict(call.types):
+                continue
+            distance = entry.distance(call.dims, call.inner)
+            if distance is not None and (best is None or distance < best[0]):
+                best = distance, entry
+        return None if best is None else Found(best[1], dict(best[1].dims) == dict(call.dims))
+
+    def put(self, new: Sequence[Entry]) -> None:
+        """Adds entries, in place of those for the same device, call and dims."""
+        keys = {entry.key for entry in new}
+        self.entries = sorted([*(e for e in self.entries if e.key not in keys), *new], key=lambda e: e.key)
+
+    def write(self) -> None:
+        """The file anew: an entry a line, sorted, so that a difference shows what changed."""
+        assert self.path is not None
+        lines = ",\n".join(json.dumps(entry.as_json()) for entry in self.entries)
+        write_text(self.path, f'{{"schema": {SCHEMA}, "entries": [\n{lines}\n]}}\n')
+
+
+def tuned_path(path: str | Path) -> Path:
+    """`softmax.tuned.json` for `softmax.tile`."""
+    return Path(path).with_suffix(".tuned.json")
+
+
+AGAIN = "write it anew with 'dsl tune FILE … --write', or remove the entry"
+
+
+# ---- entries and the file that they are of ----
+
+
+def stale_errors(tuned: Tuned, program: Program) -> list[TileError]:
+    """What entries name and the file no longer has."""
+    return [error for entry in tuned.entries if (error := stale(entry, program)) is not None]
+
+
+def stale(entry: Entry, program: Program) -> TileError | None:
+    """The located error of an entry that names what there is no more."""
+
+    def fail(word: str, message: str, known: Any) -> TileError:
+        loc = entry.loc
+        if loc is not None and (at := loc.source.text.find(f'"{word}"', loc.start, loc.end)) >= 0:
+            loc = Loc(loc.source, at, at + len(word) + 2)
+        near = closest(word, known)
+        return TileError("tuned", loc, f"{program.source.name} {message}", f"{near} {AGAIN}" if near else AGAIN)
+
+    launched = [*program.dispatches, *program.kernels]
+    if entry.call not in launched:
+        return fail(entry.call, f"has no kernel or dispatch '{entry.call}'", launched)
+    for step in entry.steps:
+        if step.kernel not in program.kernels:
+            return fail(step.kernel, f"has no kernel '{step.kernel}'", program.kernels)
+        known = program.schedules_of(step.kernel)
+        if step.schedule not in known and (step.schedule is not None or known):
+            return fail(step.schedule or "null", f"has no schedule '{step.schedule}' of '{step.kernel}'", known)
+        settable = program.settable(step.kernel)
+        for name in step.constants:
+            if name not in settable:
+                return fail(name, f"has no constant '{name}' of '{step.kernel}' or its schedules", settable)
+    dispatch = program.dispatches.get(entry.call)
+    for what, names, there in _told_apart(entry, program):
+        for name in names:
+            if name not in there:
+                return fail(name, f"has no {what} '{name}' of '{entry.call}'", there)
+    if dispatch is None:
+        if [step.kernel for step in entry.steps] != [entry.call]:
+            return fail(entry.steps[0].kernel, f"launches '{entry.call}' as a kernel, which is one step", [entry.call])
+    elif branch_of(dispatch, entry.steps, program) is None:
+        text = f"has no branch of '{entry.call}' that launches {entry.described()}"
+        return fail(entry.steps[0].kernel, text, ())
+    return None
+
+
+def _told_apart(entry: Entry, program: Program) -> Iterator[tuple[str, Iterable[str], Collection[str]]]:
+    """What an entry tells calls apart by, in words, with its names and those that there are."""
+    dispatch = program.dispatches.get(entry.call)
+    kernels = [program.kernels[name] for name in launched_kernels(program, entry.call)]
+    options = [line.name for line in dispatch.lines if isinstance(line, ast.Option)] if dispatch else []
+    yield "option", entry.options, options
+    yield "type", entry.types, type_parameters(kernels)
+    yield "dim", entry.dims, {dim for kernel in kernels for dim in dim_names(kernel)}
+    yield (
+        "argument",
+        entry.absent,
+        dispatch.params if dispatch else [p.name for kernel in kernels for p in kernel.params],
+    )
+
+
+def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Program) -> ast.When | None:
+    """The branch that launches these kernels with these schedules and the constants that these are fixed to; else one
+    that launches them with other schedules of theirs."""
+    branches = [(line, branch_steps(line, program)) for line in dispatch.lines if isinstance(line, ast.When)]
+    exact, loose = ([(s.kernel, s.schedule if named else None, s.fixed) for s in steps] for named in (True, False))
+    for line, mine in branches:
+        if [(s.kernel, s.schedule, s.fixed) for s in mine] == exact:
+            return line
+    return next((line for line, mine in branches if [(s.kernel, None, s.fixed) for s in mine] == loose), None)
+
+
+def branch_steps(line: ast.When, program: Program) -> tuple[StepChoice, ...]:
+    """The launches of a branch: the schedule that each names, else the kernel's first; no constants chosen."""
+    out = []
+    for launch in line.steps:
+        if isinstance(launch, ast.Launch):
+            named = [item.name for item in launch.items if item.value is None]
+            schedule = named[0] if named else next(iter(program.schedules_of(launch.name)), None)
+            fixed = [f"{item.name}={_span(item.value.loc)}" for item in launch.items if item.value is not None]
+            out.append(StepChoice(launch.name, schedule, {}, tuple(fixed)))
+    return tuple(out)
+
+
+def _span(loc: Loc) -> str:
+    return loc.source.text[loc.start : loc.end]
+
+
+def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
+    """Of the text of kernels and schedules, those that they are like included; 12 hexadecimal digits."""
+    pieces: list[str] = []
+    for step in steps:
+        kernel = program.kernels[step.kernel]
+        pieces.append(_written(kernel.loc))
+        schedule = program.schedules_of(step.kernel).get(step.schedule or "")
+        if schedule is not None:
+            pieces += [_written(each.loc) for each in program.family(step.kernel, schedule)]
+    return hashlib.sha256("\n".join(pieces).encode()).hexdigest()[:12]
+
+
+def _written(loc: Loc) -> str:
+    """The block that begins on this line, to the next line that is not indented, without comments and blank lines."""
+    first, *rest = (line.split("#")[0].rstrip() for line in loc.source.text.splitlines()[loc.line - 1 :])
+    end = next((i for i, line in enumerate(rest) if line and not line[0].isspace()), len(rest))
+    return "\n".join([first, *filter(None, rest[:end])])

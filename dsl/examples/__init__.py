@@ -1,0 +1,1 @@
+"""The examples of a file: known by shapes alone, run, launched, compared, reported."""

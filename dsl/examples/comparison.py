@@ -1,0 +1,173 @@
+"""What differs between an array and the wanted one: how much, where, and in which pattern of rows and columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result of `compare`.
+
+    `max_error` is the greatest |actual - wanted| (inf where a NaN or an infinity stands in one of them only), and
+    `tolerance` what is allowed at that element. `first` is the index of the first wrong element in row-major order,
+    `actual` and `wanted` are its values; all three are None if nothing is wrong. `pattern` says in words where the
+    wrong elements lie.
+    """
+
+    passed: bool
+    max_error: float
+    tolerance: float
+    wrong: int
+    size: int
+    first: tuple[int, ...] | None = None
+    actual: float | int | bool | None = None
+    wanted: float | int | bool | None = None
+    pattern: str = ""
+
+
+def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Comparison:
+    """Compares element by element: |actual - wanted| <= bound + relative * |wanted|.
+
+    NaN equals NaN, and an infinity the same infinity. `wanted` may be a number, else both have one shape;
+    ValueError for other shapes. Arrays of all element types are taken, bf16 included.
+    """
+    import numpy as np
+
+    from dsl.values.element_types import CHUNK, widen
+
+    actual = np.asarray(actual)
+    target = np.asarray(wanted)
+    if target.shape != actual.shape:
+        if target.shape:
+            raise ValueError(f"the shapes {actual.shape} and {target.shape} differ")
+        target = np.broadcast_to(target, actual.shape)
+    flat, goal = actual.reshape(-1), target.reshape(-1)
+    mask = np.zeros(flat.shape, bool)
+    worst, tolerance = 0.0, float(bound)
+    for start in range(0, flat.size, CHUNK):
+        part = slice(start, min(start + CHUNK, flat.size))
+        a, w = widen(flat[part]), widen(goal[part])
+        error = _error(a, w)
+        with np.errstate(invalid="ignore", over="ignore"):
+            allowed = (
+                np.full(a.shape, float(bound)) if not relative else bound + relative * np.abs(w.astype(np.float64))
+            )
+        allowed = np.where(np.isfinite(allowed), allowed, bound)
+        mask[part] = error > allowed
+        at = int(error.argmax())
+        if error[at] > worst:
+            worst, tolerance = float(error[at]), float(allowed[at])
+    wrong = int(mask.sum())
+    if not wrong:
+        return Comparison(True, worst, tolerance, 0, flat.size)
+    place = int(mask.argmax())
+    return Comparison(
+        False,
+        worst,
+        tolerance,
+        wrong,
+        flat.size,
+        tuple(int(i) for i in np.unravel_index(place, actual.shape)),
+        widen(flat[place : place + 1]).item(),
+        widen(goal[place : place + 1]).item(),
+        describe_pattern(mask.reshape(actual.shape)),
+    )
+
+
+def _error(a: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """|a - w| in float64, also of 64-bit integers; inf where one side is a NaN or an infinity that the other is not."""
+    import numpy as np
+
+    if a.dtype.kind in "biu" and w.dtype.kind in "biu":
+        # The greater less the smaller of two 64-bit integers is exact modulo 2^64. It is below that, except between a
+        # negative number and one that needs uint64, where float64 is near enough: they differ.
+        bits = [x.astype(np.int64).view(np.uint64) if x.dtype.kind != "u" else x for x in (a, w)]
+        apart = np.where(a > w, bits[0] - bits[1], bits[1] - bits[0]).astype(np.float64)
+        if a.dtype != w.dtype and "u" in (a.dtype.kind, w.dtype.kind):
+            far = np.abs(a.astype(np.float64) - w.astype(np.float64))
+            apart = np.where((a < 0) | (w < 0), far, apart)
+        return apart
+    x, y = a.astype(np.float64), w.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(x - y)
+    error[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
+    error[np.isnan(error)] = np.inf
+    return error
+
+
+def describe_pattern(mask: np.ndarray) -> str:
+    """Where the true elements of a mask lie, along each axis on which they are not everywhere.
+
+    >>> import numpy as np
+    >>> describe_pattern(np.arange(32)[None, :] % np.full((4, 1), 8) == 3)
+    'every 8th column from 3'
+    """
+    import numpy as np
+
+    count = int(np.count_nonzero(mask))
+    if count == 0:
+        return "none"
+    if count == mask.size:
+        return "every element" if mask.size > 1 else "the only element"
+    if count == 1:
+        return "one element"
+    parts, box = [], 1
+    for axis in range(mask.ndim):
+        others = tuple(i for i in range(mask.ndim) if i != axis)
+        hit = np.flatnonzero(mask.any(axis=others)) if others else np.flatnonzero(mask)
+        box *= len(hit)
+        text = _along(hit.tolist(), mask.shape[axis], _axis_name(axis, mask.ndim))
+        if text:
+            parts.append(text)
+    if not parts:
+        return "scattered over all rows and columns" if mask.ndim == 2 else "scattered"
+    return ("" if box == count else "some elements of ") + ", ".join(parts)
+
+
+def _axis_name(axis: int, rank: int) -> str:
+    if rank == 1:
+        return "element"
+    return {rank - 1: "column", rank - 2: "row"}.get(axis, f"axis-{axis} index")
+
+
+def _plural(name: str) -> str:
+    return "axis-" + name[5:-5] + "indices" if name.endswith("index") else name + "s"
+
+
+def _along(hit: list[int], extent: int, name: str) -> str | None:
+    """The indices `hit` of an axis in words; None if they are all or follow no rule."""
+    first, last, many = hit[0], hit[-1], _plural(name)
+    if len(hit) == extent:
+        return None
+    if len(hit) == 1:
+        return f"only the last {name} ({first})" if last == extent - 1 and extent > 2 else f"{name} {first}"
+    if last - first == len(hit) - 1:
+        if last == extent - 1:
+            return f"only the last {len(hit)} {many}"
+        return f"only the first {len(hit)} {many}" if first == 0 else f"{many} {first}…{last}"
+    step = hit[1] - hit[0]
+    if len(hit) > 2 and hit == list(range(first, last + 1, step)):
+        to = "" if last + step >= extent else f" to {last}"
+        return f"every {_ordinal(step)} {name} from {first}{to}"
+    period = 2
+    chosen = set(hit)
+    while period * 2 <= extent:
+        residues = sorted({i % period for i in hit})
+        if len(residues) < period and all((i in chosen) == (i % period in residues) for i in range(extent)):
+            if residues[-1] - residues[0] == len(residues) - 1:
+                return f"{many} {residues[0]}…{residues[-1]} of every {period}"
+            return f"{many} {', '.join(map(str, residues[:8]))}{', …' if len(residues) > 8 else ''} of every {period}"
+        period *= 2
+    if len(hit) <= 6:
+        return f"{many} {', '.join(map(str, hit))}"
+    return f"{len(hit)} {many} from {first} to {last}" if len(hit) * 2 <= extent else None
+
+
+def _ordinal(n: int) -> str:
+    ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{ending}"

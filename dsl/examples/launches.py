@@ -1,0 +1,271 @@
+"""The launches of an example: planned by the Module, run on the emulator or a GPU, measured, and reported.
+
+On the emulator the arrays stay in host memory. On a GPU each launch line copies its arrays there, launches, copies back
+what was written, and then measures the same launches again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dsl.calls.api import BoundPlan, CompiledKernel, Module, ModuleFunction
+from dsl.calls.dispatch import FromCall, Plan, Step
+from dsl.examples.report import Explanation, LaunchReport, Report
+from dsl.kernels.edited import headers_of
+from lowering.choices import Asked
+from lowering.location import TileError
+
+MOST_KEPT = 1 << 28
+"""Bytes of arrays whose writers are kept from launch to launch: their records take up to eight times as many."""
+
+
+@dataclass(slots=True)
+class Settings:
+    """How to run an example. `ptx`: text whose kernels replace those of the same name; `seed`: of the random inputs;
+    `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
+    own; `most_bytes`: of the arrays of a launch;
+    `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
+    `choose`: options of choices by key."""
+
+    schedule: str | None = None
+    ptx: str | None = None
+    seed: int = 0
+    explain: bool = False
+    counters: bool = False
+    budget: int | None = None
+    time_limit: float | None = None
+    most_bytes: int | None = None
+    measure: bool = True
+    strict_bounds: bool = False
+    choose: Asked = field(default_factory=Asked)
+
+
+@dataclass(slots=True)
+class Launch:
+    """One kernel of a plan: what was compiled, and what runs (an edited text may take its place)."""
+
+    step: Step
+    compiled: CompiledKernel
+    kernel: Any
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the kernel's parameters."""
+        return [param.name for param in self.kernel.header.params]
+
+
+@dataclass(slots=True)
+class Call:
+    """A launch line that ran: its arguments in host memory, and its kernels with the arguments that they took."""
+
+    function: ModuleFunction
+    plan: Plan
+    given: Mapping[str, Any]
+    launches: list[tuple[Launch, list[Any]]]
+
+    def prepared(self) -> list[Any]:
+        """Each kernel as a launch without arguments."""
+        return [launch.kernel.bind(*values) for launch, values in self.launches]
+
+
+class Launcher:
+    """Launches for one example; adds to its report."""
+
+    def __init__(self, module: Module, settings: Settings, report: Report):
+        self.module, self.settings, self.report = module, settings, report
+        self.ordinal = None if module.device == "emulator" else int(module.device.partition(":")[2] or 0)
+        self.calls: list[Call] = []
+        self.written: list[Any] = []  # who wrote each array in each launch, the newest last
+        self.edited = edited_kernels(settings.ptx, module.device) if settings.ptx is not None else {}
+
+    def launch(
+        self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
+    ) -> None:
+        """One launch line: the kernels that the plan of the call takes."""
+        check_size(given, self.settings.most_bytes)
+        arrays = given if self.ordinal is None else on_device(given, self.ordinal)
+        plan = function.plan(function.facts(arrays), schedule=schedule, **rest)
+        bound = BoundPlan(function, plan)
+        launches = [
+            Launch(step, compiled, self.edited.get(step.request.kernel, compiled.kernel))
+            for step, compiled in zip(plan.steps, bound.kernels, strict=True)
+        ]
+        if self.edited and not any(launch.kernel is not launch.compiled.kernel for launch in launches):
+            used = ", ".join(step.request.kernel for step in plan.steps)
+            has = ", ".join(self.edited)
+            raise TileError("ptx", None, f"the PTX has the kernels {has}; this example launches {used}")
+        arguments = [bound.arguments(launch.step, arrays) for launch in launches]
+        call = Call(function, plan, given, list(zip(launches, arguments, strict=True)))
+        self.calls.append(call)
+        with bound.call():
+            for launch, values in call.launches:
+                self.report.launches.append(self.run(plan, launch, values))
+        if self.ordinal is not None:
+            copy_back(given, arrays, written_arguments(call.launches))
+            if self.settings.measure:
+                self.measure(call)
+
+    def run(self, plan: Plan, launch: Launch, values: list[Any]) -> LaunchReport:
+        report = run_kernel(launch.kernel, values, self.ordinal, self.settings, self.keep_writers)
+        request = launch.step.request
+        report.dims = {name: int(extent) for name, extent in request.dims.items()}
+        report.types = dict(request.types)
+        if self.settings.explain:
+            report.explanation = explanation(plan, launch.compiled)
+        return report
+
+    def measure(self, call: Call) -> None:
+        """Times the launches of a call: each alone where there are several, and all together."""
+        assert self.ordinal is not None
+        prepared = call.prepared()
+        reports = self.report.launches[-len(prepared) :]
+        for bound, report in zip(prepared, reports, strict=True):
+            report.time_us = timed([bound], self.ordinal)[1]
+        together = timed(prepared, self.ordinal)
+        before = self.report.times or [0.0, 0.0, 0.0]
+        self.report.times = [a + b for a, b in zip(before, together, strict=True)]
+
+    def writer_of(self, array: Any, index: list[int]) -> str | None:
+        """What wrote an element last, in words; known on the emulator only, which keeps it of each launch."""
+        address = array.ctypes.data + sum(i * stride for i, stride in zip(index, array.strides, strict=True))
+        written = [one for one in reversed(self.written) if one.holds(address)]
+        if not written:
+            return None
+        return next(filter(None, (one.writer(address) for one in written)), "nothing: no store reached it")
+
+    def keep_writers(self, result: Any) -> None:
+        """Of the last launches, as many as `MOST_KEPT` allows; the newest always."""
+        self.written += result.writers
+        while sum(one.size for one in self.written) > MOST_KEPT and len(self.written) > len(result.writers):
+            self.written.pop(0)
+
+
+def run_kernel(
+    kernel: Any, values: list[Any], ordinal: int | None, settings: Settings, keep: Callable[[Any], None] | None = None
+) -> LaunchReport:
+    """Launches a `runtime.Kernel` once on a GPU, or on the emulator for None, and says what it costs.
+
+    `keep` takes the result of a launch on the emulator, with who wrote its arrays.
+    """
+    header = kernel.header
+    report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
+    report.maxregs = header.maxregs
+    limits = {"budget": settings.budget, "time_limit": settings.time_limit} if ordinal is None else {}
+    options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    if keep is not None and ordinal is None:
+        options["writers"] = True
+    result = kernel.run(*values, **options)
+    if keep is not None:
+        keep(result)
+    report.grid, report.output = list(result.grid), result.output
+    if result.counters is not None:
+        report.counters = result.counters.totals.as_dict()
+        if settings.counters:
+            lines = sorted(result.counters.by_line.items())
+            others = sorted(result.counters.elsewhere.items())
+            report.by_line = {str(line): counters.as_dict() for line, counters in lines}
+            report.by_line |= {f"{file}:{line}": counters.as_dict() for (file, line), counters in others}
+    if ordinal is not None:
+        attributes = kernel.attributes(ordinal)
+        report.registers, report.spills = attributes.registers, attributes.local_bytes
+        report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
+        report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
+    elif settings.explain or header.maxregs is not None:
+        assembled(kernel.ptx, header, report)
+    elif settings.counters:
+        assembled(kernel.ptx, header, report, must=False)
+    return report
+
+
+def timed(launches: list[Any], ordinal: int) -> list[float]:
+    """Microseconds of prepared launches together: 20th percentile, median, 80th of 20 runs, the L2 cold before each."""
+    from runtime.cuda.timing import measure, percentiles
+
+    def launch() -> None:
+        for bound in launches:
+            bound()
+
+    return list(percentiles(measure(launch, device=ordinal)))
+
+
+def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
+    """The kernels of a PTX text with headers by their names in the `.tile` file. Raises LaunchError."""
+    from runtime import Kernel
+
+    return {name: Kernel(ptx, header.entry, device) for name, header in headers_of(ptx).items()}
+
+
+def check_size(given: Mapping[str, Any], most_bytes: int | None) -> None:
+    """TileError `limit` if the arrays of a call have more bytes."""
+    from runtime import describe, is_array
+
+    size = sum(a.size * a.itemsize for a in map(describe, filter(is_array, given.values())))
+    if most_bytes is not None and size > most_bytes:
+        raise TileError("limit", None, f"the arrays have {size >> 20} MiB; the limit is {most_bytes >> 20} MiB")
+
+
+def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
+    """The arrays of a call copied to a GPU; one that is given twice stays one."""
+    from runtime import is_array, to_device
+
+    copies: dict[int, Any] = {}
+    out: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or not is_array(value):
+            out[name] = value
+            continue
+        if id(value) not in copies:
+            copies[id(value)] = to_device(value, ordinal)
+        out[name] = copies[id(value)]
+    return out
+
+
+def written_arguments(launches: list[tuple[Launch, list[Any]]]) -> set[str]:
+    """Names of the call's arguments that some kernel writes."""
+    from runtime.header import Tensor
+
+    found = set()
+    for launch, _ in launches:
+        for argument, param in zip(launch.step.arguments, launch.kernel.header.params, strict=True):
+            if isinstance(argument, FromCall) and isinstance(param, Tensor) and param.written:
+                found.add(argument.name)
+    return found
+
+
+def copy_back(given: Mapping[str, Any], arrays: Mapping[str, Any], names: set[str]) -> None:
+    """Copies the written arrays from the GPU."""
+    for name in names:
+        arrays[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)
+
+
+def assembled(ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False, must: bool = True) -> None:
+    """Registers and spills by ptxas, instructions of the machine code by nvdisasm, where these are installed. On a GPU
+    its driver assembles, and has said what registers that takes. Raises LaunchError for PTX that ptxas refuses, unless
+    it need not take it: one that is older than the PTX then says nothing."""
+    from runtime import assemble
+    from runtime.errors import DeviceError, LaunchError
+    from runtime.machine_code import machine_code
+
+    with suppress(DeviceError) if must else suppress(DeviceError, LaunchError):
+        figures = assemble(ptx, header.arch, header.entry, header.maxregs)
+        if not on_gpu:
+            report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads
+        report.machine_code = asdict(machine_code(figures.cubin, header.entry))
+
+
+def explanation(plan: Plan, kernel: CompiledKernel) -> Explanation:
+    """Why this variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by stage."""
+    from dsl.kernels.stages import named_values
+
+    compiled = kernel.compiled
+    tiles = named_values(compiled.variant.function)
+    return Explanation(
+        list(plan.reasons),
+        dict(compiled.header.constants),
+        [f"{require.text}  (line {require.line})" for require in compiled.header.requires],
+        [[name, kind, layout] for _, name, kind, layout in tiles],
+        dict(compiled.seconds),
+    )

@@ -1,0 +1,134 @@
+"""`NAME=VALUE` of the command line: which dims, types, constants and options of an example they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.text import tree as ast
+from dsl.text.program import Program, dim_names, launched_kernels, reached_kernels, type_parameters
+from dsl.values.arithmetic import MAX_INT_BITS
+from lowering.location import TileError, closest
+from lowering.types import DTYPES
+
+MAX_EXTENT = 1 << 62
+PREFIXES = ("dim", "const", "sched", "option")
+
+
+@dataclass(slots=True)
+class Overrides:
+    """Values by name. `names`: what the example assigns; `types`: type parameters; `constants`: of kernels and
+    schedules; `options`: of dispatches."""
+
+    names: dict[str, Any] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def of_launch(self, program: Program, name: str) -> dict[str, Any]:
+        """What a launch of a kernel or dispatch is given; types where its arrays decide nothing."""
+        free = free_types(program.kernels[kernel] for kernel in launched_kernels(program, name))
+        return {**self.constants, **self.options, **{k: v for k, v in self.types.items() if k in free}}
+
+
+def parse_value(text: str) -> Any:
+    """An integer, a float, true or false, or a word (a type's or function's name).
+
+    >>> [parse_value(t) for t in ("0x10", "1e-3", "true", "bf16")]
+    [16, 0.001, True, 'bf16']
+    """
+    if text in ("true", "True", "false", "False"):
+        return text in ("true", "True")
+    for read in (lambda t: int(t, 0), float):
+        try:
+            value = read(text)
+        except ValueError:
+            continue
+        if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
+            raise TileError("argument", None, f"'{text[:40]}…' is beyond {MAX_INT_BITS} bits")
+        return value
+    if not text.isidentifier():
+        raise TileError(
+            "argument", None, f"'{text}' is no value", "a number, true, false, or the name of a type or def"
+        )
+    return text
+
+
+def free_types(kernels: Iterable[ast.Kernel]) -> set[str]:
+    """Type parameters that no array decides."""
+    found: set[str] = set()
+    for kernel in kernels:
+        decided = {p.type.dtype for p in kernel.params if isinstance(p.type, ast.TensorType)}
+        found |= {c.name for c in kernel.constants if c.types is not None} - decided
+    return found
+
+
+def assigned_names(example: ast.Example | None) -> list[str]:
+    """Names that the example's lines assign."""
+    lines = [line for line in example.lines if isinstance(line, ast.Assign)] if example else []
+    return [target.id for line in lines for target in line.targets if isinstance(target, ast.Name)]
+
+
+def resolve(
+    program: Program, example: ast.Example | None, given: Iterable[str], kernel: ast.Kernel | None = None
+) -> Overrides:
+    """Sorts `NAME=VALUE` texts; TileError `argument` for one that means nothing, or two things.
+
+    With a kernel, or without an example, `names` takes dims as well.
+    """
+    kernels = [kernel] if kernel is not None else reached_kernels(program, example)
+    assigned = set(assigned_names(example))
+    names = set(assigned)
+    if example is None or kernel is not None:
+        names |= {dim for k in kernels for dim in dim_names(k)}
+    types = type_parameters(kernels)
+    constants = {c.name for k in kernels for c in k.constants if c.types is None}
+    scheduled = {name for k in kernels for name in program.settable(k.name)}
+    options = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
+    out = Overrides()
+    for text in given:
+        word, equals, value_text = text.partition("=")
+        if not equals or not word:
+            raise TileError("argument", None, f"'{text}' is not NAME=VALUE")
+        prefix, dot, name = word.rpartition(".")
+        if dot and prefix not in PREFIXES:
+            hint = closest(prefix, list(PREFIXES)) or ", ".join(f"{p}." for p in PREFIXES)
+            raise TileError("argument", None, f"unknown prefix '{prefix}.' of '{word}'", hint)
+        value = parse_value(value_text)
+        kinds = [
+            (kind, target)
+            for kind, known, target in (
+                ("dim", names, out.names),
+                ("const", set(types), out.types),
+                ("const", constants, out.constants),
+                ("sched", scheduled - constants, out.constants),
+                ("option", options, out.options),
+            )
+            if name in known and prefix in ("", kind)
+        ]
+        if prefix == "sched" and name in constants & scheduled:
+            kinds.append(("sched", out.constants))
+        if not kinds:
+            known = names | types.keys() | constants | scheduled | options
+            where = f" after '{prefix}.'" if prefix else ""
+            hint = closest(name, known) or "known: " + ", ".join(sorted(known))
+            raise TileError("argument", None, f"{program.source.name} has no '{name}'{where} to set", hint)
+        if len(kinds) > 1:
+            choices = ", ".join(f"{kind}.{name}" for kind, _ in kinds)
+            raise TileError("argument", None, f"'{name}' could be several things", f"write one of {choices}")
+        target: dict[str, Any] = kinds[0][1]
+        if name in target:
+            raise TileError("argument", None, f"'{name}' is given twice")
+        if kinds[0][0] == "dim" and name not in assigned and (type(value) is not int or not 0 <= value < MAX_EXTENT):
+            raise TileError("argument", None, f"'{text[:80]}': a dim is a count of elements")
+        if target is out.types:
+            _check_type(name, value, types[name])
+        target[name] = value
+    return out
+
+
+def _check_type(name: str, value: Any, alternatives: list[str]) -> None:
+    if value not in alternatives:
+        what = f"'{value}' is no type" if value not in DTYPES else f"{name}={value}"
+        raise TileError("argument", None, f"{what}: '{name}' is one of {', '.join(alternatives)}")

@@ -1,0 +1,180 @@
+"""Runs an example: evaluates its lines one after the other, launches through the Module, and compares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl.calls.api import Module, ModuleFunction
+from dsl.examples.comparison import compare
+from dsl.examples.launches import Launcher, Settings
+from dsl.examples.overrides import Overrides
+from dsl.examples.report import Check, Report
+from dsl.examples.shapes import bound_nodes, check_bound, check_cost, from_launch
+from dsl.text import tree as ast
+from dsl.text.program import Program, reached_kernels, type_parameters
+from dsl.values.arrays import Host
+from lowering.location import TileError
+from lowering.types import DTYPES
+
+OF_PLANS = frozenset({"dim", "dtype", "rank", "require", "dispatch"})
+"""Codes of what is wrong with the arguments of a launch line, whose place is that of a parameter or a condition."""
+
+
+def run_example(
+    program: Program, example: ast.Example, device: str, why: str, overrides: Overrides, settings: Settings
+) -> Report:
+    """Runs one example on `device` (`emulator` or `cuda:0`). Raises TileError, LaunchError or DeviceError."""
+    return ExampleRun(program, example, device, why, overrides, settings).run()
+
+
+class ExampleRun:
+    """The names of one example, line by line. Type parameters of its kernels are names too: their first alternative."""
+
+    def __init__(
+        self,
+        program: Program,
+        example: ast.Example,
+        device: str,
+        why: str,
+        overrides: Overrides,
+        settings: Settings,
+        launcher: type[Launcher] = Launcher,
+    ):
+        from runtime import device_facts
+
+        self.program, self.example, self.overrides, self.settings = program, example, overrides, settings
+        parameters = type_parameters(reached_kernels(program, example))
+        chosen = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
+        self.names: dict[str, Any] = {name: DTYPES[chosen[name]] for name in chosen if chosen[name] in DTYPES}
+        self.host = Host(self.names, program.functions, settings.seed)
+        facts = device_facts(device)
+        self.report = Report(program.source.name, example.name, device, f"{facts.name}, {facts.arch}", why)
+        if device != "emulator":
+            self.report.bandwidth = facts.memory_bandwidth
+        self.module = Module(program, device, strict_bounds=settings.strict_bounds, choose=settings.choose)
+        self.launcher = launcher(self.module, settings, self.report)
+
+    def run(self) -> Report:
+        for line in self.example.lines:
+            if isinstance(line, ast.Assign):
+                self.assign(line)
+            elif isinstance(line, ast.Launch):
+                self.launch(line)
+            elif isinstance(line, ast.Expect):
+                self.report.checks.append(self.expect(line))
+            else:
+                self.cost(line)
+        return self.report
+
+    def assign(self, line: ast.Assign) -> None:
+        """Binds the names; one that the command line gives takes that value instead."""
+        if line.op is not None:
+            raise TileError("syntax", line.loc, "an example assigns with '='")
+        self.host.bind(line.targets, self.host(line.value), line.loc)
+        for target in line.targets:
+            if isinstance(target, ast.Name) and target.id in self.overrides.names:
+                if not isinstance(self.names[target.id], bool | int | float):
+                    raise TileError("argument", target.loc, f"'{target.id}' is no number here and cannot be set")
+                self.names[target.id] = self.overrides.names[target.id]
+
+    # ---- launches ----
+
+    def launch(self, line: ast.Launch) -> None:
+        function: ModuleFunction = self.module[line.name]
+        named = {name: self.host.argument(value) for name, value in line.keywords.items()}
+        if line.args is None:
+            named |= {p: self.names[p] for p in function.params if p in self.names and p not in named}
+            arguments: list[Any] = []
+        else:
+            arguments = [self.host.argument(value) for value in line.args]
+        try:
+            given, rest = function.order(tuple(arguments), named, makes_outputs=False)
+        except TileError as error:
+            raise TileError(error.code, line.loc, error.message, error.hint) from None
+        for name, value in given.items():
+            if value is None and not function.is_optional(name):
+                raise TileError("call", line.loc, f"{line.name} needs '{name}'", "an example makes its outputs: empty")
+        schedule, constants = self.items(line)
+        rest |= constants | self.overrides.of_launch(self.program, line.name)
+        try:
+            self.launcher.launch(function, given, self.settings.schedule or schedule, rest)
+        except TileError as error:
+            if len(error.errors) == 1 and (error.loc is None or error.code in OF_PLANS):
+                raise from_launch(error.errors[0], line) from None
+            raise
+
+    def items(self, line: ast.Launch) -> tuple[str | None, dict[str, Any]]:
+        """`with` of a launch: a schedule, and constants."""
+        schedule, constants = None, {}
+        for item in line.items:
+            if item.value is not None:
+                constants[item.name] = self.constant(item.value)
+            elif schedule is not None:
+                raise TileError("call", item.loc, "a launch takes one schedule")
+            else:
+                schedule = item.name
+        return schedule, constants
+
+    def constant(self, node: ast.Expr) -> Any:
+        """A number, or the name of a def."""
+        if isinstance(node, ast.Name) and node.id not in self.names and self.program.function(node.id) is not None:
+            return node.id
+        return self.host(node)
+
+    # ---- what is said about them ----
+
+    def expect(self, line: ast.Expect) -> Check:
+        source = line.loc.source
+        text = printable_span(source.text[line.loc.start : line.loc.end])
+        if line.wanted is None:
+            holds = self.host.expectation(line.actual)
+            holds = bool(holds.all()) if hasattr(holds, "all") else bool(holds)
+            if not holds and isinstance(line.actual, ast.Compare) and line.actual.ops == ["=="]:
+                left, right = line.actual.operands
+                check = self.compare(line, text, left, right, 0.0, 0.0)
+                if not check.passed:  # it passes if NaNs are all that differs
+                    return check
+            return Check(text, line.loc.line, holds, 0.0 if holds else 1.0, 0.0, int(not holds), 1)
+        return self.compare(line, text, line.actual, line.wanted, *self.bounds(line))
+
+    def compare(self, line: ast.Expect, text: str, left: ast.Expr, right: ast.Expr, bound: float, rel: float) -> Check:
+        actual, wanted = self.host(left), self.host(right)
+        self.host.same_shapes([left, right], [actual, wanted])
+        try:
+            result = compare(actual, wanted, bound, rel)
+        except (ValueError, TypeError) as error:
+            raise TileError("expect", line.loc, f"these cannot be compared: {error}") from None
+        check = Check(
+            text,
+            line.loc.line,
+            result.passed,
+            result.max_error,
+            result.tolerance,
+            result.wrong,
+            result.size,
+            None if result.first is None else list(result.first),
+            result.actual,
+            result.wanted,
+            result.pattern,
+        )
+        if not check.passed and hasattr(actual, "ctypes") and check.first is not None:
+            check.writer = self.launcher.writer_of(actual, check.first)
+        return check
+
+    def bounds(self, line: ast.Expect) -> tuple[float, float]:
+        """`within bound` or `within bound, relative`."""
+        values = [self.host(node) for node in bound_nodes(line)]
+        numbers = [value.item() if getattr(value, "ndim", None) == 0 else value for value in values]
+        check_bound(line, numbers)
+        return numbers[0], numbers[1] if len(numbers) > 1 else 0.0
+
+    def cost(self, line: ast.Cost) -> None:
+        """Adds up what the launches must move and compute."""
+        check_cost(line, bool(self.report.launches), None)
+        number = float(self.host.number(line.value, line.kind))
+        setattr(self.report, line.kind, (getattr(self.report, line.kind) or 0.0) + number)
+
+
+def printable_span(text: str) -> str:
+    """A piece of a file on one line."""
+    return " ".join(text.split())

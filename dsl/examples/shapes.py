@@ -1,0 +1,378 @@
+"""An example without its arrays: numbers, and the types and shapes of what it makes. Loads no numpy.
+
+What `dsl check` and `dsl compile` know of an example. Names and functions are checked as in a run; a value that only a
+run can have is Unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from dsl.calls.dispatch import ArrayFacts, optional_tensors, read_in_order
+from dsl.examples.overrides import Overrides
+from dsl.text import tree as ast
+from dsl.text.program import Program, reached_kernels, type_parameters
+from dsl.values.arithmetic import FUNCTIONS, call, infix, prefix
+from dsl.values.functions.reductions import ON_HOST
+from dsl.values.numbers import Evaluator
+from lowering.location import Loc, TileError, closest
+from lowering.ops.elementwise import FUNCTIONS as OPERATIONS
+from lowering.types import DTYPES, DType
+
+HOST_FUNCTIONS = ON_HOST | {each.name for each in OPERATIONS.values() if each.on_host} | frozenset({
+    "abs", "acos", "append", "arange", "argmax", "argmin", "asin", "atan", "atan2", "broadcast", "cdiv", "clamp",
+    "concatenate", "cos", "cosh", "dtype", "empty", "erf", "erfc", "exp", "exp.approx", "exp2", "exp2.approx", "expm1",
+    "flat", "fma", "full", "gelu", "gelu_tanh", "isfinite", "isinf", "isnan", "log", "log.approx", "log10",
+    "log10.approx", "log1p", "log2", "log2.approx", "logsumexp", "maximum", "mean", "minimum", "ones", "philox",
+    "polynomial", "pow", "randint", "randn", "reduce", "relu", "reshape", "rsqrt", "scan", "sigmoid", "sign", "silu",
+    "sin", "sinh", "softplus", "sort", "stack", "tan", "tanh", "transpose", "tuple", "uniform", "where", "zeros",
+})  # fmt: skip
+REFERENCES = frozenset({
+    "argmax", "argmin", "attention", "conv2d", "cumsum", "erf", "gelu", "gelu_tanh", "layernorm", "log_softmax",
+    "log_softmax_backward", "logsumexp", "matmul", "max", "mean", "min", "nc32hw32", "nchw", "relu", "rmsnorm",
+    "sigmoid", "silu", "softmax", "softmax_backward", "sort", "sum",
+})  # fmt: skip
+"""The names of `array_functions.HANDLERS` and `reference.REFERENCES`, which need numpy; a test compares them."""
+ABOUT = ("bytes", "shape", "size")
+FLOAT_FUNCTIONS = ("abs", "cos", "erf", "exp", "log", "rsqrt", "sigmoid", "sin", "sqrt", "tanh")
+"""Functions that a host computes in f64 for each element of an array of floats."""
+MAKERS = ("arange", "empty", "full", "ones", "randint", "randn", "uniform", "zeros")
+"""Functions whose result has the type and shape of their first argument."""
+
+
+def find_example(program: Program, name: str | None) -> ast.Example:
+    """The example of this name, or the first one. Raises TileError `example`."""
+    if not program.examples:
+        hint = "add an 'example:' block with inputs, a launch and 'expect'"
+        raise TileError("example", None, f"{program.source.name} has no example", hint)
+    if name is None:
+        return program.examples[0]
+    known = [example.name for example in program.examples if example.name is not None]
+    for example in program.examples:
+        if example.name == name:
+            return example
+    hint = closest(name, known) or f"known: {', '.join(known) or 'one without a name'}"
+    raise TileError("example", None, f"{program.source.name} has no example '{name}'", hint)
+
+
+class Unknown:
+    """A value that only a run has."""
+
+
+UNKNOWN = Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFacts:
+    """A launch line: arguments by name (ArrayFacts, numbers, None if left out, Unknown), and what `with` says."""
+
+    line: ast.Launch
+    arguments: dict[str, Any]
+    schedule: str | None
+    rest: dict[str, Any]
+
+    @property
+    def is_known(self) -> bool:
+        return not any(value is UNKNOWN for value in self.arguments.values())
+
+
+@dataclass(slots=True)
+class ExampleFacts:
+    """What is known of an example before it runs."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    launches: list[LaunchFacts] = field(default_factory=list)
+    errors: list[TileError] = field(default_factory=list)
+
+
+def examine(program: Program, example: ast.Example, overrides: Overrides | None = None) -> ExampleFacts:
+    """Evaluates the example's lines as far as shapes go; collects the errors of all lines."""
+    overrides = overrides or Overrides()
+    parameters = type_parameters(reached_kernels(program, example))
+    names: dict[str, Any] = {}
+    for name, choices in parameters.items():
+        chosen = overrides.types.get(name, choices[0])
+        if chosen in DTYPES:
+            names[name] = DTYPES[chosen]
+    shapes = Shapes(names, program.functions)
+    facts = ExampleFacts()
+    for number, line in enumerate(example.lines):
+        try:
+            if isinstance(line, ast.Assign):
+                _assign(shapes, line, names, overrides.names)
+            elif isinstance(line, ast.Launch):
+                if line.name not in program.dispatches and line.name not in program.kernels:
+                    continue  # an error of the program
+                facts.launches.append(_launch(program, shapes, line, overrides))
+            elif isinstance(line, ast.Expect):
+                _expect(shapes, line)
+            else:
+                value = shapes(line.value)
+                check_cost(line, any(isinstance(each, ast.Launch) for each in example.lines[:number]), value)
+        except TileError as error:
+            facts.errors += error.errors
+            for target in getattr(line, "targets", ()):
+                if isinstance(target, ast.Name):
+                    names.setdefault(target.id, UNKNOWN)
+    facts.numbers = {k: v for k, v in names.items() if isinstance(v, int) and not isinstance(v, bool)}
+    return facts
+
+
+def _expect(shapes: Shapes, line: ast.Expect) -> None:
+    actual = shapes(line.actual)
+    if line.wanted is None:
+        if isinstance(actual, ArrayFacts) and actual.dtype != "i1":
+            message = f"'expect' takes a condition; this is an array of {actual.dtype}"
+            raise TileError("type", line.actual.loc, message, "expect actual ~= wanted within bound")
+        _same_shapes(shapes, line.actual)
+        return
+    wanted = shapes(line.wanted)
+    check_bound(line, [shapes(node) for node in bound_nodes(line)])
+    for node, value in ((line.actual, actual), (line.wanted, wanted)):
+        if isinstance(value, DType | str | tuple | list):
+            raise TileError("type", node.loc, "'expect' compares arrays and numbers")
+    _equal(actual, wanted, line.loc)
+
+
+def bound_nodes(line: ast.Expect) -> list[ast.Expr]:
+    """The bounds of `~=`: an absolute one, and one relative to the wanted value. TileError if there is none."""
+    if line.bound is None:
+        raise TileError("syntax", line.loc, "'~=' needs a bound", "within 1e-3, or within 0 for equal")
+    nodes: list[ast.Expr] = line.bound.items if isinstance(line.bound, ast.Sequence) else [line.bound]
+    if not 1 <= len(nodes) <= 2:
+        raise TileError("expect", line.bound.loc, "'within' takes a bound, and one relative to the wanted value")
+    return nodes
+
+
+def check_bound(line: ast.Expect, values: list[Any]) -> None:
+    """TileError for a bound that is no number, or one that says nothing."""
+    for node, value in zip(bound_nodes(line), values, strict=True):
+        if value is UNKNOWN:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TileError("expect", node.loc, "a bound is a number")
+        if not 0 <= value < float("inf"):
+            raise TileError("expect", node.loc, f"a bound is finite and not negative; this is {value}")
+
+
+def _same_shapes(shapes: Shapes, node: ast.Expr) -> None:
+    """What an expectation compares has one shape, as far as shapes are known."""
+    if isinstance(node, ast.Compare):
+        for left, right in pairwise(node.operands):
+            _equal(shapes(left), shapes(right), right.loc)
+    elif isinstance(node, ast.Binary) and node.op in ("and", "or", "&", "|"):
+        _same_shapes(shapes, node.left)
+        _same_shapes(shapes, node.right)
+
+
+def _equal(left: Any, right: Any, loc: Loc) -> None:
+    if isinstance(left, ArrayFacts) and isinstance(right, ArrayFacts) and left.shape != right.shape:
+        raise TileError("shape", loc, f"shapes {list(left.shape)} and {list(right.shape)} are not equal")
+
+
+def _assign(shapes: Shapes, line: ast.Assign, names: dict[str, Any], given: Mapping[str, Any]) -> None:
+    if line.op is not None:
+        raise TileError("syntax", line.loc, "an example assigns with '='")
+    value = shapes(line.value)
+    values = list(value) if isinstance(value, tuple) and len(line.targets) > 1 else [value] * len(line.targets)
+    if len(line.targets) > 1 and value is UNKNOWN:
+        values = [UNKNOWN] * len(line.targets)
+    elif len(line.targets) > 1 and (not isinstance(value, tuple) or len(value) != len(line.targets)):
+        raise TileError("shape", line.loc, f"{len(line.targets)} names for {len(values)} values")
+    for target, part in zip(line.targets, values, strict=True):
+        if not isinstance(target, ast.Name):
+            raise TileError("syntax", target.loc, "an example assigns to names")
+        names[target.id] = given.get(target.id, part)
+
+
+def check_cost(line: ast.Cost, is_launched: bool, value: Any) -> None:
+    """TileError for `moves` or `computes` above all launches, or of no number."""
+    if not is_launched:
+        raise TileError("example", line.loc, f"'{line.kind}' stands below a launch")
+    if isinstance(value, ArrayFacts | DType | str | tuple):
+        raise TileError("type", line.value.loc, f"{line.kind} is a number")
+
+
+def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overrides) -> LaunchFacts:
+    if line.name in program.dispatches:
+        params = program.dispatches[line.name].params
+    else:
+        params = [p.name for p in program.kernels[line.name].params]
+    values = [shapes.argument(node) for node in line.args or ()]
+    named = {name: shapes.argument(node) for name, node in line.keywords.items()}
+    if line.args is None:
+        named |= {p: shapes.names[p] for p in params if p in shapes.names and p not in named}
+    free = [p for p in params if p not in named]
+    if len(values) > len(free):
+        raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values) + len(named)}")
+    taken = read_in_order(free, optional_tensors(program, line.name), len(values))
+    given = {**dict(zip(taken, values, strict=False)), **named}
+    arguments = {p: given.get(p) for p in params}
+    for p in program.kernels[line.name].params if line.name in program.kernels else ():
+        if arguments[p.name] is None and not p.is_optional:
+            takes = ", ".join(params)
+            raise TileError("call", line.loc, f"{line.name} needs '{p.name}'", f"it takes {takes}")
+    rest = {k: v for k, v in named.items() if k not in params} | overrides.of_launch(program, line.name)
+    schedule = None
+    for item in line.items:
+        if item.value is None:
+            if schedule is not None:
+                raise TileError("call", item.loc, "a launch takes one schedule")
+            schedule = item.name
+        elif (
+            isinstance(item.value, ast.Name)
+            and item.value.id not in shapes.names
+            and program.function(item.value.id) is not None
+        ):
+            rest.setdefault(item.name, item.value.id)
+        else:
+            rest.setdefault(item.name, shapes(item.value))
+    return LaunchFacts(line, arguments, schedule, rest)
+
+
+class Shapes(Evaluator):
+    """Numbers are evaluated; arrays are ArrayFacts; all else is Unknown, with its names checked."""
+
+    def __init__(self, names: Mapping[str, Any], functions: Mapping[str, ast.Def]):
+        super().__init__(names)
+        self.functions = functions
+
+    def more_names(self) -> list[str]:
+        return [*self.functions, *HOST_FUNCTIONS, *ABOUT, "ref"]
+
+    def name(self, node: ast.Name) -> Any:
+        if node.id not in self.names and (node.id in self.functions or node.id in HOST_FUNCTIONS):
+            return UNKNOWN
+        return super().name(node)
+
+    def unary(self, node: ast.Unary) -> Any:
+        value = self(node.value)
+        if isinstance(value, bool | int | float):
+            return prefix(node.op, value)
+        return widened(value) if node.op == "-" else UNKNOWN
+
+    def binary(self, node: ast.Binary) -> Any:
+        sides = self(node.left), self(node.right)
+        if all(isinstance(side, bool | int | float) for side in sides) and node.op not in ("and", "or", "@"):
+            return infix(node.op, *sides)
+        return widened(*sides) if node.op in ("+", "-", "*", "/") else UNKNOWN
+
+    def compare(self, node: ast.Compare) -> Any:
+        for operand in node.operands:
+            self(operand)
+        return UNKNOWN
+
+    def attribute(self, node: ast.Attribute) -> Any:
+        dotted = _dotted(node)
+        if dotted is not None and dotted.split(".")[0] not in self.names:
+            if dotted in HOST_FUNCTIONS:
+                return UNKNOWN
+            if dotted.startswith("ref."):
+                name = dotted.removeprefix("ref.")
+                if name not in REFERENCES:
+                    hint = closest(name, set(REFERENCES)) or "known: " + ", ".join(sorted(REFERENCES))
+                    raise TileError("name", node.loc, f"there is no reference '{dotted}'", hint)
+                return UNKNOWN
+        self(node.value)
+        if node.name != "T":
+            raise TileError("name", node.loc, f"values have no '{node.name}'", "values have .to(TYPE) and .T")
+        return UNKNOWN
+
+    def index(self, node: ast.Index) -> Any:
+        value = self(node.value)
+        parts = [part for part in node.subscripts if not isinstance(part, ast.Slice)]
+        ends = [end for part in node.subscripts if isinstance(part, ast.Slice) for end in (part.start, part.stop)]
+        extents: list[Any] = [UNKNOWN if ast.is_none(p) else self(p) for p in parts]
+        for end in ends:
+            if end is not None:
+                self(end)
+        if not isinstance(value, DType) or ends or not all(type(extent) is int for extent in extents):
+            return UNKNOWN
+        for part, extent in zip(parts, extents, strict=True):
+            if extent < 0:
+                raise TileError("shape", part.loc, f"an extent of {extent}")
+        return ArrayFacts(tuple(int(extent) for extent in extents), value.name)
+
+    def call(self, node: ast.Call) -> Any:
+        if isinstance(node.function, ast.Attribute) and node.function.name == "to":
+            return self._converted(node)
+        name = node.function.id if isinstance(node.function, ast.Name) else None
+        if name is not None and name not in self.names and name not in self.functions:
+            known = [*HOST_FUNCTIONS, *ABOUT, *FUNCTIONS]
+            if name not in known:
+                hint = closest(name, [*known, *self.functions])
+                raise TileError("name", node.function.loc, f"unknown function '{name}'", hint)
+        else:
+            self(node.function)
+        args = [self(arg) for arg in node.args]
+        for value in node.keywords.values():
+            self(value)
+        if name in self.functions:
+            return UNKNOWN
+        if name in FUNCTIONS and args and all(isinstance(arg, bool | int | float) for arg in args):
+            return call(name, args)
+        if name == "size" and len(args) == 1 and isinstance(args[0], DType):
+            return args[0].bytes
+        if name in MAKERS and args and isinstance(args[0], ArrayFacts):
+            return args[0]
+        if name in FLOAT_FUNCTIONS and len(args) == 1:
+            return widened(args[0])
+        if name == "shape" and args and isinstance(args[0], ArrayFacts):
+            return _shape(args[0].shape, args[1:])
+        return UNKNOWN
+
+    def _converted(self, node: ast.Call) -> Any:
+        assert isinstance(node.function, ast.Attribute)
+        value = self(node.function.value)
+        to = self(node.args[0]) if node.args else None
+        if isinstance(value, ArrayFacts) and isinstance(to, DType):
+            return ArrayFacts(value.shape, to.name)
+        if isinstance(value, list | tuple) and all(type(x) in (int, float) for x in value) and isinstance(to, DType):
+            return ArrayFacts((len(value),), to.name)
+        return UNKNOWN
+
+    _NODES = {  # noqa: RUF012
+        **Evaluator._NODES,
+        ast.Index: lambda self, n: self.index(n),
+        ast.Attribute: lambda self, n: self.attribute(n),
+    }
+
+
+def widened(*sides: Any) -> Any:
+    """What a host's arithmetic makes of arrays and numbers, of which one is an array of floats: f64, broadcast."""
+    arrays = [side for side in sides if isinstance(side, ArrayFacts)]
+    numbers = [side for side in sides if isinstance(side, int | float) and not isinstance(side, bool)]
+    if len(arrays) + len(numbers) < len(sides) or not any(DTYPES[a.dtype].is_float for a in arrays):
+        return UNKNOWN
+    shape: list[int] = []
+    for axis in range(1, max(len(a.shape) for a in arrays) + 1):
+        extents = {a.shape[-axis] for a in arrays if axis <= len(a.shape)} - {1} or {1}
+        if len(extents) > 1:
+            return UNKNOWN
+        shape.insert(0, extents.pop())
+    return ArrayFacts(tuple(shape), "f64") if shape else UNKNOWN
+
+
+def _shape(shape: tuple[int, ...], axis: list[Any]) -> Any:
+    if not axis:
+        return shape
+    return shape[axis[0]] if type(axis[0]) is int and -len(shape) <= axis[0] < len(shape) else UNKNOWN
+
+
+def _dotted(node: ast.Expr) -> str | None:
+    """`a.b` as text, if it is names all through."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (root := _dotted(node.value)) is not None:
+        return f"{root}.{node.name}"
+    return None
+
+
+def from_launch(error: TileError, line: ast.Launch) -> TileError:
+    """The error of a plan, with the launch that asks for it."""
+    if error.loc is None:
+        return TileError(error.code, line.loc, error.message, error.hint)
+    return TileError(error.code, error.loc.called_from(line.loc), error.message, error.hint)

@@ -1,0 +1,664 @@
+"""Statements of kernels → tile IR: assignments, stores, structured control.
+
+Rebinding a name in a loop makes it loop-carried; branches join what they bind differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from math import lcm, prod
+
+from dsl.text import tree as ast
+from dsl.text.tree import names_in
+from dsl.values.access import NO_ADDRESS, whole, write
+from dsl.values.arithmetic import ConstantError
+from dsl.values.bindings import (
+    POISON,
+    Access,
+    Binding,
+    Closure,
+    SharedTile,
+    Suppressed,
+    describe,
+    elements,
+    row_major,
+    same_binding,
+)
+from dsl.values.expressions import COUNTER, Expressions, Returned
+from dsl.values.numbers import TREE_FUNCTIONS
+from lowering.budget import Exhausted
+from lowering.builder import COPIED
+from lowering.fold import constant_of
+from lowering.ir import Block, Value, walk
+from lowering.location import Errors, Loc, TileError
+from lowering.targets import WARP
+from lowering.types import (
+    DTYPES,
+    F32,
+    I1,
+    INDEX,
+    DType,
+    SharedType,
+    TileType,
+    type_hint,
+)
+
+MAX_ERRORS = 20
+
+
+class KernelBuilder(Expressions):
+    """Builds the body of one variant of one kernel."""
+
+    # ---- statements ----
+
+    def statements(self, body: list[ast.Statement], collect: bool = True) -> None:
+        for statement in body:
+            try:
+                self.spend(1, statement.loc)
+                self._STATEMENT[type(statement)](self, statement)
+            except TileError as error:
+                if not collect:
+                    raise
+                if error.loc is not None and error.loc.caller is None and self.caller is not None:
+                    error.loc = self.at(error.loc)
+                if not isinstance(error, Suppressed):
+                    self.errors += error.errors
+                for name in assigned_names([statement]):
+                    self.scope.names[name] = POISON
+                if len(self.errors) >= MAX_ERRORS or isinstance(error, Exhausted):
+                    raise Errors(self.errors) from None
+
+    def _assign(self, node: ast.Assign) -> None:
+        if node.op is not None:
+            old, new = (
+                self.operand(self.expr(node.targets[0]), node.loc),
+                self.operand(self.expr(node.value), node.value.loc),
+            )
+            try:
+                self.bind(node.targets[0], self.infix(node.op, old, new, node.loc), node.value.loc)
+            except ConstantError as error:
+                raise TileError("constant", self.at(node.loc), str(error), error.hint) from None
+            return
+        value = self.expr(node.value)
+        if len(node.targets) == 1:
+            self.bind(node.targets[0], value, node.value.loc)
+            return
+        if not isinstance(value, tuple) or len(value) != len(node.targets):
+            got = f"{len(value)} values" if isinstance(value, tuple) else describe(value)
+            self.error("type", node.loc, f"{len(node.targets)} names for {got}")
+        parts = node.value.items if isinstance(node.value, ast.Sequence) else [node.value] * len(value)
+        value = tuple(
+            self.as_value(v, p.loc) if isinstance(v, Access) else v for v, p in zip(value, parts, strict=True)
+        )
+        for target, part, source in zip(node.targets, value, parts, strict=True):
+            self.bind(target, part, source.loc)
+
+    def bind(self, target: ast.Expr, value: Binding, loc: Loc) -> None:
+        if isinstance(target, ast.Name):
+            if isinstance(self.scope.names.get(target.id), SharedTile):
+                write(self, whole(self, self.scope.names[target.id], target.loc), value, loc)
+                return
+            if isinstance(value, Access):
+                value = self.as_value(value, loc)
+            self.scope.names[target.id] = value if self.in_library else self.named(value, target.id)
+            return
+        if isinstance(target, ast.Index):
+            access = self.expr(target)
+            if not isinstance(access, Access):
+                self.error("type", target.loc, "only tensors and shared tiles are written by index", NO_ADDRESS)
+            write(self, access, value, loc)
+            return
+        self.error("syntax", target.loc, "this cannot be assigned to")
+
+    def named(self, value: Binding, name: str) -> Binding:
+        """What a name is bound to: a value is called as it was first, unless the schedule speaks of it by this name, as
+        of what a def returns and calls otherwise. `recompute` speaks of the elements of a tuple, too."""
+        function = self.function
+        if not isinstance(value, Value):
+            if isinstance(value, tuple) and name in function.by_subject("recompute", Loc):
+                return tuple(self.named(element, name) for element in value)
+            return value
+        if (name in function.pins or name in function.instructions) and isinstance(value.type, TileType):
+            value = self.ir.own(value) if value.tile.shape else value
+        if value.name is None or (name in function.scheduled and value.name not in function.scheduled):
+            value.name = name
+        return value
+
+    def _expr_statement(self, node: ast.ExprStatement) -> None:
+        self.expr(node.value)
+
+    def _return(self, node: ast.Return) -> None:
+        if not self.calls:
+            self.error("syntax", node.loc, "'return' stands only in a def", "a kernel stores its results")
+        if self.ir.depth != self.entry_depths[-1]:
+            self.error(
+                "syntax",
+                node.loc,
+                "'return' inside a run-time 'if' or loop",
+                "assign to a name and return it at the end",
+            )
+        value = self.expr(node.value)
+        raise Returned(self.as_value(value, node.loc) if isinstance(value, Access) else value)
+
+    def _grid(self, node: ast.Grid) -> None:
+        self.error("syntax", node.loc, "'grid' is the first statement of a kernel and stands once")
+
+    def _assert(self, node: ast.Assert) -> None:
+        if self.caller is None and self.in_tile_if == 0 and self.ir.depth == 1 and self.host_only(node.condition):
+            self.required(node)
+            return
+        condition = self.value(node.condition)
+        if condition.dtype is not I1:
+            self.error("type", node.loc, f"'assert' takes i1; this is {condition.tile}")
+        if constant_of(condition) is True:
+            return
+        text = node.loc.source.text[node.loc.start : node.loc.end]
+        self.place(node.loc)
+        self.ir.op("assert", [condition], message=node.message or text, line=node.loc.line)
+        self.function.attrs["record"] = True
+
+    def required(self, node: ast.Assert) -> None:
+        """An assertion that each launch evaluates; one of constants alone holds here and now or never."""
+        condition = node.condition
+        truth = isinstance(condition, ast.Compare) or getattr(condition, "op", None) in ("and", "or", "not")
+        if not truth and not (isinstance(condition, ast.Name) and isinstance(self.expr(condition), bool)):
+            joined = getattr(condition, "op", None) in ("&", "|")
+            hint = "'and', 'or' and 'not' join conditions of a launch" if joined else "compare with '!= 0'"
+            self.error("type", node.loc, "'assert' takes a condition; this is a number", hint)
+        if not any(isinstance(self.scope.find(name), Value) for name in names_in(condition)):
+            if not self.expr(condition):
+                self.error(
+                    "require", node.loc, node.message or "this assertion does not hold", self.values_in(condition)
+                )
+            return
+        self.requires.append(node)
+        self.learn(condition)
+
+    def learn(self, condition: ast.Expr) -> None:
+        """What holds in every launch, alone or joined by 'and': `n % N == 0` of a dim or a scalar, a divisor;
+        `dim == dim`, one value."""
+        if isinstance(condition, ast.Binary) and condition.op == "and":
+            self.learn(condition.left)
+            self.learn(condition.right)
+        if not isinstance(condition, ast.Compare) or condition.ops != ["=="]:
+            return
+        left, right = condition.operands
+        a, b = self.dim_of(left), self.dim_of(right)
+        if a is not None and b is not None:
+            if a is not b:  # the one that is known to be a multiple of more stands for both
+                a, b = sorted((a, b), key=lambda dim: -self.facts.of(dim).every)
+                self.same_dims[b] = a
+                self.facts.bounds.same(a, b)
+            return
+        if not (isinstance(left, ast.Binary) and left.op == "%" and isinstance(left.left, ast.Name)):
+            return
+        name: str = left.left.id
+        divisor, zero = self.expr(left.right), self.expr(right)
+        number = self.scope.find(name)
+        scalars = {p.name: p.value for p in self.function.params if p.kind == "scalar"}
+        if {**scalars, **self.function.dims}.get(name) is not number or zero != 0:
+            return
+        if not isinstance(number, Value) or not number.dtype.is_int or not isinstance(divisor, int) or divisor < 1:
+            return
+        known = self.function.divisors.get(name, 1)
+        self.function.divisors[name] = lcm(known, divisor)
+        self.facts.divides(number, self.function.divisors[name])
+
+    def dim_of(self, node: ast.Expr) -> Value | None:
+        """The dim that an expression of the host is: its name, or `where` with a constant condition."""
+        if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "where":
+            chosen = self.expr(node.args[0]) if len(node.args) == 3 else None
+            return self.dim_of(node.args[1 if chosen else 2]) if isinstance(chosen, bool) else None
+        found = self.scope.find(node.id) if isinstance(node, ast.Name) else None
+        while isinstance(found, Value) and found in self.same_dims:
+            found = self.same_dims[found]
+        return found if isinstance(found, Value) and found in self.function.dims.values() else None
+
+    def values_in(self, node: ast.Expr) -> str | None:
+        """The constants that an expression reads, with their values."""
+        known = {name: self.scope.find(name) for name in sorted(names_in(node))}
+        return ", ".join(f"{n} is {describe(v)}" for n, v in known.items() if isinstance(v, bool | int | float)) or None
+
+    def host_only(self, node: ast.Expr) -> bool:
+        """True if the host can evaluate this: numbers, dims, constants, scalar parameters, functions of numbers."""
+        if isinstance(node, ast.Name):
+            return node.id in self.host_names or node.id in ("true", "false")
+        if isinstance(node, ast.Number):
+            return True
+        if isinstance(node, ast.Unary):
+            return self.host_only(node.value)
+        if isinstance(node, ast.Binary):
+            return self.host_only(node.left) and self.host_only(node.right)
+        if isinstance(node, ast.Compare):
+            return all(self.host_only(o) for o in node.operands)
+        if isinstance(node, ast.Call):
+            return (
+                isinstance(node.function, ast.Name)
+                and (node.function.id in TREE_FUNCTIONS or node.function.id == "size")
+                and not node.keywords
+                and all(self.host_only(a) for a in node.args)
+            )
+        return False
+
+    def _shared(self, node: ast.Shared) -> None:
+        dtype = self.dtype_named(node.dtype, node.loc)
+        extents = []
+        for i, e in enumerate(node.extents):
+            number = self.constant(e, "an extent of a shared tile")
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                self.error("extent", e.loc, f"an extent is a positive integer; this is {number}")
+            if i and i == len(node.extents) - 1:
+                remedy = "bank conflicts go by permuting columns, such as column ^ row, not by padding"
+                self.check_extent(number, e.loc, "the innermost extent of a shared tile", remedy=remedy)
+            extents.append(number)
+        self.place(node.loc)
+        for name in node.names:
+            type = SharedType(tuple(extents), dtype, node.ring)
+            with self.ir.at_top():
+                value = self.ir.op("shared_alloc", type=type, name=name).result
+            value.name = name
+            strides = row_major(extents)
+            self.scope.names[name] = SharedTile(value, extents, strides, has_slots=len(extents) > 1 or node.ring)
+
+    def dtype_named(self, name: str, loc: Loc) -> DType:
+        found = self.scope.find(name)
+        if isinstance(found, DType):
+            return found
+        if name in DTYPES and name != "index":
+            return DTYPES[name]
+        self.error("type", loc, f"unknown type '{name}'", type_hint(name))
+
+    def _def(self, node: ast.Def) -> None:
+        self.scope.names[node.name] = Closure(node, self.scope)
+
+    # ---- control ----
+
+    def copied_names(self, loc: Loc) -> dict[str, Binding]:
+        """The names of the scope, for a block that may bind them anew."""
+        self.spend(len(self.scope.names) >> COPIED, loc)
+        return dict(self.scope.names)
+
+    @contextmanager
+    def branch_of(self, condition: Value) -> Iterator[None]:
+        """Inside a branch: of the block, of whole warps (neighbours in runs of 32 agree), or of single threads."""
+        is_tile = bool(condition.tile.shape)
+        divides_warps = is_tile and (len(condition.tile.shape) > 1 or self.facts.of(condition).same[0] < WARP)
+        self.in_tile_if += is_tile
+        self.in_divided_warp += divides_warps
+        try:
+            yield
+        finally:
+            self.in_tile_if -= is_tile
+            self.in_divided_warp -= divides_warps
+
+    def _if(self, node: ast.If) -> None:
+        condition = self.expr(node.condition)
+        if isinstance(condition, Access):
+            condition = self.as_value(condition, node.condition.loc)
+        if isinstance(condition, Value) and not condition.tile.shape and (known := constant_of(condition)) is not None:
+            condition = known
+        if not isinstance(condition, Value):
+            if not isinstance(condition, bool | int | float):
+                self.error("type", node.condition.loc, f"{describe(condition)} is no condition")
+            self.statements(node.then if condition else node.otherwise, collect=False)
+            return
+        if condition.dtype is not I1:
+            self.error("type", node.condition.loc, f"'if' takes i1; this is {condition.tile}", "compare with '!= 0'")
+        before = self.copied_names(node.condition.loc)
+        outcomes = []
+        with self.branch_of(condition):
+            for body in (node.then, node.otherwise):
+                block = Block()
+                with self.ir.region(block):
+                    self.scope.names = dict(before)
+                    self.statements(body, collect=False)
+                    outcomes.append((block, self.scope.names))
+                if condition.tile.shape:
+                    self.check_effects(condition, block, node.loc)
+        (then, a), (otherwise, b) = outcomes
+        self.scope.names = before
+        merged: list[tuple[str, Binding, list[Value], list[Value]]] = []
+        for name in sorted(assigned_names([node])):
+            x, y = a.get(name), b.get(name)
+            if x is None or y is None or (x is not y and (isinstance(x, SharedTile) or isinstance(y, SharedTile))):
+                self.scope.names.pop(name, None)  # known on one side only: unknown after
+                self.left_behind[name] = "in one branch of an 'if'"
+                continue
+            self.spend(elements(x, self.ir.budget.steps), node.loc)
+            if x is y or (not isinstance(x, Value) and not isinstance(y, Value) and same_binding(x, y)):
+                self.scope.names[name] = x
+                continue
+            pairs = self.pairs(x, y, name, node.loc)
+            both = [self.unify(then, u, otherwise, v, name, node.loc) for u, v in pairs]
+            if condition.tile.shape:
+                both = [
+                    (self.by_element(condition, then, u), self.by_element(condition, otherwise, v)) for u, v in both
+                ]
+                if any(prod(u.tile.shape) != prod(condition.tile.shape) for u, _ in both):
+                    self.scope.names.pop(name, None)  # only a layout could say which elements are of which side
+                    self.left_behind[name] = "in a branch of threads that decide about tiles of another shape"
+                    continue
+            merged.append((name, x, [u for u, _ in both], [v for _, v in both]))
+        types = []
+        for name, _, left, right in merged:
+            for u, v in zip(left, right, strict=True):
+                if u.type != v.type:
+                    hint = None
+                    if "index" in (u.dtype.name, v.dtype.name) and u.tile.shape == v.tile.shape:
+                        other = v.dtype if u.dtype.name == "index" else u.dtype
+                        hint = f"of numbers alone a tile counts elements (index): .to({other}) makes it {other}"
+                    message = f"'{name}' is {u.tile} in one branch and {v.tile} in the other"
+                    self.error("type", node.loc, message, hint)
+                types.append(u.type)
+        self.end(then, [u for _, _, left, _ in merged for u in left])
+        self.end(otherwise, [v for _, _, _, right in merged for v in right])
+        self.place(node.condition.loc)
+        made = self.ir.op("if", [condition], [then, otherwise], types=types)
+        self.name_results([(name, x) for name, x, _, _ in merged], made.results)
+
+    def check_effects(self, condition: Value, branch: Block, loc: Loc) -> None:
+        """A thread takes a branch for its element of the condition, and does inside what belongs to that element.
+
+        Element i of a tile belongs to element i of the condition, in row-major order, whatever the layouts are. Of a
+        tile with more or fewer elements, only a layout would say which are stored: an error.
+        """
+        decided = prod(condition.tile.shape)
+        for op in walk(branch):
+            effects = op.spec.effects(op) if op.spec.effects else []
+            if op.regions or op.spec.ends or not (op.spec.keep or any(e.kind == "write" for e in effects)):
+                continue
+            for tile in (o.tile for o in op.operands if isinstance(o.type, TileType) and o.tile.shape):
+                if prod(tile.shape) != decided:
+                    elements = "1 element" if prod(tile.shape) == 1 else f"{prod(tile.shape)} elements"
+                    message = f"{op.name} of {elements} in a branch of threads that decide about {decided}"
+                    self.error("shape", op.loc or loc, message, "do it before the branch, under a mask")
+
+    def by_element(self, condition: Value, branch: Block, value: Value) -> Value:
+        """What a branch of threads makes of a scalar differs by thread: it has an element for each of the condition."""
+        if value.tile.shape:
+            return value
+        with self.ir.region(branch):
+            return self.ir.broadcast(value, condition.tile.shape)
+
+    def name_results(self, names: list[tuple[str, Binding]], results: Iterable[Value]) -> None:
+        """Results of an operation with regions, in order, as the values of names: one for each element of a tuple."""
+        rest = iter(results)
+        for name, like in names:
+            self.scope.names[name] = rebuilt(like, rest, name)
+
+    def pairs(self, x: Binding, y: Binding, name: str, loc: Loc) -> list[tuple[Binding, Binding]]:
+        """What two outcomes of a name hold, element by element where they are tuples."""
+        if not isinstance(x, tuple) or not isinstance(y, tuple):
+            return [(x, y)]
+        if len(x) != len(y):
+            self.error("type", loc, f"'{name}' is a tuple of {len(x)} in one branch and of {len(y)} in the other")
+        return [pair for u, v in zip(x, y, strict=True) for pair in self.pairs(u, v, name, loc)]
+
+    def unify(self, then: Block, x: Binding, otherwise: Block, y: Binding, name: str, loc: Loc) -> tuple[Value, Value]:
+        """Both outcomes of a name as values of one type, made inside their branches."""
+        for side in (x, y):
+            if not isinstance(side, Value | bool | int | float):
+                self.error("type", loc, f"'{name}' is {describe(side)} in a branch: only values can differ at run time")
+        like = x.dtype if isinstance(x, Value) else y.dtype if isinstance(y, Value) else None
+        if like is None:
+            like = F32 if isinstance(x, float) or isinstance(y, float) else I1 if isinstance(x, bool) else INDEX
+        out = []
+        for block, side in ((then, x), (otherwise, y)):
+            with self.ir.region(block):
+                value = side if isinstance(side, Value) else self.number(side, like, loc)
+                out.append(value)
+        a, b = out
+        if a.tile.shape != b.tile.shape:
+            if not a.tile.shape:
+                with self.ir.region(then):
+                    a = self.ir.broadcast(a, b.tile.shape)
+            elif not b.tile.shape:
+                with self.ir.region(otherwise):
+                    b = self.ir.broadcast(b, a.tile.shape)
+        return a, b
+
+    def end(self, block: Block, values: list[Value]) -> None:
+        with self.ir.region(block):
+            self.ir.op("yield", values)
+
+    def carried(self, body: list[ast.Statement], loc: Loc, skip: str | None = None) -> list[tuple[str, Binding]]:
+        """The names that a loop rebinds and that exist before it, as values or tuples of values."""
+        out = []
+        for name in sorted(assigned_names(body)):
+            before = self.scope.names.get(name)
+            if name == skip or before is None or isinstance(before, SharedTile):
+                continue
+            if before is POISON:
+                raise Suppressed("name", loc, name)
+            self.spend(elements(before, self.ir.budget.steps), loc)
+            out.append((name, self.carried_value(name, before, loc)))
+        return out
+
+    def carried_value(self, name: str, before: Binding, loc: Loc) -> Binding:
+        if isinstance(before, tuple):
+            return tuple(self.carried_value(name, b, loc) for b in before)
+        if isinstance(before, bool | int | float):
+            before = self.natural(before, loc)
+        if not isinstance(before, Value):
+            self.error("type", loc, f"'{name}' is {describe(before)}: a loop can only change values")
+        return before
+
+    def loop_region(self, block: Block, carried: list[tuple[str, Binding]], body: list[ast.Statement]) -> list[Value]:
+        """Builds a loop's body; what the carried names are at its end."""
+        before = self.scope.names
+        self.scope.names = self.copied_names(body[0].loc)
+        count = sum(len(leaves(v)) for _, v in carried)
+        self.name_results(carried, block.args[len(block.args) - count :])
+        with self.ir.region(block):
+            self.statements(body, collect=False)
+            out = [v for name, start in carried for v in self.after_round(name, start, self.after(name, body), body)]
+        self.left_behind |= dict.fromkeys(self.scope.names.keys() - before.keys(), "inside the loop")
+        for name in before.keys() - self.scope.names.keys():  # counters of loops inside
+            del before[name]
+        self.scope.names = before
+        return out
+
+    def after(self, name: str, body: list[ast.Statement]) -> Binding:
+        """What a carried name is bound to at the end of a loop's body."""
+        if name not in self.scope.names:
+            where = self.left_behind.get(name, "inside the loop")
+            self.error("name", body[-1].loc, f"'{name}' goes from round to round, and has no value here: only {where}")
+        return self.scope.names[name]
+
+    def after_round(self, name: str, start: Binding, value: Binding, body: list[ast.Statement]) -> list[Value]:
+        """What a carried name is after a round, with the type of what it was before the loop."""
+        loc = last_assignment(body, name).loc
+        if isinstance(start, tuple):
+            if not isinstance(value, tuple) or len(value) != len(start):
+                got = f"a tuple of {len(value)}" if isinstance(value, tuple) else describe(value)
+                self.error("type", loc, f"'{name}' is a tuple of {len(start)} before the loop and {got} after a round")
+            return [v for s, e in zip(start, value, strict=True) for v in self.after_round(name, s, e, body)]
+        assert isinstance(start, Value)
+        if isinstance(value, bool | int | float):
+            value = self.number(value, start.dtype, loc)
+        if not isinstance(value, Value):
+            self.error("type", loc, f"'{name}' becomes {describe(value)} in the loop")
+        if value.tile.shape != start.tile.shape and not value.tile.shape:
+            value = self.ir.broadcast(value, start.tile.shape)
+        if value.dtype is not start.dtype and {value.dtype.name, start.dtype.name} == {"index", "s32"}:
+            value = self.ir.value("cast", value, to=start.dtype, saturate=False, rounding=None)
+        if value.type != start.type:
+            hint = f"start it with that type, for example {name} = zeros(...) or .to({value.dtype})"
+            self.error("type", loc, f"'{name}' is {start.tile} before the loop and {value.tile} after a round", hint)
+        return [value]
+
+    def _for(self, node: ast.For) -> None:
+        iterable = node.iterable
+        if not (
+            isinstance(iterable, ast.Call)
+            and isinstance(iterable.function, ast.Name)
+            and iterable.function.id == "range"
+        ):
+            self.error("syntax", iterable.loc, "a loop runs over range(stop) or range(start, stop[, step])")
+        if iterable.keywords or not 1 <= len(iterable.args) <= 3:
+            self.error("call", iterable.loc, "range takes 1 to 3 arguments")
+        if node.static:
+            bounds = [self.constant(a, "a bound of 'for static'") for a in iterable.args]
+            if not all(isinstance(b, int) for b in bounds) or (len(bounds) == 3 and bounds[2] == 0):
+                self.error("constant", iterable.loc, "the bounds of a range are integers, the step not 0")
+            turns = range(*bounds)  # type: ignore[arg-type]
+            count = max(0, -(-(turns.stop - turns.start) // turns.step))
+            if count > self.ir.budget.steps:
+                self.error("limit", iterable.loc, f"{count} unrolled rounds", "use a run-time loop")
+            for i in turns:
+                self.scope.names[node.name] = i
+                self.statements(node.body, collect=False)
+            return
+        start, stop, step = self.bounds(iterable)
+        carried = self.carried(node.body, node.loc, skip=node.name)
+        counter = Value(start.type, name=node.name)
+        first = [v for _, c in carried for v in leaves(c)]
+        block = Block([counter, *(Value(v.type) for v in first)])
+        self.place(node.loc)
+        made = self.ir.op("for", [start, stop, step, *first], [block], unroll=self.unroll_of(node.name))
+        self.facts.enter_loop(made)
+        self.ir.block.ops.pop()
+        self.scope.names[node.name] = counter
+        values = self.loop_region(block, carried, node.body)
+        del self.scope.names[node.name]  # not what it was before: in Python it would be the last round's
+        self.left_behind[node.name] = COUNTER
+        self.end(block, values)
+        self.ir.block.ops.append(made)
+        self.name_results(carried, made.results)
+
+    def bounds(self, iterable: ast.Call) -> list[Value]:
+        """Start, stop and step of a range; numbers take the type of the bounds that are values."""
+        limits: list[Value | int | float | bool] = []
+        for arg in iterable.args:
+            bound = self.operand(self.expr(arg), arg.loc)
+            if isinstance(bound, bool | float):
+                bound = self.natural(bound, arg.loc)
+            if isinstance(bound, Value) and bound.tile.shape:
+                self.error("type", arg.loc, f"a bound of a range is a scalar; this is {bound.tile}")
+            if isinstance(bound, Value) and not bound.dtype.is_int:
+                self.error("type", arg.loc, f"a bound of a range is an integer; this is {bound.tile}")
+            limits.append(bound)
+        if len(limits) == 1:
+            limits.insert(0, 0)
+        if len(limits) == 2:
+            limits.append(1)
+        if not any(isinstance(bound, Value) for bound in limits):
+            limits[1] = self.natural(limits[1], iterable.loc)  # type: ignore[arg-type]
+        start, stop, step = self.agree(limits, iterable.loc)
+        number = constant_of(step)
+        if number == 0:
+            self.error("constant", iterable.loc, "the step of a range is 0")
+        if number is None and (self.facts.of(step).low or 0) <= 0:
+            self.error("constant", iterable.args[-1].loc, "the step of a range is a constant or known to be positive")
+        return [start, stop, step]
+
+    def unroll_of(self, name: str) -> int:
+        return self.function.by_subject("unroll", int).get(name, 1)
+
+    def _while(self, node: ast.While) -> None:
+        carried = self.carried(node.body, node.loc)
+        test, condition = self.tested(node, carried)
+        with self.branch_of(condition):
+            if condition.tile.shape:  # each thread goes its own rounds, and what they carry differs by thread
+                carried = [(name, self.by_thread(name, v, condition, node)) for name, v in carried]
+                test, condition = self.tested(node, carried)
+            body = Block([Value(v.type) for _, c in carried for v in leaves(c)])
+            self.end(body, self.loop_region(body, carried, node.body))
+        if condition.tile.shape:
+            for block in (test, body):
+                self.check_effects(condition, block, node.loc)
+        self.place(node.loc)
+        made = self.ir.op("while", [v for _, c in carried for v in leaves(c)], [test, body])
+        self.name_results(carried, made.results)
+
+    def tested(self, node: ast.While, carried: list[tuple[str, Binding]]) -> tuple[Block, Value]:
+        """The region that computes a loop's condition from what the loop carries, and the condition."""
+        test = Block([Value(v.type) for _, c in carried for v in leaves(c)])
+        with self.ir.region(test):
+            before = self.scope.names
+            self.scope.names = self.copied_names(node.condition.loc)
+            self.name_results(carried, test.args)
+            condition = self.value(node.condition)
+            self.scope.names = before
+            if condition.dtype is not I1:
+                self.error("type", node.condition.loc, f"'while' takes i1; this is {condition.tile}")
+            if constant_of(condition) is True:
+                self.error("limit", node.condition.loc, "this loop never ends")
+            self.ir.op("condition", [condition, *test.args])
+        return test, condition
+
+    def by_thread(self, name: str, start: Binding, condition: Value, node: ast.While) -> Binding:
+        """The start of what a loop of threads carries: an element for each one of the condition."""
+        if isinstance(start, tuple):
+            return tuple(self.by_thread(name, s, condition, node) for s in start)
+        assert isinstance(start, Value)
+        if not start.tile.shape:
+            return self.ir.broadcast(start, condition.tile.shape)
+        decided = prod(condition.tile.shape)
+        if prod(start.tile.shape) != decided:
+            message = f"'{name}' is {start.tile} and changes in a 'while' of threads that decide about {decided}"
+            hint = "carry as many elements, or let the block decide: while any(…)"
+            self.error("shape", last_assignment(node.body, name).loc, message, hint)
+        return start
+
+    _STATEMENT: dict[type, Callable] = {  # noqa: RUF012
+        ast.Assign: _assign,
+        ast.ExprStatement: _expr_statement,
+        ast.Return: _return,
+        ast.Grid: _grid,
+        ast.Assert: _assert,
+        ast.Shared: _shared,
+        ast.If: _if,
+        ast.For: _for,
+        ast.While: _while,
+        ast.Def: _def,
+    }
+
+
+def leaves(binding: Binding) -> list[Value]:
+    """The values of a binding that a run-time loop carries: itself, or a tuple's."""
+    if isinstance(binding, tuple):
+        return [v for b in binding for v in leaves(b)]
+    assert isinstance(binding, Value)
+    return [binding]
+
+
+def rebuilt(like: Binding, values: Iterator[Value], name: str) -> Binding:
+    """The next values, one for each that `like` holds, in its form."""
+    if isinstance(like, tuple):
+        return tuple(rebuilt(element, values, name) for element in like)
+    value = next(values)
+    value.name = name
+    return value
+
+
+def last_assignment(body: list[ast.Statement], name: str) -> ast.Statement:
+    """The last statement that binds a name, inside others too."""
+    for node in reversed(body):
+        if name in assigned_names([node]):
+            if isinstance(node, ast.If):
+                return last_assignment(node.otherwise if name in assigned_names(node.otherwise) else node.then, name)
+            if isinstance(node, ast.While) or (isinstance(node, ast.For) and name in assigned_names(node.body)):
+                return last_assignment(node.body, name)
+            return node
+    return body[-1]
+
+
+def assigned_names(body: list[ast.Statement]) -> set[str]:
+    """The names that statements bind in their own scope (a nested def binds its name only)."""
+    out: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.Assign):
+            out |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        elif isinstance(node, ast.Def):
+            out.add(node.name)
+        elif isinstance(node, ast.Shared):
+            out |= set(node.names)
+        elif isinstance(node, ast.If):
+            out |= assigned_names(node.then) | assigned_names(node.otherwise)
+        elif isinstance(node, ast.For):
+            out |= assigned_names(node.body) | ({node.name} if node.static else set())
+        elif isinstance(node, ast.While):
+            out |= assigned_names(node.body)
+    return out

@@ -1,0 +1,204 @@
+"""The pipeline for one variant: syntax → IR → passes → LLVM IR → PTX with its header."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dsl.kernels.variant import Request, Variant, build_variant, record_access
+from dsl.text.program import Program
+from lowering.budget import Budget
+from lowering.ir import to_mlir
+from lowering.location import Loc, Source, TileError
+from lowering.passes import PASSES, Pass, check_complete, named, run_passes
+from lowering.text.stage import Stage
+
+if TYPE_CHECKING:
+    from runtime.header import Header
+
+LLVM_PREFIX = ";dsl "
+BUILT = "build"
+"""In the place of a pass's name: before all of them."""
+
+
+@dataclass(slots=True)
+class Compiled:
+    """A compiled variant: every stage as text, the header, and seconds by stage. `body`: the PTX without its header."""
+
+    variant: Variant
+    header: Header
+    llvm: str
+    body: str
+    ptx: str
+    generated: Generated
+    seconds: dict[str, float] = field(default_factory=dict)
+    printed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ir(self) -> str:
+        """The tile IR after all passes, in MLIR's generic form, with each operation's line."""
+        return to_mlir(self.variant.function, annotate=True)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A variant with all passes run: everything short of LLVM. `passes`: their names, in order."""
+
+    variant: Variant
+    seconds: dict[str, float]
+    printed: dict[str, str]
+    passes: list[str] = field(default_factory=list)
+
+    def stage(self, program: Program) -> Stage:
+        """The variant as its text holds it."""
+        v = self.variant
+        parts = (v.schedule.name, v.constants, v.grid, v.requires, self.passes)
+        return Stage(v.function, v.target, program.source, *parts)
+
+
+def lower(
+    program: Program,
+    request: Request,
+    passes: Sequence[Pass] = PASSES,
+    print_after: tuple[str, ...] = (),
+    check: bool = False,
+    budget: Budget | None = None,
+) -> Lowered:
+    """Builds the variant and runs the passes; TileError or Errors for what is wrong in the file. `budget`: as for
+    `build_variant`."""
+    start = time.perf_counter()
+    variant = build_variant(program, request, budget)
+    built = time.perf_counter()
+    trace = run_passes(variant.function, variant.target, passes, print_after, check)
+    check_complete(variant.function)
+    record_access(variant.function)
+    seconds = {"build": built - start, **trace.seconds}
+    return Lowered(variant, seconds, trace.printed, list(trace.seconds))
+
+
+def compile_variant(program: Program, request: Request, **options: Any) -> Compiled:
+    """PTX for one variant. Options as for `lower`, and `level` of LLVM's code generation."""
+    level = options.pop("level", None)
+    return compile_lowered(program, lower(program, request, **options), level)
+
+
+def compile_lowered(
+    program: Program, lowered: Lowered, level: int | None = None, known: Mapping[str, str] | None = None
+) -> Compiled:
+    """PTX for a variant that is lowered. `known`: PTX without header by LLVM's text, of the same target."""
+    made = generate(lowered.stage(program), level, known)
+    lowered.seconds |= made.seconds
+    texts = (made.llvm, made.body, made.ptx)
+    return Compiled(lowered.variant, made.header, *texts, made, lowered.seconds, lowered.printed)
+
+
+@dataclass(slots=True)
+class Generated:
+    """The code of a stage that all passes have run on. version, level: of PTX, and of LLVM's code generation."""
+
+    header: Header
+    llvm: str
+    body: str
+    seconds: dict[str, float]
+    version: tuple[int, int]
+    level: int
+
+    @property
+    def llvm_text(self) -> str:
+        """LLVM IR behind a line with the header, which `ptx_of_llvm` goes on from."""
+        from runtime.header import to_json
+
+        row = {"ptx": self.version, "level": self.level, "header": to_json(self.header)}
+        return f"{LLVM_PREFIX}{json.dumps(row, allow_nan=False, separators=(',', ':'))}\n{self.llvm}"
+
+    @property
+    def ptx(self) -> str:
+        from runtime.header import write
+
+        return write(self.header) + self.body
+
+
+def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | None = None) -> Generated:
+    """LLVM IR and PTX with its header. `known`: as for `compile_lowered`."""
+    from dsl.kernels.launch_header import make_header
+    from lowering.codegen import level_for, to_ptx
+    from lowering.emit import emit
+
+    start = time.perf_counter()
+    llvm, version = emit(stage.function, stage.target)
+    emitted = time.perf_counter()
+    body = (known or {}).get(llvm)
+    level = level_for(stage.function) if level is None else level
+    if body is None:
+        body = to_ptx(llvm, stage.target, version, level)
+    seconds = {"emit": emitted - start, "llvm": time.perf_counter() - emitted}
+    stage.function.choices.check_met()
+    return Generated(make_header(stage), llvm, body, seconds, version, level)
+
+
+def ptx_of_llvm(text: str, name: str) -> str:
+    """PTX with its header of LLVM IR that `llvm_text` made, edited or not. TileError `ir` with the place in `text`."""
+    from lowering.codegen import to_ptx, wrong_in
+    from lowering.targets import target
+    from runtime.header import parse, write
+
+    source = Source(name, text)
+    first, _, body = text.partition("\n")
+    try:
+        row = json.loads(first.removeprefix(LLVM_PREFIX))
+        (major, minor), level, header = row["ptx"], row["level"], parse(row["header"])
+        assert {*map(type, (major, minor, level))} == {int} and 0 <= level <= 3
+    except (ValueError, KeyError, TypeError, AssertionError):
+        hint = "keep that of 'dsl compile --emit llvm'"
+        raise TileError("ir", Loc(source, 0, len(first)), "this is no header of LLVM IR", hint) from None
+    chosen = target(header.arch)
+    wrong = wrong_in(text)
+    if wrong is not None:
+        line, column, message = wrong
+        start = min(source.starts[min(line, len(source.starts)) - 1] + max(column - 1, 0), len(text))
+        raise TileError("ir", Loc(source, start, start + 1), message)
+    return write(header) + to_ptx(body, chosen, (major, minor), level)
+
+
+def stages_of(program: Program, request: Request) -> Iterator[tuple[str, float, Stage]]:
+    """A variant as it is built, then after each pass: what was done, in how many seconds, and the stage, which the next
+    pass changes."""
+    start = time.perf_counter()
+    stage = Lowered(build_variant(program, request), {}, {}).stage(program)
+    yield BUILT, time.perf_counter() - start, stage
+    for each in PASSES:
+        start = time.perf_counter()
+        if go_through(stage, [each]):
+            yield each.name, time.perf_counter() - start, stage
+
+
+def stage_after(program: Program, request: Request, name: str) -> Stage:
+    """A variant after the pass of that name, or as it is built for `build`. TileError `call` for a pass that is left
+    out."""
+    if name != BUILT:
+        named([name])
+    for done, _, stage in stages_of(program, request):
+        if done == name:
+            return stage
+    raise TileError("call", None, f"the pass '{name}' is left out: there is no IR behind it")
+
+
+def go_through(stage: Stage, passes: Sequence[Pass]) -> bool:
+    """Runs passes on a kernel that was read; false if choices left out all of them."""
+    run = run_passes(stage.function, stage.target, passes).seconds
+    stage.passes += run
+    return bool(run)
+
+
+def finish(stage: Stage, level: int | None = None, choices: Mapping[str, str] | None = None) -> Generated:
+    """The code of a kernel that was read at any stage: the passes behind the last of those that were run are run, with
+    these `choices`."""
+    last = max((i for i, each in enumerate(PASSES, 1) if each.name in stage.passes), default=0)
+    stage.function.choices.force(choices or {}, "--choose")
+    go_through(stage, PASSES[last:])
+    check_complete(stage.function)
+    record_access(stage.function)
+    return generate(stage, level)

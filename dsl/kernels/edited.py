@@ -1,0 +1,67 @@
+"""Kernels that go on from a file: the text of the IR after any pass, LLVM IR or PTX, edited by hand or not."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowering.location import TileError
+
+if TYPE_CHECKING:
+    from runtime.header import Header
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What a file went on to. `headers`: by the kernel's name in the `.tile` file."""
+
+    name: str
+    ptx: str
+    headers: Mapping[str, Header]
+
+    @property
+    def digest(self) -> str:
+        """Of the PTX, that trials of different texts differ; 12 hexadecimal digits."""
+        return hashlib.sha256(self.ptx.encode()).hexdigest()[:12]
+
+    def not_launched(self, used: str) -> TileError:
+        """The error where none of its kernels takes part; `used` says where, and what does."""
+        return TileError("ptx", None, f"'{self.name}' has the kernels {', '.join(self.headers)}; {used}")
+
+
+def edited_from(file: str, choose: Mapping[str, str]) -> Edited:
+    """The kernels of a file, as far as PTX. Raises TileError or LaunchError."""
+    ptx = ptx_from(file, choose)
+    return Edited(file, ptx, headers_of(ptx))
+
+
+def headers_of(ptx: str) -> dict[str, Header]:
+    """The header of each kernel of a PTX text, by its name in the `.tile` file. Raises LaunchError."""
+    from runtime.errors import LaunchError
+    from runtime.header import read
+
+    headers = read(ptx)
+    if not headers:
+        raise LaunchError("header", "the PTX has no //dsl header", "take one that dsl compile wrote, and edit its body")
+    return {header.kernel: header for header in headers.values()}
+
+
+def ptx_from(file: str, choose: Mapping[str, str]) -> str:
+    """The PTX that a file of the IR's text goes on to with these options, or of LLVM IR; PTX as it is."""
+    from dsl.text.files import MAX_TEXT, read_text
+    from lowering.text.stage import FIRST
+
+    text = read_text(Path(file), MAX_TEXT)
+    if text.lstrip().startswith(FIRST.split()[0]):
+        from dsl.kernels.compile import finish
+        from lowering.text.reader import read
+
+        return finish(read(text, file), choices=choose).ptx
+    if text.startswith(";"):
+        from dsl.kernels.compile import ptx_of_llvm
+
+        return ptx_of_llvm(text, file)
+    return text

@@ -1,0 +1,67 @@
+"""The header of a compiled variant: what a launch needs to know of it (docs/architecture.md has its keys)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl.kernels.variant import source_digest
+from lowering.text.stage import Stage
+from runtime.header import Argument, Header, Require, Scalar, Source, Table, Tensor
+
+
+def make_header(stage: Stage) -> Header:
+    """What a launch needs to know of a variant that all passes have run on."""
+    function = stage.function
+    params: list[Any] = []
+    for p in function.params:
+        if p.kind == "tensor":
+            params.append(
+                Tensor(
+                    p.name,
+                    p.dtype.name,
+                    tuple(p.dims),
+                    p.strided,
+                    p.access or "r",  # type: ignore[arg-type]
+                    min(p.align, 16),
+                    p.optional,
+                    p.value is not None,
+                )
+            )
+        elif p.kind == "scalar":
+            params.append(Scalar(p.name, p.dtype.name))
+        else:
+            params.append(Table(p.name, p.dtype.name, p.length))
+    arguments: list[Argument] = []
+    for p in function.params:
+        if p.kind == "tensor" and p.value is not None:
+            arguments.append(Argument("pointer", p.name))
+            arguments += [Argument("stride", p.name, axis) for axis in range(len(p.strides))]
+    arguments += [Argument("scalar", p.name) for p in function.params if p.kind == "scalar" and p.value is not None]
+    arguments += [Argument("table", p.name) for p in function.params if p.kind == "table"]
+    arguments += [Argument("dim", name) for name in function.dims]
+    if function.attrs.get("record"):
+        arguments.append(Argument("record"))
+    given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
+    dims = dict.fromkeys(d for p in given for d in p.dims if isinstance(d, str))
+    return Header(
+        entry=function.name,
+        kernel=function.name,
+        schedule=stage.schedule,
+        source=Source(ascii_name(stage.source.name), source_digest(stage.source.text)),
+        arch=stage.target.arch,
+        constants=stage.constants,
+        threads=function.threads,
+        cluster=function.number("cluster", 1),
+        shared_bytes=function.number("shared_bytes"),
+        maxregs=function.number("maxregs") or None,
+        dims=tuple(dims),
+        params=tuple(params),
+        arguments=tuple(arguments),
+        grid=tuple(stage.grid),  # type: ignore[arg-type]
+        index_bits=function.index_bits,  # type: ignore[arg-type]
+        requires=tuple(Require(c.expr, c.text, c.line, c.hint) for c in stage.requires),
+    )
+
+
+def ascii_name(name: str) -> str:
+    return name.encode("ascii", "backslashreplace").decode()

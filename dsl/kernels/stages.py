@@ -1,0 +1,213 @@
+"""A kernel at any stage as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code; with source lines if asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from dsl.kernels.compile import compile_lowered, compile_variant, lower
+from dsl.kernels.variant import Request
+from dsl.text.files import is_file, read_text
+from dsl.text.program import LIBRARY, STD, Program
+from lowering.choices import Asked
+from lowering.ir import Function, to_mlir, walk
+from lowering.location import Loc, Source, printable
+from lowering.types import SharedType, TileType
+
+STAGES = ("ast", "ir", "layout", "llvm", "ptx", "sass")
+
+
+def stage(
+    program: Program, request: Request, name: str, annotate: bool = False, asked: Asked | None = None, **options: Any
+) -> tuple[str, str]:
+    """(text of the stage, IR after the passes that `print_after=` names: with each operation's line, or the source line
+    above it). `asked` notes the kernel's choices. Options as for `lower`.
+
+    Raises TileError, and for sass LaunchError or DeviceError.
+    """
+    if name == "ast":
+        return tree(program.kernels[request.kernel]), ""
+    if name in ("ir", "layout"):
+        lowered = lower(program, request, **options)
+        function = lowered.variant.function
+        if asked is not None and asked.options:
+            compile_lowered(program, lowered)  # the emission chooses, too
+            asked.note(function.choices)
+        text = to_mlir(function, annotate=annotate) if name == "ir" else layouts(function)
+        printed = lowered.printed
+    else:
+        compiled = compile_variant(program, request, **options)
+        if asked is not None:
+            asked.note(compiled.variant.function.choices)
+        text, printed = (compiled.generated.llvm_text if name == "llvm" else compiled.ptx), compiled.printed
+        if name == "sass":
+            from runtime import assemble, sass
+
+            header = compiled.header
+            text = sass(assemble(text, header.arch, header.entry, header.maxregs).cubin)
+    if annotate:
+        text = ANNOTATORS[name](text, Lines(program.source)) if name in ANNOTATORS else text
+    if annotate:
+        printed = {after: annotate_ir(ir, Lines(program.source)) for after, ir in printed.items()}
+    after = "".join(f"// after {stage_name}\n{ir}" for stage_name, ir in printed.items())
+    return text, after
+
+
+# ---- syntax trees -----------------------------------------------------------------------------------------
+
+
+def tree(node: Any) -> str:
+    """A syntax tree, one node a line with its source line's number."""
+    lines: list[str] = []
+    _tree(node, "", 0, lines)
+    return printable("\n".join(lines)) + "\n"
+
+
+def _tree(node: Any, label: str, depth: int, lines: list[str]) -> None:
+    indent = "  " * depth
+    if isinstance(node, list | tuple):
+        lines.append(f"{'':6}{indent}{label}{'' if node else '[]'}")
+        for item in node:
+            _tree(item, "", depth + 1, lines)
+        return
+    if isinstance(node, dict):
+        lines.append(f"{'':6}{indent}{label}{'' if node else '{}'}")
+        for key, item in node.items():
+            _tree(item, f"{key} = ", depth + 1, lines)
+        return
+    if not dataclasses.is_dataclass(node) or isinstance(node, Loc | Source):
+        lines.append(f"{'':6}{indent}{label}{node!r}")
+        return
+    values = [(f.name, getattr(node, f.name)) for f in dataclasses.fields(node)]
+    plain = [f"{name}={value!r}" for name, value in values if isinstance(value, str | int | float | NoneType)]
+    place = next((value for name, value in values if name == "loc" and value is not None), None)
+    lines.append(f"{place.line if place else '':>5} {indent}{label}{type(node).__name__} {' '.join(plain)}".rstrip())
+    for name, value in values:
+        if name != "loc" and not isinstance(value, str | int | float | NoneType):
+            _tree(value, f"{name}: ", depth + 1, lines)
+
+
+# ---- layouts -----------------------------------------------------------------------------------------------
+
+
+def named_values(function: Function) -> list[tuple[int, str, str, str]]:
+    """(line, name, type, layout) of the tiles that the kernel and its functions name, in the order of the program."""
+    rows: dict[tuple[str, str, str], int] = {}
+    for op in walk(function.body):
+        for value in [*op.results, *(argument for region in op.regions for argument in region.args)]:
+            if value.name is None or not isinstance(value.type, TileType | SharedType) or not value.shape:
+                continue
+            layout = value.type.layout if isinstance(value.type, TileType) else "shared memory"
+            kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+            rows.setdefault((value.name, kind, str(layout)), outermost_line(op.loc))
+    return [(line, *row) for row, line in rows.items()]
+
+
+def outermost_line(loc: Loc | None) -> int:
+    """The line of the kernel itself, through the calls that were inlined."""
+    while loc is not None and loc.caller is not None:
+        loc = loc.caller
+    return loc.line if loc else 0
+
+
+def layouts(function: Function) -> str:
+    """A table of the named tiles with their layouts: bases as coordinates, by place."""
+    return table([("line", "name", "type", "layout"), *named_values(function)])
+
+
+def table(rows: Iterable[tuple[Any, ...]]) -> str:
+    """Rows in columns."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]) - 1)]
+    lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]) for row in cells]
+    return printable("\n".join(lines)) + "\n"
+
+
+# ---- source lines beside the text -----------------------------------------------------------------------------
+
+
+class Lines:
+    """Source lines of the program's files by name and number, each said when it changes."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.last: tuple[str, int] | None = None
+
+    def comment(self, mark: str, file: str, line: int) -> list[str]:
+        """The comment for a line, unless it is the last one again."""
+        if line == 0 or self.last == (file, line):
+            return []
+        self.last = (file, line)
+        return [printable(f"{mark} {file}:{line}: {self.text(file, line)}".rstrip())]
+
+    def text(self, file: str, line: int) -> str:
+        if file in (self.source.name, Path(self.source.name).name):
+            lines = self.source.text.splitlines()
+        else:
+            lines = _read_lines(file)
+        return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+@cache
+def _read_lines(file: str) -> list[str]:
+    is_ours = file.startswith((f"{LIBRARY.name}/", f"{STD.name}/"))
+    path = LIBRARY.parent / file if is_ours else Path(file)
+    return read_text(path).splitlines() if is_file(path) else []
+
+
+def annotate_ir(text: str, lines: Lines) -> str:
+    out = []
+    for row in text.splitlines():
+        body, _, place = row.rpartition("  // ")
+        file, _, line = place.rpartition(":")
+        if body and line.isdigit():
+            indent = " " * (len(body) - len(body.lstrip()))
+            out += [indent + c for c in lines.comment("//", file, int(line))]
+            row = body
+        out.append(row)
+    return "\n".join(out) + "\n"
+
+
+def annotate_llvm(text: str, lines: Lines) -> str:
+    places = {m[1]: int(m[2]) for m in re.finditer(r"^(!\d+) = (?:distinct )?!DILocation\(line: (\d+)", text, re.M)}
+    scopes = dict(re.findall(r"^(!\d+) = (?:distinct )?!DILocation\(.*scope: (!\d+)", text, re.M))
+    owners = dict(re.findall(r"^(!\d+) = (?:distinct )?!DISubprogram\(.*file: (!\d+)", text, re.M))
+    files = dict(re.findall(r'^(!\d+) = (?:distinct )?!DIFile\(filename: "([^"]*)"', text, re.M))
+    out = []
+    for row in text.splitlines():
+        found = re.search(r"!dbg (!\d+)$", row)
+        if found and found[1] in places and row.startswith(" "):
+            file = files.get(owners.get(scopes.get(found[1], ""), ""), lines.source.name)
+            out += ["  " + c for c in lines.comment(";", file, places[found[1]])]
+        out.append(row)
+    return "\n".join(out) + "\n"
+
+
+def annotate_ptx(text: str, lines: Lines) -> str:
+    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, re.M))
+    out = []
+    for row in text.splitlines():
+        found = re.match(r"\s*\.loc\s+(\d+)\s+(\d+)", row)
+        if found:
+            out += ["\t" + c for c in lines.comment("//", files.get(found[1], "?"), int(found[2]))]
+        out.append(row)
+    return "\n".join(out) + "\n"
+
+
+def annotate_sass(text: str, lines: Lines) -> str:
+    out = []
+    for row in text.splitlines():
+        out.append(row)
+        found = re.match(r'\s*//## File "([^"]*)", line (\d+)', row)
+        if found:
+            out += ["\t" + c for c in lines.comment("//", found[1], int(found[2]))]
+    return "\n".join(out) + "\n"
+
+
+ANNOTATORS = {"ir": annotate_ir, "llvm": annotate_llvm, "ptx": annotate_ptx, "sass": annotate_sass}
+"""How each stage tells its source lines."""

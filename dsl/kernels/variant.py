@@ -1,0 +1,564 @@
+"""One variant of a kernel: IR for given types, constants and facts about the dims, and what a launch must check."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import lcm
+from typing import Any
+
+from dsl.kernels.build import KernelBuilder, assigned_names
+from dsl.kernels.commits import double_commits
+from dsl.schedules import Definition, ResolvedSchedule, given_names, resolve_schedule, target_facts
+from dsl.text import tree as ast
+from dsl.text.program import Program, dim_names, library_functions
+from dsl.text.tree import names_in
+from dsl.values.arithmetic import pow2_divisor
+from dsl.values.bindings import Absent, Table, Tensor
+from dsl.values.numbers import Evaluator, to_tree
+from lowering.bounds import numbered
+from lowering.budget import Budget
+from lowering.choices import is_key
+from lowering.facts import Analysis, most_elements
+from lowering.ir import Function, Parameter, Value, replace_uses, stride_name, walk
+from lowering.location import Errors, Loc, TileError, closest
+from lowering.nesting import deep_recursion
+from lowering.targets import Target, target
+from lowering.text.stage import Condition
+from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, type_hint
+
+MAX_DIVISOR = 16
+HOST_FACTS = ("sms",)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Which variant: everything that decides its code.
+
+    dims: extents by name, as far as they are known. types: of the type parameters. constants: set by the caller, over
+    what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
+    align: bytes that each tensor's pointer is a multiple of (16 unless said). absent: optional tensors not given.
+    index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count.
+    strict_bounds: assert that index tiles lie inside of their axes. choices: options by key, over those of the
+    schedule; keys that the variant does not have are left to whoever gave them.
+    strides: of strided tensors, representatives of what decides their code: see `stride_class`.
+    """
+
+    kernel: str
+    schedule: str | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    scalars: Mapping[str, Any] = field(default_factory=dict)
+    align: Mapping[str, int] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
+    arch: str = "sm_90"
+    sms: int | None = None
+    index_bits: int | None = None
+    strict_bounds: bool = False
+    choices: Mapping[str, str] = field(default_factory=dict)
+    strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, that stand for these: 1 along the last axis that has it, else the power of two in each.
+
+    >>> stride_class((72, 1)), stride_class((1, 40)), stride_class((67, 5))
+    ((8, 1), (1, 8), (3, 3))
+    """
+    unit = max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
+    powers = (min(pow2_divisor(stride), MAX_DIVISOR) for stride in strides)
+    return tuple(1 if axis == unit else power if power > 1 else 3 for axis, power in enumerate(powers))
+
+
+@dataclass(slots=True)
+class Variant:
+    """A built variant, before the passes."""
+
+    request: Request
+    target: Target
+    function: Function
+    schedule: ResolvedSchedule
+    constants: dict[str, int | float | bool | str]
+    grid: list[Any]
+    requires: list[Condition]
+    tables: dict[str, int]
+
+
+def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:
+    """Constants as a header has them: numbers, and the names of functions."""
+    known = {name: value for name, value in constants.items() if isinstance(value, int | float | bool | ast.Def)}
+    return {name: value.name if isinstance(value, ast.Def) else value for name, value in known.items()}
+
+
+def source_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def build_variant(program: Program, request: Request, budget: Budget | None = None) -> Variant:
+    """Names, types and constants resolved, the kernel's body built; Errors with every mistake found. `budget`: what it
+    may cost, where that is not what any variant may."""
+    with deep_recursion():
+        return _Variant(program, request).build(budget)
+
+
+def variant_class(program: Program, request: Request) -> tuple[tuple, dict[str, int]]:
+    """What decides the code of a request's variant, and the divisors of dims, which may: requests that are equal in
+    both share it. TileError as for building it."""
+    resolved = _Variant(program, request).resolve()
+    return resolved.decides(request), resolved.divisors
+
+
+@dataclass(slots=True)
+class _Resolved:
+    """What a schedule comes to for the dims and scalars of a request. constants: numbers and functions; special: dims
+    and scalars with their values."""
+
+    schedule: ResolvedSchedule
+    constants: dict[str, Any]
+    special: dict[str, Any]
+    index_bits: int
+    divisors: dict[str, int]
+
+    def decides(self, request: Request) -> tuple:
+        """Equal for requests whose variants are the same but for the divisors of dims; hashable."""
+        schedule = self.schedule
+        constants = {**schedule.constants, **self.constants}
+        named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
+        pins = {n: pin.parts for n, pin in schedule.pins.items()}
+        instructions = {n: named.name for n, named in schedule.instructions.items()}
+        swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
+        attrs = {n: sorted(v) if n == "recompute" else v for n, v in schedule.attrs.items()}
+        choices = {**{key: forced.option for key, forced in schedule.choices.items()}, **request.choices}
+        parts = (named, self.special, request.types, request.align, pins, instructions, swizzles, attrs, choices)
+        units = sorted((name, strides.index(1)) for name, strides in request.strides.items() if 1 in strides)
+        plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
+        return (
+            *map(
+                repr,
+                (
+                    *(*plain, units, request.strict_bounds, self.index_bits),
+                    *(sorted(part.items()) for part in parts),
+                ),
+            ),
+        )
+
+
+class _Variant:
+    def __init__(self, program: Program, request: Request):
+        self.program, self.request = program, request
+        self.kernel = program.kernel(request.kernel)
+        self.target = target(request.arch)
+        self.dim_names = dim_names(self.kernel)
+        self.constant_names = {c.name for c in self.kernel.constants}
+        self.types = self._types()
+        known = program.settable(self.kernel.name)
+        unknown = {name for name in request.constants.keys() - known if not is_key(name)}
+        if unknown:
+            name = sorted(unknown)[0]
+            raise TileError("name", None, f"kernel '{self.kernel.name}' has no constant '{name}'", closest(name, known))
+
+    def _types(self) -> dict[str, DType]:
+        out = {}
+        for constant in self.kernel.constants:
+            if constant.types is None:
+                continue
+            for name in constant.types:
+                if name not in DTYPES:
+                    raise TileError("type", constant.loc, f"unknown type '{name}'", closest(name, DTYPES))
+            chosen = self.request.types.get(constant.name, constant.types[0])
+            if chosen not in constant.types:
+                choices = ", ".join(constant.types)
+                raise TileError("type", constant.loc, f"'{constant.name}' is one of {choices}; not {chosen}")
+            out[constant.name] = DTYPES[chosen]
+        return out
+
+    def resolve(self) -> _Resolved:
+        kernel, request = self.kernel, self.request
+        dims = dict(request.dims)
+        facts = target_facts(self.target, request.sms) | given_names(kernel, request.absent)
+        scalars = {p.name: request.scalars[p.name] for p in kernel.params if p.name in request.scalars}
+        schedule = resolve_schedule(
+            self.program, kernel, request.schedule, dims, self.types, facts, request.constants, scalars
+        )
+        if schedule.attrs.get("cluster", 1) > 1 and self.target.number < 90:
+            message = f"{self.target.arch} has no clusters of blocks: they need sm_90"
+            raise TileError("target", schedule.places["cluster", None], message, "cluster 1 is no cluster")
+        constants = self._constants(schedule)
+        special = self._specialised(schedule, dims, scalars)
+        index_bits = request.index_bits or (64 if self._is_large(dims) else 32)
+        return _Resolved(schedule, constants, special, index_bits, self._divisors(dims, special, constants))
+
+    def build(self, budget: Budget | None = None) -> Variant:
+        kernel, request = self.kernel, self.request
+        resolved = self.resolve()
+        schedule, constants, special = resolved.schedule, resolved.constants, resolved.special
+        index_bits = resolved.index_bits
+
+        builder = KernelBuilder(kernel, self.program.functions, library_functions)
+        function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, index_bits, loc=kernel.loc)
+        function.attrs.update(schedule.attrs)
+        if request.strict_bounds:
+            function.attrs["strict_bounds"] = True
+        function.pins = schedule.pins
+        function.instructions = schedule.instructions
+        function.swizzles = schedule.swizzles
+        function.unrolled = schedule.unrolled
+        function.choices.forced |= schedule.choices
+        function.choices.force(request.choices, "--choose", must=False)
+        large = self._is_large(dict(request.dims))
+        function.index_bits = function.choices.choose(
+            "index",
+            "bits",
+            {"64": 64} if large else {"32": 32, "64": 64},
+            str(index_bits),
+            because="a tensor has more elements than 32 bits count" if large else "no tensor is too large for 32 bits",
+        )
+        branches = [node for node in ast.walk(kernel.body) if isinstance(node, ast.If)]
+        function.in_branches = frozenset(assigned_names([*branches]))
+        builder.function = function
+        builder.ir.budget = budget or builder.ir.budget
+        self._parameters(builder, function, constants, special)
+        function.divisors = {name: self._divisor(function, name, most) for name, most in resolved.divisors.items()}
+        builder.facts = builder.ir.facts = Analysis(function)
+        scope = builder.scope.names
+        for name, value in constants.items():
+            scope[name] = builder.function_named(value.name) if isinstance(value, ast.Def) else value
+        scope.update(self.types)
+        scope.update(special)
+        builder.host_names = {
+            **dict.fromkeys(function.dims),
+            **{n: None for n, v in constants.items() if not isinstance(v, ast.Def)},
+            **{p.name: None for p in function.params if p.kind == "scalar"},
+            **dict.fromkeys(self.types),
+            **special,
+        }
+        body = list(kernel.body)
+        if not body or not isinstance(body[0], ast.Grid):
+            raise TileError("syntax", kernel.loc, "a kernel starts with its grid", "for example: grid cdiv(n, BLOCK)")
+        grid: list[Any] = []
+        try:
+            grid = self._grid(body[0], builder, constants, special)
+            function.grid = [numbered(tree, plain_of(constants)) for tree in grid]
+        except TileError as error:
+            builder.errors += error.errors
+        builder.statements(body[1:])
+        if kernel.loc.source.text.count("commit()") > 1:
+            bodies = [body, *(each.body for each in self.program.functions.values())]
+            builder.errors += [error for each in bodies for error in double_commits(each)]
+        if builder.errors:
+            raise Errors(builder.errors)
+        replace_uses(function.body, builder.same_dims)
+        function.body.args = [
+            *(p.value for p in function.params if p.value is not None),
+            *(s for p in function.params for s in p.strides),
+            *function.dims.values(),
+        ]
+        plain = plain_of({**schedule.constants, **constants})
+        plain |= {n: t.name for n, t in self.types.items()}
+        plain["warps"] = schedule.warps
+        requires = self._requires(builder, schedule, function, special, plain)
+        tables = {p.name: p.length for p in function.params if p.kind == "table"}
+        return Variant(request, self.target, function, schedule, plain, grid, requires, tables)
+
+    # ---- constants and specialisation ----
+
+    def _constants(self, schedule: ResolvedSchedule) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        unset: list[TileError] = []
+        for constant in self.kernel.constants:
+            if constant.types is not None:
+                continue
+            if constant.name in schedule.constants:
+                out[constant.name] = schedule.constants[constant.name]
+            else:
+                hint = f"set it in a schedule of '{self.kernel.name}', or give {constant.name}=VALUE"
+                unset.append(TileError("constant", constant.loc, f"constant '{constant.name}' is not set", hint))
+                continue
+            if isinstance(out[constant.name], str):
+                out[constant.name] = self.program.function(out[constant.name])
+            if not isinstance(out[constant.name], bool | int | float | ast.Def):
+                raise TileError("constant", constant.loc, f"constant '{constant.name}' is a number or a function")
+        if unset:
+            raise Errors(unset)
+        return out
+
+    def _specialised(self, schedule: ResolvedSchedule, dims: dict[str, int], scalars: dict[str, Any]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        scalar_names = {p.name for p in self.kernel.params if isinstance(p.type, ast.ScalarType)}
+        for name in (name for name, holds in schedule.specialize.items() if holds):
+            loc = schedule.places["specialize", name]
+            if name not in self.dim_names and name not in scalar_names:
+                known = {*self.dim_names} | scalar_names
+                raise TileError(
+                    "name", loc, f"'{name}' is no dim or scalar of '{self.kernel.name}'", closest(name, known)
+                )
+            if name in dims:
+                out[name] = dims[name]
+            elif name in scalars:
+                out[name] = scalars[name]
+            else:
+                raise TileError("constant", loc, f"'{name}' is specialised but not known", f"give {name}=VALUE")
+        return out
+
+    def _is_large(self, dims: dict[str, int]) -> bool:
+        for p in self.kernel.params:
+            if isinstance(p.type, ast.TensorType):
+                size = 1
+                for d in p.type.dims:
+                    if isinstance(d, ast.Name):
+                        size *= dims.get(d.id, 1)
+                    elif isinstance(d, ast.Number):
+                        size *= int(d.value)
+                if size > most_elements(32):
+                    return True
+        return False
+
+    def _divisors(self, dims: dict[str, int], special: dict[str, Any], constants: dict[str, Any]) -> dict[str, int]:
+        """Dims that decide vector widths: all but those that are only ever the first of several axes; and dims that
+        are multiples of the tiles in which the kernel takes them, where no mask is needed."""
+        inner = set()
+        for p in self.kernel.params:
+            if isinstance(p.type, ast.TensorType):
+                rows = p.type.dims[1:] if len(p.type.dims) > 1 else p.type.dims
+                inner |= {d.id for d in rows if isinstance(d, ast.Name)}
+        strides = {
+            stride_name(name, axis): stride
+            for name, of_axes in self.request.strides.items()
+            for axis, stride in enumerate(of_axes)
+            if pow2_divisor(stride) > 1
+        }
+        wide = {
+            name: min(pow2_divisor(extent), MAX_DIVISOR)
+            for name, extent in dims.items()
+            if name in inner and name not in special and name in self.dim_names and pow2_divisor(extent) > 1
+        }
+        for name, node in self.program.tiles_of(self.kernel):
+            tile = self._tile(node, {**constants, **special}) if name in dims and name not in special else None
+            if tile is not None and dims[name] % tile == 0 and name in self.dim_names:
+                wide[name] = lcm(wide.get(name, 1), tile)
+        return strides | wide
+
+    def _tile(self, node: ast.Expr, names: Mapping[str, Any]) -> int | None:
+        """The extent of a tile, where it is a number above 1 before the kernel is built."""
+        try:
+            value = Evaluator({**names, **self.types})(node)
+        except TileError:
+            return None
+        return value if type(value) is int and value > 1 else None
+
+    def _divisor(self, function: Function, name: str, most: int) -> int:
+        power = min(pow2_divisor(most), MAX_DIVISOR)
+        options = {str(each): each for each in (most, *(power >> i for i in range(power.bit_length())))}
+        why = "its tiles, and what is known of it up to 16"
+        return function.choices.choose("divisor", name, options, str(most), because=why, loc=self.kernel.loc)
+
+    # ---- parameters ----
+
+    def _parameters(
+        self, builder: KernelBuilder, function: Function, constants: dict[str, Any], special: dict[str, Any]
+    ) -> None:
+        scope = builder.scope.names
+        bound = dim_names(self.kernel, self.request.absent)
+        for name in self.dim_names:
+            if name not in bound:
+                scope[name] = Absent(name)
+            elif name not in special and name not in constants:
+                value = Value(TileType((), INDEX), name=name)
+                function.dims[name] = value
+                scope[name] = value
+        errors: list[TileError] = []
+        for p in self.kernel.params:
+            try:
+                self._parameter(builder, function, p, constants, special)
+            except TileError as error:
+                errors += error.errors
+        if errors:
+            raise Errors(errors)
+
+    def _parameter(
+        self,
+        builder: KernelBuilder,
+        function: Function,
+        p: ast.Parameter,
+        constants: dict[str, Any],
+        special: dict[str, Any],
+    ) -> None:
+        scope = builder.scope.names
+        if p.name in scope or p.name in self.constant_names or p.name in {q.name for q in function.params}:
+            raise TileError("name", p.loc, f"'{p.name}' is declared twice")
+        if isinstance(p.type, ast.TensorType):
+            self._tensor(builder, function, p, p.type, constants, special)
+        elif isinstance(p.type, ast.ScalarType):
+            dtype = self._dtype(p.type.dtype, p.type.loc)
+            self._refuse_fp8(p, dtype)
+            if p.name in special:
+                function.params.append(Parameter("scalar", p.name, dtype, None, loc=p.loc))
+                scope[p.name] = special[p.name]
+                return
+            value = Value(TileType((), dtype), name=p.name)
+            function.params.append(Parameter("scalar", p.name, dtype, value, loc=p.loc))
+            scope[p.name] = value
+        else:
+            dtype = self._dtype(p.type.dtype, p.type.loc)
+            self._refuse_fp8(p, dtype)
+            length = Evaluator({**constants, **special}).integer(p.type.length, "the length of a table")
+            if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
+                raise TileError("limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes")
+            value = Value(TableType(length, dtype), name=p.name)
+            function.params.append(Parameter("table", p.name, dtype, value, length=length, loc=p.loc))
+            scope[p.name] = Table(value, length)
+
+    def _refuse_fp8(self, p: ast.Parameter, dtype: DType) -> None:
+        if dtype in FP8:
+            raise TileError("type", p.loc, f"only tensors have elements of {dtype}", "pass f32, and convert it")
+
+    def _dtype(self, name: str, loc: Loc) -> DType:
+        if name in self.types:
+            return self.types[name]
+        if name in DTYPES and name != "index":
+            return DTYPES[name]
+        raise TileError("type", loc, f"unknown type '{name}'", type_hint(name, self.types))
+
+    def _tensor(
+        self,
+        builder: KernelBuilder,
+        function: Function,
+        p: ast.Parameter,
+        type: ast.TensorType,
+        constants: dict[str, Any],
+        special: dict[str, Any],
+    ) -> None:
+        dtype = self._dtype(type.dtype, type.loc)
+        dims: list[str | int] = []
+        extents: list[int | Value] = []
+        for d in type.dims:
+            if isinstance(d, ast.Name) and isinstance(builder.scope.names.get(d.id), Absent):
+                dims.append(d.id)
+            elif isinstance(d, ast.Name) and d.id in function.dims:
+                dims.append(d.id)
+                extents.append(function.dims[d.id])
+            elif isinstance(d, ast.Name) and d.id in special:
+                dims.append(d.id)
+                extents.append(special[d.id])
+            else:
+                number = Evaluator(constants).integer(d, "a literal dim")
+                if number < 1:
+                    raise TileError("extent", d.loc, f"a dim of {number}")
+                dims.append(number)
+                extents.append(number)
+        if p.name in self.request.absent:
+            if not type.optional:
+                raise TileError("call", p.loc, f"'{p.name}' is not optional", "declare it with '?' after its type")
+            function.params.append(Parameter("tensor", p.name, dtype, None, dims, optional=True, loc=p.loc))
+            builder.scope.names[p.name] = Absent(p.name)
+            return
+        value = Value(TensorType(len(dims), dtype), name=p.name)
+        align = self.request.align.get(p.name, 16)
+        made = Parameter("tensor", p.name, dtype, value, dims, type.strided, type.optional, align=align, loc=p.loc)
+        function.params.append(made)
+        strides: list[int | Value] = []
+        if type.strided:
+            known = self.request.strides.get(p.name, ())
+            for axis in range(len(dims)):
+                stride = Value(TileType((), INDEX), name=f"{p.name}_stride{axis}")
+                made.strides.append(stride)
+                strides.append(1 if axis < len(known) and known[axis] == 1 else stride)
+        else:
+            strides = [1] * len(dims)
+            for i in range(len(dims) - 2, -1, -1):
+                inner, extent = strides[i + 1], extents[i + 1]
+                if isinstance(inner, int) and isinstance(extent, int):
+                    strides[i] = inner * extent
+                else:
+                    a = inner if isinstance(inner, Value) else builder.ir.index(inner)
+                    b = extent if isinstance(extent, Value) else builder.ir.index(extent)
+                    strides[i] = builder.ir.value("mul", a, b)
+        builder.scope.names[p.name] = Tensor(made, value, extents, strides)
+
+    # ---- what the launch evaluates ----
+
+    def _tree_names(self, builder: KernelBuilder, special: dict[str, Any]) -> dict[str, Any]:
+        names: dict[str, Any] = {n: None for n in builder.host_names if n not in self.types}
+        names |= dict.fromkeys(HOST_FACTS)
+        return names | given_names(self.kernel, self.request.absent) | special
+
+    def _grid(
+        self, node: ast.Grid, builder: KernelBuilder, constants: dict[str, Any], special: dict[str, Any]
+    ) -> list[Any]:
+        if not 1 <= len(node.extents) <= 3:
+            raise TileError("syntax", node.loc, f"a grid has 1 to 3 extents; this has {len(node.extents)}")
+        names = self._tree_names(builder, special)
+        trees = [to_tree(e, names, self.types) for e in node.extents]
+        return trees + [1] * (3 - len(trees))
+
+    def _requires(
+        self,
+        builder: KernelBuilder,
+        schedule: ResolvedSchedule,
+        function: Function,
+        special: dict[str, Any],
+        constants: dict[str, Any],
+    ) -> list[Condition]:
+        names = {**self._tree_names(builder, special), **dict.fromkeys(constants)}
+        text = self.program.source.text
+        out = []
+        trees = self._dependent(schedule, {**target_facts(self.target), **names}, set(function.dims))
+        for name, tree in trees.items():
+            if name in self.constant_names and name in constants:
+                loc = schedule.definitions[name].value.loc
+                written = loc.source.text[loc.start : loc.end]
+                hint = "another variant is needed for these dims"
+                out.append(Condition(["==", name, tree], f"{name} == {written}", loc.line, hint))
+        for line in builder.requires:
+            written = text[line.loc.start : line.loc.end] if line.loc.source is self.program.source else "assert"
+            out.append(Condition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
+        for name, value in special.items():
+            out.append(
+                Condition(
+                    ["==", name, value], f"{name} == {value}", schedule.places["specialize", name].line, "specialised"
+                )
+            )
+        for name, divisor in function.divisors.items():
+            if divisor == 1:
+                continue
+            out.append(
+                Condition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)
+            )
+        for tensor, strides in self.request.strides.items():
+            if 1 in strides:
+                name = stride_name(tensor, strides.index(1))
+                out.append(Condition(["==", name, 1], f"{name} == 1", self.kernel.loc.line, None))
+        return out
+
+    def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:
+        """The definitions that depend on these dims, as the launch's trees. A constant of the kernel stands for itself
+        in the others; what is none, for its own tree."""
+        out: dict[str, Any] = {}
+
+        def tree(definition: Definition, known: Mapping[str, Any]) -> Any:
+            if definition.name in names_in(definition.value):  # what it replaces
+                under = definition.under
+                known = known if under is None else {**known, definition.name: tree(under, known)}
+            return to_tree(definition.value, known, self.types)
+
+        known = {**names, **{n: v for n, v in schedule.derived.items() if isinstance(v, bool | int | float)}}
+        for name, definition in schedule.definitions.items():
+            if definition.reads() & (dims | out.keys()):
+                out[name] = tree(definition, known)
+                known[name] = None if name in self.constant_names else out[name]
+        return out
+
+
+def record_access(function: Function) -> None:
+    """Fills each tensor parameter's `access` from the effects of what is left of the body."""
+    modes: dict[Value, set[str]] = {}
+    for op in walk(function.body):
+        if op.spec.effects is not None:
+            for effect in op.spec.effects(op):
+                if effect.kind in ("read", "write"):
+                    modes.setdefault(effect.memory, set()).add(effect.kind[0])
+    for p in function.params:
+        if p.kind == "tensor" and p.value is not None:
+            p.access = "".join(sorted(modes.get(p.value, {"r"})))

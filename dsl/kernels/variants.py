@@ -1,0 +1,130 @@
+"""The compiled variants of a program: each is made once for all requests whose code it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from dsl.kernels.compile import Compiled, Lowered, compile_lowered, lower
+from dsl.kernels.variant import Request, Variant, variant_class
+from dsl.text.program import Program
+from lowering.location import TileError
+
+Kernel = TypeVar("Kernel")
+MOST_WAITING = 16
+"""Lowered variants that are kept for a launch that may come: `fits` asks for one, and mostly it is then launched."""
+
+
+def request_key(request: Request) -> tuple:
+    def frozen(m: Mapping[str, Any]) -> tuple:
+        return tuple(
+            sorted((k, str(v) if not isinstance(v, int | float) else (type(v).__name__, v)) for k, v in m.items())
+        )
+
+    return (
+        request.kernel,
+        request.schedule,
+        frozen(request.dims),
+        frozen(request.types),
+        frozen(request.constants),
+        frozen(request.scalars),
+        frozen(request.align),
+        tuple(sorted(request.absent)),
+        request.arch,
+        request.sms,
+        request.strict_bounds,
+        frozen(request.choices),
+        tuple(sorted(request.strides.items())),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Generic[Kernel]):
+    """Requests that differ from others of their family in the divisors of dims alone; `code` is LLVM's text, `body`
+    the PTX after the header."""
+
+    divisors: Mapping[str, int]
+    code: str
+    body: str
+    variant: Variant
+    kernel: Kernel
+
+    def asks_less(self, divisors: Mapping[str, int]) -> bool:
+        """Whether dims with these divisors have its divisors, too."""
+        return all(divisors.get(name, 1) % divisor == 0 for name, divisor in self.divisors.items())
+
+    def asks_more(self, divisors: Mapping[str, int]) -> bool:
+        return all(self.divisors.get(name, 1) % divisor == 0 for name, divisor in divisors.items())
+
+
+class Variants(Generic[Kernel]):
+    """Variants by request. `made` makes what is kept of each from what was compiled.
+
+    Divisors of dims decide vector widths, mostly. Where a variant of other divisors has the same code, the one that
+    asks for less serves both, and all between them: LLVM runs once for each code.
+    """
+
+    def __init__(self, program: Program, made: Callable[[Compiled], Kernel]):
+        self.program, self.made = program, made
+        self._kernels: dict[Any, Kernel] = {}  # by request
+        self._families: dict[Any, list[Member[Kernel]]] = {}
+        self._waiting: dict[Any, Lowered] = {}  # lowered and not compiled, by class
+        self._refused: dict[Any, TileError] = {}
+
+    def kernel(self, request: Request, **options: Any) -> Kernel:
+        """The kernel of a request. Raises TileError."""
+        given = tuple(sorted(options.items()))
+        key = (request_key(request), given)
+        if key not in self._kernels:
+            self._kernels[key] = self._new(request, given, options)
+        return self._kernels[key]
+
+    def __iter__(self) -> Iterator[Kernel]:
+        """What was made so far, each once."""
+        return iter({id(kernel): kernel for kernel in self._kernels.values()}.values())
+
+    def built(self, request: Request) -> Variant:
+        """The variant of a request, lowered; it is not lowered again to be compiled. Raises TileError."""
+        family, divisors = variant_class(self.program, request)
+        for member in self._families.get((family, ()), ()):
+            if member.divisors == divisors:
+                return member.variant
+        return self._lowered((family, tuple(sorted(divisors.items()))), request).variant
+
+    def _lowered(self, kind: Any, request: Request) -> Lowered:
+        if kind in self._refused:
+            raise self._refused[kind]
+        if kind not in self._waiting:
+            try:
+                self._waiting[kind] = lower(self.program, request)
+            except TileError as error:
+                self._refused[kind] = error
+                raise
+            if len(self._waiting) > MOST_WAITING:
+                del self._waiting[next(iter(self._waiting))]
+        return self._waiting[kind]
+
+    def _new(self, request: Request, given: tuple, options: dict[str, Any]) -> Kernel:
+        family, divisors = variant_class(self.program, request)
+        members = self._families.setdefault((family, given), [])
+        less = [member for member in members if member.asks_less(divisors)]
+        more = {member.code for member in members if member.asks_more(divisors)}
+        for member in less:
+            if member.divisors == divisors or member.code in more:
+                return member.kernel
+        level = options.pop("level", None)
+        if options:
+            lowered = lower(self.program, request, **options)
+        else:
+            kind = (family, tuple(sorted(divisors.items())))
+            lowered = self._lowered(kind, request)
+            del self._waiting[kind]
+        compiled = compile_lowered(self.program, lowered, level, {m.code: m.body for m in members})
+        kernel = next((m.kernel for m in less if m.code == compiled.llvm), None)
+        member = Member(divisors, compiled.llvm, compiled.body, compiled.variant, kernel or self.made(compiled))
+        served = {id(m.kernel) for m in members if m.code == member.code and member.asks_less(m.divisors)}
+        self._kernels |= {key: member.kernel for key, known in self._kernels.items() if id(known) in served}
+        members[:] = [replace(m, kernel=member.kernel) if id(m.kernel) in served else m for m in members]
+        members.append(member)
+        return member.kernel

@@ -1,0 +1,331 @@
+"""The examples of a file side by side: each kernel and schedule that serves them, checked, counted and measured.
+
+A row is an example done one way: as the file chooses, with another option of its dispatch, or with another schedule.
+All rows are checked before any is measured. They are measured in turns, so that a drift of the clocks meets all alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from random import Random
+from typing import Any
+
+from dsl.calls.api import BoundPlan
+from dsl.examples.launches import Call, Launch, Settings, assembled
+from dsl.examples.overrides import Overrides, resolve
+from dsl.examples.report import LaunchReport, Report
+from dsl.examples.run import ExampleRun
+from dsl.kernels.edited import Edited, edited_from
+from dsl.text import tree as ast
+from dsl.text.branches import named_ways, names_of_branch
+from dsl.text.program import Program, reached_kernels
+from dsl.values.numbers import Evaluator
+from lowering.choices import Asked
+from lowering.location import TileError, closest
+from runtime.errors import DeviceError, RuntimeFault
+
+ROUNDS = 50
+"""Measured launches of a row."""
+COUNTED_BLOCKS = 64
+COUNTED_BYTES = 1 << 30
+"""What the emulator counts of a launch on a GPU: its first blocks, unless the arrays have more bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How to do an example: with these options of its dispatch, and this schedule in place of the file's choice; with
+    the kernels of an edited file in the place of those that the plan has."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    schedule: str | None = None
+    edited: Edited | None = None
+
+
+@dataclass(slots=True)
+class Row:
+    """An example done one way. `counted`: blocks of each launch that its counters are of; without a report, `failed`
+    says why, and `is_wrong` that it should have run: it is what the file chooses. `edited`: the file, IR or PTX by
+    hand, that a kernel of it is from."""
+
+    example: str | None
+    options: dict[str, Any]
+    schedule: str | None
+    report: Report | None = None
+    counted: list[int] = field(default_factory=list)
+    failed: str | None = None
+    is_wrong: bool = False
+    edited: str | None = None
+
+    @property
+    def kernels(self) -> list[str]:
+        return [launch.kernel for launch in self.report.launches] if self.report else []
+
+    @property
+    def schedules(self) -> list[str]:
+        return [launch.schedule or "-" for launch in self.report.launches] if self.report else []
+
+    def figures(self) -> dict[str, float | None]:
+        """What the counters say: `instructions` of warps, `moves` and `atomic_waits` in all blocks, other counts a
+        block, and over the fewest that the same accesses could need (None without such accesses)."""
+        pairs = zip(self.report.launches if self.report else [], self.counted, strict=True)
+        launches = [(launch, launch.counters, blocks) for launch, blocks in pairs if launch.counters is not None]
+        if not launches:
+            return {}
+        blocks = sum(count for _, _, count in launches)
+
+        def total(*names: str) -> float:
+            return sum(counters[name] for _, counters, _ in launches for name in names)
+
+        def over(counts: float, fewest: float) -> float | None:
+            return counts / fewest if fewest else None
+
+        sectors = total("global_load_sectors", "global_store_sectors", "global_atomic_sectors")
+        return {
+            "instructions": sum(c["instructions"] * block_count(launch) / n for launch, c, n in launches),
+            "moves": sum(c["moves"] * block_count(launch) / n for launch, c, n in launches),
+            "active_lanes": total("thread_instructions") / total("instructions"),
+            "divergent_branches": total("divergent_branches") / blocks,
+            "barriers": sum(c["barriers"] / -(-launch.threads // 32) for launch, c, _ in launches) / blocks,
+            "atomics": total("atomics") / blocks,
+            "atomic_waits": sum(c["atomic_waits"] * block_count(launch) / n for launch, c, n in launches),
+            "wavefronts": total("shared_wavefronts") / blocks,
+            "wavefronts_over_fewest": over(total("shared_wavefronts"), total("shared_ideal")),
+            "sectors": sectors / blocks,
+            "sectors_over_fewest": over(sectors, total("global_ideal_sectors")),
+        }
+
+
+def block_count(launch: LaunchReport) -> int:
+    x, y, z = launch.grid
+    return x * y * z
+
+
+# ---- which rows ----
+
+
+def ways(program: Program, example: ast.Example, overrides: Overrides, wanted: Collection[str] = ()) -> Iterator[Way]:
+    """The ways to do an example: one for each combination of its dispatch's options that nobody has set, then one for
+    each schedule. With `wanted`, these schedules alone."""
+    lines = [line for line in example.lines if isinstance(line, ast.Launch)]
+    schedules = named_schedules(program, lines[0].name) if len(lines) == 1 else []
+    if wanted:
+        known = dict.fromkeys([*schedules, *(unnamed_schedules(program, lines[0].name) if len(lines) == 1 else ())])
+        yield from (Way(schedule=name) for name in known if name in wanted)
+        return
+    options = {name: values for line in lines for name, values in option_values(program, line.name).items()}
+    options = {name: values for name, values in options.items() if name not in overrides.options}
+    for chosen in product(*options.values()):
+        yield Way(dict(zip(options, chosen, strict=True)))
+    yield from (Way(schedule=name) for name in schedules)
+
+
+def named_schedules(program: Program, name: str) -> list[str]:
+    """Schedules that a call of a kernel, or of a dispatch in a branch with one launch, may be given by name."""
+    if name in program.kernels:
+        return list(program.schedules_of(name))
+    out: dict[str, None] = {}
+    for line in program.dispatches[name].lines:
+        if isinstance(line, ast.When):
+            alone = len(line.steps) == 1
+            out |= dict.fromkeys(names_of_branch(line) if alone else [line.name] if line.name is not None else [])
+    return list(out)
+
+
+def unnamed_schedules(program: Program, name: str) -> list[str]:
+    """Schedules that no branch of a dispatch names, of kernels that it launches alone: a call may ask for them, too."""
+    if name in program.kernels:
+        return []
+    named = named_ways(program.dispatches[name])
+    branches = [line.steps for line in program.dispatches[name].lines if isinstance(line, ast.When)]
+    alone = [steps[0] for steps in branches if len(steps) == 1 and isinstance(steps[0], ast.Launch)]
+    return [schedule for step in alone for schedule in program.schedules_of(step.name) if schedule not in named]
+
+
+def option_values(program: Program, name: str) -> dict[str, list[Any]]:
+    dispatch = program.dispatches.get(name)
+    lines = [line for line in dispatch.lines if isinstance(line, ast.Option)] if dispatch else []
+    return {line.name: [Evaluator({})(value) for value in line.values] for line in lines}
+
+
+def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[str]) -> list[ast.Example]:
+    """The examples of these names (all without) that may come to one of these kernels. Raises TileError."""
+    known = {example.name: example for example in program.examples}
+    for name in names:
+        if name not in known:
+            hint = closest(name, [n for n in known if n]) or "known: " + ", ".join(n for n in known if n)
+            raise TileError("example", None, f"{program.source.name} has no example '{name}'", hint)
+    for name in kernels:
+        program.kernel(name)
+    found = [example for example in program.examples if not names or example.name in names]
+    if kernels:
+        found = [example for example in found if {k.name for k in reached_kernels(program, example)} & {*kernels}]
+    if not found:
+        raise TileError("example", None, f"{program.source.name} has no example of this", "add an 'example:' block")
+    return found
+
+
+def made_from(rows: Sequence[Row], edited: Edited) -> Row | None:
+    """The row that an edited file is put into: one that launches a kernel of its, of the same schedule if there is."""
+    able = [row for row in rows if row.edited is None and edited.headers.keys() & {*row.kernels}]
+    wanted = {(kernel, header.schedule or "-") for kernel, header in edited.headers.items()}
+    same = [row for row in able if wanted & {*zip(row.kernels, row.schedules, strict=True)}]
+    return next(iter([*same, *able]), None)
+
+
+def joined_names(rows: Sequence[Row]) -> str:
+    return ", ".join(dict.fromkeys(kernel for row in rows for kernel in row.kernels))
+
+
+# ---- rows of one device ----
+
+
+class Bench:
+    """The rows of one file on one device (`emulator` or `cuda:0`), with what counting and measuring them needs."""
+
+    def __init__(self, program: Program, device: str, why: str, settings: Settings):
+        self.program, self.device, self.why = program, device, why
+        self.settings = settings
+        self.rows: list[Row] = []
+        self.calls: list[list[Call]] = []
+        self.errors: list[Exception] = []
+
+    def add(self, example: ast.Example, overrides: Overrides, way: Way) -> Row:
+        """A further row, run and checked once. Raises DeviceError for a GPU that failed; what else goes wrong is the
+        row's."""
+        ptx = None if way.edited is None else way.edited.ptx
+        settings = replace(self.settings, schedule=way.schedule, ptx=ptx)
+        options = replace(overrides, options={**overrides.options, **way.options})
+        row = Row(example.name, dict(way.options), way.schedule)
+        row.edited = None if way.edited is None else way.edited.name
+        run = ExampleRun(self.program, example, self.device, self.why, options, settings)
+        try:
+            row.report = run.run()
+        except (TileError, RuntimeFault) as error:
+            if self.device != "emulator" and isinstance(error, DeviceError):
+                raise
+            self.errors.append(error)
+            row.failed, row.is_wrong = one_line(error), way.schedule is None or way.edited is not None
+        self.rows.append(row)
+        self.calls.append(run.launcher.calls if row.report else [])
+        return row
+
+    def count(self) -> None:
+        """Counters and resources of the rows: on a GPU, of each launch's first blocks, by the emulator."""
+        for row, calls in zip(self.rows, self.calls, strict=True):
+            reports = iter(row.report.launches if row.report else [])
+            for call in calls:
+                arguments = BoundPlan(call.function, call.plan).arguments
+                for (launch, _), report in zip(call.launches, reports, strict=False):
+                    on_gpu = self.device != "emulator"
+                    assembled(launch.kernel.ptx, launch.kernel.header, report, on_gpu, must=not on_gpu)
+                    if not on_gpu:
+                        row.counted.append(block_count(report))
+                    elif array_bytes(call.given) <= COUNTED_BYTES:
+                        row.counted.append(min(block_count(report), COUNTED_BLOCKS))
+                        report.counters = first_blocks(launch, arguments(launch.step, call.given), report.grid)
+                    else:
+                        row.counted.append(0)
+
+    def measure(self) -> None:
+        """Times of the rows that passed, on a GPU."""
+        passed = [i for i, row in enumerate(self.rows) if row.report is not None and row.report.passed is not False]
+        launches = [[bound for call in self.calls[i] for bound in call.prepared()] for i in passed]
+        times = interleaved(launches, int(self.device.partition(":")[2] or 0))
+        for i, found in zip(passed, times, strict=True):
+            self.rows[i].report.times = found  # type: ignore[union-attr]
+
+
+def one_line(error: TileError | RuntimeFault) -> str:
+    """What went wrong, and at which line."""
+    line = error.loc.line if isinstance(error, TileError) and error.loc else getattr(error, "line", None)
+    return error.message.partition("\n")[0] + ("" if line is None else f" (line {line})")
+
+
+def array_bytes(given: Mapping[str, Any]) -> int:
+    from runtime import describe, is_array
+
+    return sum(array.size * array.itemsize for array in map(describe, filter(is_array, given.values())))
+
+
+def first_blocks(launch: Launch, arguments: Sequence[Any], grid: Sequence[int]) -> dict[str, Any] | None:
+    """The emulator's counters of the first blocks of a launch that a GPU made; None for an empty grid."""
+    from runtime import Kernel
+
+    kernel = Kernel(launch.kernel.ptx, launch.kernel.header.entry, "emulator")
+    result = kernel.run(*arguments, grid=tuple(grid), blocks=COUNTED_BLOCKS)
+    return None if result.counters is None else result.counters.totals.as_dict()
+
+
+def interleaved(rows: Sequence[Sequence[Callable[[], None]]], ordinal: int) -> list[list[float]]:
+    """Microseconds of each row's prepared launches together: 20th percentile, median, 80th. The rows take turns, and
+    each launch finds the L2 cold."""
+    from runtime.cuda.timing import measure_rounds, percentiles
+
+    def together(row: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        def launch() -> None:
+            for bound in row:
+                bound()
+
+        return launch
+
+    times = measure_rounds(list(map(together, rows)), ROUNDS, order=Random(0), device=ordinal)
+    return [list(percentiles(found)) for found in times]
+
+
+def bench(
+    program: Program,
+    device: str,
+    why: str,
+    values: Sequence[str] = (),
+    examples: Sequence[str] = (),
+    kernels: Sequence[str] = (),
+    schedules: Sequence[str] = (),
+    seed: int = 0,
+    time_limit: float | None = None,
+    choose: Mapping[str, str] | None = None,
+    edited: Sequence[str] = (),
+) -> list[Row]:
+    """The rows of a file's examples, in its order; `edited` are files of IR or PTX, whose kernels make further rows.
+    Raises TileError, LaunchError or DeviceError if there is none."""
+    settings = Settings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
+    made = Bench(program, device, why, settings)
+    missing = dict.fromkeys(schedules)
+    by_hand = {file: edited_from(file, choose or {}) for file in edited}
+    unused = dict(by_hand)
+    for example in chosen_examples(program, examples, kernels):
+        overrides = resolve(program, example, values)
+        shown: list[list[str]] = []
+        first = len(made.rows)
+        for way in ways(program, example, overrides, schedules):
+            if [way.schedule] in shown:
+                continue
+            missing.pop(way.schedule or "", None)
+            row = made.add(example, overrides, way)
+            shown.append(row.schedules)
+            if row.is_wrong:
+                break
+        for file, kernels_of in by_hand.items():
+            base = made_from(made.rows[first:], kernels_of)
+            if base is not None:
+                made.add(example, overrides, Way(base.options, base.schedule, kernels_of))
+                unused.pop(file, None)
+    if any(row.report for row in made.rows):
+        settings.choose.check()
+    if missing:
+        raise no_schedule(program, list(missing))
+    if len(made.errors) == len(made.rows):
+        raise made.errors[0]
+    for kernels_of in unused.values():
+        raise kernels_of.not_launched(f"the rows launch {joined_names(made.rows)}")
+    made.count()
+    if device != "emulator":
+        made.measure()
+    return made.rows
+
+
+def no_schedule(program: Program, names: Sequence[str]) -> TileError:
+    known = list(dict.fromkeys(name for _, name in program.schedules))
+    hint = closest(names[0], known) or f"known: {', '.join(known) or 'none'}"
+    return TileError("name", None, f"no example of {program.source.name} can be given '{names[0]}'", hint)

@@ -1,0 +1,322 @@
+"""All errors of a file, everything short of LLVM: every kernel with every schedule and every type.
+
+What the examples launch is planned as in a run. Other schedules take the example's dims by name, else 1024. Loads
+neither numpy nor llvmlite nor CUDA nor the emulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dsl.calls.dispatch import Plan, Planner
+from dsl.calls.tuned import Tuned, stale_errors, tuned_path
+from dsl.calls.tuned_file import read_tuned
+from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
+from dsl.kernels.compile import Lowered, compile_lowered, lower
+from dsl.kernels.variant import Request, build_variant
+from dsl.text import tree as ast
+from dsl.text.files import read_text, resolved
+from dsl.text.program import Program, dim_names, examine_program, type_parameters
+from lowering.budget import Budget, Exhausted
+from lowering.emit import emit
+from lowering.location import TileError, closest
+from lowering.targets import target
+from lowering.types import DTYPES
+
+ARCH = "sm_90"
+EXTENT = 1024
+OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
+"""Tried for a schedule that no example uses, before its own arithmetic or its size is called an error."""
+GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
+"""What a variant of guessed dims may cost, twice the largest of the samples: a static loop over a guessed 1024 says
+nothing, and smaller dims are tried."""
+FILE_STEPS, FILE_OPERATIONS = 2_000_000, 150_000
+"""What all variants of guessed dims of a file may cost together. The samples' greatest takes a fifth."""
+FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent"})
+"""Codes of errors that may be due to the dims alone."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """Errors of one file without repetitions, and how many variants were looked at."""
+
+    errors: list[TileError] = field(default_factory=list)
+    notes: list[TileError] = field(default_factory=list)  # what was not looked at, which is no error
+    variants: int = 0
+    seen: set[Any] = field(default_factory=set)
+
+    def add(self, error: TileError) -> None:
+        for each in error.errors:
+            place = None if each.loc is None else (each.loc.source.name, each.loc.start)
+            key = (each.code, place, each.message if place is None else None)
+            if key not in self.seen:
+                self.seen.add(key)
+                self.errors.append(each)
+
+    def note(self, note: TileError) -> None:
+        place = None if note.loc is None else (note.loc.source.name, note.loc.start)
+        if ("note", place, note.message) not in self.seen:
+            self.seen.add(("note", place, note.message))
+            self.notes.append(note)
+
+    def sorted(self) -> list[TileError]:
+        """In the order of the file."""
+        return sorted(self.errors, key=lambda e: (e.loc.source.name, e.loc.start) if e.loc else ("", -1))
+
+
+def check_file(path: str | Path, assemble: bool = False) -> Findings:
+    """All errors of a file. With `assemble` each variant is assembled, and notes tell those that spill registers."""
+    path = Path(path)
+    found = Findings()
+    try:
+        program, errors = examine_program(read_text(path), str(path), resolved(path).parent)
+    except TileError as error:
+        found.add(error)
+        return found
+    for each in errors:
+        found.add(each)
+    try:
+        for each in stale_errors(read_tuned(tuned_path(path)), program):
+            found.add(each)
+    except TileError as error:
+        found.add(error)
+    return _Check(program, found, assemble).run()
+
+
+class _Check:
+    def __init__(self, program: Program, found: Findings, assemble: bool):
+        self.program, self.found, self.assemble = program, found, assemble
+        self.numbers: dict[str, int] = {}
+        self.planned: dict[tuple[str, str | None], Request] = {}
+        self.others: list[Request] = []  # of the same kernels and schedules, with other dims or constants
+        self.exhausted: set[str] = set()  # kernels that take too long to build: one variant says so
+        self.extents: dict[str, int] = {}  # of kernels whose other guesses cost too much
+        self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants of guessed dims
+        self.passed_over: dict[str, int] = {}  # variants that were not looked at, by kernel
+
+    def run(self) -> Findings:
+        for dispatch in self.program.dispatches.values():
+            self.dispatch(dispatch)
+        for example in self.program.examples:
+            facts = examine(self.program, example)
+            for error in facts.errors:
+                self.found.add(error)
+            self.numbers = {**facts.numbers, **self.numbers}
+            self.plans(facts)
+        for kernel in self.program.kernels.values():
+            schedules: list[str | None] = [*self.program.schedules_of(kernel.name)]
+            for schedule in schedules or [None]:
+                self.kernel(kernel, schedule)
+        for request in self.others:
+            if request.kernel not in self.exhausted:
+                self.found.variants += 1
+                self.lower(request, False)
+        for name, count in self.passed_over.items():
+            message = f"{count} variant{'s' * (count > 1)} of '{name}' not looked at: this file's guesses cost too much"
+            hint = "launch it in an example, so that its dims are known"
+            self.found.note(TileError("check", self.program.kernels[name].loc, message, hint))
+        return self.found
+
+    def dispatch(self, dispatch: ast.Dispatch) -> None:
+        """Launches of all branches name schedules that exist, with arguments that the kernels take."""
+        branches = [line for line in dispatch.lines if isinstance(line, ast.When)]
+        for step in (step for branch in branches for step in branch.steps if isinstance(step, ast.Launch)):
+            kernel = self.program.kernels.get(step.name)
+            if kernel is None:
+                message = f"a dispatch launches kernels; '{step.name}' is none"
+                self.found.add(TileError("name", step.loc, message, closest(step.name, self.program.kernels)))
+                continue
+            for item in step.items:
+                if item.value is None:
+                    try:
+                        self.program.schedule(kernel.name, item.name, item.loc)
+                    except TileError as error:
+                        self.found.add(error)
+            if len(step.args or ()) > len(kernel.params):
+                message = f"'{kernel.name}' takes {len(kernel.params)} arguments; got {len(step.args or ())}"
+                self.found.add(TileError("call", step.loc, message))
+
+    def plans(self, facts: ExampleFacts) -> None:
+        """The variants that the example launches."""
+        for launch in facts.launches:
+            if not launch.is_known:
+                names = ", ".join(f"'{name}'" for name, value in launch.arguments.items() if value is UNKNOWN)
+                message = f"this launch is not planned: {names} only a run can tell"
+                hint = "its schedules are looked at with guessed dims; dsl run plans it"
+                self.found.note(TileError("check", launch.line.loc, message, hint))
+                continue
+            try:
+                plan = plan_launch(self.program, launch, ARCH)
+            except TileError as error:
+                for each in error.errors:
+                    self.found.add(from_launch(each, launch.line))
+                continue
+            for step in plan.steps:
+                first = self.planned.setdefault((step.request.kernel, step.request.schedule), step.request)
+                if step.request not in (first, *self.others):
+                    self.others.append(step.request)
+
+    def kernel(self, kernel: ast.Kernel, schedule: str | None) -> None:
+        """One kernel with one schedule, for all its types."""
+        planned = self.planned.get((kernel.name, schedule))
+        sizes: set[tuple[int, ...]] = set()
+        for types in _alternatives(kernel):
+            if kernel.name in self.exhausted:
+                return
+            self.found.variants += 1
+            size = tuple(DTYPES[name].bytes if name in DTYPES else 0 for name in types.values())
+            if planned is not None:
+                request = replace(planned, types=types)
+                self.lower(request, size in sizes)
+            else:
+                self.attempt(kernel, schedule, types, size in sizes)
+            sizes.add(size)
+
+    def look_at(self, request: Request, known: bool, budget: Budget | None = None) -> None:
+        """Lowers a variant; only its types are checked if one with types of the same sizes is known to do: layouts,
+        shared memory and barriers depend on sizes."""
+        if known and not self.assemble:
+            build_variant(self.program, request, budget)
+        else:
+            lowered = lower(self.program, request, budget=budget)
+            function = lowered.variant.function
+            if request not in self.planned.values():  # of guessed dims, a choice may have nothing to choose from
+                function.choices.allow_unmet()
+            if self.assemble:
+                self.note_spills(lowered)
+            else:
+                emit(function, lowered.variant.target)
+                if function.choices.forced:
+                    from lowering.codegen import level_for  # brings LLVM
+
+                    level_for(function)
+                    function.choices.check_met()
+            for name, loc in lowered.variant.function.void:
+                message = f"some variant of kernel '{request.kernel}' has no value '{name}': this says nothing of it"
+                self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
+
+    def note_spills(self, lowered: Lowered) -> None:
+        """Says of a variant whose registers do not suffice how many bytes go through memory. DeviceError without the
+        assembler, LaunchError for PTX that it refuses."""
+        from runtime.tools import assemble
+
+        compiled = compile_lowered(self.program, lowered)
+        header = compiled.header
+        figures = assemble(compiled.ptx, header.arch, header.entry, header.maxregs)
+        spilled = figures.spill_stores + figures.spill_loads
+        if spilled:
+            request = lowered.variant.request
+            about = ", ".join(f"{name}={value}" for name, value in {**request.types, **request.dims}.items())
+            schedule = f" with {request.schedule}" if request.schedule else ""
+            message = f"'{request.kernel}'{schedule} spills {spilled} bytes a thread of {figures.registers} registers"
+            hint = "smaller tiles, more warps, or fewer values that are needed at once"
+            self.found.note(TileError("check", self.program.kernels[request.kernel].loc, f"{message} ({about})", hint))
+
+    def attempt(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str], known: bool) -> None:
+        """Lowers with the example's dims, or others if those do not suit the schedule, or cost too much."""
+        first: TileError | None = None
+        most = self.extents.get(kernel.name)
+        for extent, request in self.requests(kernel, schedule, types):
+            if most is not None and (extent is None or extent > most):
+                continue
+            if min(self.left.steps, self.left.operations) <= 0:
+                self.passed_over[kernel.name] = self.passed_over.get(kernel.name, 0) + 1
+                return
+            try:
+                self.guess(request, known)
+                return
+            except TileError as error:
+                if any(each.code == "limit" for each in error.errors):
+                    most = self.extents[kernel.name] = min(most or EXTENT, extent or EXTENT) - 1
+                first = first or error
+                if any(each.code not in FITTING for each in error.errors):
+                    break
+        if first is None or any(each.code == "limit" for each in first.errors):
+            first = self.whole(next(self.requests(kernel, schedule, types))[1], known)
+        if first is not None:
+            self.fail(first, kernel)
+
+    def guess(self, request: Request, known: bool) -> None:
+        """Lowers a variant of guessed dims, for what that may cost."""
+        budget = Budget(GUESS_STEPS, GUESS_OPERATIONS)
+        try:
+            self.look_at(request, known, budget)
+        finally:
+            steps, operations = budget.spent
+            self.left.steps -= steps
+            self.left.operations -= operations
+
+    def whole(self, request: Request, known: bool) -> TileError | None:
+        """What is wrong with a variant that costs more than a guess may, whatever its dims are."""
+        try:
+            self.look_at(request, known)
+        except TileError as error:
+            return error
+        return None
+
+    def requests(
+        self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str]
+    ) -> Iterator[tuple[int | None, Request]]:
+        """(the extent of all dims, None for those that examples know, the request), in the order to try."""
+        dims = dim_names(kernel)
+        near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
+        known = {**self.numbers, **(near.dims if near else {})}
+        scalars: dict[str, Any] = {p.name: 1 for p in kernel.params if isinstance(p.type, ast.ScalarType)}
+        scalars |= near.scalars if near else {}
+        for extent in (None, *OTHER_EXTENTS):
+            chosen = {d: known.get(d, EXTENT) if extent is None else extent for d in dims}
+            yield extent, Request(kernel.name, schedule, chosen, types, {}, scalars)
+
+    def lower(self, request: Request, known: bool) -> None:
+        try:
+            self.look_at(request, known)
+        except TileError as error:
+            self.fail(error, self.program.kernels[request.kernel])
+
+    def fail(self, error: TileError, kernel: ast.Kernel) -> None:
+        if any(isinstance(each, Exhausted) for each in error.errors):
+            self.exhausted.add(kernel.name)
+        self.found.add(at(error, kernel))
+
+
+def _alternatives(kernel: ast.Kernel) -> Iterator[dict[str, str]]:
+    """All type parameters: the first alternatives, then each other one of a parameter with the first of the rest."""
+    parameters = type_parameters([kernel])
+    first = {name: choices[0] for name, choices in parameters.items()}
+    yield first
+    for name, choices in parameters.items():
+        for choice in choices[1:]:
+            yield {**first, name: choice}
+
+
+def plan_launch(program: Program, launch: LaunchFacts, arch: str, schedule: str | None = None) -> Plan:
+    """The plan of an example's launch line."""
+    return planner_of(program, launch, arch, schedule).plan()
+
+
+def planner_of(
+    program: Program,
+    launch: LaunchFacts,
+    arch: str,
+    schedule: str | None = None,
+    device: str | None = None,
+    tuned: Tuned | None = None,
+) -> Planner:
+    """The planner of an example's launch line; with what was tuned for a device of that name, if one is given."""
+    known = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
+    options = {k: v for k, v in launch.rest.items() if k in known}
+    constants = {k: v for k, v in launch.rest.items() if k not in known}
+    chosen = schedule or launch.schedule
+    place = target(arch)
+    what = (launch.line.name, launch.arguments, place, None, constants, options, chosen, None)
+    return Planner(program, *what, device=device, tuned=tuned)
+
+
+def at(error: TileError, node: ast.Launch | ast.Kernel) -> TileError:
+    """The error with the place of `node` where it has none."""
+    if error.loc is None and len(error.errors) == 1:
+        return TileError(error.code, node.loc, error.message, error.hint)
+    return error

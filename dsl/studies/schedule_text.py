@@ -1,0 +1,102 @@
+"""A schedule as text that says everything: what it sets, what it is like, and what the compiler chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.kernels.variant import Variant
+from dsl.schedules.properties import PROPERTIES
+from dsl.schedules.resolve import ResolvedSchedule
+from dsl.text.program import Program
+from lowering.choices import Choice, choose_line
+
+INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a schedule, and why it stands there."""
+
+    text: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{INDENT}{self.text}" + (f"  # {self.reason}" if self.reason else "")
+
+
+def schedule_text(program: Program, variant: Variant, name: str, reasons: list[str]) -> str:
+    """The complete schedule of a variant, which gives its code wherever its kernel is called as here."""
+    lines = [*constants(program, variant), *properties(variant.schedule), *chosen(variant.function.choices.keyed())]
+    head = [*(f"# {each}" for each in reasons), f"schedule {name} of {variant.request.kernel}:"]
+    return "\n".join([*head, *map(str, lines)])
+
+
+def constants(program: Program, variant: Variant) -> list[Line]:
+    """The kernel's constants, and `warps`."""
+    kernel = program.kernels[variant.request.kernel]
+    values: dict[str, Any] = {"warps": variant.schedule.warps}
+    values |= {c.name: variant.constants[c.name] for c in kernel.constants if c.types is None}
+    return [Line(f"{name} = {said(value)}", place_of(variant, name)) for name, value in values.items()]
+
+
+def place_of(variant: Variant, name: str) -> str:
+    """Who says what a name is."""
+    schedule = variant.schedule
+    if name in variant.request.constants:
+        return "the caller"
+    if name in schedule.tune:
+        others = ", ".join(said(each) for each in schedule.tune[name] if each != schedule.constants.get(name))
+        return "the first of its tune set" + (f"; others: {others}" if others else "")
+    definition = schedule.definitions.get(name)
+    if definition is None:
+        return "4 unless it is said" if name == "warps" else ""
+    loc = definition.value.loc
+    return f"{loc.source.name}:{loc.line}: {loc.source.text[loc.start : loc.end]}"
+
+
+def said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def properties(schedule: ResolvedSchedule) -> list[Line]:
+    """The lines of its properties, as they came out."""
+    found = []
+    for (name, subject), loc in schedule.places.items():
+        row = PROPERTIES[name]
+        values: Any = getattr(schedule, row.field)
+        value = values[name][subject] if row.field == "attrs" and subject is not None else values[subject or name]
+        found.append(Line(row.line(subject, value), f"{loc.source.name}:{loc.line}"))
+    return found
+
+
+def chosen(made: Mapping[str, Choice]) -> list[Line]:
+    """A line for each choice that has another option and that no property of the schedule took; one for all of a stem
+    that were taken alike."""
+    stems: dict[str, list[tuple[str, Choice]]] = {}
+    for key, choice in made.items():
+        stems.setdefault(choice.stem, []).append((key, choice))
+    found = []
+    for stem, choices in stems.items():
+        free = [(key, choice) for key, choice in choices if says_something(choice)]
+        alike = len(free) == len(choices) and len({choice.taken for _, choice in free}) == 1
+        for key, choice in [(stem, free[0][1])] if alike else free:
+            found.append(Line(choose_line(key, choice.taken), reason_of(choice)))
+    return found
+
+
+def says_something(choice: Choice) -> bool:
+    """False of a choice without another option, of one that a property took, and of passes that run as ever."""
+    return len(choice.options) > 1 and not choice.is_property and (choice.kind != "pass" or choice.taken != choice.rule)
+
+
+def reason_of(choice: Choice) -> str:
+    """Who took an option, because of what, at which cost, and what the others cost."""
+    costs = choice.costs
+    others = [f"{name}: {costs[name]:g}" if name in costs else name for name in choice.options if name != choice.taken]
+    cost = f"{choice.unit}: {costs[choice.taken]:g}" if choice.taken in costs else ""
+    by = choice.by if choice.is_pinned else ""
+    return "; ".join(filter(None, [by, choice.because, cost, f"others: {' | '.join(others)}"]))

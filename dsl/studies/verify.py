@@ -1,0 +1,334 @@
+"""Whether the passes and the emission keep what a kernel means, on the launches of an example.
+
+Each kernel's IR is carried out in numpy before the passes and after each (`lowering/meaning`), then its PTX on the
+emulator; the first thing that differs is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dsl.examples.launches import Launch, Launcher, Settings
+from dsl.examples.overrides import assigned_names, resolve
+from dsl.examples.report import LaunchReport, Report
+from dsl.examples.run import ExampleRun
+from dsl.kernels.variant import Request, Variant, build_variant, record_access
+from dsl.text import tree as ast
+from dsl.text.program import Program
+from lowering.ir import Block, Function, Op, walk
+from lowering.location import TileError
+from lowering.meaning import Outside, as_memory, blocks_of
+from lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, met, name_of
+from lowering.ops import OPS
+from lowering.ops.control import parting
+from lowering.passes import PASSES, Pass, left_out, run_passes
+from lowering.shared_map import period
+from lowering.targets import WARP, Target
+from runtime.errors import DeviceError, LaunchError
+
+Passes = Sequence[Pass]
+BOUNDARIES = (1, 33)
+"""What the numbers of an example are, each alone and all together: one, and one more than a warp has lanes."""
+BLOCKS = 8
+"""Blocks of a launch that are carried out: the first ones."""
+
+
+@dataclass
+class Verified:
+    """What became of one kernel: `stages` compared, `values` in the last of them; a divergence, or why nothing is
+    known."""
+
+    kernel: str
+    schedule: str | None
+    dims: dict[str, int]
+    blocks: int
+    grid: tuple[int, ...]
+    stages: int = 0
+    values: int = 0
+    divergence: Divergence | None = None
+    undecided: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """As data."""
+        divergence = None if self.divergence is None else self.divergence.as_json()
+        rest = {k: v for k, v in self.__dict__.items() if k != "divergence"}
+        return {**rest, "grid": list(self.grid), "divergence": divergence}
+
+
+@dataclass
+class Verification:
+    """All kernels of an example that were looked at, in order. `refused`: shapes that the file does not take."""
+
+    example: str | None
+    kernels: list[Verified] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """The first one."""
+        return next((k.divergence for k in self.kernels if k.divergence is not None), None)
+
+
+def verify_kernel(
+    program: Program,
+    request: Request,
+    given: Mapping[str, Any],
+    most: int = BLOCKS,
+    passes: Passes = PASSES,
+) -> Verified:
+    """Compares the stages of one variant on these arguments, which stay as they are, and then its PTX."""
+    variant = build_variant(program, request)
+    grid = grid_of(variant, given)
+    function, blocks = variant.function, blocks_of(grid, most)
+    found = Verified(request.kernel, request.schedule, dict(request.dims), len(blocks), grid)
+    if not blocks:
+        return found
+    launch = _Emulated(program, request, given, blocks)
+    try:
+        stages = compare_stages(function, variant.target, given, grid, blocks, passes)
+        found.stages, found.values, found.divergence = stages.passes, stages.values, stages.divergence
+        if found.divergence is None:
+            found.divergence = launch.divergence(passes, grid)
+            if found.divergence is not None:
+                found.undecided = met(function, given, grid, blocks)
+            if found.undecided is not None:
+                found.divergence = None
+            elif found.divergence is not None:
+                found.divergence.stage = launch.to_blame(passes, grid)
+    except (Undecided, Outside) as error:
+        line = "" if error.op.loc is None else f"line {error.op.loc.line}: "
+        found.undecided = f"{line}{error.message}"
+    return found
+
+
+@dataclass
+class _Emulated:
+    """A launch of the first blocks on the emulator."""
+
+    program: Program
+    request: Request
+    given: Mapping[str, Any]
+    blocks: list[tuple[int, int, int]]
+
+    def divergence(self, passes: Passes, grid: tuple[int, ...], skip: str | None = None) -> Divergence | None:
+        """Compiles the variant, runs its PTX, and compares what it leaves with the meaning of its last IR."""
+        from dsl.kernels.compile import Lowered, compile_lowered
+        from runtime import Kernel
+        from runtime.errors import DeviceAssertError
+
+        variant = build_variant(self.program, self.request)
+        variant.function.choices.force({} if skip is None else left_out([skip]), "verify")
+        run_passes(variant.function, variant.target, passes)
+        record_access(variant.function)
+        compiled = compile_lowered(self.program, Lowered(variant, {}, {}))
+        copies: dict[int, Any] = {}  # an array that is given twice stays one
+        values: dict[str, Any] = {}
+        for param in compiled.header.params:
+            value = self.given[param.name]
+            if isinstance(value, np.ndarray):
+                value = copies.setdefault(id(value), copy_of(value))
+            values[param.name] = value
+        failed = None
+        try:
+            Kernel(compiled.ptx, device="emulator").run(*values.values(), blocks=len(self.blocks))
+        except DeviceAssertError as error:
+            failed = error
+        except DeviceError as error:
+            return _of_finding(error, variant.function)
+        made = {}
+        for p in variant.function.params:
+            if p.kind == "tensor" and p.value is not None:
+                made[p.name] = as_memory(values[p.name], p.dtype)[0]
+        return compare_ptx(variant.function, self.given, made, grid, self.blocks, failed)
+
+    def to_blame(self, passes: Passes, grid: tuple[int, ...]) -> str:
+        """The pass without which the PTX agrees, the last one first: passes also say what the meaning does not see,
+        where elements lie, which threads wait, who loads. Else the emission."""
+        for at in reversed(range(len(passes))):
+            name = passes[at].name
+            skip: str | None = None
+            tried = list(passes)
+            if name in INSTEAD:
+                tried[at : at + 1] = INSTEAD[name](passes[at])
+            elif not passes[at].may_go:
+                continue
+            else:
+                skip = name
+            try:
+                if self.divergence(tuple(tried), grid, skip) is None:
+                    return name
+            except (TileError, LaunchError):
+                continue
+        return "emission"
+
+
+def _of_finding(error: Any, function: Function) -> Divergence:
+    """A fault that the emulator has found: its thread, and what is accessed in its line."""
+    found = Divergence("emission", " ".join(str(error).split()))
+    finding = getattr(error, "finding", None)
+    if finding is not None and finding.thread is not None:
+        found.block, found.lane, found.warp = finding.block, finding.thread[0] % WARP, finding.thread[0] // WARP
+    for op in walk(function.body):
+        if finding is not None and op.spec.effects is not None and op.loc is not None and op.loc.line == finding.line:
+            found.loc = op.loc
+            found.value = found.value or op.operands[0].name
+            found.value = next((name_of(r) or leads_to(function, r) for r in op.results), found.value)
+    return found
+
+
+def copy_of(array: np.ndarray) -> np.ndarray:
+    """A copy with the same strides and alignment of its first element to 16 bytes."""
+    if array.flags.c_contiguous:
+        raw = np.zeros(array.nbytes + 16, np.uint8)
+        start = (array.ctypes.data - raw.ctypes.data) % 16
+        out = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    else:
+        size = sum((e - 1) * s for e, s in zip(array.shape, array.strides, strict=True)) + array.itemsize
+        raw = np.zeros(size + 16, np.uint8)
+        start = (array.ctypes.data - raw.ctypes.data) % 16
+        out = np.ndarray(array.shape, array.dtype, raw[start : start + size].data, 0, array.strides)
+    out[...] = array
+    return out
+
+
+def _with_all_barriers(right: Pass) -> Passes:
+    """A barrier of the block before each access, too, wherever all its threads are."""
+
+    def everywhere(function: Function, target: Target) -> None:
+        _barriers(function.body)
+
+    return right, Pass("barriers_everywhere", everywhere)
+
+
+def _barriers(block: Block) -> None:
+    ops: list[Op] = []
+    for op in block.ops:
+        if op.spec.effects is not None:
+            ops.append(Op(OPS["barrier"], [], [], {"scope": "block"}, (), op.loc))
+        if parting(op) is None:
+            for region in op.regions:
+                _barriers(region)
+        ops.append(op)
+    block.ops = ops
+
+
+def _apart(right: Pass) -> Passes:
+    """Every shared tile in bytes of its own, whatever that takes."""
+
+    def apart(function: Function, target: Target) -> None:
+        total, most = 0, 16
+        for op in walk(function.body):
+            if op.spec.allocates:
+                type = op.attrs["type"]
+                align = max(16, period(type.swizzle))
+                op.attrs["offset"] = -(-total // align) * align
+                total, most = op.attrs["offset"] + type.bytes, max(most, align)
+        function.attrs |= {"shared_bytes": total, "shared_align": most}
+
+    return (replace(right, run=apart),)
+
+
+INSTEAD: dict[str, Callable[[Pass], Passes]] = {
+    "insert_barriers": _with_all_barriers,
+    "place_shared": _apart,
+}
+"""What is tried instead of a pass that cannot be left out: the same, with none of its cleverness."""
+
+
+# ---- examples ----
+
+
+class _Finished(Exception):
+    """Ends an example: nothing follows, or what follows reads what a wrong kernel has left."""
+
+
+def grid_of(variant: Variant, given: Mapping[str, Any]) -> tuple[int, ...]:
+    """The grid of a launch with these arguments."""
+    from runtime import device_facts
+    from runtime.expressions import compile_expression
+
+    names: dict[str, Any] = {"sms": variant.request.sms or device_facts("emulator", variant.target.arch).sms}
+    for p in variant.function.params:
+        if p.kind == "scalar":
+            names[p.name] = given[p.name]
+        elif p.kind == "tensor" and given.get(p.name) is not None:
+            names |= {d: e for d, e in zip(p.dims, given[p.name].shape, strict=True) if isinstance(d, str)}
+    names = {**variant.constants, **names}
+    return tuple(int(compile_expression(e).evaluate(names)) for e in variant.grid)
+
+
+def verify_example(
+    program: Program,
+    example: ast.Example,
+    given: Sequence[str] = (),
+    settings: Settings | None = None,
+    most: int = BLOCKS,
+    passes: Passes = PASSES,
+    boundaries: Sequence[int] = BOUNDARIES,
+) -> Verification:
+    """Verifies every kernel that an example launches, with `given` (NAME=VALUE) and with boundary extents for the
+    numbers that these leave open; nothing more once one diverges. Raises TileError for what is wrong in the file."""
+    found = Verification(example.name)
+
+    class Verifier(Launcher):
+        """Launches whose kernels are verified before they run, as far as others come after them."""
+
+        def run(self, plan: Any, launch: Launch, values: list[Any]) -> LaunchReport:
+            arguments = dict(zip(launch.names, values, strict=True))
+            found.kernels.append(verify_kernel(program, launch.step.request, arguments, most, passes))
+            if found.divergence is not None or (launch.step is plan.steps[-1] and self.is_last):
+                raise _Finished
+            return super().run(plan, launch, values)
+
+        is_last = False
+
+    class Lines(ExampleRun):
+        """The lines of the example that make arrays and launch."""
+
+        def run(self) -> Report:
+            lines = [line for line in example.lines if isinstance(line, ast.Assign | ast.Launch)]
+            last = next((line for line in reversed(lines) if isinstance(line, ast.Launch)), None)
+            for line in lines:
+                if isinstance(line, ast.Launch):
+                    self.launcher.is_last = line is last  # type: ignore[attr-defined]
+                    self.launch(line)
+                else:
+                    self.assign(line)
+            return self.report
+
+    def run(values: Sequence[str]) -> dict[str, Any]:
+        overrides = resolve(program, example, list(values))
+        made = Lines(program, example, "emulator", "verify", overrides, settings or Settings(), Verifier)
+        with suppress(_Finished):
+            made.run()
+        return made.names
+
+    names = run(given)
+    numbers = {n for n in assigned_names(example) if isinstance(names.get(n), int) and not isinstance(names[n], bool)}
+    free = sorted(numbers - {each.partition("=")[0] for each in given})
+    for shape in boundary_shapes(free, boundaries):
+        if found.divergence is not None:
+            break
+        try:
+            run([*given, *shape])
+        except (TileError, LaunchError, DeviceError) as error:
+            found.refused.append(f"{' '.join(shape)}: {str(error).splitlines()[0]}")
+    return found
+
+
+def boundary_shapes(names: Sequence[str], extents: Sequence[int]) -> list[list[str]]:
+    """Each name at each extent, and all names at it together.
+
+    >>> boundary_shapes(["m", "n"], [1])
+    [['m=1', 'n=1'], ['m=1'], ['n=1']]
+    """
+    out = []
+    for extent in extents:
+        each = [f"{name}={extent}" for name in names]
+        out += [each, *([one] for one in each if len(each) > 1)]
+    return [shape for shape in out if shape]

@@ -1,0 +1,210 @@
+"""The branches of a dispatch, made when a file is read: those of a `match` from the choice that it names, those of a
+call of another dispatch from that one's own. What plans, tunes and checks sees branches that launch kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from dsl.text import tree as ast
+from lowering.location import Loc, TileError, closest
+
+if TYPE_CHECKING:
+    from dsl.text.program import Program
+
+
+Line = ast.Option | ast.Require | ast.Assign | ast.When | ast.Match
+
+
+def expand(program: Program) -> list[TileError]:
+    """Puts branches that launch kernels in place of each `match` and each call of a dispatch; the errors of those that
+    do not fit, which are left out."""
+    errors: list[TileError] = []
+    done: set[str] = set()
+
+    def visit(dispatch: ast.Dispatch, chain: tuple[str, ...]) -> None:
+        if dispatch.name in done:
+            return
+        lines: list[Line] = []
+        for line in dispatch.lines:
+            try:
+                lines += each(dispatch, line, chain)
+            except TileError as error:
+                errors.extend(error.errors)
+        dispatch.lines = lines
+        done.add(dispatch.name)
+
+    def each(dispatch: ast.Dispatch, line: Line, chain: tuple[str, ...]) -> list[Line]:
+        branches = [*_branches(program, line)] if isinstance(line, ast.Match) else [line]
+        out: list[Line] = []
+        for branch in branches:
+            calls = [
+                s for s in getattr(branch, "steps", ()) if isinstance(s, ast.Launch) and s.name in program.dispatches
+            ]
+            if not calls or not isinstance(branch, ast.When):
+                out.append(branch)
+                continue
+            (call, *more) = calls
+            if more or len(branch.steps) > 1:
+                raise TileError(
+                    "dispatch", call.loc, f"a call of the dispatch '{call.name}' stands alone in its branch"
+                )
+            if call.name in chain:
+                ring = " → ".join([*chain[chain.index(call.name) :], call.name])
+                raise TileError("dispatch", call.loc, f"dispatch '{call.name}' calls itself: {ring}")
+            inner = program.dispatches[call.name]
+            visit(inner, (*chain, call.name))
+            out += _inlined(program, dispatch, branch, call, inner)
+        return out
+
+    for dispatch in program.dispatches.values():
+        visit(dispatch, (dispatch.name,))
+    return errors
+
+
+def _inlined(
+    program: Program,
+    dispatch: ast.Dispatch,
+    branch: ast.When,
+    call: ast.Launch,
+    inner: ast.Dispatch,
+) -> Iterator[Line]:
+    """The lines of `inner` as a branch of `dispatch` that calls it has them."""
+    names = _arguments(dispatch, call, inner)
+    items = {item.name: item for item in call.items}
+    if any(item.value is None for item in call.items):
+        raise TileError("call", call.loc, "a call of a dispatch takes options and constants", "NAME=VALUE")
+    options = [line for line in inner.lines if isinstance(line, ast.Option)]
+    for option in options:
+        item = items.pop(option.name, None)
+        names[option.name] = option.values[0] if item is None or item.value is None else item.value
+    passed = [*inner.params]
+    guards = (*branch.guards, *([] if branch.condition is None else [branch.condition]))
+    for line in inner.lines:
+        if isinstance(line, ast.Assign):
+            value, own = _with(line.value, names), [t.id for t in line.targets if isinstance(t, ast.Name)]
+            passed += own
+            names |= {name: ast.Name(line.loc, f"{inner.name}.{name}") for name in own}  # which no line can say
+            yield ast.Assign(line.loc, _with(line.targets, names), value, line.op)
+        elif isinstance(line, ast.Require):
+            condition = line.condition
+            for guard in guards:
+                condition = ast.Binary(line.loc, "or", ast.Unary(guard.loc, "not", guard), _with(condition, names))
+            yield ast.Require(line.loc, condition if guards else _with(condition, names))
+        elif isinstance(line, ast.When):
+            made = _with(line, names)
+            made.guards = (*guards, *made.guards)
+            made.name = line.name or branch.name
+            made.steps = [
+                _launch(program, step, names, passed, [*items.values()]) if isinstance(step, ast.Launch) else step
+                for step in made.steps
+            ]
+            yield made
+
+
+def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) -> dict[str, ast.Expr]:
+    """What the parameters of `inner` are in a call of it. TileError for a call that does not fit."""
+    given: dict[str, ast.Expr]
+    if call.args is None:
+        given = {name: ast.Name(call.loc, name) for name in inner.params if name in dispatch.params}
+    else:
+        if len(call.args) > len(inner.params):
+            count = len(inner.params)
+            message = f"'{inner.name}' takes {count} argument{'s' * (count != 1)}; got {len(call.args)}"
+            raise TileError("call", call.loc, message)
+        given = dict(zip(inner.params, call.args, strict=False))
+    for key, node in call.keywords.items():
+        if key not in inner.params or key in given:
+            hint = closest(key, inner.params)
+            raise TileError("call", node.loc, f"'{inner.name}' has no free parameter '{key}'", hint)
+        given[key] = node
+    for node in given.values():
+        if not isinstance(node, ast.Name):
+            raise TileError("call", node.loc, "an argument of a dispatch is a name, or None", "NAME = … above")
+    return {name: given.get(name, ast.Name(call.loc, "None")) for name in inner.params}
+
+
+def _launch(
+    program: Program, step: ast.Launch, names: Mapping[str, ast.Expr], passed: list[str], items: list[ast.WithItem]
+) -> ast.Launch:
+    """A launch of an inlined dispatch: what it passes on by name is said, and it has the constants of the call."""
+    args, keywords = step.args, step.keywords
+    if args is None and step.name in program.kernels:
+        own = [p.name for p in program.kernels[step.name].params if p.name in passed]
+        args, keywords = [], {name: names.get(name, ast.Name(step.loc, name)) for name in own}
+    return ast.Launch(step.loc, step.name, args, keywords, [*step.items, *items])
+
+
+def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
+    """A copy of a tree with other expressions for some names."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id, node)
+    if isinstance(node, Loc):
+        return node
+    if isinstance(node, list | tuple):
+        return type(node)(_with(each, names) for each in node)
+    if isinstance(node, dict):
+        return {key: _with(each, names) for key, each in node.items()}
+    if not is_dataclass(node):
+        return node
+    if isinstance(node, ast.Call) and isinstance(node.function, ast.Name):
+        asked = node.args[0] if node.function.id == "given" and len(node.args) == 1 else None
+        if isinstance(asked, ast.Name) and ast.is_none(names.get(asked.id)):
+            return ast.Name(node.loc, "false")
+        args, keywords = _with(node.args, names), _with(node.keywords, names)
+        return ast.Call(node.loc, node.function, args, keywords, node.rest)
+    made: Any = type(node)
+    return made(**{f.name: _with(getattr(node, f.name), names) for f in fields(node)})
+
+
+def _branches(program: Program, line: ast.Match) -> Iterator[ast.When]:
+    choices = program.choices
+    choice = choices.get(line.name)
+    if choice is None:
+        raise TileError("name", line.loc, f"there is no choice '{line.name}'", closest(line.name, choices))
+    if len(line.args) != len(choice.params):
+        message = f"choice '{choice.name}' takes {len(choice.params)} arguments; got {len(line.args)}"
+        raise TileError("call", line.loc, message, ", ".join(choice.params) or None)
+    known = dict.fromkeys(case.name for case in choice.cases)
+    arms: dict[str, ast.Arm] = {}
+    rest: ast.Arm | None = None
+    for arm in line.arms:
+        for name in arm.names:
+            if name not in known:
+                hint = closest(name, known) or ", ".join(known)
+                raise TileError("name", arm.loc, f"choice '{choice.name}' has no '{name}'", hint)
+            if name in arms:
+                raise TileError("name", arm.loc, f"'{name}' has two arms")
+            arms[name] = arm
+        rest = rest if arm.names else arm
+    for case in choice.cases:
+        taken = arms.get(case.name, rest)
+        if taken is None:
+            raise TileError("dispatch", line.loc, f"no arm for '{case.name}' of choice '{choice.name}'", "otherwise: …")
+        steps = [_named(program, step, case.name) for step in taken.steps]
+        loc = case.loc if case.condition is None else case.condition.loc
+        yield ast.When(loc, case.condition, steps, case.name, dict(zip(choice.params, line.args, strict=True)))
+
+
+def _named(program: Program, step: ast.Launch | ast.Assign, name: str) -> ast.Launch | ast.Assign:
+    """A step with the schedule of this name, where its kernel has one and it names none itself."""
+    if not isinstance(step, ast.Launch) or any(item.value is None for item in step.items):
+        return step
+    if name not in program.schedules_of(step.name):
+        return step
+    return ast.Launch(step.loc, step.name, step.args, step.keywords, [ast.WithItem(step.loc, name, None), *step.items])
+
+
+def names_of_branch(line: ast.When) -> list[str]:
+    """What a caller may ask a branch for by: its name, and the schedules that its launches name."""
+    launches = [step for step in line.steps if isinstance(step, ast.Launch)]
+    named = [item.name for launch in launches for item in launch.items if item.value is None]
+    return ([line.name] if line.name is not None else []) + named
+
+
+def named_ways(dispatch: ast.Dispatch) -> dict[str, None]:
+    """What a caller may ask a dispatch for: names of branches, and schedules that they name."""
+    return dict.fromkeys(
+        name for line in dispatch.lines if isinstance(line, ast.When) for name in names_of_branch(line)
+    )

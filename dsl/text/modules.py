@@ -1,0 +1,79 @@
+"""Names of files that are imported under a name: `rows.body` is the `body` of `import "rows.tile" as rows`.
+
+What a module has is known to the program under its whole name, `rows.body`, which no identifier can be; all blocks are
+rewritten when they are read, so that what builds and plans knows plain names alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from dsl.text import tree as ast
+from lowering.location import Loc, TileError, closest
+
+
+def qualified(
+    node: Any, names: Mapping[str, str], modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]
+) -> Any:
+    """A copy of a block with whole names: of what is among `names`, and of members of `modules`. What a block binds
+    itself keeps its meaning. What a module does not have goes to `errors`, and the block is there all the same."""
+    if isinstance(node, Loc):
+        return node
+    if isinstance(node, ast.Name):
+        return ast.Name(node.loc, names[node.id]) if node.id in names else node
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+        return ast.Name(node.loc, _member(node.loc, node.value.id, node.name, modules, errors))
+    if isinstance(node, ast.Match):
+        alias, dot, name = node.name.partition(".")
+        is_member = dot and alias in modules
+        whole = _member(node.loc, alias, name, modules, errors) if is_member else names.get(node.name, node.name)
+        return ast.Match(node.loc, whole, *(qualified(part, names, modules, errors) for part in (node.args, node.arms)))
+    if isinstance(node, list | tuple):
+        return type(node)(qualified(each, names, modules, errors) for each in node)
+    if isinstance(node, dict):
+        return {key: qualified(each, names, modules, errors) for key, each in node.items()}
+    if not is_dataclass(node) or isinstance(node, type):
+        return node
+    own = _bound(node)
+    if own:
+        names = {name: whole for name, whole in names.items() if name not in own}
+        modules = {name: members for name, members in modules.items() if name not in own}
+    made: Any = type(node)
+    return made(**{f.name: qualified(getattr(node, f.name), names, modules, errors) for f in fields(node)})
+
+
+def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]) -> str:
+    members = [member for member in modules[alias] if "." not in member]  # those are of what the module imports
+    if name not in members:
+        hint = closest(name, members) or f"known: {', '.join(members) or 'none'}"
+        errors.append(TileError("name", loc, f"'{alias}' has no function, part or choice '{name}'", hint))
+    return f"{alias}.{name}"
+
+
+def _bound(node: Any) -> set[str]:
+    """The names that a block binds, anywhere in it."""
+    found: set[str] = set()
+    if isinstance(node, ast.Def | ast.Kernel):
+        found |= {p if isinstance(p, str) else p.name for p in node.params} | {c.name for c in node.constants}
+        if isinstance(node, ast.Kernel):
+            types = [p.type for p in node.params if isinstance(p.type, ast.TensorType)]
+            found |= {dim.id for type in types for dim in type.dims if isinstance(dim, ast.Name)}
+        body: Any = node.body
+    elif isinstance(node, ast.Choice):
+        return set(node.params)
+    elif isinstance(node, ast.Dispatch):
+        found, body = {*node.params}, node.lines
+    elif isinstance(node, ast.Schedule | ast.Example):
+        body = node.lines
+    else:
+        return found
+    for each in ast.walk(body):
+        if isinstance(each, ast.Assign):
+            found |= {target.id for target in each.targets if isinstance(target, ast.Name)}
+        elif isinstance(each, ast.For | ast.Tune | ast.Option | ast.Def):
+            found.add(each.name)
+        elif isinstance(each, ast.Shared):
+            found |= set(each.names)
+    return found

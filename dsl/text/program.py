@@ -1,0 +1,451 @@
+"""A `.tile` file as a program: its kernels, functions, schedules, dispatches and examples, with what it imports."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from os.path import normpath
+from pathlib import Path
+from typing import Any
+
+from dsl.text import tree as ast
+from dsl.text.branches import expand
+from dsl.text.files import is_file, read_text, resolved
+from dsl.text.modules import qualified
+from dsl.text.syntax import parse
+from dsl.text.tree import names_in
+from lowering.choices import is_key
+from lowering.location import Errors, Loc, Source, TileError, closest
+
+
+@dataclass(slots=True)
+class Program:
+    """`path` is None for a text without a file."""
+
+    source: Source
+    path: Path | None = None
+    kernels: dict[str, ast.Kernel] = field(default_factory=dict)
+    functions: dict[str, ast.Def] = field(default_factory=dict)
+    schedules: dict[tuple[str, str], ast.Schedule] = field(default_factory=dict)  # (kernel, schedule)
+    parts: dict[str, ast.Schedule] = field(default_factory=dict)  # schedules of no kernel
+    choices: dict[str, ast.Choice] = field(default_factory=dict)
+    dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
+    examples: list[ast.Example] = field(default_factory=list)
+    tiles: dict[str, list[tuple[str, ast.Expr]]] = field(default_factory=dict)  # what `tiles_of` found, by kernel
+
+    def tiles_of(self, kernel: ast.Kernel) -> list[tuple[str, ast.Expr]]:
+        """The dims that a kernel takes in tiles, `cdiv(dim, TILE)` or `range(0, dim, TILE)`, each with a tile."""
+        if kernel.name not in self.tiles:
+            calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call)]
+            found = [call.args for call in calls if getattr(call.function, "id", "") in ("cdiv", "range")]
+            pairs = [arguments[-2:] for arguments in found if len(arguments) > 1]
+            self.tiles[kernel.name] = [(dim.id, tile) for dim, tile in pairs if isinstance(dim, ast.Name)]
+        return self.tiles[kernel.name]
+
+    def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
+        """Schedules of a kernel by name, in the order of the file."""
+        return {name: s for (of, name), s in self.schedules.items() if of == kernel}
+
+    def function(self, name: str) -> ast.Def | None:
+        """A function of the file, else of the language's own library: what a constant may be."""
+        return self.functions.get(name) or library_functions(name).get(name)
+
+    def schedule(self, kernel: str, name: str, loc: Loc | None = None) -> ast.Schedule:
+        """The schedule of a kernel; TileError, at `loc`, if it has none of this name."""
+        known = self.schedules_of(kernel)
+        if name not in known:
+            hint = closest(name, known) or (f"known: {', '.join(known)}" if known else None)
+            if name in self.parts:
+                hint = f"the schedule '{name}' belongs to no kernel: schedule {name} of {kernel}"
+            raise TileError("name", loc, f"kernel '{kernel}' has no schedule '{name}'", hint)
+        return known[name]
+
+    def like(self, line: ast.Property, kernel: str | None) -> tuple[ast.Schedule, str | None]:
+        """What `like SCHEDULE` or `like KERNEL.SCHEDULE` means in a schedule of `kernel` (None in a part), and the
+        kernel that the other is of. TileError if there is none."""
+        if line.subject or len(line.values) != 1:
+            raise TileError("schedule", line.loc, "'like' takes one schedule", "like SCHEDULE, or like KERNEL.SCHEDULE")
+        match line.values:
+            case [ast.Name(id=name)]:
+                if kernel is not None and (kernel, name) in self.schedules:
+                    return self.schedules[kernel, name], kernel
+                if name in self.parts:
+                    return self.parts[name], None
+            case [ast.Attribute(value=ast.Name(id=other), name=name)]:
+                if (other, name) in self.schedules:
+                    return self.schedules[other, name], other
+        known = [name if of == kernel else f"{of}.{name}" for of, name in self.schedules] + [*self.parts]
+        hint = f"known: {', '.join(known)}" if known else None
+        raise TileError("name", line.loc, "there is no such schedule", hint)
+
+    def family(self, kernel: str | None, schedule: ast.Schedule) -> list[ast.Schedule]:
+        """A schedule of `kernel` (None: a part), and those that it is like, as far as they are known."""
+        found = [(schedule, kernel)]
+        for member, of in found:  # which grows
+            for line in member.lines:
+                if isinstance(line, ast.Property) and line.name == "like":
+                    try:
+                        other = self.like(line, of)
+                    except TileError:  # which is told where it is evaluated
+                        continue
+                    if not any(other[0] is known for known, _ in found):
+                        found.append(other)
+        return [member for member, _ in found]
+
+    def family_of(self, kernel: str) -> list[ast.Schedule]:
+        """The schedules of a kernel, and those that they are like."""
+        found = [each for schedule in self.schedules_of(kernel).values() for each in self.family(kernel, schedule)]
+        return list({id(schedule): schedule for schedule in found}.values())
+
+    def sources(self) -> list[Source]:
+        """The files that its blocks stand in, its own first."""
+        groups = (self.kernels, self.functions, self.schedules, self.parts, self.choices, self.dispatches)
+        blocks: list[ast.Kernel | ast.Def | ast.Schedule | ast.Choice | ast.Dispatch] = [
+            b for g in groups for b in g.values()
+        ]
+        return list({source.name: source for source in (self.source, *(block.loc.source for block in blocks))}.values())
+
+    def digest(self) -> str:
+        """SHA-256 of the texts of all its files, hexadecimal."""
+        texts = "\0".join(source.text for source in self.sources())
+        return hashlib.sha256(texts.encode()).hexdigest()
+
+    def settable(self, kernel: str) -> set[str]:
+        """Names that a caller may set for a kernel: its constants, what its schedules set or tune, and `warps`."""
+        names = {c.name for c in self.kernels[kernel].constants if c.types is None} | {"warps"}
+        for schedule in self.family_of(kernel):
+            for line in schedule.lines:
+                if isinstance(line, ast.Tune):
+                    names.add(line.name)
+                elif isinstance(line, ast.Property) and line.name == "choose":
+                    names |= {ast.choice_key(key) for key in line.subject}
+                elif isinstance(line, ast.Assign):
+                    names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
+        return names
+
+    def kernel(self, name: str) -> ast.Kernel:
+        if name in self.dispatches:
+            message = f"'{name}' is a dispatch, which chooses among kernels; name one of them"
+            raise TileError("name", None, message, "known: " + ", ".join(self.kernels))
+        if name not in self.kernels:
+            hint = closest(name, self.kernels) or "known: " + (", ".join(self.kernels) or "none")
+            raise TileError("name", None, f"{self.source.name} has no kernel '{name}'", hint)
+        return self.kernels[name]
+
+
+OURS = "dsl_"
+"""How names of the compiler's own begin, in the PTX of a kernel."""
+RESERVED = frozenset({"vprintf", "WARP_SZ", "_"})
+"""What PTX calls its function that prints, a constant of its own, and what is no name there. Its other words, such as
+`add` and `shared`, are free."""
+
+
+def dim_names(kernel: ast.Kernel, absent: Collection[str] = ()) -> list[str]:
+    """Names of the dims of a kernel's tensors but those `absent`, in the order in which they first stand."""
+    constants = {c.name for c in kernel.constants}
+    tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorType) and p.name not in absent]
+    named = (d.id for t in tensors for d in t.dims if isinstance(d, ast.Name))
+    return list(dict.fromkeys(name for name in named if name not in constants))
+
+
+def load(path: str | Path, name: str | None = None) -> Program:
+    """The program of a file; TileError of code 'file' if it cannot be read."""
+    path = Path(path)
+    text = read_text(path)
+    program = parse_program(text, name or str(path), resolved(path).parent)
+    program.path = path
+    return program
+
+
+def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -> Program:
+    """The program of a text. `folder` is where `import` looks; without it nothing can be imported."""
+    program, errors = examine_program(text, name, folder)
+    if errors:
+        raise Errors(errors)
+    return program
+
+
+def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program, list[TileError]]:
+    """What there is of a program, and the errors between its blocks. Raises TileError if it does not parse."""
+    file = parse(text, name)
+    program = Program(file.source)
+    errors: list[TileError] = []
+    _add(program, file, folder, folder, errors, [name], top=True)
+    _check_references(program, errors)
+    return program, errors
+
+
+def _add(
+    program: Program,
+    file: ast.File,
+    folder: Path | None,
+    root: Path | None,
+    errors: list[TileError],
+    chain: list[str],
+    top: bool,
+    inside: tuple[str, ...] = (),
+) -> None:
+    modules: dict[str, dict[str, Any]] = {}
+    imports = [block for block in file.blocks if isinstance(block, ast.Import)]
+    for block in [*imports, *(block for block in file.blocks if not isinstance(block, ast.Import))]:
+        try:
+            if isinstance(block, ast.Import):
+                members = _import(program, block, folder, root, errors, chain, inside)
+                if block.alias is not None:
+                    if block.alias in modules:
+                        raise TileError("import", block.loc, f"'{block.alias}' names two files")
+                    modules[block.alias] = members
+                continue
+            if modules:
+                found = len(errors)
+                block = qualified(block, {}, modules, errors)
+                if isinstance(block, ast.Schedule) and len(errors) > found:
+                    continue  # what it leaves open would be told again; a kernel that is wrong is known all the same
+            if isinstance(block, ast.Example):
+                if top:
+                    program.examples.append(block)
+            elif isinstance(block, ast.Schedule):
+                for kernel in block.kernels:
+                    if (kernel, block.name) in program.schedules:
+                        first = program.schedules[kernel, block.name].loc
+                        message = f"schedule '{block.name}' of '{kernel}' is defined twice"
+                        raise TileError("name", block.loc, message, f"first at {first}")
+                    program.schedules[kernel, block.name] = block
+                if not block.kernels:
+                    if block.name in program.parts:
+                        first = program.parts[block.name].loc
+                        message = f"schedule '{block.name}' is defined twice"
+                        raise TileError("name", block.loc, message, f"first at {first}")
+                    program.parts[block.name] = block
+            else:
+                _define(program, block)
+        except TileError as error:
+            errors += error.errors
+
+
+def _define(program: Program, block: ast.Kernel | ast.Def | ast.Choice | ast.Dispatch) -> None:
+    if isinstance(block, ast.Kernel) and (block.name in RESERVED or block.name.startswith(OURS)):
+        raise TileError("name", block.loc, f"a kernel cannot be called '{block.name}': PTX has that name already")
+    kinds: tuple[Mapping[str, Any], ...] = (program.kernels, program.functions, program.choices, program.dispatches)
+    for kind in kinds:
+        if block.name in kind:
+            other = kind[block.name]
+            raise TileError("name", block.loc, f"'{block.name}' is defined twice", f"first at {other.loc}")
+    if isinstance(block, ast.Kernel):
+        program.kernels[block.name] = block
+    elif isinstance(block, ast.Def):
+        program.functions[block.name] = block
+    elif isinstance(block, ast.Choice):
+        program.choices[block.name] = block
+    else:
+        program.dispatches[block.name] = block
+
+
+def _import(
+    program: Program,
+    block: ast.Import,
+    folder: Path | None,
+    root: Path | None,
+    errors: list[TileError],
+    chain: list[str],
+    inside: tuple[str, ...],
+) -> dict[str, Any]:
+    """Adds the blocks of a file; of one that is imported under a name, its functions, parts and choices, by their
+    whole names. Gives those by their own."""
+    is_packaged = block.path.startswith(f"{STD.name}/")
+    if is_packaged:
+        folder, root = STD.parent, STD
+    if folder is None or root is None:
+        raise TileError("import", block.loc, "a text without a file imports nothing")
+    try:
+        path = resolved(folder / block.path)
+    except TileError as error:
+        raise TileError("import", block.loc, error.message) from None
+    of_what = "library" if is_packaged else "file"
+    if not path.is_relative_to(root):
+        raise TileError("import", block.loc, f'"{block.path}" is outside the folder of the {of_what}')
+    if str(path) in inside:
+        raise TileError("import", block.loc, f'"{block.path}" imports itself')
+    if block.alias is None and str(path) in chain:
+        return {}
+    if not is_file(path):
+        near = packaged_files() if is_packaged else [p.name for p in folder.glob("*.tile")]
+        hint = closest(block.path, near) or (f"the compiler's own: {', '.join(near)}" if is_packaged else None)
+        raise TileError("import", block.loc, f'there is no file "{block.path}"', hint)
+    beside = Path(block.loc.source.name).parent
+    name = block.path if is_packaged else normpath(beside / block.path)  # as the file that imports it is named
+    try:
+        text = read_text(path)
+    except TileError as error:
+        raise TileError(error.code, block.loc, error.message) from None
+    file = parse(text, name)
+    if block.alias is None:
+        chain.append(str(path))
+        _add(program, file, path.parent, root, errors, chain, False, inside)
+        return {}
+    module = Program(file.source)
+    _add(module, file, path.parent, root, errors, [str(path)], False, (*inside, str(path)))
+    members: dict[str, Any] = {**module.functions, **module.parts, **module.choices}
+    names = {each: f"{block.alias}.{each}" for each in members}
+    into: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (module.functions, program.functions),
+        (module.parts, program.parts),
+        (module.choices, program.choices),
+    ]
+    for of_module, of_program in into:
+        for each, node in of_module.items():
+            made = qualified(node, names, {}, errors)
+            made.name = names[each]
+            of_program[made.name] = made
+    return members
+
+
+def _check_references(program: Program, errors: list[TileError]) -> None:
+    """Schedules and launches name kernels that exist."""
+    for (kernel, _), schedule in program.schedules.items():
+        if kernel not in program.kernels:
+            message = f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'"
+            errors.append(TileError("name", schedule.loc, message, closest(kernel, program.kernels)))
+    errors += _unread(program)
+    errors += expand(program)
+    known = program.kernels.keys() | program.dispatches.keys()
+    launches = [
+        step
+        for d in program.dispatches.values()
+        for line in d.lines
+        if isinstance(line, ast.When)
+        for step in line.steps
+        if isinstance(step, ast.Launch)
+    ]
+    for example in program.examples:
+        launches += [line for line in example.lines if isinstance(line, ast.Launch)]
+    for launch in launches:
+        if launch.name not in known:
+            errors.append(
+                TileError(
+                    "name", launch.loc, f"unknown kernel or dispatch '{launch.name}'", closest(launch.name, known)
+                )
+            )
+
+
+def _unread(program: Program) -> list[TileError]:
+    """Errors for names that a schedule sets and that neither a kernel with it nor any of its schedules reads."""
+    errors: dict[int, TileError] = {}
+    read_by: dict[int, set[str]] = {}  # by identity of a schedule: several schedules may be like it
+    users: dict[int, list[ast.Kernel]] = {}  # of a part
+    for schedule in [*program.schedules.values(), *program.parts.values()]:
+        read_by[id(schedule)] = set().union(*(names_in(n) for line in schedule.lines for n in _expressions(line)))
+    read_of: dict[str, set[str]] = {}
+    for kernel in program.kernels.values():
+        family = program.family_of(kernel.name)
+        defaults = (names_in(c.default) for c in kernel.constants if c.default is not None)
+        read_of[kernel.name] = set().union(*defaults, *(read_by[id(schedule)] for schedule in family))
+        for schedule in family:
+            users.setdefault(id(schedule), []).append(kernel)
+    for schedule in [*program.schedules.values(), *program.parts.values()]:
+        kernels = [program.kernels[k] for k in schedule.kernels if k in program.kernels]
+        if len(kernels) < len(schedule.kernels):
+            continue
+        if not schedule.kernels:
+            kernels = users.get(id(schedule), [])
+            if not kernels:  # what nothing here is like may be for files that import it
+                continue
+        constants = {c.name for kernel in kernels for c in kernel.constants} | {"warps"}
+        read = set().union(*(read_of[kernel.name] for kernel in kernels))
+        for line in schedule.lines:
+            for target in _set_by(line):
+                if is_key(target.id):
+                    continue
+                if target.id not in constants | read:
+                    message = f"nothing reads '{target.id}': {_listed(kernels)} no such constant, and no line needs it"
+                    errors[id(target)] = TileError("name", target.loc, message, closest(target.id, constants))
+    return list(errors.values())
+
+
+def _listed(kernels: list[ast.Kernel]) -> str:
+    names = " and ".join(f"'{k.name}'" for k in kernels)
+    return f"{names} {'has' if len(kernels) == 1 else 'have'}"
+
+
+def _set_by(line: ast.Assign | ast.Tune | ast.Layout | ast.Property) -> list[ast.Name]:
+    if isinstance(line, ast.Assign):
+        return [t for t in line.targets if isinstance(t, ast.Name)]
+    return [ast.Name(line.loc, line.name)] if isinstance(line, ast.Tune) else []
+
+
+def _expressions(line: ast.Assign | ast.Tune | ast.Layout | ast.Property) -> list[ast.Expr]:
+    """What a line of a schedule evaluates."""
+    if isinstance(line, ast.Assign):
+        return [line.value]
+    if isinstance(line, ast.Layout):
+        return list(line.parts.values())
+    return [*line.values, *(line.subject if isinstance(line, ast.Property) else ())]
+
+
+LIBRARY = Path(__file__).parents[1] / "library"
+STD = Path(__file__).parents[1] / "std"
+"""Files of tile functions that come with the compiler, for `import "std/…"`."""
+
+
+def packaged_files() -> list[str]:
+    """What `import` finds there, as it is written."""
+    return sorted(path.relative_to(STD.parent).as_posix() for path in STD.rglob("*.tile"))
+
+
+@lru_cache(maxsize=1)
+def _library_index() -> dict[str, str]:
+    """Function → file of the language's own library. A file is named after its functions, joined by '-'; what else it
+    defines is its own."""
+    return {name: path.name for path in LIBRARY.glob("*.tile") for name in path.stem.split("-")}
+
+
+@lru_cache(maxsize=64)
+def _library_file(name: str) -> dict[str, ast.Def]:
+    path = LIBRARY / name
+    file = parse(read_text(path), f"library/{name}")
+    return {b.name: b for b in file.blocks if isinstance(b, ast.Def)}
+
+
+def library_names() -> frozenset[str]:
+    """The functions of the language that are written in the language."""
+    return frozenset(_library_index())
+
+
+def library_functions(name: str) -> dict[str, ast.Def]:
+    """The functions of the library file that defines `name` in the language itself; empty if none does."""
+    file = _library_index().get(name)
+    return {} if file is None else _library_file(file)
+
+
+def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.Kernel]:
+    """Kernels that the example's launches may come to, or all of the file without an example."""
+    if example is None:
+        return list(program.kernels.values())
+    found: dict[str, ast.Kernel] = {}
+    for line in example.lines:
+        if isinstance(line, ast.Launch):
+            for name in launched_kernels(program, line.name):
+                found[name] = program.kernels[name]
+    return list(found.values())
+
+
+def launched_kernels(program: Program, name: str) -> list[str]:
+    """Names of the kernels that a kernel's or dispatch's name may launch."""
+    if name in program.kernels:
+        return [name]
+    dispatch = program.dispatches.get(name)
+    branches = [line for line in dispatch.lines if isinstance(line, ast.When)] if dispatch else []
+    steps = [step for branch in branches for step in branch.steps if isinstance(step, ast.Launch)]
+    return [step.name for step in steps if step.name in program.kernels]
+
+
+def type_parameters(kernels: Iterable[ast.Kernel]) -> dict[str, list[str]]:
+    """Type parameters with their alternatives, as the first kernel that has each declares it."""
+    found: dict[str, list[str]] = {}
+    for kernel in kernels:
+        for constant in kernel.constants:
+            if constant.types is not None:
+                found.setdefault(constant.name, constant.types)
+    return found

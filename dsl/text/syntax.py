@@ -1,0 +1,559 @@
+"""Text → syntax tree (`tree.py`), by Lark and the rules of `grammar.lark`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedInput, VisitError
+from lark.indenter import Indenter
+
+from dsl.text import grammar_tables
+from dsl.text.syntax_errors import explain, mismatched_indentation, without_block
+from dsl.text.tree import (
+    MAX_BYTES,
+    MAX_NESTING,
+    Arm,
+    Assert,
+    Assign,
+    Attribute,
+    Binary,
+    Call,
+    Case,
+    Choice,
+    Compare,
+    ConstantParameter,
+    Cost,
+    Def,
+    Dispatch,
+    Example,
+    Expect,
+    Expr,
+    ExprStatement,
+    File,
+    For,
+    Grid,
+    If,
+    Import,
+    Index,
+    Kernel,
+    Launch,
+    Layout,
+    Match,
+    Name,
+    Number,
+    Option,
+    Parameter,
+    Property,
+    Require,
+    Return,
+    ScalarType,
+    Schedule,
+    Sequence,
+    Shared,
+    Slice,
+    String,
+    TableType,
+    TensorType,
+    Tune,
+    Unary,
+    When,
+    While,
+    WithItem,
+    WithSchedule,
+    node,
+)
+from lowering.location import Errors, Loc, Source, TileError
+
+MAX_DIGITS = 400
+MAX_BROKEN_BLOCKS = 10
+MAX_RECOVERED = 1 << 16
+
+
+# ---- operators --------------------------------------------------------------------------------------
+
+# Binding strength of the infix operators, as in Python. Comparisons chain.
+PRECEDENCE = {
+    "or": 1, "and": 2,
+    "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4,
+    "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8,
+    "+": 9, "-": 9, "*": 10, "/": 10, "//": 10, "%": 10, "@": 10, "**": 12,
+}  # fmt: skip
+PREFIX = {"not": 3, "-": 11, "~": 11}
+COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+
+
+def fold_chain(items: list) -> Expr:
+    """A flat chain of prefix tokens, operands and operator tokens → a tree, on two stacks."""
+    operands: list = []
+    operators: list[tuple[int, Token, bool]] = []  # strength, token, is it a prefix?
+
+    def reduce_top() -> None:
+        _, token, prefix = operators.pop()
+        right = operands.pop()
+        if prefix:
+            loc, right = _token_loc(token).to(right.loc), _bare(right)
+            operands.append(_nested(Unary(loc, str(token), right), right))
+            return
+        left = operands.pop()
+        loc, right = left.loc.to(right.loc), _bare(right)
+        if token in COMPARISONS and isinstance(left, Compare):
+            left.ops.append(str(token))
+            left.operands.append(right)
+            left.loc = loc
+            operands.append(_nested(left, *left.operands))
+            return
+        left = _bare(left)
+        op = str(token)
+        node = Compare(loc, [op], [left, right]) if op in COMPARISONS else Binary(loc, op, left, right)
+        operands.append(_nested(node, left, right))
+
+    for item in items:
+        kind = getattr(item, "type", None)
+        if kind == "PREFIX":
+            operators.append((PREFIX[item], item, True))
+        elif kind == "OPERATOR":
+            strength = PRECEDENCE[item]
+            while operators and (operators[-1][0] > strength or (operators[-1][0] == strength and item != "**")):
+                reduce_top()
+            operators.append((strength, item, False))
+        else:
+            operands.append(item)
+    while operators:
+        reduce_top()
+    return _bare(operands[0])
+
+
+def _bare(item: Any) -> Expr:
+    return item.value if isinstance(item, _Parenthesis) else item
+
+
+@node
+class _Parenthesis:
+    loc: Loc
+    value: Expr
+    """An operand in parentheses, until its chain is folded: `(a < b) < c` is no chained comparison."""
+
+
+# ---- tree construction, while the parser runs ---------------------------------------------------------
+
+_source: Source  # the file being parsed
+_depths: dict[int, int] = {}  # how deep the nodes of the file being parsed are, by identity
+
+
+def _nested(node: Any, *children: Any) -> Any:
+    """`node`, unless it is nested too deep: no reader of the tree meets more than MAX_NESTING levels."""
+    depth = 1 + max((_depths.get(id(c), 0) for c in children), default=0)
+    if depth > MAX_NESTING:
+        what = "blocks" if isinstance(node, If | For | While | Def) else "expressions"
+        raise TileError("limit", node.loc, f"{what} are nested more than {MAX_NESTING} deep")
+    _depths[id(node)] = depth
+    return node
+
+
+def _token_loc(token: Token) -> Loc:
+    return Loc(_source, token.start_pos or 0, token.end_pos or 0)
+
+
+def _loc(items: list) -> Loc:
+    """The span of the first to the last child that has a place."""
+    placed = [c for c in items if c is not None]
+    first, last = placed[0], placed[-1]
+    start = _token_loc(first) if isinstance(first, Token) else first.loc
+    end = _token_loc(last) if isinstance(last, Token) else last.loc
+    return start.to(end)
+
+
+def _items(node: Expr) -> list[Expr]:
+    return node.items if isinstance(node, Sequence) and not node.is_list else [node]
+
+
+class _Arguments(list):
+    """Arguments of a call with the span of the last one."""
+
+    loc: Loc
+
+
+class _Keyword:
+    __slots__ = ("loc", "name", "value")
+
+    def __init__(self, name: Token, value: Expr):
+        self.loc, self.name, self.value = _token_loc(name).to(value.loc), name, value
+
+
+class _Ellipsis:
+    __slots__ = ("loc",)
+
+    def __init__(self, loc: Loc):
+        self.loc = loc
+
+
+def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr], Loc | None]:
+    """Arguments by place, those by name, and where `...` stands."""
+    args: list[Expr] = []
+    keywords: dict[str, Expr] = {}
+    rest: Loc | None = None
+    for item in items or ():
+        if rest is not None:
+            raise TileError("syntax", item.loc, "an argument after '...'", "'...' stands last")
+        if isinstance(item, _Ellipsis):
+            rest = item.loc
+        elif isinstance(item, _Keyword):
+            if item.name in keywords:
+                raise TileError("syntax", item.loc, f"argument '{item.name}' is given twice")
+            keywords[str(item.name)] = item.value
+        elif keywords:
+            raise TileError("syntax", item.loc, "a positional argument after a named one")
+        else:
+            args.append(item)
+    return args, keywords, rest
+
+
+def _names(items: list | None) -> list[str]:
+    return [str(t) for t in items or ()]
+
+
+def _alternatives(node: Expr) -> list[str]:
+    """`f16|bf16|f32` → their names."""
+    if isinstance(node, Binary) and node.op == "|":
+        return _alternatives(node.left) + _alternatives(node.right)
+    if isinstance(node, Name):
+        return [node.id]
+    raise TileError("syntax", node.loc, "a type parameter takes type names", "write 'T in f16|bf16|f32'")
+
+
+class _Builder(Transformer):
+    """Callbacks that Lark runs as it reduces rules; each returns a node."""
+
+    def _child_list(self, c: list) -> list:
+        return [x for x in c if x is not None]
+
+    names = params = consts = dims = shape = _child_list
+
+    def args(self, c: list) -> list:
+        return [x for x in c if x is not None and not isinstance(x, Token)]
+
+    # expressions
+    def chain(self, c: list) -> Any:
+        return _bare(c[0]) if len(c) == 1 else fold_chain(c)
+
+    def parenthesis(self, c: list) -> _Parenthesis:
+        return _Parenthesis(_token_loc(c[0]).to(_token_loc(c[2])), c[1])
+
+    def name(self, c: list) -> Name:
+        return Name(_token_loc(c[0]), str(c[0]))
+
+    def number(self, c: list) -> Number:
+        text = str(c[0])
+        if len(text) > MAX_DIGITS:
+            raise TileError("limit", _token_loc(c[0]), f"a number of {len(text)} characters; the limit is {MAX_DIGITS}")
+        hexadecimal = text[:2] in ("0x", "0X")
+        value = int(text, 16) if hexadecimal else float(text) if any(k in text for k in ".eE") else int(text)
+        if value == float("inf"):
+            raise TileError("limit", _token_loc(c[0]), f"{text} is beyond every type", "infinity is written inf")
+        return Number(_token_loc(c[0]), value)
+
+    def string(self, c: list) -> String:
+        return String(_token_loc(c[0]), str(c[0])[1:-1])
+
+    def attribute(self, c: list) -> Attribute:
+        value = _bare(c[0])
+        return _nested(Attribute(c[0].loc.to(_token_loc(c[1])), value, str(c[1])), value)
+
+    def call(self, c: list) -> Call:
+        function = _bare(c[0])
+        args, keywords, rest = _split_arguments(c[1])
+        loc = c[0].loc.to(_token_loc(c[2]))
+        return _nested(Call(loc, function, args, keywords, rest), function, *args, *keywords.values())
+
+    def index(self, c: list) -> Index:
+        value = _bare(c[0])
+        return _nested(Index(c[0].loc.to(_token_loc(c[2])), value, c[1]), value, *c[1])
+
+    def subscripts(self, c: list) -> list:
+        return [_bare(x) for x in c]
+
+    def slice_(self, c: list) -> Slice:
+        start, _, stop = c
+        return _nested(Slice(_loc(c), start, stop), start, stop)
+
+    def keyword(self, c: list) -> _Keyword:
+        return _Keyword(c[0], c[1])
+
+    def ellipsis(self, c: list) -> _Ellipsis:
+        return _Ellipsis(_token_loc(c[0]))
+
+    def with_schedule(self, c: list) -> WithSchedule:
+        return WithSchedule(_loc(c), c[0], str(c[1]))
+
+    def list_(self, c: list) -> Sequence:
+        items = [x for x in c if x is not None and not isinstance(x, Token)]
+        return _nested(Sequence(_token_loc(c[0]).to(_token_loc(c[-1])), items, True), *items)
+
+    def tuple_(self, c: list) -> Sequence:
+        items = [x for x in c if x is not None and not isinstance(x, Token)]
+        return _nested(Sequence(_loc(items), items), *items)
+
+    # statements
+    def suite(self, c: list) -> list:
+        return [x for x in c if not isinstance(x, Token)]
+
+    suite_line = suite
+
+    def assign(self, c: list) -> Assign:
+        return Assign(_loc(c), _items(c[0]), c[1])
+
+    def augmented(self, c: list) -> Assign:
+        return Assign(_loc(c), [c[0]], c[2], str(c[1])[:-1])
+
+    def expr_statement(self, c: list) -> ExprStatement:
+        return ExprStatement(c[0].loc, c[0])
+
+    def return_(self, c: list) -> Return:
+        return Return(c[0].loc, c[0])
+
+    def grid(self, c: list) -> Grid:
+        return Grid(c[0].loc, _items(c[0]))
+
+    def assert_(self, c: list) -> Assert:
+        return Assert(c[0].loc, c[0], str(c[1])[1:-1] if c[1] else None)
+
+    def ring(self, c: list) -> tuple:
+        return ("ring", c[0])
+
+    def shared(self, c: list) -> Shared:
+        extents = c[2]
+        ring = isinstance(extents[0], tuple)
+        bare = [e[1] if isinstance(e, tuple) else e for e in extents]
+        for extra in extents[1:]:
+            if isinstance(extra, tuple):
+                raise TileError("syntax", extra[1].loc, "only the first extent of a shared tile can be a ring")
+        return Shared(_token_loc(c[0][0]).to(bare[-1].loc), _names(c[0]), str(c[1]), bare, ring)
+
+    def elif_(self, c: list) -> tuple:
+        return (c[0], c[1])
+
+    def if_(self, c: list) -> If:
+        condition, then, *rest = c
+        otherwise = rest.pop() or []
+        for test, body in reversed(rest):
+            otherwise = [_nested(If(test.loc, test, body, otherwise), *body, *otherwise)]
+        return _nested(If(condition.loc, condition, then, otherwise), *then, *otherwise)
+
+    def for_(self, c: list) -> For:
+        return _nested(For(_token_loc(c[1]).to(c[2].loc), str(c[1]), c[0] is not None, c[2], c[3]), *c[3])
+
+    def while_(self, c: list) -> While:
+        return _nested(While(c[0].loc, c[0], c[1]), *c[1])
+
+    # kernels and defs
+    def const(self, c: list) -> ConstantParameter:
+        return ConstantParameter(_token_loc(c[0]), str(c[0]))
+
+    def const_in(self, c: list) -> ConstantParameter:
+        return ConstantParameter(_loc(c), str(c[0]), types=_alternatives(c[1]))
+
+    def const_default(self, c: list) -> ConstantParameter:
+        return ConstantParameter(_loc(c), str(c[0]), default=c[1])
+
+    def scalar_type(self, c: list) -> ScalarType:
+        return ScalarType(_token_loc(c[0]), str(c[0]))
+
+    def table_type(self, c: list) -> TableType:
+        return TableType(_token_loc(c[0]).to(c[1].loc), str(c[0]), c[1])
+
+    def tensor_type(self, c: list) -> TensorType:
+        dtype, dims, word, optional = c
+        if word is not None and word != "strided":
+            raise TileError("syntax", _token_loc(word), f"unknown tensor property '{word}'", "known: strided")
+        return TensorType(
+            _token_loc(dtype).to(dims[-1].loc),
+            str(dtype),
+            dims,
+            strided=word is not None,
+            optional=optional is not None,
+        )
+
+    def param(self, c: list) -> Parameter:
+        return Parameter(_token_loc(c[0]), str(c[0]), c[1])
+
+    def kernel(self, c: list) -> Kernel:
+        return Kernel(_token_loc(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
+
+    def def_(self, c: list) -> Def:
+        return _nested(Def(_token_loc(c[0]), str(c[0]), _names(c[1]), c[2] or [], c[3]), *c[3])
+
+    # schedules
+    def tune(self, c: list) -> Tune:
+        name, key, values = c
+        if key is not None and str(name) != "choose":
+            raise TileError("syntax", _token_loc(name), "tune NAME in …, or tune choose KEY in …")
+        return Tune(_loc(c), str(name) if key is None else key, _items(values))
+
+    def key(self, c: list) -> str:
+        names = [f"[{each}]" if each.type == "NUMBER" else f".{each}" for each in c if each.type != "RSQB"]
+        return "".join(names)[1:]
+
+    def dotted(self, c: list) -> Name:
+        last = c[1] if c[1] is not None else c[0]
+        return Name(_token_loc(c[0]).to(_token_loc(last)), ".".join(str(t) for t in c if t is not None))
+
+    def layout_part(self, c: list) -> tuple:
+        return (c[0], c[1])
+
+    def layout(self, c: list) -> Layout:
+        names = [x for x in c if isinstance(x, Name)]
+        parts: dict[str, Sequence] = {}
+        for key, value in (x for x in c if isinstance(x, tuple)):
+            if key in parts:
+                raise TileError("syntax", _token_loc(key), f"'{key}' is given twice")
+            parts[str(key)] = value
+        return Layout(_loc(names), [n.id for n in names], parts)
+
+    def property_(self, c: list) -> Property:
+        name, first, second = c
+        subject, values = ([], first) if second is None else (_items(first), second)
+        return Property(_token_loc(name).to((second or first).loc), str(name), subject, _items(values))
+
+    def schedule(self, c: list) -> Schedule:
+        lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]
+        return Schedule(_token_loc(c[0]), str(c[0]), _names(c[1]), lines)
+
+    # dispatch and example
+    def with_item(self, c: list) -> WithItem:
+        return WithItem(_token_loc(c[0]), str(c[0]), c[1])
+
+    def launch(self, c: list) -> Launch:
+        name, args, *items = c
+        given, keywords, rest = _split_arguments(args)
+        if rest is not None:
+            raise TileError("syntax", rest, "'...' stands in calls of a def", "a launch has its schedule's constants")
+        items = [i for i in items if i is not None]
+        loc = _loc([name, *(args or ()), *items])
+        return Launch(loc, str(name), None if args is None else given, keywords, items)
+
+    def launches(self, c: list) -> list:
+        return [x for x in c if x is not None and not isinstance(x, Token)]
+
+    def option(self, c: list) -> Option:
+        return Option(_loc(c), str(c[0]), _items(c[1]))
+
+    def require(self, c: list) -> Require:
+        return Require(c[0].loc, c[0])
+
+    def when(self, c: list) -> When:
+        return When(c[0].loc, c[0], c[2], None if c[1] is None else str(c[1]))
+
+    def otherwise(self, c: list) -> When:
+        return When(c[1][0].loc, None, c[1], None if c[0] is None else str(c[0]))
+
+    def choice_line(self, c: list) -> Case:
+        return Case(_token_loc(c[1]), c[0], str(c[1]))
+
+    def choice_rest(self, c: list) -> Case:
+        return Case(_token_loc(c[0]), None, str(c[0]))
+
+    def choice(self, c: list) -> Choice:
+        return Choice(_token_loc(c[0]), str(c[0]), _names(c[1]), [x for x in c[2:] if isinstance(x, Case)])
+
+    def arm(self, c: list) -> Arm:
+        return Arm(_token_loc(c[0][0]), _names(c[0]), c[1])
+
+    def arm_rest(self, c: list) -> Arm:
+        return Arm(c[0][0].loc, [], c[0])
+
+    def match(self, c: list) -> Match:
+        given, keywords, rest = _split_arguments(c[1])
+        if keywords or rest is not None:
+            raise TileError("syntax", c[0].loc, "a choice takes its arguments by place")
+        return Match(c[0].loc, c[0].id, given, [x for x in c[2:] if isinstance(x, Arm)])
+
+    def dispatch(self, c: list) -> Dispatch:
+        lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]
+        return Dispatch(_token_loc(c[0]), str(c[0]), _names(c[1]), lines)
+
+    def expect(self, c: list) -> Expect:
+        return Expect(_loc(c), *c)
+
+    def moves(self, c: list) -> Cost:
+        return Cost(c[0].loc, "moves", c[0])
+
+    def computes(self, c: list) -> Cost:
+        return Cost(c[0].loc, "computes", c[0])
+
+    def example(self, c: list) -> Example:
+        lines = [x for x in c[1:] if x is not None and not isinstance(x, Token)]
+        loc = _token_loc(c[0]) if c[0] is not None else lines[0].loc
+        return Example(loc, str(c[0]) if c[0] is not None else None, lines)
+
+    def import_(self, c: list) -> Import:
+        return Import(_token_loc(c[0]), str(c[0])[1:-1], None if c[1] is None else str(c[1]))
+
+    def start(self, c: list) -> list:
+        return [x for x in c if not isinstance(x, Token)]
+
+
+for _word in (
+    *("if", "elif", "for", "while", "return", "assert", "def", "import"),  # words of Python
+    *("list", "tuple", "slice", "property"),  # names that annotations need
+):
+    setattr(_Builder, _word, getattr(_Builder, _word + "_"))
+
+
+class _Indentation(Indenter):
+    NL_type = "_NL"
+    OPEN_PAREN_types = ["LPAR", "LSQB"]  # noqa: RUF012 (the names are Lark's)
+    CLOSE_PAREN_types = ["RPAR", "RSQB"]  # noqa: RUF012
+    INDENT_type = "_INDENT"
+    DEDENT_type = "_DEDENT"
+    tab_len = 8
+
+    def handle_NL(self, token: Token) -> Iterator[Token]:
+        width = len(str(token).rsplit("\n", 1)[1].expandtabs(self.tab_len))
+        if self.paren_level == 0 and width < self.indent_level[-1] and width not in self.indent_level:
+            end = token.end_pos or 0
+            raise mismatched_indentation(_source, end)
+        return super().handle_NL(token)
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Lark:
+    return grammar_tables.load(postlex=_Indentation(), transformer=_Builder())
+
+
+# ---- parsing ------------------------------------------------------------------------------------------
+
+
+def parse(text: str, name: str = "<text>") -> File:
+    """Parse the text of a `.tile` file. Mistakes are TileErrors of code 'syntax', 'indentation' or 'limit': one for
+    each block, since what follows a mistake in its own block means little."""
+    global _source
+    source = Source(name, text)
+    if len(text) > MAX_BYTES:
+        raise TileError("limit", Loc(source, 0, 1), f"the file has {len(text)} characters; the limit is {MAX_BYTES}")
+    errors: list[TileError] = []
+    while True:
+        _source = source
+        _depths.clear()
+        try:
+            blocks = _parser().parse(text if text.endswith("\n") else text + "\n")
+        except UnexpectedInput as error:
+            errors.append(explain(source, error))
+        except VisitError as error:
+            if not isinstance(error.orig_exc, TileError):
+                raise
+            errors.append(error.orig_exc)
+        except TileError as error:
+            errors.append(error)
+        else:
+            break
+        rest = without_block(text, errors[-1].loc.start if errors[-1].loc else 0)
+        if rest == text or not rest.strip() or len(errors) == MAX_BROKEN_BLOCKS or len(text) > MAX_RECOVERED:
+            break
+        text = rest
+    _depths.clear()
+    if errors:
+        raise Errors(errors)
+    return File(source, blocks)  # type: ignore[arg-type]

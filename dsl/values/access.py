@@ -1,0 +1,604 @@
+"""Subscripts → offsets and masks: how `x[r : r + N, c]` becomes one tile of element offsets.
+
+A slice and a scalar are masked at both edges by themselves; an index tile is masked by `mask=` alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dsl.text import tree as ast
+from dsl.values.bindings import Access, Binding, SharedTile, Table, Tensor, describe
+from lowering.builder import broadcast_shapes
+from lowering.facts import counts_elements, most_elements
+from lowering.fold import constant_of
+from lowering.forms import linear
+from lowering.ir import Value
+from lowering.location import Loc
+from lowering.types import I1, INDEX, U32, DType
+
+if TYPE_CHECKING:
+    from dsl.values.expressions import Expressions
+
+
+@dataclass(slots=True)
+class Span:
+    """A slice: first element and constant extent."""
+
+    start: Value | int
+    extent: int
+
+
+@dataclass(slots=True)
+class Place:
+    """A resolved access: what the memory operations take."""
+
+    memory: Value
+    slot: Value | None
+    offset: Value
+    mask: Value | None
+    bounds: list[tuple[int, Value]] = field(default_factory=list)  # by axis, where an index tile is inside of it
+
+
+def integer(builder: Expressions, binding: Binding, loc: Loc) -> Value | int:
+    """A subscript, or a bound of one: a number, or an integer scalar or tile."""
+    binding = builder.operand(binding, loc)
+    if isinstance(binding, bool | float):
+        builder.error("type", loc, f"an index is an integer; this is {str(binding).lower()}")
+    if isinstance(binding, Value) and not binding.dtype.is_int:
+        builder.error("type", loc, f"an index is an integer; this is {binding.tile}")
+    return binding
+
+
+def index_value(builder: Expressions, value: Value | int, loc: Loc) -> Value | int:
+    """An integer as `index`. What is beyond all elements stays beyond them: it is not cut to a number that is one."""
+    bits = builder.function.index_bits
+    most = most_elements(bits)
+    if isinstance(value, int):
+        return max(-most, min(value, most))
+    if value.dtype is INDEX:
+        return value
+    builder.place(loc)
+    if value.dtype.bits > bits or (value.dtype.bits == bits and not value.dtype.is_signed):
+        value = _held(builder, value, most)
+    return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
+
+
+def _held(builder: Expressions, value: Value, most: int) -> Value:
+    """`value` between -most and most, as far as facts do not say that it is."""
+    facts = builder.facts.of(value)
+    ends = [("minimum", most, facts.high is not None and facts.high <= most)]
+    ends.append(("maximum", -most, not value.dtype.is_signed or (facts.low is not None and facts.low >= -most)))
+    for name, end, holds in ends:
+        if not holds:
+            value = builder.ir.value(name, *builder.ir.same_shape([value, builder.ir.constant(end, value.dtype)]))
+    return value
+
+
+def slot_value(builder: Expressions, value: Value | int, slots: int, loc: Loc) -> Value | int:
+    """The number of a slot of a ring as `index`: a wider integer counts around it before it is cut."""
+    if isinstance(value, int) or value.tile.shape or value.dtype is INDEX:
+        return value if isinstance(value, int) else index_value(builder, value, loc)
+    builder.place(loc)
+    if value.dtype.bits > 32 or value.dtype is U32:
+        value = builder.ir.value("mod", value, builder.ir.constant(slots, value.dtype))
+    return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
+
+
+def subscripts(builder: Expressions, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
+    """The subscripts of a tensor, shared tile or table as ints, Values and Spans; missing ones are whole axes."""
+
+    if isinstance(memory, Table):
+        extents: list[Any] = [memory.length]
+    else:
+        extents = list(memory.dims if hasattr(memory, "dims") else memory.extents)
+    if len(node.subscripts) > len(extents):
+        builder.error(
+            "shape", node.loc, f"{describe(memory)} has {len(extents)} axes; got {len(node.subscripts)} subscripts"
+        )
+    out: list[Any] = []
+    for axis, extent in enumerate(extents):
+        sub = node.subscripts[axis] if axis < len(node.subscripts) else ast.Slice(node.loc, None, None)
+        if isinstance(sub, ast.Slice):
+            span = _slice(builder, sub, extent, node.loc, ring=_is_ring_axis(memory, axis))
+            _check_span(builder, span, extent, axis, sub.loc if sub.loc.end else node.loc)
+            out.append(span)
+        elif ast.is_none(sub):
+            builder.error("type", sub.loc, "None adds an axis to a tile, not to memory")
+        else:
+            value = integer(builder, builder.expr(sub), sub.loc)
+            if _is_ring_axis(memory, axis):
+                out.append(slot_value(builder, value, extent, sub.loc))
+            else:
+                _check_number(builder, value, extent, axis, sub.loc)
+                out.append(index_value(builder, value, sub.loc))
+    return out
+
+
+def _check_number(builder: Expressions, index: Value | int, extent: int | Value, axis: int, loc: Loc) -> None:
+    """Error for a literal index that is never inside: masked off by itself, it would say nothing."""
+    number = constant_of(index) if isinstance(index, Value) else index
+    if not isinstance(number, int):
+        return
+    if number < 0:
+        builder.error("bounds", loc, f"index {number} of axis {axis}: indices count from 0, and not from the end")
+    if isinstance(extent, int) and number >= extent:
+        builder.error("bounds", loc, f"index {number} of axis {axis}, which has {extent} elements", "the first is 0")
+
+
+def _check_span(builder: Expressions, span: Span, extent: int | Value, axis: int, loc: Loc) -> None:
+    """Error for a slice between literals that has no element inside; one that has some is masked at the edges."""
+    start = constant_of(span.start) if isinstance(span.start, Value) else span.start
+    if not isinstance(start, int) or not span.extent:
+        return
+    if start + span.extent <= 0 or (isinstance(extent, int) and start >= extent):
+        size = f", which has {extent} elements" if isinstance(extent, int) else ""
+        builder.error("bounds", loc, f"the slice {start} : {start + span.extent} has nothing of axis {axis}{size}")
+
+
+def _check_tile(builder: Expressions, index: Value, extent: int | Value, axis: int, loc: Loc) -> None:
+    """Error for an index tile of literals, without a mask, that has elements outside of its axis."""
+    if not _is_literal(index):
+        return
+    facts = builder.facts.of(index)
+    if facts.low is not None and facts.low < 0:
+        builder.error("bounds", loc, f"index {facts.low} of axis {axis}: indices count from 0", "mask= leaves some out")
+    if isinstance(extent, int) and facts.high is not None and facts.high >= extent:
+        message = f"index {facts.high} of axis {axis}, which has {extent} elements"
+        builder.error("bounds", loc, message, "mask= leaves some out")
+
+
+def _is_literal(index: Value) -> bool:
+    """Is the tile an `arange`, moved and scaled by numbers? Then its elements are at both ends of its range."""
+    op = index.op
+    if op is None or op.spec.form is None or constant_of(index) is not None:
+        return False
+    others = [each for each in op.operands if constant_of(each) is None]
+    return not op.operands or (len(others) == 1 and _is_literal(others[0]))
+
+
+def _is_ring_axis(memory: Any, axis: int) -> bool:
+    return axis == 0 and getattr(memory, "has_slots", False) and memory.value.type.ring
+
+
+def _slice(builder: Expressions, node: ast.Slice, extent: int | Value, loc: Loc, ring: bool) -> Span:
+    where = node.loc
+    if ring:
+        builder.error("type", where, "a slot of a ring is chosen by one index")
+    start: Value | int = 0 if node.start is None else integer(builder, builder.expr(node.start), where)
+    if node.stop is None:
+        if isinstance(extent, Value):
+            hint = "write start : start + EXTENT; what is past the edge is masked"
+            builder.error(
+                "extent", where, "a slice needs a constant extent, and this dim is known only at run time", hint
+            )
+        stop: Value | int = extent
+    else:
+        stop = integer(builder, builder.expr(node.stop), where)
+    for bound in (start, stop):
+        if isinstance(bound, Value) and bound.tile.shape:
+            builder.error("type", where, "the bounds of a slice are scalars", "an index tile goes without ':'")
+    length = _difference(stop, start)
+    if length is None:
+        builder.error("extent", where, "the extent of a slice must be constant", "write start : start + EXTENT")
+    builder.check_extent(length, where, "the extent of a slice")
+    return Span(index_value(builder, start, where), length)
+
+
+def _difference(stop: Value | int, start: Value | int) -> int | None:
+    """stop - start where it is constant."""
+    upper = ({}, stop) if isinstance(stop, int) else linear(stop)
+    lower = ({}, start) if isinstance(start, int) else linear(start)
+    return upper[1] - lower[1] if upper[0] == lower[0] else None
+
+
+def resolve(builder: Expressions, access: Access, is_masked: bool = False) -> Place:
+    """Offsets (elements) and the mask of its edges; the offset's shape is the access's. `is_masked`: by the user."""
+
+    ir = builder.ir
+    builder.place(access.loc)
+    memory = access.memory
+    subs = list(access.subscripts)
+    slot: Value | None = None
+    total: Value | None = None
+    masks: list[Value] = []
+    windows: list[tuple[tuple[Value | int, int], ...]] = []
+    bounds: list[tuple[int, Value]] = []
+    dropped = 0  # axes of slots
+    if isinstance(memory, Table):
+        extents: list[int | Value] = [memory.length]
+        strides: list[int | Value] = [1]
+    elif isinstance(memory, SharedTile):
+        extents, strides = list(memory.extents), list(memory.strides)
+        slot, total = memory.slot, memory.base
+        masks, windows = list(memory.inside), list(memory.windows)
+        if memory.has_slots and not isinstance(subs[0], Span) and not _is_tile(subs[0]):
+            first = subs.pop(0)
+            slot = _indexed(builder, first)
+            if not memory.value.type.ring:  # type: ignore[union-attr]
+                masks += _edges(builder, first, extents[0])
+            extents.pop(0)
+            strides.pop(0)
+            windows = windows[1:]
+            dropped = 1
+        elif memory.has_slots and memory.value.type.ring:  # type: ignore[union-attr]
+            builder.error("type", access.loc, "the slot of a ring is chosen by a scalar")
+    else:
+        extents, strides = list(memory.dims), list(memory.strides)
+
+    tiles = [s for s in subs if _is_tile(s)]
+    tile_shape: tuple[int, ...] = ()
+    for t in tiles:
+        tile_shape = broadcast_shapes(tile_shape, t.tile.shape, ir.loc)
+    advanced = [i for i, s in enumerate(subs) if not isinstance(s, Span)] if tiles else []
+    together = advanced == list(range(advanced[0], advanced[-1] + 1)) if advanced else True
+    first = advanced[0] if advanced and together else 0
+    before = [s.extent for s in subs[:first] if isinstance(s, Span)] if tiles else []
+    after = [s.extent for i, s in enumerate(subs) if isinstance(s, Span) and (i >= first or not tiles)]
+    shape = (*before, *tile_shape, *after)
+    if not tiles:
+        shape = tuple(s.extent for s in subs if isinstance(s, Span))
+    size = 1
+    for e in shape:
+        size *= e
+    if size > 1 << 20:
+        builder.error("limit", access.loc, f"a tile of {size} elements; the limit is {1 << 20}")
+
+    span_axis = 0
+    parts: list[Value] = [] if total is None else [total]
+    every = zip(subs, extents, strides, windows or [()] * len(subs), strict=True)
+    for number, (sub, extent, stride, beyond) in enumerate(every, dropped):
+        if isinstance(sub, Span):
+            axis = span_axis if not tiles or span_axis < len(before) else span_axis + len(tile_shape)
+            span_axis += 1
+            index = _aligned(ir.value("arange", extent=sub.extent), axis, len(shape), builder)
+            if not (isinstance(sub.start, int) and sub.start == 0):
+                start = _indexed(builder, sub.start)
+                parts.append(_scaled(builder, start, stride))
+                whole = ir.value("add", *ir.same_shape([_with_room(builder, start), index]))
+            else:
+                whole = index
+            masks += _edges(builder, whole, extent)
+            masks += _outside_edges(builder, whole, beyond)
+            parts.append(_scaled(builder, index, stride))
+        elif _is_tile(sub):
+            lead = len(before) if together else 0
+            index = ir.reshape(
+                sub,
+                (1,) * lead
+                + (1,) * (len(tile_shape) - len(sub.tile.shape))
+                + sub.tile.shape
+                + (1,) * (len(shape) - lead - len(tile_shape)),
+            )
+            masks += _outside_edges(builder, index, beyond)
+            if not is_masked and not builder.in_tile_if:
+                _check_tile(builder, sub, extent, number, access.loc)
+            if builder.function.attrs.get("strict_bounds"):
+                bounds += [(number, ir.broadcast(edge, shape)) for edge in _edges(builder, index, extent)]
+            parts.append(_scaled(builder, index, stride))
+        else:
+            masks += _edges(builder, sub, extent)
+            masks += _outside_edges(builder, sub, beyond)
+            parts.append(_scaled(builder, _indexed(builder, sub), stride))
+    offset = _sum(builder, parts)
+    offset = ir.broadcast(offset, shape)
+    edge_mask: Value | None = None
+    for m in masks:
+        edge_mask = m if edge_mask is None else ir.value("and", *ir.same_shape([edge_mask, m]))
+    if edge_mask is not None and constant_of(edge_mask) is True:
+        edge_mask = None
+    if edge_mask is not None:
+        edge_mask = ir.broadcast(edge_mask, shape)
+    return Place(memory.value, slot, offset, edge_mask, bounds)
+
+
+def _is_tile(sub: Any) -> bool:
+    return isinstance(sub, Value) and bool(sub.tile.shape)
+
+
+def _with_room(builder: Expressions, start: Value) -> Value:
+    """The start of a slice as its mask counts from it: no element behind it overflows."""
+    facts, most = builder.facts.of(start), most_elements(builder.function.index_bits)
+    if (facts.high is not None and facts.high <= most) or counts_elements(start):
+        return start
+    return builder.ir.value("minimum", start, builder.ir.constant(most, INDEX))
+
+
+def _aligned(index: Value, axis: int, rank: int, builder: Expressions) -> Value:
+    """A rank-1 tile as axis `axis` of a tile of `rank`."""
+    return builder.ir.reshape(index, (1,) * axis + index.tile.shape + (1,) * (rank - axis - 1))
+
+
+def _scaled(builder: Expressions, index: Value, stride: int | Value) -> Value:
+    if stride == 1:
+        return index
+    ir = builder.ir
+    return ir.value("mul", *ir.same_shape([index, _indexed(builder, stride)]))
+
+
+def _sum(builder: Expressions, parts: list[Value]) -> Value:
+    """Small shapes first, so that what is uniform is added once."""
+    ir = builder.ir
+    total: Value | None = None
+    for part in sorted(parts, key=lambda p: p.tile.size if p.tile.shape else 0):
+        total = part if total is None else ir.value("add", *ir.same_shape([total, part]))
+    return total if total is not None else ir.index(0)
+
+
+def _edges(builder: Expressions, index: Value | int, extent: int | Value) -> list[Value]:
+    """Conditions `0 <= index` and `index < extent`, without those that are known to hold."""
+    ir = builder.ir
+    low, high = _bounds(builder, index)
+    least, _ = _bounds(builder, extent)
+    out = []
+    if low is None or low < 0:
+        zero, v = ir.same_shape([ir.index(0), _indexed(builder, index)])
+        out.append(ir.value("le", zero, v))
+    if high is None or least is None or high >= least:
+        v, b = ir.same_shape([_indexed(builder, index), _indexed(builder, extent)])
+        out.append(ir.value("lt", v, b))
+    return out
+
+
+def _bounds(builder: Expressions, index: Value | int) -> tuple[int | None, int | None]:
+    """What is known of the least and the greatest of an index."""
+    if isinstance(index, int):
+        return index, index
+    facts = builder.facts.of(index)
+    return facts.low, facts.high
+
+
+def _indexed(builder: Expressions, index: Value | int) -> Value:
+    return index if isinstance(index, Value) else builder.ir.index(index)
+
+
+# ---- reading and writing ------------------------------------------------------------------------------------
+
+
+def operands_of(place: Place, more: dict[str, Value | None]) -> tuple[list[Value], list[str]]:
+    """The operand list of a memory operation and its attribute `has`."""
+    named = {"memory": place.memory, "slot": place.slot, "offset": place.offset} | more
+    kept = {k: v for k, v in named.items() if v is not None}
+    return list(kept.values()), list(kept)
+
+
+def join_masks(builder: Expressions, place: Place, mask: Binding, loc: Loc) -> Value | None:
+    """The mask of the edges and the one that the user gave. On request, elements that are on are asserted to lie inside
+    of their axes."""
+    joined = _joined(builder, place, mask, loc)
+    for axis, inside in place.bounds:
+        builder.place(loc)
+        holds = inside
+        if joined is not None:
+            holds = builder.ir.value("or", builder.ir.value("not", joined), inside)
+        builder.ir.op("assert", [holds], message="an index lies outside of its axis", line=loc.line, axis=axis)
+        builder.function.attrs["record"] = True
+    return joined
+
+
+def _joined(builder: Expressions, place: Place, mask: Binding, loc: Loc) -> Value | None:
+    if mask is None or mask is True:
+        return place.mask
+    value = builder.as_value(mask, loc, I1)
+    if value.dtype is not I1:
+        builder.error("type", loc, f"mask= takes i1; this is {value.tile}", "compare with '!= 0'")
+    shape = place.offset.tile.shape
+    check_fits(builder, value, shape, "the mask", loc)
+    builder.place(loc)
+    value = builder.ir.broadcast(value, shape)
+    return value if place.mask is None else builder.ir.value("and", place.mask, value)
+
+
+def check_fits(builder: Expressions, value: Value, shape: tuple[int, ...], what: str, loc: Loc) -> None:
+    """Error unless `value` can be broadcast to the `shape` of an access."""
+    have = value.tile.shape
+    padded = (1,) * (len(shape) - len(have)) + have
+    if len(have) > len(shape) or any(h not in (1, e) for h, e in zip(padded, shape, strict=True)):
+        part = f"the part of memory has shape {list(shape)}" if shape else "the part of memory is one element"
+        builder.error("shape", loc, f"{what} has shape {list(have)}; {part}")
+
+
+def read(
+    builder: Expressions,
+    access: Access,
+    loc: Loc,
+    mask: Binding = None,
+    other: Binding = None,
+    cache: str | None = None,
+    evict: str | None = None,
+) -> Value:
+    """A load of an access."""
+    place = resolve(builder, access, not (mask is None or mask is True))
+    dtype = place.memory.dtype
+    joined = join_masks(builder, place, mask, loc)
+    fill: Value | None = None
+    if joined is not None:
+        fill = builder.as_value(
+            0 if other is None and dtype is not I1 else False if other is None else other, loc, dtype
+        )
+        if fill.dtype is not dtype:
+            builder.error("type", loc, f"other= is {fill.tile}; the elements are {dtype}")
+        check_fits(builder, fill, place.offset.tile.shape, "other=", loc)
+        fill = builder.ir.broadcast(fill, place.offset.tile.shape)
+    cache, evict = policy(builder, access, cache, evict)
+    builder.place(loc)
+    operands, has = operands_of(place, {"mask": joined, "other": fill})
+    return builder.ir.op("load", operands, has=has, cache=cache, evict=evict).result
+
+
+def write(
+    builder: Expressions,
+    access: Access,
+    value: Binding,
+    loc: Loc,
+    mask: Binding = None,
+    cache: str | None = None,
+    evict: str | None = None,
+    order: str | None = None,
+) -> None:
+    """A store to an access; `order` "none" says that all such stores to a tensor touch different elements."""
+
+    if isinstance(access.memory, Table):
+        builder.error("type", loc, "a table cannot be written")
+    place = resolve(builder, access, not (mask is None or mask is True))
+    dtype = place.memory.dtype
+    stored = stored_value(builder, value, dtype, place, loc)
+    joined = join_masks(builder, place, mask, loc)
+    builder.place(loc)
+    if builder.in_tile_if and not place.offset.tile.shape:
+        builder.error(
+            "type", loc, "a scalar is stored by one thread, which may not take this branch", "index by the tile"
+        )
+    cache, evict = policy(builder, access, cache, evict)
+    operands, has = operands_of(place, {"mask": joined, "value": stored})
+    order_of = {"order": order} if order else {}
+    builder.ir.op("store", operands, has=has, cache=cache, evict=evict, **order_of)
+
+
+def policy(builder: Expressions, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:
+    """Cache operator and eviction priority: what the access says, else what the schedule says of its tensor."""
+    parameter = getattr(access.memory, "parameter", None)
+    if parameter is None or cache or evict:
+        return cache, evict
+    said = (builder.function.by_subject(name, str).get(parameter.name) for name in ("cache", "evict"))
+    return next(said), next(said)
+
+
+def stored_value(builder: Expressions, value: Binding, dtype: DType, place: Place, loc: Loc) -> Value:
+    stored = builder.as_value(value, loc, dtype)
+    if stored.dtype is not dtype:
+        if {stored.dtype.name, dtype.name} == {"index", "s32"}:
+            stored = builder.ir.value("cast", stored, to=dtype, saturate=False, rounding=None)
+        else:
+            builder.error(
+                "type",
+                loc,
+                f"a value of {stored.dtype} is stored to elements of {dtype}",
+                f"convert it with .to({dtype})",
+            )
+    shape = place.offset.tile.shape
+    check_fits(builder, stored, shape, "the value", loc)
+    builder.place(loc)
+    return builder.ir.broadcast(stored, shape)
+
+
+def whole(builder: Expressions, tile: SharedTile, loc: Loc) -> Access:
+    """All of a shared tile."""
+
+    for extent in tile.extents:
+        builder.check_extent(extent, loc, "an extent")
+    return Access(tile, [Span(0, e) for e in tile.extents], loc)
+
+
+def narrow(builder: Expressions, access: Access) -> SharedTile:
+    """A part of a shared tile as a shared tile of its own: scalars drop an axis, slices keep it."""
+
+    tile = access.memory
+    assert isinstance(tile, SharedTile)
+    ir = builder.ir
+    builder.place(access.loc)
+    subs, extents, strides = list(access.subscripts), list(tile.extents), list(tile.strides)
+    slot, base, inside = tile.slot, tile.base, list(tile.inside)
+    windows = tile.windows or ((),) * len(extents)
+    if tile.has_slots:
+        if isinstance(subs[0], Span) or _is_tile(subs[0]):
+            builder.error("type", access.loc, "a part of a shared tile starts with one slot", "choose it by a scalar")
+        first = subs.pop(0)
+        slot = _indexed(builder, first)
+        if not tile.value.type.ring:  # type: ignore[union-attr]
+            inside += _edges(builder, first, extents[0])
+        extents.pop(0)
+        strides.pop(0)
+        windows = windows[1:]
+    out_extents, out_strides, out_windows = [], [], []
+    for sub, extent, stride, outer in zip(subs, extents, strides, windows, strict=True):
+        if _is_tile(sub):
+            builder.error("type", access.loc, "a part of a shared tile is chosen by scalars and slices")
+        start = sub.start if isinstance(sub, Span) else sub
+        step = ir.value("mul", start, ir.index(stride)) if isinstance(start, Value) else ir.index(start * stride)
+        base = step if base is None else ir.value("add", base, step)
+        if isinstance(sub, Span):
+            out_extents.append(sub.extent)
+            out_strides.append(stride)
+            moved = ((start, extent), *((_moved(builder, start, at), beyond) for at, beyond in outer))
+            out_windows.append(tuple(each for each in moved if not _holds(builder, sub.extent, *each)))
+        else:
+            inside += _edges(builder, sub, extent)
+            inside += _outside_edges(builder, sub, outer)
+    return SharedTile(
+        tile.value, out_extents, out_strides, slot, base, inside=tuple(inside), windows=tuple(out_windows)
+    )
+
+
+def _moved(builder: Expressions, index: Value | int, by: Value | int) -> Value | int:
+    """An index counted from an origin that lies `by` further down; what a sum of numbers is stays a number."""
+    if isinstance(index, int) and isinstance(by, int):
+        return index + by
+    return builder.ir.value("add", *builder.ir.same_shape([_indexed(builder, by), _indexed(builder, index)]))
+
+
+def _holds(builder: Expressions, size: int, start: Value | int, extent: int) -> bool:
+    """True if `size` elements from `start` on are known to be inside of an extent."""
+    low, high = _bounds(builder, start)
+    return low is not None and low >= 0 and high is not None and high + size <= extent
+
+
+def _outside_edges(
+    builder: Expressions, index: Value | int, windows: tuple[tuple[Value | int, int], ...]
+) -> list[Value]:
+    """Conditions that an index of a part is inside of the tiles that the part may reach beyond."""
+    return [edge for at, extent in windows for edge in _edges(builder, _moved(builder, index, at), extent)]
+
+
+NO_ADDRESS = "elements of a register tile have no address: use where, reduce or a shared tile"
+
+
+def index_tile(builder: Expressions, tile: Value, node: ast.Index) -> Value:
+    """`t[:, None]`: new axes of extent 1 in a tile. `t[:, 16:32]`, `t[3]`: a part of a tile, by constants."""
+    axes = list(tile.tile.shape)
+    if sum(not ast.is_none(sub) for sub in node.subscripts) > len(axes):
+        builder.error("shape", node.loc, f"{tile.tile} has {len(axes)} axes", "None adds one")
+    shape: list[int] = []  # of the result; a part is taken as soon as its axis is reached
+    for sub in node.subscripts:
+        loc = sub.loc if sub.loc.end else node.loc
+        if ast.is_none(sub):
+            shape.append(1)
+            continue
+        extent = axes.pop(0)
+        if isinstance(sub, ast.Slice) and sub.start is None and sub.stop is None:
+            shape.append(extent)
+            continue
+        start, size = _constant_part(builder, sub, extent, loc)
+        builder.place(node.loc)
+        parts = builder.ir.reshape(tile, (*shape, extent // size, size, *axes))
+        tile = builder.ir.value("pick", parts, axis=len(shape), index=start // size)
+        if isinstance(sub, ast.Slice):
+            shape.append(size)
+        elif not shape and not axes:
+            builder.error("type", loc, "a part of a register tile is a tile; this is one element", NO_ADDRESS)
+        else:
+            tile = builder.ir.reshape(tile, (*shape, *axes))
+    builder.place(node.loc)
+    return builder.ir.reshape(tile, (*shape, *axes))
+
+
+def _constant_part(builder: Expressions, sub: Any, extent: int, loc: Loc) -> tuple[int, int]:
+    """(start, size) of a slice or an index of a register tile, which says which registers are meant: constants, and
+    a size that the start is a multiple of."""
+    bounds = (sub.start, sub.stop) if isinstance(sub, ast.Slice) else (sub, None)
+    numbers: list[int] = []
+    for bound, default in zip(bounds, (0, extent), strict=True):
+        number = default if bound is None else builder.expr(bound)
+        if isinstance(number, Value):
+            number = constant_of(number)
+        if isinstance(number, bool) or not isinstance(number, int):
+            message = f"a part of a register tile is chosen by constants, not {describe(number)}"
+            builder.error("type", loc, message, NO_ADDRESS)
+        numbers.append(number)
+    start, size = numbers[0], numbers[1] - numbers[0] if isinstance(sub, ast.Slice) else 1
+    builder.check_extent(size, loc, "the extent of a slice")
+    if not 0 <= start <= extent - size or start % size:
+        message = f"a part of {size} of a register tile's {extent} begins at a multiple of {size}, not at {start}"
+        builder.error("extent", loc, message, "other parts go through a shared tile")
+    return start, size

@@ -1,0 +1,59 @@
+"""print and asm."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dsl.values.bindings import Binding
+from dsl.values.functions.arguments import signature
+from dsl.values.functions.registry import function
+from lowering.location import Loc
+from lowering.ops import Mismatch
+from lowering.types import DType
+
+if TYPE_CHECKING:
+    from dsl.values.expressions import Expressions
+
+
+@function("print")
+def _print(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
+    signature(b, loc, "print", args, keywords, 1, 16)
+    words = [a for a in args if isinstance(a, str)]
+    values = [b.as_value(a, loc) for a in args if not isinstance(a, str)]
+    if isinstance(args[0], str) and len(words) == 1 and args[0].count("{}"):
+        if args[0].count("{}") != len(values):
+            b.error(
+                "call", loc, f"the text has {args[0].count('{}')} times '{{}}'; the call has {len(values)} to print"
+            )
+        text = args[0]
+    else:
+        text = " ".join(a if isinstance(a, str) else "{}" for a in args)
+    b.place(loc)
+    b.ir.op("print", b.ir.same_shape(values) if values else [], format=text)
+    return ()
+
+
+@function("asm")
+def _asm(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
+    """`asm("add.s32 {d}, {0}, {1};", s32, a, b)`: for each element; several results are d0, d1, …"""
+    signature(b, loc, "asm", args, keywords, 2, 18)
+    if not isinstance(args[0], str):
+        b.error("call", loc, "asm takes its text first", 'asm("add.s32 {d}, {0}, {1};", s32, a, b)')
+    types = args[1] if isinstance(args[1], tuple) else (args[1],)
+    if not types or not all(isinstance(t, DType) for t in types):
+        b.error("type", loc, "asm takes the type of its result second (or a tuple of types)")
+    values = b.ir.same_shape([b.as_value(v, loc) for v in args[2:]])
+    places = set(re.findall(r"\{(\w+)\}", args[0]))
+    names = {"d"} if len(types) == 1 else {f"d{i}" for i in range(len(types))}
+    names |= {str(i) for i in range(len(values))}
+    if places != names:
+        wrong = sorted(places ^ names)[0]
+        message = f"has no operand {{{wrong}}}" if wrong in places else f"does not use operand {{{wrong}}}"
+        b.error("call", loc, f"the text {message}", "results are {d} (or {d0}, {d1}), arguments {0}, {1}")
+    b.place(loc)
+    try:
+        results = b.ir.op("asm", values, text=args[0], types=list(types)).results
+    except Mismatch as error:
+        b.error("type", loc, f"asm: {error}")
+    return tuple(results) if len(types) > 1 else results[0]

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from dsl.command import COMMANDS, cli
-from dsl.examples.shapes import HOST_FUNCTIONS, REFERENCES
 from lowering.passes import PASSES
 
 ROOT = Path(__file__).parents[1]
@@ -58,10 +57,3 @@ def test_commands_of_contributing_are_taken(tmp_path: Path) -> None:
             arguments = [str(ROOT / word) if word.startswith("samples/") else word for word in words]
             done = CliRunner().invoke(cli, arguments, standalone_mode=False)
             assert done.exit_code == 0 and done.return_value == 0 and done.stdout, line
-
-
-def test_every_function_of_the_host_is_listed() -> None:
-    text = (ROOT / "docs/functions.md").read_text()
-    words = set(re.findall(r"[a-z_][\w.]*", text))
-    assert {f"ref.{name}" for name in REFERENCES} <= words
-    assert words >= HOST_FUNCTIONS

@@ -29,22 +29,14 @@ from dsl.text import tree as ast
 from dsl.text.branches import named_ways, names_of_branch
 from dsl.text.program import Program
 from dsl.text.tree import names_in
-from dsl.values.arrays import OF_LAUNCHES, Host
+from dsl.values.arrays import Arrays
+from dsl.values.facts import ArrayFacts
+from dsl.values.host import Shaped
+from dsl.values.table import Function
 from lowering.ir import stride_name
 from lowering.location import Loc, TileError, closest
 from lowering.targets import Target
 from lowering.types import DTYPES, DType
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayFacts:
-    """What a dispatch knows of an array argument: shape, element type, and bytes that its pointer is a multiple of."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    align: int = 16
-    strides: tuple[int, ...] | None = None
-    """Of one that a kernel takes strided, their class (`stride_class`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,44 +84,44 @@ class Plan:
     reasons: list[str] = field(default_factory=list)
 
 
-class _Names(Host):
-    """Host expressions of a dispatch: numbers, host-made tables, `workspace` and `fits`."""
+class _Names(Arrays):
+    """Expressions of a dispatch: numbers, tables made on the host, `workspace` and `fits`."""
 
     def __init__(self, names: Mapping[str, Any], planner: Planner, branch: ast.When | None = None):
         super().__init__(names, planner.program.functions)
         self.planner, self.branch = planner, branch
 
-    def more_names(self) -> list[str]:
-        return [*super().more_names(), "workspace", "fits", *OF_LAUNCHES]
+    def function_of(self, name: str, loc: Loc) -> Function | None:
+        return OWN[name] if name in OWN else super().function_of(name, loc)
 
-    def name(self, node: ast.Name) -> Any:
+    def known_names(self) -> list[str]:
+        return [*super().known_names(), *OWN]
+
+    def _name(self, node: ast.Name) -> Any:
         if node.id == "fits" and self.branch is not None and node.id not in self.names:
             return self.planner.branch_fits(self.branch, node.loc)
-        return super().name(node)
+        return super()._name(node)
 
-    def call(self, node: ast.Call) -> Any:
-        if isinstance(node.function, ast.Name) and node.function.id == "workspace":
-            return self.workspace(node)
-        if isinstance(node.function, ast.Name) and node.function.id == "fits":
-            return self.planner.fits(node)
-        return super().call(node)
 
-    def workspace(self, node: ast.Call) -> Workspace:
-        words = node.args[1:]
-        if not node.args or len(words) > 1 or any(not isinstance(w, ast.Name) or w.id != "zero" for w in words):
-            raise TileError(
-                "call", node.loc, "workspace takes a type with extents, and 'zero'", "workspace(f32[4 * sms], zero)"
-            )
-        type = node.args[0]
-        if not isinstance(type, ast.Index):
-            raise TileError("call", type.loc, "workspace takes a type with extents", "workspace(f32[4 * sms])")
-        dtype = self(type.value)
-        if not isinstance(dtype, DType):
-            raise TileError("type", type.loc, "this is no type")
-        shape = tuple(self.integer(e, "an extent") for e in type.subscripts if not isinstance(e, ast.Slice))
-        if any(e < 0 for e in shape):
-            raise TileError("extent", type.loc, f"extents are not negative: {list(shape)}")
-        return Workspace(dtype.name, shape, bool(words), node.loc)
+def _workspace(names: _Names, loc: Loc, given: Any, zero: str | None = None) -> Workspace:
+    dtype, shape = (given.dtype, given.shape) if isinstance(given, Shaped) else (given, ())
+    if not isinstance(dtype, DType):
+        names.error("call", names.place_of(0, loc), "workspace takes a type with extents", "workspace(f32[4 * sms])")
+    return Workspace(dtype.name, shape, zero is not None, loc)
+
+
+def _fits(names: _Names, node: ast.Call) -> bool:
+    return names.planner.fits(node)
+
+
+OWN = {
+    each.name: each
+    for each in (
+        Function("workspace(T[…], ['zero'])", "scratch memory of the call", arrays=_workspace),
+        Function("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
+    )
+}
+"""The functions of a dispatch alone."""
 
 
 def check_array(

@@ -6,12 +6,12 @@ import json
 
 import click
 
+import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.command.error_codes import read_codes
 from dsl.command.failures import show
 from dsl.schedules.properties import PROPERTIES
-from dsl.values.functions.reductions import REDUCTIONS
+from dsl.values.table import ROWS
 from lowering.location import TileError, closest
-from lowering.ops.elementwise import FUNCTIONS
 
 
 @click.command(short_help="Tell about an error code, a property of schedules, or an operation.")
@@ -23,8 +23,7 @@ def command(name: str | None, as_json: bool) -> int:
     if name is not None and name.startswith("error[") and name.endswith("]"):
         name = name[6:-1]
     codes = read_codes()
-    known = {each.name: (each.usage, each.means, each.types, each.error) for each in FUNCTIONS.values()}
-    known |= {each.name: (each.usage, each.means, each.takes, "") for each in REDUCTIONS}
+    known = {name: (each.usage, each.means, each.types, each.error) for name, each in ROWS.items()}
     if name is not None and name not in codes and name not in PROPERTIES and name not in known:
         message = f"there is no error code, property or operation '{name}'"
         return show(TileError("argument", None, message, closest(name, [*codes, *PROPERTIES, *known])))

@@ -10,7 +10,7 @@ from typing import Any
 from dsl.examples.launches import Settings, on_device, run_kernel, timed
 from dsl.examples.overrides import parse_value
 from dsl.examples.report import Report
-from dsl.values.arrays import MAX_BYTES
+from dsl.values.host import MAX_BYTES
 from lowering.location import TileError, closest
 
 EXTENTS = (1024, 1000, 4096, 512, 256, 128, 64, 32, 16, 8, 1)

@@ -12,7 +12,7 @@ from dsl.examples.report import Check, Report
 from dsl.examples.shapes import bound_nodes, check_bound, check_cost, from_launch
 from dsl.text import tree as ast
 from dsl.text.program import Program, reached_kernels, type_parameters
-from dsl.values.arrays import Host
+from dsl.values.arrays import Arrays
 from lowering.location import TileError
 from lowering.types import DTYPES
 
@@ -46,7 +46,7 @@ class ExampleRun:
         parameters = type_parameters(reached_kernels(program, example))
         chosen = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
         self.names: dict[str, Any] = {name: DTYPES[chosen[name]] for name in chosen if chosen[name] in DTYPES}
-        self.host = Host(self.names, program.functions, settings.seed)
+        self.host = Arrays(self.names, program.functions, settings.seed)
         facts = device_facts(device)
         self.report = Report(program.source.name, example.name, device, f"{facts.name}, {facts.arch}", why)
         if device != "emulator":

@@ -11,36 +11,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from dsl.calls.dispatch import ArrayFacts, optional_tensors, read_in_order
+from dsl.calls.dispatch import optional_tensors, read_in_order
 from dsl.examples.overrides import Overrides
 from dsl.text import tree as ast
 from dsl.text.program import Program, reached_kernels, type_parameters
-from dsl.values.arithmetic import FUNCTIONS, call, infix, prefix
-from dsl.values.functions.reductions import ON_HOST
-from dsl.values.numbers import Evaluator
+from dsl.values.facts import UNKNOWN, ArrayFacts
+from dsl.values.shapes import Shapes
 from lowering.location import Loc, TileError, closest
-from lowering.ops.elementwise import FUNCTIONS as OPERATIONS
 from lowering.types import DTYPES, DType
-
-HOST_FUNCTIONS = ON_HOST | {each.name for each in OPERATIONS.values() if each.on_host} | frozenset({
-    "abs", "acos", "append", "arange", "argmax", "argmin", "asin", "atan", "atan2", "broadcast", "cdiv", "clamp",
-    "concatenate", "cos", "cosh", "dtype", "empty", "erf", "erfc", "exp", "exp.approx", "exp2", "exp2.approx", "expm1",
-    "flat", "fma", "full", "gelu", "gelu_tanh", "isfinite", "isinf", "isnan", "log", "log.approx", "log10",
-    "log10.approx", "log1p", "log2", "log2.approx", "logsumexp", "maximum", "mean", "minimum", "ones", "philox",
-    "polynomial", "pow", "randint", "randn", "reduce", "relu", "reshape", "rsqrt", "scan", "sigmoid", "sign", "silu",
-    "sin", "sinh", "softplus", "sort", "stack", "tan", "tanh", "transpose", "tuple", "uniform", "where", "zeros",
-})  # fmt: skip
-REFERENCES = frozenset({
-    "argmax", "argmin", "attention", "conv2d", "cumsum", "erf", "gelu", "gelu_tanh", "layernorm", "log_softmax",
-    "log_softmax_backward", "logsumexp", "matmul", "max", "mean", "min", "nc32hw32", "nchw", "relu", "rmsnorm",
-    "sigmoid", "silu", "softmax", "softmax_backward", "sort", "sum",
-})  # fmt: skip
-"""The names of `array_functions.HANDLERS` and `reference.REFERENCES`, which need numpy; a test compares them."""
-ABOUT = ("bytes", "shape", "size")
-FLOAT_FUNCTIONS = ("abs", "cos", "erf", "exp", "log", "rsqrt", "sigmoid", "sin", "sqrt", "tanh")
-"""Functions that a host computes in f64 for each element of an array of floats."""
-MAKERS = ("arange", "empty", "full", "ones", "randint", "randn", "uniform", "zeros")
-"""Functions whose result has the type and shape of their first argument."""
 
 
 def find_example(program: Program, name: str | None) -> ast.Example:
@@ -56,13 +34,6 @@ def find_example(program: Program, name: str | None) -> ast.Example:
             return example
     hint = closest(name, known) or f"known: {', '.join(known) or 'one without a name'}"
     raise TileError("example", None, f"{program.source.name} has no example '{name}'", hint)
-
-
-class Unknown:
-    """A value that only a run has."""
-
-
-UNKNOWN = Unknown()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,144 +202,6 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
         else:
             rest.setdefault(item.name, shapes(item.value))
     return LaunchFacts(line, arguments, schedule, rest)
-
-
-class Shapes(Evaluator):
-    """Numbers are evaluated; arrays are ArrayFacts; all else is Unknown, with its names checked."""
-
-    def __init__(self, names: Mapping[str, Any], functions: Mapping[str, ast.Def]):
-        super().__init__(names)
-        self.functions = functions
-
-    def more_names(self) -> list[str]:
-        return [*self.functions, *HOST_FUNCTIONS, *ABOUT, "ref"]
-
-    def name(self, node: ast.Name) -> Any:
-        if node.id not in self.names and (node.id in self.functions or node.id in HOST_FUNCTIONS):
-            return UNKNOWN
-        return super().name(node)
-
-    def unary(self, node: ast.Unary) -> Any:
-        value = self(node.value)
-        if isinstance(value, bool | int | float):
-            return prefix(node.op, value)
-        return widened(value) if node.op == "-" else UNKNOWN
-
-    def binary(self, node: ast.Binary) -> Any:
-        sides = self(node.left), self(node.right)
-        if all(isinstance(side, bool | int | float) for side in sides) and node.op not in ("and", "or", "@"):
-            return infix(node.op, *sides)
-        return widened(*sides) if node.op in ("+", "-", "*", "/") else UNKNOWN
-
-    def compare(self, node: ast.Compare) -> Any:
-        for operand in node.operands:
-            self(operand)
-        return UNKNOWN
-
-    def attribute(self, node: ast.Attribute) -> Any:
-        dotted = _dotted(node)
-        if dotted is not None and dotted.split(".")[0] not in self.names:
-            if dotted in HOST_FUNCTIONS:
-                return UNKNOWN
-            if dotted.startswith("ref."):
-                name = dotted.removeprefix("ref.")
-                if name not in REFERENCES:
-                    hint = closest(name, set(REFERENCES)) or "known: " + ", ".join(sorted(REFERENCES))
-                    raise TileError("name", node.loc, f"there is no reference '{dotted}'", hint)
-                return UNKNOWN
-        self(node.value)
-        if node.name != "T":
-            raise TileError("name", node.loc, f"values have no '{node.name}'", "values have .to(TYPE) and .T")
-        return UNKNOWN
-
-    def index(self, node: ast.Index) -> Any:
-        value = self(node.value)
-        parts = [part for part in node.subscripts if not isinstance(part, ast.Slice)]
-        ends = [end for part in node.subscripts if isinstance(part, ast.Slice) for end in (part.start, part.stop)]
-        extents: list[Any] = [UNKNOWN if ast.is_none(p) else self(p) for p in parts]
-        for end in ends:
-            if end is not None:
-                self(end)
-        if not isinstance(value, DType) or ends or not all(type(extent) is int for extent in extents):
-            return UNKNOWN
-        for part, extent in zip(parts, extents, strict=True):
-            if extent < 0:
-                raise TileError("shape", part.loc, f"an extent of {extent}")
-        return ArrayFacts(tuple(int(extent) for extent in extents), value.name)
-
-    def call(self, node: ast.Call) -> Any:
-        if isinstance(node.function, ast.Attribute) and node.function.name == "to":
-            return self._converted(node)
-        name = node.function.id if isinstance(node.function, ast.Name) else None
-        if name is not None and name not in self.names and name not in self.functions:
-            known = [*HOST_FUNCTIONS, *ABOUT, *FUNCTIONS]
-            if name not in known:
-                hint = closest(name, [*known, *self.functions])
-                raise TileError("name", node.function.loc, f"unknown function '{name}'", hint)
-        else:
-            self(node.function)
-        args = [self(arg) for arg in node.args]
-        for value in node.keywords.values():
-            self(value)
-        if name in self.functions:
-            return UNKNOWN
-        if name in FUNCTIONS and args and all(isinstance(arg, bool | int | float) for arg in args):
-            return call(name, args)
-        if name == "size" and len(args) == 1 and isinstance(args[0], DType):
-            return args[0].bytes
-        if name in MAKERS and args and isinstance(args[0], ArrayFacts):
-            return args[0]
-        if name in FLOAT_FUNCTIONS and len(args) == 1:
-            return widened(args[0])
-        if name == "shape" and args and isinstance(args[0], ArrayFacts):
-            return _shape(args[0].shape, args[1:])
-        return UNKNOWN
-
-    def _converted(self, node: ast.Call) -> Any:
-        assert isinstance(node.function, ast.Attribute)
-        value = self(node.function.value)
-        to = self(node.args[0]) if node.args else None
-        if isinstance(value, ArrayFacts) and isinstance(to, DType):
-            return ArrayFacts(value.shape, to.name)
-        if isinstance(value, list | tuple) and all(type(x) in (int, float) for x in value) and isinstance(to, DType):
-            return ArrayFacts((len(value),), to.name)
-        return UNKNOWN
-
-    _NODES = {  # noqa: RUF012
-        **Evaluator._NODES,
-        ast.Index: lambda self, n: self.index(n),
-        ast.Attribute: lambda self, n: self.attribute(n),
-    }
-
-
-def widened(*sides: Any) -> Any:
-    """What a host's arithmetic makes of arrays and numbers, of which one is an array of floats: f64, broadcast."""
-    arrays = [side for side in sides if isinstance(side, ArrayFacts)]
-    numbers = [side for side in sides if isinstance(side, int | float) and not isinstance(side, bool)]
-    if len(arrays) + len(numbers) < len(sides) or not any(DTYPES[a.dtype].is_float for a in arrays):
-        return UNKNOWN
-    shape: list[int] = []
-    for axis in range(1, max(len(a.shape) for a in arrays) + 1):
-        extents = {a.shape[-axis] for a in arrays if axis <= len(a.shape)} - {1} or {1}
-        if len(extents) > 1:
-            return UNKNOWN
-        shape.insert(0, extents.pop())
-    return ArrayFacts(tuple(shape), "f64") if shape else UNKNOWN
-
-
-def _shape(shape: tuple[int, ...], axis: list[Any]) -> Any:
-    if not axis:
-        return shape
-    return shape[axis[0]] if type(axis[0]) is int and -len(shape) <= axis[0] < len(shape) else UNKNOWN
-
-
-def _dotted(node: ast.Expr) -> str | None:
-    """`a.b` as text, if it is names all through."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute) and (root := _dotted(node.value)) is not None:
-        return f"{root}.{node.name}"
-    return None
 
 
 def from_launch(error: TileError, line: ast.Launch) -> TileError:

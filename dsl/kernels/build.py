@@ -11,22 +11,22 @@ from math import lcm, prod
 
 from dsl.text import tree as ast
 from dsl.text.tree import names_in
+from dsl.values import table
 from dsl.values.access import NO_ADDRESS, whole, write
 from dsl.values.arithmetic import ConstantError
 from dsl.values.bindings import (
     POISON,
     Access,
     Binding,
-    Closure,
     SharedTile,
     Suppressed,
     describe,
     elements,
     row_major,
-    same_binding,
 )
-from dsl.values.expressions import COUNTER, Expressions, Returned
-from dsl.values.numbers import TREE_FUNCTIONS
+from dsl.values.scope import Closure, same
+from dsl.values.tiles import COUNTER, Tiles
+from dsl.values.walk import Returned
 from lowering.budget import Exhausted
 from lowering.builder import COPIED
 from lowering.fold import constant_of
@@ -47,12 +47,12 @@ from lowering.types import (
 MAX_ERRORS = 20
 
 
-class KernelBuilder(Expressions):
+class KernelBuilder(Tiles):
     """Builds the body of one variant of one kernel."""
 
     # ---- statements ----
 
-    def statements(self, body: list[ast.Statement], collect: bool = True) -> None:
+    def statements(self, body: list[ast.Statement], collect: bool = False) -> None:
         for statement in body:
             try:
                 self.spend(1, statement.loc)
@@ -71,10 +71,7 @@ class KernelBuilder(Expressions):
 
     def _assign(self, node: ast.Assign) -> None:
         if node.op is not None:
-            old, new = (
-                self.operand(self.expr(node.targets[0]), node.loc),
-                self.operand(self.expr(node.value), node.value.loc),
-            )
+            old, new = self.operand(node.targets[0], node.op), self.operand(node.value, node.op)
             try:
                 self.bind(node.targets[0], self.infix(node.op, old, new, node.loc), node.value.loc)
             except ConstantError as error:
@@ -84,9 +81,7 @@ class KernelBuilder(Expressions):
         if len(node.targets) == 1:
             self.bind(node.targets[0], value, node.value.loc)
             return
-        if not isinstance(value, tuple) or len(value) != len(node.targets):
-            got = f"{len(value)} values" if isinstance(value, tuple) else describe(value)
-            self.error("type", node.loc, f"{len(node.targets)} names for {got}")
+        value = self.parts(value, len(node.targets), node.loc)
         parts = node.value.items if isinstance(node.value, ast.Sequence) else [node.value] * len(value)
         value = tuple(
             self.as_value(v, p.loc) if isinstance(v, Access) else v for v, p in zip(value, parts, strict=True)
@@ -235,7 +230,9 @@ class KernelBuilder(Expressions):
         if isinstance(node, ast.Call):
             return (
                 isinstance(node.function, ast.Name)
-                and (node.function.id in TREE_FUNCTIONS or node.function.id == "size")
+                and (found := table.find(node.function.id)) is not None
+                and not found.unread
+                and found.stands_in("trees")
                 and not node.keywords
                 and all(self.host_only(a) for a in node.args)
             )
@@ -301,7 +298,7 @@ class KernelBuilder(Expressions):
         if not isinstance(condition, Value):
             if not isinstance(condition, bool | int | float):
                 self.error("type", node.condition.loc, f"{describe(condition)} is no condition")
-            self.statements(node.then if condition else node.otherwise, collect=False)
+            self.statements(node.then if condition else node.otherwise)
             return
         if condition.dtype is not I1:
             self.error("type", node.condition.loc, f"'if' takes i1; this is {condition.tile}", "compare with '!= 0'")
@@ -312,7 +309,7 @@ class KernelBuilder(Expressions):
                 block = Block()
                 with self.ir.region(block):
                     self.scope.names = dict(before)
-                    self.statements(body, collect=False)
+                    self.statements(body)
                     outcomes.append((block, self.scope.names))
                 if condition.tile.shape:
                     self.check_effects(condition, block, node.loc)
@@ -326,7 +323,7 @@ class KernelBuilder(Expressions):
                 self.left_behind[name] = "in one branch of an 'if'"
                 continue
             self.spend(elements(x, self.ir.budget.steps), node.loc)
-            if x is y or (not isinstance(x, Value) and not isinstance(y, Value) and same_binding(x, y)):
+            if x is y or (not isinstance(x, Value) and not isinstance(y, Value) and same(x, y)):
                 self.scope.names[name] = x
                 continue
             pairs = self.pairs(x, y, name, node.loc)
@@ -406,7 +403,7 @@ class KernelBuilder(Expressions):
         out = []
         for block, side in ((then, x), (otherwise, y)):
             with self.ir.region(block):
-                value = side if isinstance(side, Value) else self.number(side, like, loc)
+                value = side if isinstance(side, Value) else self.literal(side, like, loc)
                 out.append(value)
         a, b = out
         if a.tile.shape != b.tile.shape:
@@ -451,7 +448,7 @@ class KernelBuilder(Expressions):
         count = sum(len(leaves(v)) for _, v in carried)
         self.name_results(carried, block.args[len(block.args) - count :])
         with self.ir.region(block):
-            self.statements(body, collect=False)
+            self.statements(body)
             out = [v for name, start in carried for v in self.after_round(name, start, self.after(name, body), body)]
         self.left_behind |= dict.fromkeys(self.scope.names.keys() - before.keys(), "inside the loop")
         for name in before.keys() - self.scope.names.keys():  # counters of loops inside
@@ -476,7 +473,7 @@ class KernelBuilder(Expressions):
             return [v for s, e in zip(start, value, strict=True) for v in self.after_round(name, s, e, body)]
         assert isinstance(start, Value)
         if isinstance(value, bool | int | float):
-            value = self.number(value, start.dtype, loc)
+            value = self.literal(value, start.dtype, loc)
         if not isinstance(value, Value):
             self.error("type", loc, f"'{name}' becomes {describe(value)} in the loop")
         if value.tile.shape != start.tile.shape and not value.tile.shape:
@@ -489,15 +486,7 @@ class KernelBuilder(Expressions):
         return [value]
 
     def _for(self, node: ast.For) -> None:
-        iterable = node.iterable
-        if not (
-            isinstance(iterable, ast.Call)
-            and isinstance(iterable.function, ast.Name)
-            and iterable.function.id == "range"
-        ):
-            self.error("syntax", iterable.loc, "a loop runs over range(stop) or range(start, stop[, step])")
-        if iterable.keywords or not 1 <= len(iterable.args) <= 3:
-            self.error("call", iterable.loc, "range takes 1 to 3 arguments")
+        iterable = self.range_of(node)
         if node.static:
             bounds = [self.constant(a, "a bound of 'for static'") for a in iterable.args]
             if not all(isinstance(b, int) for b in bounds) or (len(bounds) == 3 and bounds[2] == 0):
@@ -508,7 +497,7 @@ class KernelBuilder(Expressions):
                 self.error("limit", iterable.loc, f"{count} unrolled rounds", "use a run-time loop")
             for i in turns:
                 self.scope.names[node.name] = i
-                self.statements(node.body, collect=False)
+                self.statements(node.body)
             return
         start, stop, step = self.bounds(iterable)
         carried = self.carried(node.body, node.loc, skip=node.name)
@@ -531,7 +520,7 @@ class KernelBuilder(Expressions):
         """Start, stop and step of a range; numbers take the type of the bounds that are values."""
         limits: list[Value | int | float | bool] = []
         for arg in iterable.args:
-            bound = self.operand(self.expr(arg), arg.loc)
+            bound = self.operand(arg, "range")
             if isinstance(bound, bool | float):
                 bound = self.natural(bound, arg.loc)
             if isinstance(bound, Value) and bound.tile.shape:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from dsl.text import tree as ast
-from dsl.values.functions.registry import BUILTINS
+from dsl.values.table import ROWS
 from lowering.location import TileError
 
 GROUPS = frozenset({"copy", "commit", "wait"})
@@ -43,7 +43,7 @@ def _error(statement: ast.Statement) -> TileError:
 
 def _concerns_groups(name: str) -> bool:
     """Does a call of this name copy, commit or wait, or may it, as a function of the file's own?"""
-    return name in GROUPS or name not in BUILTINS
+    return name in GROUPS or name not in ROWS
 
 
 def _is_commit(statement: ast.Statement) -> bool:

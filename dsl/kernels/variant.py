@@ -16,7 +16,8 @@ from dsl.text.program import Program, dim_names, library_functions
 from dsl.text.tree import names_in
 from dsl.values.arithmetic import pow2_divisor
 from dsl.values.bindings import Absent, Table, Tensor
-from dsl.values.numbers import Evaluator, to_tree
+from dsl.values.numbers import Numbers
+from dsl.values.trees import to_tree
 from lowering.bounds import numbered
 from lowering.budget import Budget
 from lowering.choices import is_key
@@ -224,7 +225,7 @@ class _Variant:
         builder.facts = builder.ir.facts = Analysis(function)
         scope = builder.scope.names
         for name, value in constants.items():
-            scope[name] = builder.function_named(value.name) if isinstance(value, ast.Def) else value
+            scope[name] = builder.closure_named(value.name) if isinstance(value, ast.Def) else value
         scope.update(self.types)
         scope.update(special)
         builder.host_names = {
@@ -243,7 +244,7 @@ class _Variant:
             function.grid = [numbered(tree, plain_of(constants)) for tree in grid]
         except TileError as error:
             builder.errors += error.errors
-        builder.statements(body[1:])
+        builder.statements(body[1:], collect=True)
         if kernel.loc.source.text.count("commit()") > 1:
             bodies = [body, *(each.body for each in self.program.functions.values())]
             builder.errors += [error for each in bodies for error in double_commits(each)]
@@ -343,7 +344,7 @@ class _Variant:
     def _tile(self, node: ast.Expr, names: Mapping[str, Any]) -> int | None:
         """The extent of a tile, where it is a number above 1 before the kernel is built."""
         try:
-            value = Evaluator({**names, **self.types})(node)
+            value = Numbers({**names, **self.types})(node)
         except TileError:
             return None
         return value if type(value) is int and value > 1 else None
@@ -403,7 +404,7 @@ class _Variant:
         else:
             dtype = self._dtype(p.type.dtype, p.type.loc)
             self._refuse_fp8(p, dtype)
-            length = Evaluator({**constants, **special}).integer(p.type.length, "the length of a table")
+            length = Numbers({**constants, **special}).integer(p.type.length, "the length of a table")
             if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
                 raise TileError("limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes")
             value = Value(TableType(length, dtype), name=p.name)
@@ -443,7 +444,7 @@ class _Variant:
                 dims.append(d.id)
                 extents.append(special[d.id])
             else:
-                number = Evaluator(constants).integer(d, "a literal dim")
+                number = Numbers(constants).integer(d, "a literal dim")
                 if number < 1:
                     raise TileError("extent", d.loc, f"a dim of {number}")
                 dims.append(number)

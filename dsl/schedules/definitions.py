@@ -15,7 +15,8 @@ from dsl.schedules.properties import Setting, settings_of
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from dsl.text.tree import names_in
-from dsl.values.numbers import WORDS, Evaluator
+from dsl.values.numbers import Numbers
+from dsl.values.walk import WORDS
 from lowering.choices import is_key
 from lowering.location import Errors, Loc, TileError, closest
 from lowering.types import DTYPES
@@ -131,7 +132,7 @@ def _defined(line: ast.Assign | ast.Tune | ast.Property, caller: Loc | None, par
         yield Definition(target.id, target.loc, [value], False, None, caller, part)
 
 
-class Names(Evaluator):
+class Names(Numbers):
     """The names of a schedule, evaluated when they are asked for.
 
     known: what has a value from the start. given: values that win over definitions. asked: the values so far; tuned:
@@ -154,10 +155,10 @@ class Names(Evaluator):
         self.open: list[Definition] = []
         self.told: TileError | None = None  # an error that has its `like` line
 
-    def more_names(self) -> list[str]:
-        return [*super().more_names(), *self.definitions, *self.program.functions]
+    def known_names(self) -> list[str]:
+        return [*super().known_names(), *self.definitions, *self.program.functions]
 
-    def name(self, node: ast.Name) -> Any:
+    def _name(self, node: ast.Name) -> Any:
         name = node.id
         if self.open:
             self.reads.setdefault(self.open[-1].name, []).append(name)
@@ -235,7 +236,7 @@ class Names(Evaluator):
             if part is not None and closest(name, [*self.names, *self.definitions]) is None:
                 hint = f"the part '{part}' leaves it open: set it beside 'like {part}'"
                 raise TileError("name", node.loc, f"unknown name '{name}'", hint)
-        return super().name(node)
+        return super()._name(node)
 
     def in_order(self, names: Collection[str]) -> list[str]:
         """The names that were asked for, in this order but each behind what it reads."""

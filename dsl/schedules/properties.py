@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.text import tree as ast
-from dsl.values.numbers import WORDS, Evaluator
+from dsl.values.numbers import Numbers
+from dsl.values.walk import WORDS
 from lowering.location import Loc, TileError, closest
 from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS
@@ -28,7 +29,7 @@ class Setting:
     parts: dict[str, ast.Sequence] | None = None
     caller: Loc | None = None
 
-    def read(self, evaluate: Evaluator) -> Any:
+    def read(self, evaluate: Numbers) -> Any:
         return self.row.takes.read(self, evaluate)
 
 
@@ -43,7 +44,7 @@ class Takes:
         """What stands behind a subject."""
         return f": {self.text}"
 
-    def read(self, setting: Setting, evaluate: Evaluator) -> Any:
+    def read(self, setting: Setting, evaluate: Numbers) -> Any:
         raise NotImplementedError
 
     def said(self, value: Any) -> str:
@@ -84,7 +85,7 @@ class Word(Takes):
     def __init__(self, *words: str):
         self.words, self.text = words, "|".join(words)
 
-    def read(self, setting: Setting, evaluate: Evaluator) -> str:
+    def read(self, setting: Setting, evaluate: Numbers) -> str:
         (node,) = setting.values
         if not isinstance(node, ast.Name) or node.id not in self.words:
             raise TileError("schedule", node.loc, f"{setting.row.name} is one of {', '.join(self.words)}")
@@ -97,7 +98,7 @@ class Switch(Takes):
     def __init__(self, off: str, on: str):
         self.words, self.text = (off, on), f"{off}|{on}|CONDITION"
 
-    def read(self, setting: Setting, evaluate: Evaluator) -> str:
+    def read(self, setting: Setting, evaluate: Numbers) -> str:
         (node,) = setting.values
         if isinstance(node, ast.Name) and node.id in self.words:
             return node.id
@@ -120,7 +121,7 @@ class Whole(Takes):
     def __init__(self, low: int, high: int | None = None):
         self.low, self.high = low, high
 
-    def read(self, setting: Setting, evaluate: Evaluator) -> int:
+    def read(self, setting: Setting, evaluate: Numbers) -> int:
         (node,) = setting.values
         number = evaluate.integer(node, setting.row.name)
         if number < self.low or (self.high is not None and number > self.high):
@@ -134,7 +135,7 @@ class Instruction(Takes):
 
     text = "mma.sync.SHAPE"
 
-    def read(self, setting: Setting, evaluate: Evaluator) -> Named:
+    def read(self, setting: Setting, evaluate: Numbers) -> Named:
         from lowering.tensor_cores import shapes
 
         (node,) = setting.values
@@ -160,7 +161,7 @@ class Swizzle(Takes):
     text = "none, or BITS, BASE, SHIFT"
     count = None
 
-    def read(self, setting: Setting, evaluate: Evaluator) -> SwizzlePin:
+    def read(self, setting: Setting, evaluate: Numbers) -> SwizzlePin:
         values = setting.values
         if len(values) == 1 and isinstance(values[0], ast.Name) and values[0].id == "none":
             return SwizzlePin(None, setting.loc)
@@ -179,7 +180,7 @@ class Rows(Takes):
     text = "vector […], lanes […], warps […]"
     words = ("vector", "lanes", "warps", "contiguous", "register", "lane", "warp")
 
-    def read(self, setting: Setting, evaluate: Evaluator) -> Pin:
+    def read(self, setting: Setting, evaluate: Numbers) -> Pin:
         parts = setting.parts or {}
         unknown = sorted(parts.keys() - set(self.words))
         if unknown:
@@ -197,7 +198,7 @@ class Nothing(Takes):
     count = 0
     behind = ""
 
-    def read(self, setting: Setting, evaluate: Evaluator) -> Loc:
+    def read(self, setting: Setting, evaluate: Numbers) -> Loc:
         return setting.loc if setting.subject is None else setting.subject.loc
 
     def said(self, value: Loc) -> str:
@@ -211,7 +212,7 @@ class Condition(Takes):
     count = None
     behind = "[: CONDITION]"
 
-    def read(self, setting: Setting, evaluate: Evaluator) -> bool:
+    def read(self, setting: Setting, evaluate: Numbers) -> bool:
         value = evaluate(setting.values[0]) if len(setting.values) == 1 else not setting.values or None
         if not isinstance(value, bool):
             raise TileError("schedule", setting.loc, setting.row.usage, setting.row.example)

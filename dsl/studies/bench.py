@@ -21,7 +21,7 @@ from dsl.kernels.edited import Edited, edited_from
 from dsl.text import tree as ast
 from dsl.text.branches import named_ways, names_of_branch
 from dsl.text.program import Program, reached_kernels
-from dsl.values.numbers import Evaluator
+from dsl.values.numbers import Numbers
 from lowering.choices import Asked
 from lowering.location import TileError, closest
 from runtime.errors import DeviceError, RuntimeFault
@@ -146,7 +146,7 @@ def unnamed_schedules(program: Program, name: str) -> list[str]:
 def option_values(program: Program, name: str) -> dict[str, list[Any]]:
     dispatch = program.dispatches.get(name)
     lines = [line for line in dispatch.lines if isinstance(line, ast.Option)] if dispatch else []
-    return {line.name: [Evaluator({})(value) for value in line.values] for line in lines}
+    return {line.name: [Numbers({})(value) for value in line.values] for line in lines}
 
 
 def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[str]) -> list[ast.Example]:

@@ -453,24 +453,16 @@ def walk(tree: Any) -> Iterator[Any]:
 
 
 def names_in(node: Expr) -> set[str]:
-    """All names that an expression reads."""
+    """All names that an expression reads; what it calls is none."""
+    nodes = [*walk(node)]
+    called = {id(each.function) for each in nodes if isinstance(each, Call)}
+    return {each.id for each in nodes if isinstance(each, Name) and id(each) not in called}
+
+
+def dotted(node: Expr) -> str | None:
+    """`a.b` as text, if it is names all through."""
     if isinstance(node, Name):
-        return {node.id}
-    children: list[Expr] = []
-    if isinstance(node, Unary):
-        children = [node.value]
-    elif isinstance(node, Binary):
-        children = [node.left, node.right]
-    elif isinstance(node, Compare):
-        children = node.operands
-    elif isinstance(node, Call):
-        children = [*node.args, *node.keywords.values()]
-    elif isinstance(node, Sequence):
-        children = node.items
-    elif isinstance(node, Attribute):
-        children = [node.value]
-    elif isinstance(node, Index):
-        ends = [end for part in node.subscripts if isinstance(part, Slice) for end in (part.start, part.stop)]
-        parts = [part for part in node.subscripts if not isinstance(part, Slice)]
-        children = [node.value, *parts, *(end for end in ends if end is not None)]
-    return set().union(*(names_in(c) for c in children)) if children else set()
+        return node.id
+    if isinstance(node, Attribute) and (base := dotted(node.value)) is not None:
+        return f"{base}.{node.name}"
+    return None

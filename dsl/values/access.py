@@ -6,10 +6,11 @@ A slice and a scalar are masked at both edges by themselves; an index tile is ma
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dsl.text import tree as ast
 from dsl.values.bindings import Access, Binding, SharedTile, Table, Tensor, describe
+from dsl.values.building import Building
 from lowering.builder import broadcast_shapes
 from lowering.facts import counts_elements, most_elements
 from lowering.fold import constant_of
@@ -17,9 +18,6 @@ from lowering.forms import linear
 from lowering.ir import Value
 from lowering.location import Loc
 from lowering.types import I1, INDEX, U32, DType
-
-if TYPE_CHECKING:
-    from dsl.values.expressions import Expressions
 
 
 @dataclass(slots=True)
@@ -41,9 +39,9 @@ class Place:
     bounds: list[tuple[int, Value]] = field(default_factory=list)  # by axis, where an index tile is inside of it
 
 
-def integer(builder: Expressions, binding: Binding, loc: Loc) -> Value | int:
+def integer(builder: Building, binding: Binding, loc: Loc) -> Value | int:
     """A subscript, or a bound of one: a number, or an integer scalar or tile."""
-    binding = builder.operand(binding, loc)
+    binding = builder.value_or_number(binding, loc)
     if isinstance(binding, bool | float):
         builder.error("type", loc, f"an index is an integer; this is {str(binding).lower()}")
     if isinstance(binding, Value) and not binding.dtype.is_int:
@@ -51,7 +49,7 @@ def integer(builder: Expressions, binding: Binding, loc: Loc) -> Value | int:
     return binding
 
 
-def index_value(builder: Expressions, value: Value | int, loc: Loc) -> Value | int:
+def index_value(builder: Building, value: Value | int, loc: Loc) -> Value | int:
     """An integer as `index`. What is beyond all elements stays beyond them: it is not cut to a number that is one."""
     bits = builder.function.index_bits
     most = most_elements(bits)
@@ -65,7 +63,7 @@ def index_value(builder: Expressions, value: Value | int, loc: Loc) -> Value | i
     return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
 
 
-def _held(builder: Expressions, value: Value, most: int) -> Value:
+def _held(builder: Building, value: Value, most: int) -> Value:
     """`value` between -most and most, as far as facts do not say that it is."""
     facts = builder.facts.of(value)
     ends = [("minimum", most, facts.high is not None and facts.high <= most)]
@@ -76,7 +74,7 @@ def _held(builder: Expressions, value: Value, most: int) -> Value:
     return value
 
 
-def slot_value(builder: Expressions, value: Value | int, slots: int, loc: Loc) -> Value | int:
+def slot_value(builder: Building, value: Value | int, slots: int, loc: Loc) -> Value | int:
     """The number of a slot of a ring as `index`: a wider integer counts around it before it is cut."""
     if isinstance(value, int) or value.tile.shape or value.dtype is INDEX:
         return value if isinstance(value, int) else index_value(builder, value, loc)
@@ -86,7 +84,7 @@ def slot_value(builder: Expressions, value: Value | int, slots: int, loc: Loc) -
     return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
 
 
-def subscripts(builder: Expressions, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
+def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
     """The subscripts of a tensor, shared tile or table as ints, Values and Spans; missing ones are whole axes."""
 
     if isinstance(memory, Table):
@@ -116,7 +114,7 @@ def subscripts(builder: Expressions, memory: Tensor | SharedTile | Table, node: 
     return out
 
 
-def _check_number(builder: Expressions, index: Value | int, extent: int | Value, axis: int, loc: Loc) -> None:
+def _check_number(builder: Building, index: Value | int, extent: int | Value, axis: int, loc: Loc) -> None:
     """Error for a literal index that is never inside: masked off by itself, it would say nothing."""
     number = constant_of(index) if isinstance(index, Value) else index
     if not isinstance(number, int):
@@ -127,7 +125,7 @@ def _check_number(builder: Expressions, index: Value | int, extent: int | Value,
         builder.error("bounds", loc, f"index {number} of axis {axis}, which has {extent} elements", "the first is 0")
 
 
-def _check_span(builder: Expressions, span: Span, extent: int | Value, axis: int, loc: Loc) -> None:
+def _check_span(builder: Building, span: Span, extent: int | Value, axis: int, loc: Loc) -> None:
     """Error for a slice between literals that has no element inside; one that has some is masked at the edges."""
     start = constant_of(span.start) if isinstance(span.start, Value) else span.start
     if not isinstance(start, int) or not span.extent:
@@ -137,7 +135,7 @@ def _check_span(builder: Expressions, span: Span, extent: int | Value, axis: int
         builder.error("bounds", loc, f"the slice {start} : {start + span.extent} has nothing of axis {axis}{size}")
 
 
-def _check_tile(builder: Expressions, index: Value, extent: int | Value, axis: int, loc: Loc) -> None:
+def _check_tile(builder: Building, index: Value, extent: int | Value, axis: int, loc: Loc) -> None:
     """Error for an index tile of literals, without a mask, that has elements outside of its axis."""
     if not _is_literal(index):
         return
@@ -162,7 +160,7 @@ def _is_ring_axis(memory: Any, axis: int) -> bool:
     return axis == 0 and getattr(memory, "has_slots", False) and memory.value.type.ring
 
 
-def _slice(builder: Expressions, node: ast.Slice, extent: int | Value, loc: Loc, ring: bool) -> Span:
+def _slice(builder: Building, node: ast.Slice, extent: int | Value, loc: Loc, ring: bool) -> Span:
     where = node.loc
     if ring:
         builder.error("type", where, "a slot of a ring is chosen by one index")
@@ -193,7 +191,7 @@ def _difference(stop: Value | int, start: Value | int) -> int | None:
     return upper[1] - lower[1] if upper[0] == lower[0] else None
 
 
-def resolve(builder: Expressions, access: Access, is_masked: bool = False) -> Place:
+def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place:
     """Offsets (elements) and the mask of its edges; the offset's shape is the access's. `is_masked`: by the user."""
 
     ir = builder.ir
@@ -297,7 +295,7 @@ def _is_tile(sub: Any) -> bool:
     return isinstance(sub, Value) and bool(sub.tile.shape)
 
 
-def _with_room(builder: Expressions, start: Value) -> Value:
+def _with_room(builder: Building, start: Value) -> Value:
     """The start of a slice as its mask counts from it: no element behind it overflows."""
     facts, most = builder.facts.of(start), most_elements(builder.function.index_bits)
     if (facts.high is not None and facts.high <= most) or counts_elements(start):
@@ -305,19 +303,19 @@ def _with_room(builder: Expressions, start: Value) -> Value:
     return builder.ir.value("minimum", start, builder.ir.constant(most, INDEX))
 
 
-def _aligned(index: Value, axis: int, rank: int, builder: Expressions) -> Value:
+def _aligned(index: Value, axis: int, rank: int, builder: Building) -> Value:
     """A rank-1 tile as axis `axis` of a tile of `rank`."""
     return builder.ir.reshape(index, (1,) * axis + index.tile.shape + (1,) * (rank - axis - 1))
 
 
-def _scaled(builder: Expressions, index: Value, stride: int | Value) -> Value:
+def _scaled(builder: Building, index: Value, stride: int | Value) -> Value:
     if stride == 1:
         return index
     ir = builder.ir
     return ir.value("mul", *ir.same_shape([index, _indexed(builder, stride)]))
 
 
-def _sum(builder: Expressions, parts: list[Value]) -> Value:
+def _sum(builder: Building, parts: list[Value]) -> Value:
     """Small shapes first, so that what is uniform is added once."""
     ir = builder.ir
     total: Value | None = None
@@ -326,7 +324,7 @@ def _sum(builder: Expressions, parts: list[Value]) -> Value:
     return total if total is not None else ir.index(0)
 
 
-def _edges(builder: Expressions, index: Value | int, extent: int | Value) -> list[Value]:
+def _edges(builder: Building, index: Value | int, extent: int | Value) -> list[Value]:
     """Conditions `0 <= index` and `index < extent`, without those that are known to hold."""
     ir = builder.ir
     low, high = _bounds(builder, index)
@@ -341,7 +339,7 @@ def _edges(builder: Expressions, index: Value | int, extent: int | Value) -> lis
     return out
 
 
-def _bounds(builder: Expressions, index: Value | int) -> tuple[int | None, int | None]:
+def _bounds(builder: Building, index: Value | int) -> tuple[int | None, int | None]:
     """What is known of the least and the greatest of an index."""
     if isinstance(index, int):
         return index, index
@@ -349,7 +347,7 @@ def _bounds(builder: Expressions, index: Value | int) -> tuple[int | None, int |
     return facts.low, facts.high
 
 
-def _indexed(builder: Expressions, index: Value | int) -> Value:
+def _indexed(builder: Building, index: Value | int) -> Value:
     return index if isinstance(index, Value) else builder.ir.index(index)
 
 
@@ -363,7 +361,7 @@ def operands_of(place: Place, more: dict[str, Value | None]) -> tuple[list[Value
     return list(kept.values()), list(kept)
 
 
-def join_masks(builder: Expressions, place: Place, mask: Binding, loc: Loc) -> Value | None:
+def join_masks(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value | None:
     """The mask of the edges and the one that the user gave. On request, elements that are on are asserted to lie inside
     of their axes."""
     joined = _joined(builder, place, mask, loc)
@@ -377,7 +375,7 @@ def join_masks(builder: Expressions, place: Place, mask: Binding, loc: Loc) -> V
     return joined
 
 
-def _joined(builder: Expressions, place: Place, mask: Binding, loc: Loc) -> Value | None:
+def _joined(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value | None:
     if mask is None or mask is True:
         return place.mask
     value = builder.as_value(mask, loc, I1)
@@ -390,7 +388,7 @@ def _joined(builder: Expressions, place: Place, mask: Binding, loc: Loc) -> Valu
     return value if place.mask is None else builder.ir.value("and", place.mask, value)
 
 
-def check_fits(builder: Expressions, value: Value, shape: tuple[int, ...], what: str, loc: Loc) -> None:
+def check_fits(builder: Building, value: Value, shape: tuple[int, ...], what: str, loc: Loc) -> None:
     """Error unless `value` can be broadcast to the `shape` of an access."""
     have = value.tile.shape
     padded = (1,) * (len(shape) - len(have)) + have
@@ -400,7 +398,7 @@ def check_fits(builder: Expressions, value: Value, shape: tuple[int, ...], what:
 
 
 def read(
-    builder: Expressions,
+    builder: Building,
     access: Access,
     loc: Loc,
     mask: Binding = None,
@@ -428,7 +426,7 @@ def read(
 
 
 def write(
-    builder: Expressions,
+    builder: Building,
     access: Access,
     value: Binding,
     loc: Loc,
@@ -456,7 +454,7 @@ def write(
     builder.ir.op("store", operands, has=has, cache=cache, evict=evict, **order_of)
 
 
-def policy(builder: Expressions, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:
+def policy(builder: Building, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:
     """Cache operator and eviction priority: what the access says, else what the schedule says of its tensor."""
     parameter = getattr(access.memory, "parameter", None)
     if parameter is None or cache or evict:
@@ -465,7 +463,7 @@ def policy(builder: Expressions, access: Access, cache: str | None, evict: str |
     return next(said), next(said)
 
 
-def stored_value(builder: Expressions, value: Binding, dtype: DType, place: Place, loc: Loc) -> Value:
+def stored_value(builder: Building, value: Binding, dtype: DType, place: Place, loc: Loc) -> Value:
     stored = builder.as_value(value, loc, dtype)
     if stored.dtype is not dtype:
         if {stored.dtype.name, dtype.name} == {"index", "s32"}:
@@ -483,7 +481,7 @@ def stored_value(builder: Expressions, value: Binding, dtype: DType, place: Plac
     return builder.ir.broadcast(stored, shape)
 
 
-def whole(builder: Expressions, tile: SharedTile, loc: Loc) -> Access:
+def whole(builder: Building, tile: SharedTile, loc: Loc) -> Access:
     """All of a shared tile."""
 
     for extent in tile.extents:
@@ -491,7 +489,7 @@ def whole(builder: Expressions, tile: SharedTile, loc: Loc) -> Access:
     return Access(tile, [Span(0, e) for e in tile.extents], loc)
 
 
-def narrow(builder: Expressions, access: Access) -> SharedTile:
+def narrow(builder: Building, access: Access) -> SharedTile:
     """A part of a shared tile as a shared tile of its own: scalars drop an axis, slices keep it."""
 
     tile = access.memory
@@ -531,22 +529,20 @@ def narrow(builder: Expressions, access: Access) -> SharedTile:
     )
 
 
-def _moved(builder: Expressions, index: Value | int, by: Value | int) -> Value | int:
+def _moved(builder: Building, index: Value | int, by: Value | int) -> Value | int:
     """An index counted from an origin that lies `by` further down; what a sum of numbers is stays a number."""
     if isinstance(index, int) and isinstance(by, int):
         return index + by
     return builder.ir.value("add", *builder.ir.same_shape([_indexed(builder, by), _indexed(builder, index)]))
 
 
-def _holds(builder: Expressions, size: int, start: Value | int, extent: int) -> bool:
+def _holds(builder: Building, size: int, start: Value | int, extent: int) -> bool:
     """True if `size` elements from `start` on are known to be inside of an extent."""
     low, high = _bounds(builder, start)
     return low is not None and low >= 0 and high is not None and high + size <= extent
 
 
-def _outside_edges(
-    builder: Expressions, index: Value | int, windows: tuple[tuple[Value | int, int], ...]
-) -> list[Value]:
+def _outside_edges(builder: Building, index: Value | int, windows: tuple[tuple[Value | int, int], ...]) -> list[Value]:
     """Conditions that an index of a part is inside of the tiles that the part may reach beyond."""
     return [edge for at, extent in windows for edge in _edges(builder, _moved(builder, index, at), extent)]
 
@@ -554,7 +550,7 @@ def _outside_edges(
 NO_ADDRESS = "elements of a register tile have no address: use where, reduce or a shared tile"
 
 
-def index_tile(builder: Expressions, tile: Value, node: ast.Index) -> Value:
+def index_tile(builder: Building, tile: Value, node: ast.Index) -> Value:
     """`t[:, None]`: new axes of extent 1 in a tile. `t[:, 16:32]`, `t[3]`: a part of a tile, by constants."""
     axes = list(tile.tile.shape)
     if sum(not ast.is_none(sub) for sub in node.subscripts) > len(axes):
@@ -583,7 +579,7 @@ def index_tile(builder: Expressions, tile: Value, node: ast.Index) -> Value:
     return builder.ir.reshape(tile, (*shape, *axes))
 
 
-def _constant_part(builder: Expressions, sub: Any, extent: int, loc: Loc) -> tuple[int, int]:
+def _constant_part(builder: Building, sub: Any, extent: int, loc: Loc) -> tuple[int, int]:
     """(start, size) of a slice or an index of a register tile, which says which registers are meant: constants, and
     a size that the start is a multiple of."""
     bounds = (sub.start, sub.stop) if isinstance(sub, ast.Slice) else (sub, None)

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from lowering.ops.elementwise import FUNCTIONS as OPERATIONS
-
 Number = int | float | bool
 
 
@@ -55,7 +53,7 @@ def _shift(function: Callable) -> Callable:
     return shift
 
 
-def _power(a: Number, b: Number) -> Number:
+def power(a: Number, b: Number) -> Number:
     if isinstance(b, int) and abs(b) > 1024:
         raise ConstantError(f"exponent {b} is too large")
     if a == 0 and b < 0:
@@ -70,7 +68,7 @@ INFIX: dict[str, Callable[[Any, Any], Number]] = {
     "/": _divide,
     "//": _floor,
     "%": _modulo,
-    "**": _power,
+    "**": power,
     "&": operator.and_,
     "|": operator.or_,
     "^": operator.xor,
@@ -142,7 +140,7 @@ def cdiv(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _log2(n: Number) -> Number:
+def log2(n: Number) -> Number:
     if isinstance(n, int) and n > 0 and n & (n - 1) == 0:
         return n.bit_length() - 1
     if n <= 0:
@@ -150,7 +148,7 @@ def _log2(n: Number) -> Number:
     return math.log2(n)
 
 
-def _extreme(pick: Callable) -> Callable[..., Number]:
+def extreme(pick: Callable) -> Callable[..., Number]:
     """The least or the greatest; NaN if one is, and -0 is less than 0: what values of the run have."""
 
     def of_two(a: Number, b: Number) -> Number:
@@ -166,69 +164,24 @@ def _extreme(pick: Callable) -> Callable[..., Number]:
     return apply
 
 
-def _clamp(x: Number, low: Number, high: Number) -> Number:
-    return _extreme(min)(_extreme(max)(x, low), high)
+def clamp(x: Number, low: Number, high: Number) -> Number:
+    return extreme(min)(extreme(max)(x, low), high)
 
 
-def _sign(x: Number) -> Number:
+def sign(x: Number) -> Number:
     """-1, 0 or 1, of the type of x; zeros and NaN stay."""
     return x if x == 0 or x != x else type(x)(math.copysign(1, x))
 
 
-def _rsqrt(x: Number) -> Number:
+def rsqrt(x: Number) -> Number:
     return 1.0 / math.sqrt(x) if x else math.copysign(math.inf, x)
 
 
-# Functions of numbers that kernels, schedules, dispatch and examples share.
-FUNCTIONS: dict[str, Callable[..., Number]] = {
-    **{each.name: each.numbers for each in OPERATIONS.values() if each.numbers is not None},
-    "next_pow2": next_pow2,
-    "pow2_divisor": pow2_divisor,
-    "cdiv": cdiv,
-    "log2": _log2,
-    "minimum": _extreme(min),
-    "maximum": _extreme(max),
-    "min": _extreme(min),
-    "max": _extreme(max),
-    "exp": math.exp,
-    "exp2": math.exp2,
-    "log": math.log,
-    "where": lambda c, a, b: a if c else b,
-    "clamp": _clamp,
-    "sign": _sign,
-    "relu": lambda x: x if x != x else _extreme(max)(x, type(x)(0)),
-    "pow": _power,
-    "isnan": math.isnan,
-    "isinf": math.isinf,
-    "isfinite": math.isfinite,
-    "rsqrt": _rsqrt,
-    "log10": math.log10,
-    "log1p": math.log1p,
-    "expm1": math.expm1,
-    "sin": math.sin,
-    "cos": math.cos,
-    "tan": math.tan,
-    "asin": math.asin,
-    "acos": math.acos,
-    "atan": math.atan,
-    "atan2": math.atan2,
-    "sinh": math.sinh,
-    "cosh": math.cosh,
-    "tanh": math.tanh,
-    "erf": math.erf,
-    "erfc": math.erfc,
-}
-
-
-def call(name: str, args: list[Any]) -> Number:
-    """`name(*args)` on numbers; raises ConstantError."""
+def call(name: str, function: Callable[..., Number], args: list[Any]) -> Number:
+    """`name(*args)` on numbers; raises ConstantError, and TypeError for another number of them."""
     try:
-        return limited(FUNCTIONS[name](*args))
+        return limited(function(*args))
     except (OverflowError, ValueError) as error:
         if isinstance(error, ConstantError):
             raise
         raise ConstantError(f"{name}({', '.join(map(str, args))}) has no value") from None
-    except TypeError:
-        raise ConstantError(
-            f"{name} does not take {len(args)} argument{'s' * (len(args) != 1)} of these types"
-        ) from None

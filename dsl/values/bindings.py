@@ -1,11 +1,13 @@
-"""What a name in a kernel may be bound to, and the scopes of names."""
+"""What a name in a kernel may be bound to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from dsl.text import tree as ast
+from dsl.values.host import Shaped
+from dsl.values.scope import Closure
+from dsl.values.table import Function
 from lowering.ir import Parameter, Value
 from lowering.location import Loc, TileError
 from lowering.types import DType
@@ -80,50 +82,9 @@ class Access:
     loc: Loc
 
 
-@dataclass(slots=True)
-class Closure:
-    """A `def` with the scope it stands in."""
-
-    node: ast.Def
-    scope: Scope
-
-
-@dataclass(slots=True)
-class Builtin:
-    name: str
-
-
 Binding = (
     Any  # int | float | bool | str | DType | Value | tuple | Tensor | SharedTile | Table | Absent | Access | Closure
 )
-
-
-@dataclass(slots=True)
-class Scope:
-    parent: Scope | None
-    names: dict[str, Binding] = field(default_factory=dict)
-
-    def find(self, name: str) -> Binding | None:
-        scope: Scope | None = self
-        found = None
-        while found is None and scope is not None:
-            found = scope.names.get(name)
-            scope = scope.parent
-        return found
-
-    def all_names(self) -> set[str]:
-        out: set[str] = set()
-        scope: Scope | None = self
-        while scope is not None:
-            out |= scope.names.keys()
-            scope = scope.parent
-        return out
-
-
-def same_binding(a: Binding, b: Binding) -> bool:
-    if isinstance(a, Closure) and isinstance(b, Closure):
-        return a.node is b.node and a.scope is b.scope
-    return type(a) is type(b) and a == b
 
 
 def elements(binding: Binding, most: int) -> int:
@@ -156,12 +117,10 @@ def describe(binding: Binding) -> str:
         return "a string"
     if isinstance(binding, tuple):
         return f"a tuple of {len(binding)}" if binding else "the result of a def without 'return'"
-    if isinstance(binding, DType):
+    if isinstance(binding, DType | Shaped):
         return f"the type {binding}"
-    if isinstance(binding, Closure):
-        return f"the function '{binding.node.name}'"
-    if isinstance(binding, Builtin):
-        return f"the function '{binding.name}'"
+    if isinstance(binding, Closure | Function):
+        return f"the function '{binding.name if isinstance(binding, Function) else binding.node.name}'"
     if isinstance(binding, Absent):
         return f"the absent tensor '{binding.name}'"
     if isinstance(binding, Tensor):

@@ -7,7 +7,6 @@ ValueError says what does not fit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -267,15 +266,3 @@ def attention(q: Array, k: Array, v: Array, scale: float | None = None, causal: 
     e = np.exp(scores - np.where(np.isneginf(top), 0.0, top))
     total = e.sum(axis=-1, keepdims=True)
     return np.matmul(e / np.where(total == 0.0, 1.0, total), v)
-
-
-REFERENCES: dict[str, Callable[..., np.ndarray]] = {
-    f.__name__: f
-    for f in (
-        softmax, log_softmax, softmax_backward, log_softmax_backward, rmsnorm, layernorm,
-        erf, gelu, gelu_tanh, sigmoid, silu, relu,
-        sum, mean, logsumexp, max, min, argmax, argmin, cumsum, sort,
-        matmul, conv2d, nc32hw32, nchw, attention,
-    )
-}  # fmt: skip
-"""The names after `ref.`."""

@@ -287,15 +287,6 @@ def test_check_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[] False"
 
 
-def test_the_names_that_check_knows_are_those_of_the_host() -> None:
-    from dsl.examples import shapes as example_shapes
-    from dsl.values.array_functions import HANDLERS
-    from dsl.values.reference import REFERENCES
-
-    assert set(HANDLERS) == example_shapes.HOST_FUNCTIONS
-    assert set(REFERENCES) == example_shapes.REFERENCES
-
-
 def test_the_parser_tables_are_those_of_the_grammar() -> None:
     assert grammar_tables.serialise(grammar_tables.build()) == grammar_tables.TABLES.read_text(), (
         "python -m dsl.text.grammar_tables"

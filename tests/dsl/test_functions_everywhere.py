@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 import pytest
 
 import dsl
-from dsl.examples.shapes import Shapes
 from dsl.text import tree as ast
 from dsl.text.program import library_names, parse_program
-from dsl.values.arithmetic import FUNCTIONS
-from dsl.values.array_functions import HANDLERS
-from dsl.values.arrays import ARRAY_FUNCTIONS, OF_LAUNCHES, Host
-from dsl.values.functions import BUILTINS
-from dsl.values.functions.elementwise import table as operations
-from dsl.values.functions.reductions import table as reductions
-from dsl.values.numbers import TREE_FUNCTIONS, Evaluator, to_tree
+from dsl.values.arrays import Arrays
+from dsl.values.numbers import Numbers
+from dsl.values.shapes import Shapes
+from dsl.values.table import PLACES, ROWS
+from dsl.values.trees import to_tree
 from lowering.location import TileError
-from lowering.ops.elementwise import FUNCTIONS as OF_TILES
-from lowering.ops.elementwise import Function
 from runtime.expressions import compile_expression
 from tests.compile_and_run import compile_kernel, launch
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "functions.md"
-BEGIN, END = "<!-- places -->\n", "<!-- end of places -->\n"
-OPERATIONS = (
-    "<!-- operations: tests/dsl/test_functions_everywhere.py writes this table -->\n",
-    "<!-- end of operations -->\n",
-)
-ALONG = (
-    "<!-- reductions: tests/dsl/test_functions_everywhere.py writes this table -->\n",
-    "<!-- end of reductions -->\n",
-)
+BEGIN, END = "<!-- rows: tests/dsl/test_functions_everywhere.py writes them -->\n", "<!-- end of rows -->\n"
+
+MARKS = {"tiles": "k", "numbers": "s", "trees": "l", "arrays": "h"}
 
 CASES: dict[str, list[tuple[float, ...]]] = {
     "next_pow2": [(1000,), (1,), (64,)],
@@ -86,19 +76,19 @@ def parsed(expression: str) -> ast.Expr:
 
 
 def test_every_function_of_numbers_is_tried() -> None:
-    assert set(CASES) == set(FUNCTIONS)
+    assert set(CASES) == {name for name, each in ROWS.items() if each.numbers is not None}
 
 
 @pytest.mark.parametrize(("name", "arguments"), CALLS, ids=str)
 def test_schedules_the_host_and_launches_agree(name: str, arguments: tuple[float, ...]) -> None:
     node = parsed(text_of(name, arguments))
-    value = Evaluator({})(node)
-    assert Host({}, {})(node) == value == Shapes({}, {})(node)
+    value = Numbers({})(node)
+    assert Arrays({}, {})(node) == value == Shapes({}, {})(node)
     names = dict(zip("abc", arguments, strict=False))
-    if name in HANDLERS and name not in OF_NUMBERS:
+    if ROWS[name].arrays is not None and name not in OF_NUMBERS:
         arrays = {k: np.asarray([v]) for k, v in names.items()}
-        assert np.allclose(Host(arrays, {})(parsed(text_of(name, names))), value, rtol=1e-12)
-    if name in TREE_FUNCTIONS:
+        assert np.allclose(Arrays(arrays, {})(parsed(text_of(name, names))), value, rtol=1e-12)
+    if ROWS[name].trees is not None:
         tree = to_tree(parsed(text_of(name, names)), dict.fromkeys(names), {})
         if all(isinstance(a, int) for a in arguments):
             assert compile_expression(tree).evaluate(names) == value
@@ -111,7 +101,7 @@ def test_kernels_agree_on_constants() -> None:
     text = "\n".join(["kernel k(y: f64[n]):", "    grid 1", *constants, *lines, ""])
     y = np.zeros(len(CALLS))
     launch(compile_kernel(text, {"y": y}), {"y": y})
-    assert np.allclose(y, [float(Evaluator({})(parsed(text_of(*call)))) for call in CALLS], rtol=1e-12)
+    assert np.allclose(y, [float(Numbers({})(parsed(text_of(*call)))) for call in CALLS], rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["s32", "f64"])
@@ -131,12 +121,12 @@ def test_kernels_agree_on_tiles(kind: str) -> None:
     text = "\n".join([f"kernel k(y: f64[n], x: {kind}[n, three]):", "    grid 1", *lines, ""])
     arrays = {"y": np.zeros(len(calls)), "x": x}
     launch(compile_kernel(text, arrays), arrays)
-    assert np.allclose(arrays["y"], [float(Evaluator({})(parsed(text_of(*call)))) for call in calls], rtol=1e-12)
+    assert np.allclose(arrays["y"], [float(Numbers({})(parsed(text_of(*call)))) for call in calls], rtol=1e-12)
 
 
 def test_arguments_of_a_launch_are_counted() -> None:
     for call in ("cdiv(a)", "clamp(a, 1)", "minimum(a)", "abs(a, a)", "where(a, 1)"):
-        with pytest.raises(TileError, match="does not take"):
+        with pytest.raises(TileError, match=r"takes \d"):
             to_tree(parsed(call), {"a": None}, {})
 
 
@@ -178,7 +168,7 @@ def test_a_function_of_the_file_is_taken_by_check_too() -> None:
     program = parse_program("def sign(x):\n    return x + 7\n\nexample:\n    v = sign(2)\n")
     line = program.examples[0].lines[0]
     assert isinstance(line, ast.Assign)
-    assert Host({}, program.functions)(line.value) == 9
+    assert Arrays({}, program.functions)(line.value) == 9
     assert not isinstance(Shapes({}, program.functions)(line.value), int)
 
 
@@ -188,52 +178,54 @@ def test_defs_of_tuples_and_polynomials_run_on_the_host() -> None:
     x = np.asarray([[1.0, 2.0]])
     line = program.examples[0].lines[0]
     assert isinstance(line, ast.Assign)
-    assert Host({"x": x}, program.functions)(line.value).tolist() == [17.0, 57.0]
+    assert Arrays({"x": x}, program.functions)(line.value).tolist() == [17.0, 57.0]
 
 
 # ---- the table ----
 
 
-def places() -> dict[str, tuple[bool, ...]]:
-    """Of each function: does it stand in kernels; of numbers in schedules; at a launch; on the host."""
-    kernels = (BUILTINS.keys() | library_names()) - {"dot"}
-    special = {"size", *OF_LAUNCHES}
-    numbers = FUNCTIONS.keys() | special
-    launches = TREE_FUNCTIONS.keys() | special
-    host = HANDLERS.keys() | FUNCTIONS.keys() | {*ARRAY_FUNCTIONS}
-    every = kernels | numbers | launches | host
-    return {name: tuple(name in place for place in (kernels, numbers, launches, host)) for name in sorted(every)}
+def stands(name: str, domain: str) -> bool:
+    return ROWS[name].stands_in(domain) or (domain == "tiles" and name in library_names())
 
 
-def table() -> str:
-    rows: dict[tuple[bool, ...], list[str]] = {}
-    for name, where in places().items():
-        rows.setdefault(where, []).append(f"`{name}`")
-    lines = ["| functions | kernels | schedules | launches | host |", "|---|---|---|---|---|"]
-    for where, names in sorted(rows.items(), reverse=True):
-        lines.append(f"| {' '.join(names)} | {' | '.join('●' if here else '' for here in where)} |")
-    return "\n".join(lines) + "\n"
+def documented() -> str:
+    """All rows, by group: how each is called, where, what it means, what it takes, its error."""
+    lines: list[str] = []
+    for group in dict.fromkeys(each.group for each in ROWS.values()):
+        lines += [f"### {group}", ""]
+        for name, each in ROWS.items():
+            if each.group == group:
+                where = "".join(mark for domain, mark in MARKS.items() if stands(name, domain))
+                parts = [
+                    each.means,
+                    f"takes {each.types}" if each.types not in ("", "any") else "",
+                    each.error and f"error {each.error}",
+                ]
+                said = f"`{each.usage}` *{where}* {'; '.join(filter(None, parts))}"
+                lines += wrap(said, 120, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+        lines.append("")
+    return "\n".join(lines)
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "made"),
-    [(BEGIN, END, table), (*OPERATIONS, operations), (*ALONG, reductions)],
-    ids=["places", "operations", "reductions"],
-)
-def test_the_document_has_the_table(begin: str, end: str, made: Callable[[], str], update_golden: bool) -> None:
-    before, rest = DOCUMENT.read_text().split(begin)
-    written, after = rest.split(end)
+def test_the_document_has_the_rows(update_golden: bool) -> None:
+    before, rest = DOCUMENT.read_text().split(BEGIN)
+    written, after = rest.split(END)
     if update_golden:
-        DOCUMENT.write_text(before + begin + made() + end + after)
-        written = made()
-    assert written == made()
+        DOCUMENT.write_text(before + BEGIN + documented() + END + after)
+        written = documented()
+    assert written == documented()
 
 
-@pytest.mark.parametrize("each", OF_TILES.values(), ids=list(OF_TILES))
-def test_the_usage_of_an_operation_names_it_and_its_operands(each: Function) -> None:
-    assert each.usage.startswith(f"{each.name}(") and each.usage.count(",") == each.arity - 1 and each.means
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_says_what_it_means_and_stands_somewhere(name: str) -> None:
+    each = ROWS[name]
+    assert each.means and each.group and any(stands(name, domain) for domain in PLACES)
+
+
+def test_every_function_of_the_library_has_a_row() -> None:
+    assert library_names() <= ROWS.keys()
 
 
 def test_numbers_have_the_types_of_values() -> None:
-    assert math.isnan(Evaluator({})(parsed("relu(nan)"))) and math.isnan(Evaluator({})(parsed("sign(nan)")))
-    assert Evaluator({})(parsed("sign(-2.5)")) == -1.0 and isinstance(Evaluator({})(parsed("sign(-3)")), int)
+    assert math.isnan(Numbers({})(parsed("relu(nan)"))) and math.isnan(Numbers({})(parsed("sign(nan)")))
+    assert Numbers({})(parsed("sign(-2.5)")) == -1.0 and isinstance(Numbers({})(parsed("sign(-3)")), int)

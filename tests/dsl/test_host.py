@@ -14,10 +14,11 @@ import pytest
 from dsl.examples.comparison import compare, describe_pattern
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
-from dsl.values import arrays as host_module
-from dsl.values import signatures
-from dsl.values.arrays import Host, Shaped
+from dsl.values import arrays, table
+from dsl.values import host as host_module
+from dsl.values.arrays import Arrays
 from dsl.values.element_types import BF16, bf16_bits, element_type, narrow, widen
+from dsl.values.host import Shaped
 from lowering.location import TileError
 from lowering.types import DTYPES
 from runtime.arrays import describe
@@ -28,7 +29,7 @@ def evaluate(expression: str, functions: str = "", seed: int = 0, **names: Any) 
     program = parse_program(f"{functions}\nexample:\n    value_ = {expression}\n")
     line = program.examples[0].lines[0]
     assert isinstance(line, ast.Assign)
-    return Host(names, program.functions, seed)(line.value)
+    return Arrays(names, program.functions, seed)(line.value)
 
 
 def error(expression: str, functions: str = "", **names: Any) -> TileError:
@@ -43,8 +44,8 @@ X = np.arange(12, dtype=np.float16).reshape(3, 4) - 5
 I = np.arange(12, dtype=np.int8).reshape(3, 4) - 5
 
 
-def test_the_examples_of_signatures_hold():
-    assert doctest.testmod(signatures).attempted > 0 and doctest.testmod(signatures).failed == 0
+def test_the_examples_of_the_table_hold():
+    assert doctest.testmod(table).attempted > 0 and doctest.testmod(table).failed == 0
 
 
 def test_numpy_is_not_loaded_before_it_is_needed():
@@ -52,7 +53,7 @@ def test_numpy_is_not_loaded_before_it_is_needed():
         "import sys, dsl.values.arrays as h\n"
         "from dsl.text.program import parse_program\n"
         "p = parse_program('example:\\n    a = minimum(cdiv(n, 4), 3) + size(f32)\\n')\n"
-        "assert h.Host({'n': 100}, {})(p.examples[0].lines[0].value) == 7\n"
+        "assert h.Arrays({'n': 100}, {})(p.examples[0].lines[0].value) == 7\n"
         "assert 'numpy' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -75,7 +76,7 @@ def test_random_floats_are_of_their_type_and_repeat(dtype):
 
 def test_draws_follow_one_another():
     program = parse_program("example:\n    a = randn(f32[8])\n    b = randn(f32[8])\n")
-    host = Host({}, {})
+    host = Arrays({}, {})
     a, b = (host(line.value) for line in program.examples[0].lines)  # type: ignore[union-attr]
     assert not np.array_equal(a, b)
 
@@ -169,7 +170,7 @@ def test_arrays_together_are_limited(monkeypatch):
     monkeypatch.setattr(host_module, "MAX_BYTES", 1 << 20)
     program = parse_program("example:\n    a = zeros(s8[600000])\n    b = zeros(s8[600000])\n")
     first, second = (line.value for line in program.examples[0].lines)  # type: ignore[union-attr]
-    host = Host({}, {})
+    host = Arrays({}, {})
     held = host(first)
     with pytest.raises(TileError, match="in use"):
         host(second)
@@ -398,7 +399,7 @@ def test_philox_is_salmons():
 def test_unknown_names_have_a_hint():
     assert error("rows + 1", row=3).hint == "did you mean 'row'?"
     assert error("randnn(f32[3])").hint == "did you mean 'randn'?"
-    assert error("ref.softmx(x)", x=X).hint == "did you mean 'softmax'?"
+    assert error("ref.softmx(x)", x=X).hint == "did you mean 'ref.softmax'?"
     assert error("load(x)", x=X).message == "'load' stands only in kernels"
     assert error("shfl.xor(x, 1)", x=X).code == "call"
     assert error("x.shape", x=X).code == "name"
@@ -479,7 +480,7 @@ def test_mistakes_in_defs():
 
 
 def test_endless_loops_end(monkeypatch):
-    monkeypatch.setattr(host_module, "MAX_STEPS", 1000)
+    monkeypatch.setattr(arrays, "MAX_STEPS", 1000)
     assert error("f(1)", "def f(v):\n    while true:\n        v = v + 1\n    return v\n").code == "limit"
     assert error("f(1)", "def f(v):\n    for i in range(1000000):\n        v = i\n    return v\n").code == "limit"
 

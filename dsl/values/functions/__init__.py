@@ -1,14 +1,34 @@
-"""The functions of the language: calls in kernels → operations.
+"""The functions of the language: importing this states their rows (`dsl/values/table.py`).
 
-A handler takes the builder, the place of the call, the evaluated arguments and keywords. Functions that need a type
-with extents (`zeros(f32[M, N])`) take the syntax itself. Functions of one number that are not here may stand in
-`library/`, written in the language.
+A meaning of tiles takes the kernel that is built, the place of the call and the bound arguments; one of arrays takes
+the host in its place. A function of elements that is written in the language (`dsl/library/`) has a row without a
+meaning of tiles.
 """
 
 from __future__ import annotations
 
-from dsl.values.functions import elementwise, matrix, memory, output, reductions, shapes, warp
-from dsl.values.functions.elementwise import convert
-from dsl.values.functions.registry import BUILTINS, find
+from dsl.values.functions import (
+    elementwise,
+    launch,
+    matrix,
+    memory,
+    output,
+    random,
+    reductions,
+    references,
+    shapes,
+    warp,
+)
 
-__all__ = ["BUILTINS", "convert", "elementwise", "find", "matrix", "memory", "output", "reductions", "shapes", "warp"]
+__all__ = [
+    "elementwise",
+    "launch",
+    "matrix",
+    "memory",
+    "output",
+    "random",
+    "reductions",
+    "references",
+    "shapes",
+    "warp",
+]

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from dsl.text import tree as ast
 from dsl.values.bindings import Binding
-from dsl.values.signatures import misfit
+from dsl.values.building import Building
 from lowering.fold import constant_of
 from lowering.ir import Value
-from lowering.location import Loc, closest
-
-if TYPE_CHECKING:
-    from dsl.values.expressions import Expressions
+from lowering.location import Loc
 
 
-def signature(
-    b: Expressions, loc: Loc, name: str, args: list, keywords: dict, least: int, most: int | None, known: str = ""
-) -> None:
-    """The number of positional arguments and the names of the others."""
-    wrong = misfit(name, len(args), keywords, least, most, known.split())
-    if wrong is not None:
-        b.error("call", loc, *wrong)
-
-
-def number_argument(b: Expressions, loc: Loc, value: Binding, what: str) -> int:
+def number_argument(b: Building, loc: Loc, value: Binding, what: str) -> int:
     if isinstance(value, Value):
         constant = constant_of(value)
         value = constant if constant is not None else value
@@ -33,31 +18,20 @@ def number_argument(b: Expressions, loc: Loc, value: Binding, what: str) -> int:
     return value
 
 
-def axis_argument(b: Expressions, loc: Loc, value: Binding, rank: int) -> int:
+def axis_argument(b: Building, loc: Loc, value: Binding, rank: int) -> int:
     axis = number_argument(b, loc, value, "axis=")
     if not -rank <= axis < rank:
         b.error("shape", loc, f"a tile of rank {rank} has no axis {axis}")
     return axis % rank
 
 
-def word_argument(b: Expressions, loc: Loc, node: ast.Expr | None, name: str, known: tuple[str, ...]) -> str | None:
-    """A keyword whose value is one of a few words, as in cache=global."""
-    if node is None:
-        return None
-    word = node.id if isinstance(node, ast.Name) else node.value if isinstance(node, ast.String) else None
-    if word not in known:
-        label = name if " " in name else f"{name}="
-        b.error("call", node.loc, f"{label} is one of {', '.join(known)}", closest(word or "", known))
-    return word
-
-
-def flag_argument(b: Expressions, loc: Loc, value: Binding, name: str) -> bool:
+def flag_argument(b: Building, loc: Loc, value: Binding, name: str) -> bool:
     if not isinstance(value, bool):
         b.error("constant", loc, f"{name}= is true or false")
     return value
 
 
-def together(b: Expressions, loc: Loc, name: str, warp: bool = False) -> None:
+def together(b: Building, loc: Loc, name: str, warp: bool = False) -> None:
     """What threads do together (the block, or with `warp` a warp) cannot stand where each takes a way of its own."""
     if b.in_divided_warp if warp else b.in_tile_if:
         hint = "do it before the branch, or choose with where()"

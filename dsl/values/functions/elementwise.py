@@ -1,42 +1,33 @@
-"""Functions of elements, conversions, and what is asked of types."""
+"""Functions of elements. Those without a meaning of tiles are written in the language, in `dsl/library/`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
-from dsl.text import tree as ast
-from dsl.values.bindings import Absent, Binding, describe
-from dsl.values.functions.arguments import signature, word_argument
-from dsl.values.functions.registry import BUILTINS, Handler, function
+from dsl.values.arithmetic import cdiv, clamp, extreme, log2, next_pow2, pow2_divisor, power, rsqrt, sign
+from dsl.values.bindings import Binding
+from dsl.values.building import Building
+from dsl.values.facts import UNKNOWN, ArrayFacts, widened
+from dsl.values.host import Host
+from dsl.values.later import np, on_arrays, reference
+from dsl.values.table import Meaning, rows
 from lowering.facts import counts_elements
 from lowering.ir import Value
 from lowering.location import Loc
-from lowering.ops.elementwise import FUNCTIONS
-from lowering.types import DTYPES, F32, F64, I1, INDEX, DType, int_range
+from lowering.ops import OPS
+from lowering.ops.elementwise import FUNCTIONS, Function
+from lowering.types import DTYPES, F32, F64, I1, DType, int_range
 
-if TYPE_CHECKING:
-    from dsl.values.expressions import Expressions
+row = rows("Functions of elements")
 
-
-def _elementwise(name: str) -> Handler:
-    arity = FUNCTIONS[name].arity
-
-    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-        signature(b, loc, name, args, keywords, arity, arity)
-        values = agreed(b, loc, args)
-        if FUNCTIONS[name].of == "f32" and values[0].dtype.name in ("f16", "bf16"):
-            wide = [cast(b, v, F32) for v in values]
-            return cast(b, b.ir.value(name, *wide), values[0].dtype)
-        return b.ir.value(name, *values)
-
-    return handler
+Numbers = Callable[..., int | float | bool]
 
 
-def agreed(b: Expressions, loc: Loc, args: list) -> list[Value]:
+def agreed(b: Building, loc: Loc, args: tuple[Binding, ...]) -> list[Value]:
     """Arguments as values of one type and shape."""
-    operands = [b.operand(a, loc) for a in args]
+    operands = [b.value_or_number(a, loc) for a in args]
     b.place(loc)
     first = operands[0]
     if not isinstance(first, Value) and not any(isinstance(o, Value) for o in operands):
@@ -44,21 +35,174 @@ def agreed(b: Expressions, loc: Loc, args: list) -> list[Value]:
     return b.agree(operands, loc)
 
 
-for _name in FUNCTIONS:
-    BUILTINS[_name] = _elementwise(_name)
+def _of_shapes(domain: Any, loc: Loc, *sides: Any) -> Any:
+    return widened(*sides)
 
 
-def table() -> str:
-    """The operations that are functions, as the table of docs/functions.md."""
-    lines = ["| function | means | types | error at most |", "|---|---|---|---|"]
-    lines += [f"| `{each.usage}` | {each.means} | {each.types} | {each.error} |" for each in FUNCTIONS.values()]
-    return "\n".join(lines) + "\n"
+# ---- the operations of lowering/ops/elementwise/ ---------------------------------------------------------------------
 
 
-@function("polynomial")
-def _polynomial(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-    """`polynomial(x, c0, c1, …)`: c0 + c1·x + …, by Horner's rule in fused steps."""
-    signature(b, loc, "polynomial", args, keywords, 3, None)
+def _operation(each: Function) -> None:
+    """What an operation of kernels means on the host, in float64; what rounds to whole numbers leaves integers."""
+    rounds = OPS[each.name].rounds is not None
+
+    def tiles(b: Building, loc: Loc, *args: Binding) -> Value:
+        values = agreed(b, loc, args)
+        if each.of == "f32" and values[0].dtype.name in ("f16", "bf16"):
+            wide = [b.cast(v, F32) for v in values]
+            return b.cast(b.ir.value(each.name, *wide), values[0].dtype)
+        return b.ir.value(each.name, *values)
+
+    def arrays(host: Host, loc: Loc, *values: Any) -> Any:
+        def compute(*arrays: Any) -> Any:
+            return each.compute(F64, *arrays)
+
+        if rounds:
+            return on_arrays.whole(host, loc, compute, lambda x: x, *values)
+        return on_arrays.floats(host, loc, compute, *values)
+
+    on_host = {"arrays": arrays, "shapes": _of_shapes} if each.on_host else {}
+    more: dict[str, Any] = {"tiles": tiles, "numbers": each.numbers, **on_host, **_MORE.get(each.name, {})}
+    row(each.usage, each.means, each.types, each.error, **more)
+
+
+def _abs(host: Host, loc: Loc, value: Any) -> Any:
+    return on_arrays.absolute(host, loc, value)
+
+
+def _fma(host: Host, loc: Loc, a: Any, b: Any, c: Any) -> Any:
+    return on_arrays.either(host, "+", on_arrays.either(host, "*", a, b, loc), c, loc)
+
+
+_MORE: dict[str, dict[str, Meaning]] = {
+    "abs": {"arrays": _abs, "shapes": _of_shapes, "trees": lambda x: ["max", x, ["-", 0, x]]},
+    "fma": {"arrays": _fma, "shapes": _of_shapes},
+}
+"""What operations mean beside what their own files say."""
+
+for _each in FUNCTIONS.values():
+    _operation(_each)
+
+
+# ---- written in the language, in dsl/library/; float64 on the host ---------------------------------------------------
+
+FLOATS: tuple[tuple[str, str, str, str | Callable[..., Any], Numbers | None], ...] = (
+    ("exp(x)", "e^x: ex2 of a number from 0 to 1, times 2^n", "1.93, 1.0", "exp", math.exp),
+    ("exp2(x)", "2^x; f32: the hardware's ex2, 2.06 where the result is normal", "2.4, 1.0", "exp2", math.exp2),
+    ("expm1(x)", "e^x − 1", "1.6, 1.7", "expm1", math.expm1),
+    ("log(x)", "the natural logarithm; −∞ of zeros, NaN below", "0.9, 0.7", "log", math.log),
+    ("log2(x)", "the logarithm to base 2", "1.7, 1.3", "log2", log2),
+    ("log10(x)", "the logarithm to base 10", "2.5, 1.3", "log10", math.log10),
+    ("log1p(x)", "log(1 + x)", "1.5, 1.4", "log1p", math.log1p),
+    ("pow(x, y)", "x^y, as `x ** y`; signs, zeros, infinities as C99", "3.5, 1.8", "power", power),
+    ("rsqrt(x)", "1/√x", "1.5, 1.4", lambda x: 1.0 / np.sqrt(x), rsqrt),
+    ("sin(x)", "of radians; ≤ 1.9 ulp for |x| < 10^5 (f32); beyond (2^30 in f64) a slower branch", "3.2, 2.0",
+     "sin", math.sin),
+    ("cos(x)", "of radians, as sin", "3.2, 2.0", "cos", math.cos),
+    ("tan(x)", "of radians", "4.7, 2.7", "tan", math.tan),
+    ("asin(x)", "NaN outside [−1, 1]", "3.3, 2.8", "arcsin", math.asin),
+    ("acos(x)", "NaN outside [−1, 1]", "2.1, 1.8", "arccos", math.acos),
+    ("atan(x)", "the arc tangent", "1.9, 1.6", "arctan", math.atan),
+    ("atan2(y, x)", "the angle of (x, y)", "2.1, 1.7", "arctan2", math.atan2),
+    ("sinh(x)", "f32: of the last argument before overflow it may be infinite", "3.9, 1.4", "sinh", math.sinh),
+    ("cosh(x)", "as sinh", "3.0, 1.2", "cosh", math.cosh),
+    ("tanh(x)", "the hyperbolic tangent", "2.0, 1.4", "tanh", math.tanh),
+    ("erf(x)", "the error function", "2.4, 1.4", lambda x: reference.erf(x), math.erf),
+    ("erfc(x)", "1 − erf(x)", "5.2, 3.6", lambda x: reference.erfc(x), math.erfc),
+    ("sigmoid(x)", "1/(1+e^−x)", "4.0, 2.0", lambda x: reference.sigmoid(x), None),
+    ("silu(x)", "x·sigmoid(x); a subnormal result: half a unit times |x|", "4.5, 2.5",
+     lambda x: reference.silu(x), None),
+    ("softplus(x)", "log(1+e^x)", "2.8, 1.5", lambda x: np.logaddexp(x, 0.0), None),
+    ("gelu(x)", "x·Φ(x), by erfc: negative arguments keep their accuracy; subnormal results as silu", "6.4, 6",
+     lambda x: reference.gelu(x), None),
+    ("gelu_tanh(x)", "the tanh form; u = √(8/π)·(x + 0.044715·x³) is rounded before e^u", "4 + 2|u|",
+     lambda x: reference.gelu_tanh(x), None),
+)  # fmt: skip
+"""Usage, what it means, the largest error in f32 and f64 in units in the last place (measured: docs/functions.md), the
+function of float64 (numpy's name, or itself), the function of Python numbers."""
+
+
+def _floats(apply: str | Callable[..., Any]) -> Meaning:
+    def arrays(host: Host, loc: Loc, *values: Any) -> Any:
+        return on_arrays.floats(host, loc, getattr(np, apply) if isinstance(apply, str) else apply, *values)
+
+    return arrays
+
+
+for _usage, _means, _error, _apply, _numbers in FLOATS:
+    _trees = (lambda n: ["log2", n]) if _usage == "log2(x)" else None
+    row(_usage, _means, "floats", _error, numbers=_numbers, arrays=_floats(_apply), shapes=_of_shapes, trees=_trees)
+
+
+def _of_both(apply: Callable[..., Any], integers: Callable[..., Any]) -> Meaning:
+    """`integers`: its meaning of them."""
+    return lambda host, loc, value: on_arrays.whole(host, loc, apply, integers, value)
+
+
+def _no(x: Any) -> Any:
+    return np.zeros(x.shape, bool)
+
+
+def _isnan(b: Building, loc: Loc, *args: Binding) -> Binding:
+    (value,) = agreed(b, loc, args)
+    return b.ir.value("ne", value, value)
+
+
+def _isinf(b: Building, loc: Loc, *args: Binding) -> Binding:
+    (value,) = agreed(b, loc, args)
+    infinity = b.ir.broadcast(b.literal(float("inf"), value.dtype, loc), value.tile.shape)
+    return b.ir.value("eq", b.ir.value("abs", value), infinity)
+
+
+row("relu(x)", "x, or 0 where it is negative; NaN stays", "numbers", "exact",
+    numbers=lambda x: x if x != x else extreme(max)(x, type(x)(0)),
+    arrays=_of_both(lambda x: reference.relu(x), lambda x: reference.relu(x)))  # fmt: skip
+row("sign(x)", "−1, 0 or 1; zeros and NaN stay", "numbers", "exact",
+    numbers=sign, arrays=_of_both(lambda x: np.sign(x), lambda x: np.sign(x)))  # fmt: skip
+row("isfinite(x)", "neither infinite nor NaN", "floats", "exact",
+    numbers=math.isfinite, arrays=_of_both(lambda x: np.isfinite(x), lambda x: ~_no(x)))  # fmt: skip
+row("isnan(x)", "NaN", "floats", "exact",
+    numbers=math.isnan, arrays=_of_both(lambda x: np.isnan(x), _no), tiles=_isnan)  # fmt: skip
+row("isinf(x)", "an infinity", "floats", "exact",
+    numbers=math.isinf, arrays=_of_both(lambda x: np.isinf(x), _no), tiles=_isinf)  # fmt: skip
+
+
+# ---- the hardware's approximations in other bases --------------------------------------------------------------------
+
+
+def _scaled(name: str, before: float, after: float) -> Meaning:
+    def tiles(b: Building, loc: Loc, *args: Binding) -> Value:
+        (value,) = agreed(b, loc, args)
+        dtype = value.dtype
+        if not dtype.is_float or dtype.bits > 32:
+            b.error("type", loc, f"{name} is of f32, f16 and bf16; this is {value.tile}")
+        value = b.cast(value, F32)
+        if before != 1.0:
+            value = b.ir.value("mul", value, b.ir.broadcast(b.literal(before, F32, loc), value.tile.shape))
+        value = b.ir.value("ex2.approx" if name.startswith("exp") else "lg2.approx", value)
+        if after != 1.0:
+            value = b.ir.value("mul", value, b.ir.broadcast(b.literal(after, F32, loc), value.tile.shape))
+        return b.cast(value, dtype)
+
+    return tiles
+
+
+for _name, _before, _after, _means in (
+    ("exp", math.log2(math.e), 1.0, "`ex2.approx` of x·log2 e, whose rounding costs up to |x|·2^−24 of the result"),
+    ("exp2", 1.0, 1.0, "`ex2.approx`"),
+    ("log", 1.0, math.log(2), "`lg2.approx`, scaled: near x = 1 the error is absolute, about 2^−22"),
+    ("log2", 1.0, 1.0, "`lg2.approx`"),
+    ("log10", 1.0, math.log10(2), "`lg2.approx`, scaled, as log.approx"),
+):
+    _approx = f"{_name}.approx"
+    row(f"{_approx}(x)", _means, "f32, f16, bf16", tiles=_scaled(_approx, _before, _after), arrays=_floats(_name),
+        shapes=_of_shapes)  # fmt: skip
+
+
+# ---- of several values -----------------------------------------------------------------------------------------------
+
+
+def _polynomial_tiles(b: Building, loc: Loc, *args: Binding) -> Value:
     x, *coefficients = agreed(b, loc, args)
     total = coefficients.pop()
     while coefficients:
@@ -66,152 +210,25 @@ def _polynomial(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
     return total
 
 
-def _scaled(name: str, before: float, after: float) -> Handler:
-    """The hardware's approximation in another base."""
-
-    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-        signature(b, loc, name, args, keywords, 1, 1)
-        (value,) = agreed(b, loc, args)
-        dtype = value.dtype
-        if not dtype.is_float or dtype.bits > 32:
-            b.error("type", loc, f"{name} is of f32, f16 and bf16; this is {value.tile}")
-        value = cast(b, value, F32)
-        if before != 1.0:
-            value = b.ir.value("mul", value, b.ir.broadcast(b.number(before, F32, loc), value.tile.shape))
-        value = b.ir.value("ex2.approx" if name.startswith("exp") else "lg2.approx", value)
-        if after != 1.0:
-            value = b.ir.value("mul", value, b.ir.broadcast(b.number(after, F32, loc), value.tile.shape))
-        return cast(b, value, dtype)
-
-    return handler
+def _polynomial_arrays(host: Host, loc: Loc, x: Any, *coefficients: Any) -> Any:
+    *rest, total = coefficients
+    for each in reversed(rest):
+        total = _fma(host, loc, total, x, each)
+    return total
 
 
-for _name, _before, _after in (
-    ("exp.approx", math.log2(math.e), 1.0),
-    ("exp2.approx", 1.0, 1.0),
-    ("log.approx", 1.0, math.log(2)),
-    ("log2.approx", 1.0, 1.0),
-    ("log10.approx", 1.0, math.log10(2)),
-):
-    BUILTINS[_name] = _scaled(_name, _before, _after)
-
-
-def cast(b: Expressions, value: Value, to: DType, saturate: bool = False, rounding: str | None = None) -> Value:
-    return b.ir.value("cast", value, to=to, saturate=saturate, rounding=rounding)
-
-
-_ROUNDINGS = {"nearest": "rn", "zero": "rz", "up": "rp", "down": "rm"}
-
-
-def convert(b: Expressions, node: ast.Call) -> Binding:
-    """`value.to(TYPE[, saturate][, rounding=zero])`."""
-
-    assert isinstance(node.function, ast.Attribute)
-    source = b.operand(b.expr(node.function.value), node.function.value.loc)
-    if not node.args:
-        b.error("call", node.loc, ".to takes a type")
-    dtype = b.expr(node.args[0])
-    if not isinstance(dtype, DType):
-        b.error("type", node.args[0].loc, f"{describe(dtype)} is no type", "for example .to(f32)")
-    saturate = False
-    for extra in node.args[1:]:
-        if not (isinstance(extra, ast.Name) and extra.id == "saturate"):
-            b.error("call", extra.loc, "after the type only 'saturate' may follow")
-        saturate = True
-    for key in node.keywords:
-        if key != "rounding":
-            b.error("call", node.loc, f".to has no argument '{key}'", "known: rounding")
-    word = word_argument(b, node.loc, node.keywords.get("rounding"), "rounding", tuple(_ROUNDINGS))
-    if saturate and not dtype.is_int:
-        b.error("type", node.loc, f"'saturate' is for integer types; this is {dtype}")
-    b.place(node.loc)
-    if not isinstance(source, Value):
-        if dtype.is_int and not isinstance(source, bool):
-            return b.number(whole_number(source, dtype, saturate, word, node.loc), dtype, node.loc)
-        if word is None or not dtype.is_float or isinstance(source, bool):
-            return b.number(source, dtype, node.loc)
-        source = b.number(source, F64, node.loc)
-    return cast(b, source, dtype, saturate, _ROUNDINGS[word] if word else None)
-
-
-_WHOLE: dict[str, Callable[[float], int]] = {
-    "nearest": round, "zero": math.trunc, "up": math.ceil, "down": math.floor
-}  # fmt: skip
-
-
-def whole_number(source: int | float, dtype: DType, saturate: bool, rounding: str | None, loc: Loc) -> int:
-    """A number as an integer, as the conversion of a value does it: floats saturate, NaN is 0."""
-    low, high = int_range(dtype)
-    if isinstance(source, float):
-        if math.isnan(source):
-            return 0
-        if math.isinf(source):
-            return high if source > 0 else low
-        source = _WHOLE[rounding or "zero"](source)
-        saturate = True
-    return min(max(source, low), high) if saturate else source
-
-
-@function("bitcast")
-def _bitcast(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-    signature(b, loc, "bitcast", args, keywords, 2, 2)
-    if not isinstance(args[1], DType):
-        b.error("type", loc, "bitcast(value, TYPE)")
-    value, to = b.as_value(args[0], loc), args[1]
-    b.place(loc)
-    if {value.dtype.bits, to.bits} <= WORDS.keys() and value.dtype.bits != to.bits and value.tile.shape:
-        return _resized(b, loc, value, to)
-    return b.ir.value("split" if to.bits < 8 and to.kind == "operand" else "bitcast", value, to=to)
-
-
-WORDS = {bits: DTYPES[f"u{bits}"] for bits in (8, 16, 32, 64)}
-
-
-def _resized(b: Expressions, loc: Loc, value: Value, to: DType) -> Value:
-    """The bits of neighbours along the last axis, the first in the lowest bits, as larger or smaller elements."""
-    have, (*around, last) = value.dtype.bits, value.tile.shape
-    small, large = WORDS[min(have, to.bits)], WORDS[max(have, to.bits)]
-    places = [(i, b.ir.constant(i * small.bits, large)) for i in range(large.bits // small.bits)]
-    if have > to.bits:
-        whole = b.ir.value("bitcast", value, to=large)
-        shifts = [b.ir.broadcast(bits, value.tile.shape) for _, bits in places]
-        parts = b.ir.value("stack", *(cast(b, b.ir.value("shr", whole, bits), small) for bits in shifts))
-        return b.ir.value("bitcast", b.ir.reshape(parts, (*around, last * len(places))), to=to)
-    if last % len(places):
-        b.error(
-            "type", loc, f"{len(places)} elements of {value.dtype} make one of {to}; a row of {value.tile} has {last}"
-        )
-    shape = (*around, last // len(places))
-    pairs = b.ir.reshape(b.ir.value("bitcast", value, to=small), (*shape, len(places)))
-    total = None
-    for i, bits in places:
-        part = cast(b, b.ir.value("pick", pairs, axis=len(shape), index=i), large)
-        part = b.ir.value("shl", part, b.ir.broadcast(bits, shape))
-        total = part if total is None else b.ir.value("or", total, part)
-    assert total is not None
-    return b.ir.value("bitcast", total, to=to)
-
-
-def _extreme(name: str) -> Handler:
-    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
-        signature(b, loc, name, args, keywords, 2, None)
-        values = agreed(b, loc, args)
-        total = values[0]
-        for value in values[1:]:
+def _extreme(name: str) -> dict[str, Meaning]:
+    def tiles(b: Building, loc: Loc, *args: Binding) -> Binding:
+        total, *values = agreed(b, loc, args)
+        for value in values:
             total = b.ir.value(name, total, value)
         return total
 
-    return handler
+    return {"tiles": tiles, "arrays": lambda host, loc, *values: on_arrays.extreme(host, loc, values, name)}
 
 
-BUILTINS["minimum"] = _extreme("minimum")
-BUILTINS["maximum"] = _extreme("maximum")
-
-
-@function("where")
-def _where(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
-    signature(b, loc, "where", args, keywords, 3, 3)
-    condition, yes, no = (b.operand(a, loc) for a in args)
+def _where(b: Building, loc: Loc, *args: Binding) -> Binding:
+    condition, yes, no = (b.value_or_number(a, loc) for a in args)
     if not isinstance(condition, Value):
         return yes if condition else no
     if condition.dtype is not I1:
@@ -224,21 +241,21 @@ def _where(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     return b.ir.value("select", condition, yes, no)
 
 
-@function("clamp")
-def _clamp(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
-    signature(b, loc, "clamp", args, keywords, 3, 3)
+def _clamp_tiles(b: Building, loc: Loc, *args: Binding) -> Binding:
     value, low, high = agreed(b, loc, args)
     return b.ir.value("minimum", b.ir.value("maximum", value, low), high)
 
 
-@function("cdiv")
-def _cdiv(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
+def _clamp_arrays(host: Host, loc: Loc, x: Any, low: Any, high: Any) -> Any:
+    return on_arrays.extreme(host, loc, [on_arrays.extreme(host, loc, [x, low], "maximum"), high], "minimum")
+
+
+def _cdiv_tiles(b: Building, loc: Loc, *args: Binding) -> Binding:
     """a / by, rounded up. Where a sum of the two fits, rounded down is enough; else what is left over adds 1."""
-    signature(b, loc, "cdiv", args, keywords, 2, 2)
     a, by = agreed(b, loc, args)
     b.check_divisor(by, loc)
     ir, high, size = b.ir, b.facts.of(a).high, b.facts.of(by)
-    one = ir.broadcast(b.number(1, by.dtype, loc), by.tile.shape)
+    one = ir.broadcast(b.literal(1, by.dtype, loc), by.tile.shape)
     if (
         size.low is not None
         and size.low >= 0
@@ -251,46 +268,130 @@ def _cdiv(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
         return ir.value("floordiv", ir.value("add", a, ir.value("sub", by, one)), by)
     below = ir.value("floordiv", a, by)
     rest = ir.value("ne", ir.value("mul", below, by), a)
-    return ir.value("add", below, cast(b, rest, a.dtype))
+    return ir.value("add", below, b.cast(rest, a.dtype))
 
 
-@function("next_pow2", "pow2_divisor")
-def _constants_only(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
-    b.error("constant", loc, "next_pow2 and pow2_divisor take constants", "compute it in the schedule")
+def _cdiv_arrays(host: Host, loc: Loc, a: Any, by: Any) -> Any:
+    down = on_arrays.either(host, "//", on_arrays.either(host, "-", 0, a, loc), by, loc)
+    return on_arrays.either(host, "-", 0, down, loc)
 
 
-@function("isnan")
-def _isnan(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
-    signature(b, loc, "isnan", args, keywords, 1, 1)
-    (value,) = agreed(b, loc, args)
-    return b.ir.value("ne", value, value)
+row("minimum(a, b, …)", "the least, element by element; NaN stays NaN", "numbers",
+    numbers=extreme(min), trees=lambda *all: ["min", *all], **_extreme("minimum"))  # fmt: skip
+row("maximum(a, b, …)", "the greatest, element by element; NaN stays NaN", "numbers",
+    numbers=extreme(max), trees=lambda *all: ["max", *all], **_extreme("maximum"))  # fmt: skip
+row("clamp(x, low, high)", "x, held between two bounds; NaN stays NaN", "numbers", numbers=clamp,
+    trees=lambda x, low, high: ["min", ["max", x, low], high], arrays=_clamp_arrays, tiles=_clamp_tiles)  # fmt: skip
+row("where(c, a, b)", "choice by an i1 tile; both sides are computed, `if` on a tile branches instead", "any",
+    numbers=lambda c, a, b: a if c else b, trees=lambda c, a, b: ["where", c, a, b],
+    arrays=lambda host, loc, c, a, b: on_arrays.where(host, loc, c, a, b), tiles=_where)  # fmt: skip
+row("cdiv(a, b)", "the quotient rounded up", "integers", numbers=cdiv, trees=lambda a, b: ["cdiv", a, b],
+    arrays=_cdiv_arrays, tiles=_cdiv_tiles)  # fmt: skip
+row("polynomial(x, c0, c1, …)", "c0 + c1·x + …, in fused steps", "floats",
+    arrays=_polynomial_arrays, tiles=_polynomial_tiles)  # fmt: skip
+row("next_pow2(n)", "the least power of two that is at least n", "integers", numbers=next_pow2,
+    trees=lambda n: ["next_pow2", n])  # fmt: skip
+row("pow2_divisor(n)", "the greatest power of two that divides n", "integers", numbers=pow2_divisor,
+    trees=lambda n: ["pow2_divisor", n])  # fmt: skip
 
 
-@function("isinf")
-def _isinf(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
-    signature(b, loc, "isinf", args, keywords, 1, 1)
-    (value,) = agreed(b, loc, args)
-    infinity = b.ir.broadcast(b.number(float("inf"), value.dtype, loc), value.tile.shape)
-    return b.ir.value("eq", b.ir.value("abs", value), infinity)
+# ---- conversions -----------------------------------------------------------------------------------------------------
+
+ROUNDINGS = {"nearest": "rn", "zero": "rz", "up": "rp", "down": "rm"}
 
 
-@function("size")
-def _size(b: Expressions, loc: Loc, args: list, keywords: dict) -> int:
-    signature(b, loc, "size", args, keywords, 1, 1)
-    if not isinstance(args[0], DType):
-        b.error("type", loc, "size takes a type: its bytes")
-    return args[0].bytes
+def _to_tiles(
+    b: Building, loc: Loc, source: Binding, dtype: Any, saturate: str | None = None, rounding: str | None = None
+) -> Binding:
+    source = b.value_or_number(source, loc)
+    if not isinstance(dtype, DType):
+        b.error("type", b.place_of(0, loc), f"{b.describe(dtype)} is no type", "for example .to(f32)")
+    if saturate and not dtype.is_int:
+        b.error("type", loc, f"'saturate' is for integer types; this is {dtype}")
+    b.place(loc)
+    if not isinstance(source, Value):
+        if dtype.is_int and not isinstance(source, bool):
+            return b.literal(whole_number(source, dtype, bool(saturate), rounding), dtype, loc)
+        if rounding is None or not dtype.is_float or isinstance(source, bool):
+            return b.literal(source, dtype, loc)
+        source = b.literal(source, F64, loc)
+    return b.cast(source, dtype, bool(saturate), ROUNDINGS[rounding] if rounding else None)
 
 
-@function("dtype")
-def _dtype(b: Expressions, loc: Loc, args: list, keywords: dict) -> DType:
-    signature(b, loc, "dtype", args, keywords, 1, 1)
-    operand = b.operand(args[0], loc)
-    return operand.dtype if isinstance(operand, Value) else F32 if isinstance(operand, float) else INDEX
+_WHOLE: dict[str, Callable[[float], int]] = {
+    "nearest": round, "zero": math.trunc, "up": math.ceil, "down": math.floor
+}  # fmt: skip
 
 
-@function("given")
-def _given(b: Expressions, loc: Loc, args: list, keywords: dict) -> bool:
+def whole_number(source: int | float, dtype: DType, saturate: bool, rounding: str | None) -> int:
+    """A number as an integer, as the conversion of a value does it: floats saturate, NaN is 0."""
+    low, high = int_range(dtype)
+    if isinstance(source, float):
+        if math.isnan(source):
+            return 0
+        if math.isinf(source):
+            return high if source > 0 else low
+        source = _WHOLE[rounding or "zero"](source)
+        saturate = True
+    return min(max(source, low), high) if saturate else source
 
-    signature(b, loc, "given", args, keywords, 1, 1)
-    return not isinstance(args[0], Absent)
+
+def _to_arrays(
+    host: Host, loc: Loc, value: Any, dtype: Any, saturate: str | None = None, rounding: str | None = None
+) -> Any:
+    if not isinstance(dtype, DType):
+        host.error("type", loc, ".to takes a type", "for example .to(f32)")
+    return on_arrays.convert(host, loc, value, dtype, bool(saturate), rounding)
+
+
+def _to_shapes(domain: Any, loc: Loc, value: Any, to: Any, *rest: Any, **more: Any) -> Any:
+    if isinstance(value, ArrayFacts) and isinstance(to, DType):
+        return ArrayFacts(value.shape, to.name)
+    if isinstance(value, list | tuple) and all(type(x) in (int, float) for x in value) and isinstance(to, DType):
+        return ArrayFacts((len(value),), to.name)
+    return UNKNOWN
+
+
+row(f".to(T, ['saturate'], rounding={'|'.join(ROUNDINGS)})", "the same value as a T: `x.to(T)`", "any",
+    arrays=_to_arrays, shapes=_to_shapes, tiles=_to_tiles)  # fmt: skip
+
+
+def _bitcast(b: Building, loc: Loc, source: Binding, to: Binding) -> Value:
+    if not isinstance(to, DType):
+        b.error("type", loc, "bitcast(value, TYPE)")
+    value = b.as_value(source, loc)
+    b.place(loc)
+    if {value.dtype.bits, to.bits} <= WORDS.keys() and value.dtype.bits != to.bits and value.tile.shape:
+        return _resized(b, loc, value, to)
+    return b.ir.value("split" if to.bits < 8 and to.kind == "operand" else "bitcast", value, to=to)
+
+
+WORDS = {bits: DTYPES[f"u{bits}"] for bits in (8, 16, 32, 64)}
+
+
+def _resized(b: Building, loc: Loc, value: Value, to: DType) -> Value:
+    """The bits of neighbours along the last axis, the first in the lowest bits, as larger or smaller elements."""
+    have, (*around, last) = value.dtype.bits, value.tile.shape
+    small, large = WORDS[min(have, to.bits)], WORDS[max(have, to.bits)]
+    places = [(i, b.ir.constant(i * small.bits, large)) for i in range(large.bits // small.bits)]
+    if have > to.bits:
+        whole = b.ir.value("bitcast", value, to=large)
+        shifts = [b.ir.broadcast(bits, value.tile.shape) for _, bits in places]
+        parts = b.ir.value("stack", *(b.cast(b.ir.value("shr", whole, bits), small) for bits in shifts))
+        return b.ir.value("bitcast", b.ir.reshape(parts, (*around, last * len(places))), to=to)
+    if last % len(places):
+        b.error(
+            "type", loc, f"{len(places)} elements of {value.dtype} make one of {to}; a row of {value.tile} has {last}"
+        )
+    shape = (*around, last // len(places))
+    pairs = b.ir.reshape(b.ir.value("bitcast", value, to=small), (*shape, len(places)))
+    total = None
+    for i, bits in places:
+        part = b.cast(b.ir.value("pick", pairs, axis=len(shape), index=i), large)
+        part = b.ir.value("shl", part, b.ir.broadcast(bits, shape))
+        total = part if total is None else b.ir.value("or", total, part)
+    assert total is not None
+    return b.ir.value("bitcast", total, to=to)
+
+
+row("bitcast(x, T)", "the same bits, of neighbours in a row if T is larger", "any", tiles=_bitcast)

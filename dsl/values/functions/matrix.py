@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from dsl.text import tree as ast
 from dsl.values.access import read, write
-from dsl.values.bindings import Access, SharedTile, describe
-from dsl.values.functions.arguments import signature, together
+from dsl.values.bindings import Access, Binding, SharedTile, describe
+from dsl.values.building import Building
+from dsl.values.functions.arguments import together
 from dsl.values.functions.memory import part_of_memory
-from dsl.values.functions.registry import Handler, family, function, takes_syntax
+from dsl.values.table import FAMILIES, Function, rows
 from lowering.ir import Value
 from lowering.location import Loc, closest
 from lowering.types import F32, F64, S32
 
-if TYPE_CHECKING:
-    from dsl.values.expressions import Expressions
+row = rows("Tensor cores")
 
 MMA = "mma.sync."
 
 
 def multiply(
-    b: Expressions, loc: Loc, left: Value, right: Value, acc: Value | None, shape: str | None = None, modifier: str = ""
+    b: Building, loc: Loc, left: Value, right: Value, acc: Value | None, shape: str | None = None, modifier: str = ""
 ) -> Value:
     """`acc + left @ right` by the instruction of that shape, or the one that the schedule or the target decides."""
     for value in (left, right):
@@ -36,7 +33,7 @@ def multiply(
     return b.ir.value("dot", left, right, acc, shape=shape, modifier=modifier, instruction=None)
 
 
-def _operands(b: Expressions, loc: Loc, args: list, what: str) -> list[Value]:
+def _operands(b: Building, loc: Loc, args: tuple[Binding, ...], what: str) -> list[Value]:
     """Values of a product's arguments; an accumulator may be a number only where its type is written."""
     for arg in args:
         if not isinstance(arg, Value | Access):
@@ -44,28 +41,24 @@ def _operands(b: Expressions, loc: Loc, args: list, what: str) -> list[Value]:
     return [b.as_value(arg, loc) for arg in args]
 
 
-@function("dot")
-def _dot(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-    signature(b, loc, "dot", args, keywords, 2, 3)
+def _dot(b: Building, loc: Loc, *args: Binding) -> Value:
     left, right, *acc = _operands(b, loc, args, "dot")
     return multiply(b, loc, left, right, acc[0] if acc else None)
 
 
-@family(MMA)
-def _mma(name: str) -> Handler | None:
-    """`mma.sync.SHAPE[.MODIFIER]`: the handler of a name that an instruction has."""
+def _mma(name: str) -> Function | None:
+    """`mma.sync.SHAPE[.MODIFIER]`: the function of a name that an instruction has."""
     from lowering.tensor_cores import shapes
 
     shape, _, modifier = name.removeprefix(MMA).partition(".")
     if name.removeprefix(MMA) not in shapes():
         return None
 
-    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-        signature(b, loc, name, args, keywords, 3, 3)
+    def tiles(b: Building, loc: Loc, *args: Binding) -> Value:
         left, right, acc = _operands(b, loc, args, name)
         return multiply(b, loc, left, right, acc, shape, modifier)
 
-    return handler
+    return Function(f"{name}(a, b, acc)", "acc + a @ b by this instruction", tiles=tiles)
 
 
 def mma_hint(name: str) -> str:
@@ -76,31 +69,32 @@ def mma_hint(name: str) -> str:
     return closest(name, known) or ", ".join(known)
 
 
-def _shared_part(b: Expressions, node: ast.Expr, what: str) -> Access:
-    access = part_of_memory(b, node, what)
+def _shared_part(b: Building, loc: Loc, part: Binding, what: str) -> Access:
+    access = part_of_memory(b, 0, loc, part, what)
     if not isinstance(access.memory, SharedTile):
-        b.error("type", node.loc, f"{what} takes a part of a shared tile; this is of {describe(access.memory)}")
+        at = b.place_of(0, loc)
+        b.error("type", at, f"{what} takes a part of a shared tile; this is of {describe(access.memory)}")
     return access
 
 
-@function("ldmatrix")
-@takes_syntax
-def _ldmatrix(b: Expressions, node: ast.Call) -> Value:
-    signature(b, node.loc, "ldmatrix", node.args, node.keywords, 1, 1)
-    access = _shared_part(b, node.args[0], "ldmatrix")
-    together(b, node.loc, "ldmatrix", warp=True)
-    value = read(b, access, node.loc)
+def _ldmatrix(b: Building, loc: Loc, part: Binding) -> Value:
+    access = _shared_part(b, loc, part, "ldmatrix")
+    together(b, loc, "ldmatrix", warp=True)
+    value = read(b, access, loc)
     assert value.op is not None
     value.op.attrs["matrix"] = True
     return value
 
 
-@function("stmatrix")
-@takes_syntax
-def _stmatrix(b: Expressions, node: ast.Call) -> tuple:
-    signature(b, node.loc, "stmatrix", node.args, node.keywords, 2, 2)
-    access = _shared_part(b, node.args[0], "stmatrix")
-    together(b, node.loc, "stmatrix", warp=True)
-    write(b, access, b.expr(node.args[1]), node.loc)
+def _stmatrix(b: Building, loc: Loc, part: Binding, value: Binding) -> tuple:
+    access = _shared_part(b, loc, part, "stmatrix")
+    together(b, loc, "stmatrix", warp=True)
+    write(b, access, value, loc)
     b.ir.block.ops[-1].attrs["matrix"] = True
     return ()
+
+
+row("dot(a, b, [acc])", "acc + a @ b on tensor cores; `a @ b` is without acc", tiles=_dot)
+row("ldmatrix(part)", "a part of a shared tile as operands of a product lie", tiles=_ldmatrix)
+row("stmatrix(part, v)", "v, which lies as results of a product do, to a part of a shared tile", tiles=_stmatrix)
+FAMILIES[MMA] = _mma

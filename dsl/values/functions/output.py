@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from dsl.values.bindings import Binding
-from dsl.values.functions.arguments import signature
-from dsl.values.functions.registry import function
+from dsl.values.building import Building
+from dsl.values.table import rows
 from lowering.location import Loc
 from lowering.ops import Mismatch
 from lowering.types import DType
 
-if TYPE_CHECKING:
-    from dsl.values.expressions import Expressions
+row = rows("Text and machine code")
+
+MOST = 16
+"""Operands of one print or asm."""
 
 
-@function("print")
-def _print(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
-    signature(b, loc, "print", args, keywords, 1, 16)
+def _print(b: Building, loc: Loc, *args: Binding) -> tuple:
+    if len(args) > MOST:
+        b.error("call", loc, f"print takes 1 to {MOST} arguments; got {len(args)}")
     words = [a for a in args if isinstance(a, str)]
     values = [b.as_value(a, loc) for a in args if not isinstance(a, str)]
     if isinstance(args[0], str) and len(words) == 1 and args[0].count("{}"):
@@ -34,10 +35,10 @@ def _print(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
     return ()
 
 
-@function("asm")
-def _asm(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
+def _asm(b: Building, loc: Loc, *args: Binding) -> Binding:
     """`asm("add.s32 {d}, {0}, {1};", s32, a, b)`: for each element; several results are d0, d1, …"""
-    signature(b, loc, "asm", args, keywords, 2, 18)
+    if len(args) > MOST + 2:
+        b.error("call", loc, f"asm takes 2 to {MOST + 2} arguments; got {len(args)}")
     if not isinstance(args[0], str):
         b.error("call", loc, "asm takes its text first", 'asm("add.s32 {d}, {0}, {1};", s32, a, b)')
     types = args[1] if isinstance(args[1], tuple) else (args[1],)
@@ -57,3 +58,7 @@ def _asm(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     except Mismatch as error:
         b.error("type", loc, f"asm: {error}")
     return tuple(results) if len(types) > 1 else results[0]
+
+
+row("print(text, …)", "text and values, of each thread", tiles=_print)
+row("asm(text, T, …)", "PTX for each element: results {d} or {d0}, {d1}, arguments {0}, {1}", tiles=_asm)

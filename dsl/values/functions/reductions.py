@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-from dsl.values.bindings import Binding, Builtin, Closure
-from dsl.values.functions.arguments import axis_argument, flag_argument, signature, together
-from dsl.values.functions.registry import BUILTINS, Handler, function
+from dsl.values.arithmetic import extreme
+from dsl.values.bindings import Binding
+from dsl.values.building import Building
+from dsl.values.functions.arguments import axis_argument, flag_argument, together
+from dsl.values.host import Host
+from dsl.values.later import np, on_arrays, reference
+from dsl.values.scope import Closure
+from dsl.values.table import Function, Meaning, rows
 from lowering.ir import Block, Op, Value, walk
 from lowering.location import Loc
 from lowering.types import I1, DType
 
-if TYPE_CHECKING:
-    from dsl.values.expressions import Expressions
+row = rows("Reductions and scans")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +36,6 @@ class Reduction:
     takes: str = "numbers"
     scan: str | None = None
 
-    @property
-    def usage(self) -> str:
-        return f"{self.name}(tile, axis=, keepdims=)"
-
     def accepts(self, dtype: DType) -> bool:
         return dtype is I1 if self.takes == "i1" else dtype is not I1 and (dtype.is_int or self.takes == "numbers")
 
@@ -49,19 +49,10 @@ REDUCTIONS = (
     Reduction("all", "whether all are on", "and", "logical_and", takes="i1"),
 )
 """A row is all that a reduction is: kernels and the host take theirs from here."""
-ON_HOST = frozenset(name for row in REDUCTIONS for name in (row.name, row.scan) if name is not None)
-
-
-def table() -> str:
-    """The reductions as the table of docs/functions.md."""
-    lines = ["| reduction | means | takes | running |", "|---|---|---|---|"]
-    for row in REDUCTIONS:
-        lines.append(f"| `{row.name}` | {row.means} | {row.takes} | {f'`{row.scan}`' if row.scan else ''} |")
-    return "\n".join(lines) + "\n"
 
 
 def combine_region(
-    b: Expressions, dtypes: list[DType], combine: Callable[[list[Value], list[Value]], list[Value]]
+    b: Building, dtypes: list[DType], combine: Callable[[list[Value], list[Value]], list[Value]]
 ) -> Block:
     """A region that joins two groups of scalars into one."""
     left = [Value(b.ir.scalar_type(d)) for d in dtypes]
@@ -74,7 +65,7 @@ def combine_region(
     return block
 
 
-def _refuse_memory(b: Expressions, op: Op) -> None:
+def _refuse_memory(b: Building, op: Op) -> None:
     """Pairs are joined inside a warp or a thread, as often and in such an order as the layout wants: no barrier can
     stand between them."""
     touched = [e.memory for e in op.spec.effects(op) if e.space != "param"] if op.spec.effects else []
@@ -86,7 +77,7 @@ def _refuse_memory(b: Expressions, op: Op) -> None:
 
 
 def reduce_tiles(
-    b: Expressions,
+    b: Building,
     loc: Loc,
     tiles: list[Value],
     axis: Binding,
@@ -119,41 +110,48 @@ def reduce_tiles(
     return list(results)
 
 
-def _reduction(row: Reduction) -> Handler:
-    name = row.name
+def _reduction(each: Reduction) -> dict[str, Meaning]:
+    name = each.name
 
-    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-        signature(b, loc, name, args, keywords, 1, 2, "axis keepdims")
-        if len(args) == 2:
+    def tiles(b: Building, loc: Loc, value: Binding, axis: Binding = None, keepdims: Binding = False) -> Value:
+        if isinstance(axis, Value | float):
             hint = f"{name}imum(a, b) joins two tiles" if name in ("max", "min") else f"{name}(tile, axis=1)"
-            if isinstance(args[1], Value | float) or "axis" in keywords:
-                b.error("call", loc, f"{name} reduces one tile", hint)
-            keywords = keywords | {"axis": args[1]}
-        tile = b.as_value(args[0], loc)
-        if not row.accepts(tile.dtype):
-            b.error("type", loc, f"{name} takes {row.takes}; this is {tile.tile}")
+            b.error("call", loc, f"{name} reduces one tile", hint)
+        tile = b.as_value(value, loc)
+        if not each.accepts(tile.dtype):
+            b.error("type", loc, f"{name} takes {each.takes}; this is {tile.tile}")
 
         def combine(x: list[Value], y: list[Value]) -> list[Value]:
-            return [b.ir.value(row.joins, x[0], y[0])]
+            return [b.ir.value(each.joins, x[0], y[0])]
 
-        return reduce_tiles(b, loc, [tile], keywords.get("axis"), keywords.get("keepdims", False), combine, name)[0]
+        return reduce_tiles(b, loc, [tile], axis, keepdims, combine, name)[0]
 
-    return handler
+    def arrays(host: Host, loc: Loc, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
+        joins = getattr(np, each.ufunc)
+        return on_arrays.reduced(
+            host, loc, value, axis, keepdims, name, joins.reduce, each.takes, joins.identity is not None
+        )
 
+    return {"tiles": tiles, "arrays": arrays}
+
+
+EXTREMES = {"max": extreme(max), "min": extreme(min)}
+"""Of numbers, they join: `max(a, b)`."""
 
 for _row in REDUCTIONS:
-    BUILTINS[_row.name] = _reduction(_row)
+    _join = EXTREMES.get(_row.name)
+    _tree = None if _join is None else (lambda *all, name=_row.name: [name, *all])
+    row(f"{_row.name}(tile, [axis=], keepdims=)", _row.means, _row.takes, numbers=_join, trees=_tree,
+        **_reduction(_row))  # fmt: skip
 
 
-def _arg_reduction(name: str, better: str) -> Handler:
-    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-        signature(b, loc, name, args, keywords, 1, 1, "axis keepdims")
-        tile = b.as_value(args[0], loc)
+def _arg_reduction(name: str, better: str) -> dict[str, Meaning]:
+    def tiles(b: Building, loc: Loc, value: Binding, axis: Binding = None, keepdims: Binding = False) -> Value:
+        tile = b.as_value(value, loc)
         if not tile.tile.shape:
             b.error("shape", loc, f"{name} takes a tile")
         b.place(loc)
         rank = len(tile.tile.shape)
-        axis = keywords.get("axis")
         if axis is None:
             tile, rank, position = b.ir.reshape(tile, (tile.tile.size,)), 1, 0
         else:
@@ -175,25 +173,34 @@ def _arg_reduction(name: str, better: str) -> Handler:
             takes = ir.value("or", takes, ir.value("and", same, lower))
             return [ir.value("select", takes, y[0], x[0]), ir.value("select", takes, y[1], x[1])]
 
-        keep = keywords.get("keepdims", False)
-        return reduce_tiles(b, loc, [tile, index], position, keep, combine, name, commutes=True)[1]
+        return reduce_tiles(b, loc, [tile, index], position, keepdims, combine, name, commutes=True)[1]
 
-    return handler
-
-
-BUILTINS["argmax"] = _arg_reduction("argmax", "gt")
-BUILTINS["argmin"] = _arg_reduction("argmin", "lt")
+    return {"tiles": tiles, "arrays": _of_numpy(name)}
 
 
-def _joiner(b: Expressions, loc: Loc, function: Binding, count: int, name: str) -> Callable:
+def _of_numpy(name: str) -> Meaning:
+    """A reduction of the host that is a function of numpy, or of the references."""
+
+    def arrays(host: Host, loc: Loc, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
+        apply = reference.logsumexp if name == "logsumexp" else getattr(np, name)
+        return on_arrays.reduced(host, loc, value, axis, keepdims, name, apply, "numbers", False)
+
+    return arrays
+
+
+for _name, _better, _which in (("argmax", "gt", "greatest"), ("argmin", "lt", "least")):
+    row(f"{_name}(tile, [axis=], keepdims=)", f"the index of the first of the {_which}; a NaN beats every number",
+        "numbers", **_arg_reduction(_name, _better))  # fmt: skip
+row("mean(x, [axis=], keepdims=)", "the mean", "numbers", arrays=_of_numpy("mean"))
+row("logsumexp(x, [axis=], keepdims=)", "log(sum(exp(x)))", "numbers", arrays=_of_numpy("logsumexp"))
+
+
+def _joiner(b: Building, loc: Loc, function: Binding, count: int, name: str) -> Callable:
 
     def combine(x: list[Value], y: list[Value]) -> list[Value]:
-        if isinstance(function, Closure):
-            result = b.apply(function, [*x, *y], {}, loc)
-        elif isinstance(function, Builtin) and not getattr(b.builtins[function.name], "takes_syntax", False):
-            result = b.builtins[function.name](b, loc, [*x, *y], {})
-        else:
+        if not isinstance(function, Closure | Function) or getattr(function, "unread", False):
             b.error("type", loc, f"{name} takes a function of two values first", f"{name}(maximum, x)")
+        result = b.apply(function, [*x, *y], loc)
         out = list(result) if isinstance(result, tuple) else [result]
         if len(out) != count:
             b.error("type", loc, f"the function joins {count} values and returns {len(out)}")
@@ -206,54 +213,63 @@ def _joiner(b: Expressions, loc: Loc, function: Binding, count: int, name: str) 
     return combine
 
 
-@function("reduce")
-def _reduce(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
-    signature(b, loc, "reduce", args, keywords, 2, 3, "axis keepdims")
-    if len(args) == 3:
-        keywords = keywords | {"axis": args[2]}
-    many = isinstance(args[1], tuple)
-    tiles = b.ir.same_shape([b.as_value(t, loc) for t in (args[1] if many else (args[1],))])
-    combine = _joiner(b, loc, args[0], len(tiles), "reduce")
-    out = reduce_tiles(b, loc, tiles, keywords.get("axis"), keywords.get("keepdims", False), combine, "reduce")
+def _reduce(
+    b: Building, loc: Loc, function: Binding, value: Binding, axis: Binding = None, keepdims: Binding = False
+) -> Binding:
+    many = isinstance(value, tuple)
+    tiles = b.ir.same_shape([b.as_value(t, loc) for t in (value if many else (value,))])
+    combine = _joiner(b, loc, function, len(tiles), "reduce")
+    out = reduce_tiles(b, loc, tiles, axis, keepdims, combine, "reduce")
     return tuple(out) if many else out[0]
 
 
+row("reduce(f, tiles, [axis=], keepdims=)", "a reduction with a function of two values, or of two tuples", "any",
+    tiles=_reduce, arrays=lambda host, loc, *values, **more: on_arrays.reduce(host, loc, *values, **more))  # fmt: skip
+
+
 def _scan_tiles(
-    b: Expressions, loc: Loc, tiles: list[Value], keywords: dict, combine: Callable, name: str
+    b: Building, loc: Loc, tiles: list[Value], combine: Callable, name: str, axis: Binding = None, reverse: Any = False
 ) -> list[Value]:
     rank = len(tiles[0].tile.shape)
     if not rank:
         b.error("shape", loc, f"{name} takes a tile")
     together(b, loc, name)
-    if "axis" not in keywords and rank > 1:
+    if axis is None and rank > 1:
         b.error("call", loc, f"{name} of a tile of rank {rank} needs axis=")
-    axis = axis_argument(b, loc, keywords.get("axis", 0), rank)
-    reverse = flag_argument(b, loc, keywords.get("reverse", False), "reverse")
+    along = axis_argument(b, loc, 0 if axis is None else axis, rank)
+    backwards = flag_argument(b, loc, reverse, "reverse")
     region = combine_region(b, [t.dtype for t in tiles], combine)
     b.place(loc)
-    return list(b.ir.op("scan", tiles, [region], axis=axis, reverse=reverse).results)
+    return list(b.ir.op("scan", tiles, [region], axis=along, reverse=backwards).results)
 
 
-@function("scan")
-def _scan(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
-    signature(b, loc, "scan", args, keywords, 2, 3, "axis reverse")
-    if len(args) == 3:
-        keywords = keywords | {"axis": args[2]}
-    many = isinstance(args[1], tuple)
-    tiles = b.ir.same_shape([b.as_value(t, loc) for t in (args[1] if many else (args[1],))])
-    out = _scan_tiles(b, loc, tiles, keywords, _joiner(b, loc, args[0], len(tiles), "scan"), "scan")
+def _scan(b: Building, loc: Loc, function: Binding, value: Binding, *axis: Binding, **more: Binding) -> Binding:
+    many = isinstance(value, tuple)
+    tiles = b.ir.same_shape([b.as_value(t, loc) for t in (value if many else (value,))])
+    out = _scan_tiles(b, loc, tiles, _joiner(b, loc, function, len(tiles), "scan"), "scan", *axis, **more)
     return tuple(out) if many else out[0]
 
 
-def _simple_scan(name: str, op: str) -> Handler:
-    def handler(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-        signature(b, loc, name, args, keywords, 1, 1, "axis reverse")
-        tile = b.as_value(args[0], loc)
-        return _scan_tiles(b, loc, [tile], keywords, lambda x, y: [b.ir.value(op, x[0], y[0])], name)[0]
+row("scan(f, tiles, [axis=], reverse=)", "a running reduction with a function of two values", "any",
+    tiles=_scan, arrays=lambda host, loc, *values, **more: on_arrays.scan(host, loc, *values, **more))  # fmt: skip
 
-    return handler
+
+def _running(each: Reduction, name: str) -> dict[str, Meaning]:
+    def tiles(b: Building, loc: Loc, value: Binding, **more: Binding) -> Value:
+        def combine(x: list[Value], y: list[Value]) -> list[Value]:
+            return [b.ir.value(each.joins, x[0], y[0])]
+
+        return _scan_tiles(b, loc, [b.as_value(value, loc)], combine, name, **more)[0]
+
+    def arrays(host: Host, loc: Loc, value: Any, **more: Any) -> Any:
+        return on_arrays.running(host, loc, value, name, getattr(np, each.ufunc), **more)
+
+    return {"tiles": tiles, "arrays": arrays}
 
 
 for _row in REDUCTIONS:
     if _row.scan is not None:
-        BUILTINS[_row.scan] = _simple_scan(_row.scan, _row.joins)
+        row(f"{_row.scan}(tile, axis=, reverse=)", f"as {_row.name}, of each element and all before it", _row.takes,
+            **_running(_row, _row.scan))  # fmt: skip
+row("sort(x, axis=, reverse=)", "rising, NaN last", "numbers",
+    arrays=lambda host, loc, x, **more: on_arrays.sort(host, loc, x, **more))  # fmt: skip

@@ -1,125 +1,109 @@
-"""What makes tiles, and what gives them another shape."""
+"""What makes tiles and arrays, and what gives them another shape."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import Any
 
-from dsl.text import tree as ast
 from dsl.values.access import narrow
 from dsl.values.bindings import Access, Binding, SharedTile, Tensor, describe, row_major
-from dsl.values.functions.arguments import number_argument, signature
+from dsl.values.building import Building
+from dsl.values.functions.arguments import number_argument
 from dsl.values.functions.elementwise import agreed
-from dsl.values.functions.registry import BUILTINS, Handler, function, takes_syntax
+from dsl.values.functions.random import like_the_first
+from dsl.values.host import Host, Shaped
+from dsl.values.later import element_types, np, on_arrays
+from dsl.values.table import Meaning, rows
 from lowering.fold import constant_of
 from lowering.forms import Forms
 from lowering.ir import Op, Value
 from lowering.location import Loc
-from lowering.types import I1, DType
+from lowering.types import DTYPES, I1, DType
 
-if TYPE_CHECKING:
-    from dsl.values.expressions import Expressions
+row = rows("Sources, shapes, tuples")
+
+# ---- sources ---------------------------------------------------------------------------------------------------------
 
 
-def _tile_type(b: Expressions, node: ast.Expr, what: str) -> tuple[DType, tuple[int, ...]]:
+def _type_of(b: Building, loc: Loc, given: Binding, what: str) -> Shaped:
     """`f32[M, N]` → type and shape; `f32` is a scalar."""
-    if isinstance(node, ast.Index):
-        dtype = b.expr(node.value)
-        shape = []
-        for sub in node.subscripts:
-            if isinstance(sub, ast.Slice):
-                b.error("extent", node.loc, "an extent, not a slice")
-            shape.append(b.extent(sub))
-    else:
-        dtype, shape = b.expr(node), []
-    if not isinstance(dtype, DType):
-        b.error("type", node.loc, f"{what} takes a type with extents", "for example f32[128]")
-    size = 1
-    for e in shape:
-        size *= e
-    if size > 1 << 20:
-        b.error("limit", node.loc, f"a tile of {size} elements; the limit is {1 << 20}")
-    return dtype, tuple(shape)
+    made = Shaped(given, ()) if isinstance(given, DType) else given
+    if not isinstance(made, Shaped):
+        b.error("type", b.place_of(0, loc), f"{what} takes a type with extents", "for example f32[128]")
+    return made
 
 
-def _constant_tile(name: str, number: int) -> Handler:
-    @takes_syntax
-    def handler(b: Expressions, node: ast.Call) -> Value:
-        if len(node.args) != 1 or node.keywords:
-            b.error("call", node.loc, f"{name} takes one type", f"for example {name}(f32[128])")
-        dtype, shape = _tile_type(b, node.args[0], name)
-        b.place(node.loc)
-        return b.ir.constant(bool(number) if dtype is I1 else float(number) if dtype.is_float else number, dtype, shape)
+def _constant(name: str, number: int) -> dict[str, Meaning]:
+    def tiles(b: Building, loc: Loc, given: Binding) -> Value:
+        of = _type_of(b, loc, given, name)
+        b.place(loc)
+        value = bool(number) if of.dtype is I1 else float(number) if of.dtype.is_float else number
+        return b.ir.constant(value, of.dtype, of.shape)
 
-    return handler
+    return {"tiles": tiles, "arrays": lambda host, loc, given: on_arrays.constant(host, loc, name, given, number)}
 
 
-BUILTINS["zeros"] = _constant_tile("zeros", 0)
-BUILTINS["ones"] = _constant_tile("ones", 1)
+def _full(b: Building, loc: Loc, given: Binding, value: Binding) -> Value:
+    of, at = _type_of(b, loc, given, "full"), b.place_of(1, loc)
+    made = b.as_value(value, at, of.dtype)
+    if made.dtype is not of.dtype:
+        b.error("type", at, f"full of {of.dtype} with {made.tile}", f"convert it with .to({of.dtype})")
+    b.place(loc)
+    return b.ir.broadcast(made, of.shape)
 
 
-@function("full")
-@takes_syntax
-def _full(b: Expressions, node: ast.Call) -> Value:
-    if len(node.args) != 2 or node.keywords:
-        b.error("call", node.loc, "full takes a type and a value", "for example full(f32[128], -inf)")
-    dtype, shape = _tile_type(b, node.args[0], "full")
-    value = b.value(node.args[1], dtype)
-    if value.dtype is not dtype:
-        b.error("type", node.args[1].loc, f"full of {dtype} with {value.tile}", f"convert it with .to({dtype})")
-    b.place(node.loc)
-    return b.ir.broadcast(value, shape)
+def _arange_tiles(b: Building, loc: Loc, extent: Binding) -> Value:
+    number = b.extent_of(extent, b.place_of(0, loc), "the extent of arange")
+    b.place(loc)
+    return b.ir.value("arange", extent=number)
 
 
-@function("arange")
-@takes_syntax
-def _arange(b: Expressions, node: ast.Call) -> Value:
-    if len(node.args) != 1 or node.keywords:
-        b.error("call", node.loc, "arange takes one extent", "add an offset: start + arange(N)")
-    extent = b.extent(node.args[0], "the extent of arange")
-    b.place(node.loc)
-    return b.ir.value("arange", extent=extent)
+def _arange_arrays(host: Host, loc: Loc, given: Any) -> Any:
+    if not isinstance(given, Shaped):
+        given = Shaped(DTYPES["index"], (on_arrays.integer_number(host, loc, given, "the extent of arange"),))
+    if len(given.shape) != 1 or given.shape[0] < 0:
+        hint = "arange(n) or arange(s32[n]); reshape gives other shapes"
+        host.error("shape", loc, "arange takes one extent", hint)
+    extent, dtype = given.shape[0], given.dtype
+    host.room(loc, extent * 8)
+    if dtype.is_int and dtype.kind != "index" and extent and not on_arrays.fits(extent - 1, dtype):
+        host.error("type", loc, f"{extent - 1} is no {dtype}")
+    return on_arrays.made(host, element_types.narrow(np.arange(extent), dtype))
 
 
-def _grid_axis(b: Expressions, loc: Loc, name: str, args: list, keywords: dict) -> int:
-    signature(b, loc, name, args, keywords, 1, 1)
-    axis = number_argument(b, loc, args[0], "a grid axis")
-    if not 0 <= axis <= 2:
-        b.error("call", loc, f"a grid has axes 0, 1 and 2; got {axis}")
-    return axis
+def _empty(host: Host, loc: Loc, given: Any) -> Any:
+    dtype, shape = on_arrays.shaped(host, loc, given, "empty")
+    return on_arrays.made(host, element_types.poisoned(shape, dtype))
 
 
-@function("block")
-def _block(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-    return b.ir.value("block_id", axis=_grid_axis(b, loc, "block", args, keywords))
+row("zeros(T[…])", "zeros", "any", **_constant("zeros", 0), shapes=like_the_first)
+row("ones(T[…])", "ones", "any", **_constant("ones", 1), shapes=like_the_first)
+row("full(T[…], v)", "one number", "any", tiles=_full, shapes=like_the_first,
+    arrays=lambda host, loc, given, value: on_arrays.constant(host, loc, "full", given, value))  # fmt: skip
+row("empty(T[…])", "an array filled with what shows that it was not written", "any",
+    arrays=_empty, shapes=like_the_first)  # fmt: skip
+row("arange(N)", "0, 1, … N − 1; on the host also `arange(T[n])`", "integers",
+    tiles=_arange_tiles, arrays=_arange_arrays, shapes=like_the_first)  # fmt: skip
 
 
-@function("grid")
-def _grid(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-    return b.ir.value("grid_size", axis=_grid_axis(b, loc, "grid", args, keywords))
+# ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def _shape_argument(b: Expressions, loc: Loc, value: Binding) -> tuple[Binding, ...]:
+def _shape_argument(value: Binding) -> tuple[Binding, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-@function("reshape")
-def _reshape(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
-
-    signature(b, loc, "reshape", args, keywords, 2, 2)
-    source, shape = args[0], _shape_argument(b, loc, args[1])
+def _reshape_tiles(b: Building, loc: Loc, source: Binding, extents_given: Binding) -> Binding:
+    shape = _shape_argument(extents_given)
     if isinstance(source, Tensor):
         return _view(b, loc, source, shape)
     if isinstance(source, Access) and isinstance(source.memory, SharedTile):
         source = narrow(b, source)
     extents = [number_argument(b, loc, e, "an extent") for e in shape]
-    product = 1
-    for e in extents:
-        product *= e
+    product = prod(extents)
     if isinstance(source, SharedTile):
-        have = 1
-        for e in source.extents:
-            have *= e
+        have = prod(source.extents)
         if source.strides != row_major(source.extents) or have != product:
             b.error("shape", loc, f"a shared tile of {source.extents} cannot be seen as {extents}")
         if any(source.windows):
@@ -137,7 +121,7 @@ def _reshape(b: Expressions, loc: Loc, args: list, keywords: dict) -> Binding:
     return b.ir.reshape(value, tuple(extents))
 
 
-def _view(b: Expressions, loc: Loc, source: Any, shape: tuple) -> Any:
+def _view(b: Building, loc: Loc, source: Any, shape: tuple) -> Any:
     """A tensor under other dims; that the elements are as many is a `requires` of the launch."""
 
     if source.parameter.strided:
@@ -162,7 +146,7 @@ def _view(b: Expressions, loc: Loc, source: Any, shape: tuple) -> Any:
     return Tensor(source.parameter, source.value, dims, strides)
 
 
-def _product(b: Expressions, factors: list[int | Value]) -> int | Value:
+def _product(b: Building, factors: list[int | Value]) -> int | Value:
     number, values = 1, []
     for f in factors:
         if isinstance(f, int):
@@ -195,38 +179,85 @@ def _factors(value: Value) -> tuple[int, tuple[int, ...]]:
     return (int(number), ()) if number is not None else (1, (id(value),))
 
 
-@function("transpose")
-def _transpose(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-    signature(b, loc, "transpose", args, keywords, 1, 2)
-    value = b.as_value(args[0], loc)
+def _transpose_tiles(b: Building, loc: Loc, source: Binding, order: Binding = None) -> Value:
+    value = b.as_value(source, loc)
     rank = len(value.tile.shape)
     axes = tuple(reversed(range(rank)))
-    if len(args) == 2:
-        axes = tuple(number_argument(b, loc, a, "an axis") for a in _shape_argument(b, loc, args[1]))
+    if order is not None:
+        axes = tuple(number_argument(b, loc, a, "an axis") for a in _shape_argument(order))
     if sorted(axes) != list(range(rank)):
         b.error("shape", loc, f"{list(axes)} is no order of the axes of a tile of rank {rank}")
     b.place(loc)
     return b.ir.value("transpose", value, axes=axes)
 
 
-@function("stack")
-def _stack(b: Expressions, loc: Loc, args: list, keywords: dict) -> Value:
-    signature(b, loc, "stack", args, keywords, 2, None)
+def _turned(b: Building, loc: Loc, source: Binding) -> Value:
+    value = b.as_value(source, loc)
+    b.place(loc)
+    if len(value.tile.shape) != 2:
+        b.error("shape", loc, f".T takes a tile of rank 2; this is {value.tile}")
+    return b.ir.value("transpose", value, axes=(1, 0))
+
+
+def _stack(b: Building, loc: Loc, *args: Binding) -> Value:
     b.check_extent(len(args), loc, "the number of tiles to stack")
     return b.ir.value("stack", *agreed(b, loc, args))
 
 
-@function("tuple")
-def _tuple(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
-    """`tuple(a, b, …)`: also of one, and of nothing. Its parts are chosen by constants: t[0]."""
-    signature(b, loc, "tuple", args, keywords, 0, None)
-    return b.tuple_of((b.as_value(a, loc) if isinstance(a, Access) else a for a in args), loc)
+def _flat(b: Building, loc: Loc, tensor: Binding) -> Tensor:
+    """The elements of a row-major tensor along one axis, in the order in which they lie in memory."""
+    if not isinstance(tensor, Tensor):
+        b.error("type", loc, f"flat takes a tensor; this is {describe(tensor)}")
+    if tensor.parameter.strided:
+        b.error("type", loc, f"'{tensor.parameter.name}' is strided: its elements need not lie side by side")
+    b.place(loc)
+    size: int | Value = 1
+    for extent in tensor.dims:
+        if isinstance(size, int) and isinstance(extent, int):
+            size *= extent
+        else:
+            factors = [e if isinstance(e, Value) else b.ir.index(e) for e in (size, extent)]
+            size = b.ir.value("mul", *factors)
+    return Tensor(tensor.parameter, tensor.value, [size], [1])
 
 
-@function("append")
-def _append(b: Expressions, loc: Loc, args: list, keywords: dict) -> tuple:
-    """`append(t, a)`: the tuple with one more part; in a `for static`, a tile in registers for each turn."""
-    signature(b, loc, "append", args, keywords, 2, 2)
-    if not isinstance(args[0], tuple):
-        b.error("type", loc, f"append takes a tuple; this is {describe(args[0])}", "begin with tuple()")
-    return b.tuple_of((*args[0], b.as_value(args[1], loc) if isinstance(args[1], Access) else args[1]), loc)
+row("reshape(x, extents)", "the same elements in another shape; of a row-major tensor a view", "any",
+    tiles=_reshape_tiles, arrays=lambda host, loc, x, extents: on_arrays.reshape(host, loc, x, extents))  # fmt: skip
+row("transpose(x, [axes])", "the axes in another order, reversed unless said", "any",
+    tiles=_transpose_tiles, arrays=lambda host, loc, x, *axes: on_arrays.transpose(host, loc, x, *axes))  # fmt: skip
+row(".T", "`x.T`: rows as columns", "any",
+    tiles=_turned, arrays=lambda host, loc, x: on_arrays.turned(host, loc, x))  # fmt: skip
+row("stack(a, …, axis=)", "tiles of one shape along a new axis, the last (`axis=` on the host)", "any",
+    tiles=_stack, arrays=lambda host, loc, *all, **axis: on_arrays.stack(host, loc, all, **axis))  # fmt: skip
+row("concatenate(a, …, axis=)", "arrays one behind the other", "any",
+    arrays=lambda host, loc, *all, **axis: on_arrays.concatenate(host, loc, all, **axis))  # fmt: skip
+row("broadcast(x, extents)", "as numpy's broadcast_to", "any",
+    arrays=lambda host, loc, x, extents: on_arrays.broadcast(host, loc, x, extents))  # fmt: skip
+row("flat(x)", "the elements of a row-major tensor along one axis", "any", tiles=_flat,
+    arrays=lambda host, loc, x: on_arrays.array(host, loc, x, "flat").reshape(-1))  # fmt: skip
+
+
+# ---- tuples ----------------------------------------------------------------------------------------------------------
+
+
+def _kept(b: Building, loc: Loc, value: Binding) -> Binding:
+    return b.as_value(value, loc) if isinstance(value, Access) else value
+
+
+def _append_tiles(b: Building, loc: Loc, known: Binding, value: Binding) -> tuple:
+    if not isinstance(known, tuple):
+        b.error("type", loc, f"append takes a tuple; this is {describe(known)}", "begin with tuple()")
+    return b.tuple_of((*known, _kept(b, loc, value)), loc)
+
+
+def _append_arrays(host: Host, loc: Loc, known: Any, value: Any) -> tuple:
+    if not isinstance(known, tuple):
+        host.error("type", loc, f"append takes a tuple; this is {host.describe(known)}", "begin with tuple()")
+    return (*known, value)
+
+
+row("tuple([a], …)", "a tuple, also of one and of nothing; indexed by constants", "any",
+    tiles=lambda b, loc, *all: b.tuple_of((_kept(b, loc, each) for each in all), loc),
+    arrays=lambda host, loc, *all: all)  # fmt: skip
+row("append(t, a)", "the tuple with one more; in a `for static`, a tile for each turn", "any",
+    tiles=_append_tiles, arrays=_append_arrays)  # fmt: skip

@@ -1,0 +1,187 @@
+"""What functions of kernels ask of the kernel that is built: literals, operands of one type, checks, errors."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+from dsl.text import tree as ast
+from dsl.values.bindings import Access, Binding, SharedTile, Tensor, describe, elements
+from dsl.values.scope import Scope
+from dsl.values.walk import NUMBERS, Walk
+from lowering.builder import MAX_TILE, Builder
+from lowering.facts import Analysis
+from lowering.fold import constant_of
+from lowering.ir import Function, Value
+from lowering.location import Loc
+from lowering.types import F32, FP8, I1, INDEX, DType, int_range
+
+OPERANDS = (Value, *NUMBERS)
+
+
+class Building(Walk):
+    """Values of kernels: numbers while they can be, values of the IR, tensors and parts of them."""
+
+    domain = "tiles"
+    operands = "numbers and tiles"
+
+    def __init__(self, scope: Scope, loc: Loc):
+        super().__init__(scope)
+        self.ir = Builder(loc)
+        self.function: Function
+        self.facts: Analysis
+        self.in_tile_if = 0  # branches that threads or warps take one by one
+        self.in_divided_warp = 0  # those that may divide a warp
+
+    def place(self, loc: Loc) -> None:
+        """What follows in the IR stands there."""
+        self.ir.place = loc, self.caller
+
+    def describe(self, value: Any) -> str:
+        return describe(value)
+
+    @abstractmethod
+    def read(self, access: Access, loc: Loc) -> Value:
+        """A load of a part of a tensor, table or shared tile."""
+
+    # ---- literals and values ----
+
+    def literal(self, value: int | float | bool, dtype: DType, loc: Loc) -> Value:
+        """A literal as a value of `dtype`."""
+        if isinstance(value, bool):
+            if dtype is I1 or dtype.is_int:
+                return self.ir.constant(value if dtype is I1 else int(value), dtype)
+            self.error("type", loc, f"{str(value).lower()} is no {dtype}")
+        if dtype.is_float:
+            return self.ir.constant(float(value), dtype)
+        if dtype in FP8:
+            wide = self.ir.constant(float(value), F32)
+            return self.cast(wide, dtype)
+        if isinstance(value, float):
+            if not value.is_integer():
+                self.error("type", loc, f"{value} is no {dtype}", "convert the other operand with .to(f32)")
+            value = int(value)
+        if dtype is I1:
+            self.error("type", loc, f"{value} is no i1", "compare with '!= 0', or write true or false")
+        low, high = int_range(dtype)
+        if not low <= value <= high:
+            self.error("type", loc, f"{value} does not fit {dtype} ({low} … {high})")
+        return self.ir.constant(value, dtype)
+
+    def natural(self, value: int | float | bool, loc: Loc) -> Value:
+        """A literal that meets nothing to take its type from: i1, index or f32."""
+        return self.literal(value, I1 if isinstance(value, bool) else F32 if isinstance(value, float) else INDEX, loc)
+
+    def value(self, node: ast.Expr, like: DType | None = None) -> Value:
+        """An expression as a run-time value."""
+        return self.as_value(self.expr(node), node.loc, like)
+
+    def as_value(self, binding: Binding, loc: Loc, like: DType | None = None) -> Value:
+        if isinstance(binding, Value):
+            return binding
+        if isinstance(binding, bool | int | float):
+            return self.literal(binding, like, loc) if like else self.natural(binding, loc)
+        if isinstance(binding, Access):
+            return self.read(binding, loc)
+        self.error("type", loc, f"{describe(binding)} is no value")
+
+    def value_or_number(self, binding: Binding, loc: Loc) -> Value | int | float | bool:
+        """What arithmetic takes: a value or a number; an access is read."""
+        if isinstance(binding, OPERANDS):
+            return binding
+        if isinstance(binding, SharedTile | Tensor):
+            self.error(
+                "type",
+                loc,
+                f"{describe(binding)} is no value",
+                "read a part of it: x[start : start + EXTENT] or load(…)",
+            )
+        return self.as_value(binding, loc)
+
+    def cast(self, value: Value, to: DType, saturate: bool = False, rounding: str | None = None) -> Value:
+        return self.ir.value("cast", value, to=to, saturate=saturate, rounding=rounding)
+
+    def agree(self, operands: list[Value | int | float | bool], loc: Loc) -> list[Value]:
+        """Operands of one type and shape: literals take the others' type, s32 meets index as index."""
+        typed = [o for o in operands if isinstance(o, Value)]
+        dtype = typed[0].dtype
+        for other in typed[1:]:
+            if other.dtype is dtype:
+                continue
+            names = {other.dtype.name, dtype.name}
+            if names == {"index", "s32"}:
+                dtype = INDEX
+            else:
+                hint = f"convert one with .to({dtype}) or .to({other.dtype})"
+                self.error("type", loc, f"operands of types {dtype} and {other.dtype}", hint)
+        values = []
+        for o in operands:
+            if not isinstance(o, Value):
+                o = self.literal(o, dtype, loc)
+            elif o.dtype is not dtype:
+                o = self.cast(o, dtype)
+            values.append(o)
+        return self.ir.same_shape(values)
+
+    def scalar(self, node: ast.Expr, what: str) -> Value:
+        value = self.value(node)
+        if value.tile.shape:
+            self.error("type", node.loc, f"{what} is a scalar; this is {value.tile}")
+        return value
+
+    # ---- what must be known when compiling ----
+
+    def constant(self, node: ast.Expr, what: str) -> int | float | bool:
+        """An expression that must be known when compiling."""
+        return self.known(self.expr(node), node.loc, what)
+
+    def known(self, binding: Binding, loc: Loc, what: str) -> int | float | bool:
+        """A number that is known when compiling."""
+        number = constant_of(binding) if isinstance(binding, Value) and not binding.tile.shape else binding
+        if isinstance(number, bool | int | float):
+            return number
+        hint = "dims are run-time values unless the schedule says 'specialize'" if isinstance(binding, Value) else None
+        self.error("constant", loc, f"{what} must be a constant; this is {describe(binding)}", hint)
+
+    def extent(self, node: ast.Expr, what: str = "an extent") -> int:
+        """A constant power of two: an extent of a tile in registers."""
+        return self.extent_of(self.expr(node), node.loc, what)
+
+    def extent_of(self, binding: Binding, loc: Loc, what: str) -> int:
+        number = self.known(binding, loc, what)
+        if isinstance(number, bool) or not isinstance(number, int):
+            self.error("constant", loc, f"{what} is an integer; this is {number}")
+        text = loc.source.text[loc.start : loc.end]
+        self.check_extent(number, loc, what, None if text == str(number) or len(text) > 40 else text)
+        return number
+
+    def check_extent(
+        self, number: int, loc: Loc, what: str, written: str | None = None, remedy: str = "use it with a mask"
+    ) -> None:
+        """`written` is the expression that gave the number; `remedy` what to do with the next power of two."""
+        label = f"{written} = {number}" if written else str(number)
+        if number < 1:
+            self.error("extent", loc, f"{what} is at least 1; this is {label}")
+        if number & (number - 1):
+            hint = f"next_pow2({number}) is {1 << number.bit_length()}: {remedy}"
+            self.error("extent", loc, f"{what} is a power of two; {label} is not", hint)
+        if number > MAX_TILE:
+            self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")
+
+    def check_divisor(self, divisor: Value, loc: Loc) -> None:
+        """Error for an integer that is divided by a literal 0, which gives no number on any machine."""
+        if divisor.dtype.is_int and constant_of(divisor) == 0:
+            self.error("constant", loc, "division by zero")
+
+    # ---- the budget ----
+
+    def spend(self, steps: int, loc: Loc) -> None:
+        """Takes steps of the budget; TileError `limit` when it is spent."""
+        self.ir.budget.spend_steps(steps, loc, self.caller)
+
+    def tuple_of(self, parts: Iterable[Binding], loc: Loc) -> tuple[Binding, ...]:
+        """A tuple, which costs what it holds."""
+        made = tuple(parts)
+        self.spend(elements(made, self.ir.budget.steps), loc)
+        return made

@@ -1,0 +1,138 @@
+"""What is asked of the launch, of types, of arrays and of arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl.text import tree as ast
+from dsl.values.bindings import Absent, Binding
+from dsl.values.building import Building
+from dsl.values.facts import UNKNOWN, ArrayFacts
+from dsl.values.functions.arguments import number_argument
+from dsl.values.host import Host, Shaped
+from dsl.values.later import element_types
+from dsl.values.table import Meaning, rows
+from dsl.values.walk import Walk
+from lowering.ir import Value
+from lowering.location import Loc
+from lowering.targets import RESERVED_SHARED
+from lowering.types import DTYPES, F32, INDEX, DType
+
+row = rows("The launch, types, arrays")
+
+
+def _of_grid(name: str, op: str) -> Meaning:
+    def tiles(b: Building, loc: Loc, axis: Binding) -> Value:
+        number = number_argument(b, loc, axis, "a grid axis")
+        if not 0 <= number <= 2:
+            b.error("call", loc, f"a grid has axes 0, 1 and 2; got {number}")
+        return b.ir.value(op, axis=number)
+
+    return tiles
+
+
+def _size(domain: Walk, loc: Loc, dtype: Any) -> int:
+    if not isinstance(dtype, DType):
+        domain.error("type", loc, "size takes a type: its bytes", "bytes(x) is the size of an array")
+    return dtype.bytes
+
+
+def _dtype_tiles(b: Building, loc: Loc, value: Binding) -> DType:
+    operand = b.value_or_number(value, loc)
+    return operand.dtype if isinstance(operand, Value) else F32 if isinstance(operand, float) else INDEX
+
+
+def _dtype_arrays(host: Host, loc: Loc, value: Any) -> DType:
+    if isinstance(value, int | float):
+        return DTYPES["i1" if isinstance(value, bool) else "f64" if isinstance(value, float) else "s64"]
+    found = element_types.element_type(value)
+    if found is None:
+        host.error("type", loc, f"an array of {value.dtype} is none of the language")
+    return found
+
+
+def _given_name(domain: Walk, node: ast.Call) -> Any:
+    (asked,) = node.args
+    name = asked.id if isinstance(asked, ast.Name) else ""
+    known = domain.scope.find(f"given({name})")
+    if known is None:
+        domain.error("name", node.loc, f"'{name}' is no optional tensor here")
+    return known
+
+
+def _given_tiles(b: Building, node: ast.Call) -> bool:
+    return not isinstance(b.expr(node.args[0]), Absent)
+
+
+def _occupancy(domain: Walk, node: ast.Call) -> Any:
+    """Blocks that a multiprocessor holds at once: an expression over what the target has. Registers, a thread's, go to
+    a warp in eights."""
+    at = node.loc
+
+    def over(name: str, by: ast.Expr) -> ast.Expr:
+        return ast.Binary(at, "//", ast.Name(at, name), by)
+
+    def times(a: ast.Expr, number: int) -> ast.Expr:
+        return ast.Binary(at, "*", a, ast.Number(at, number))
+
+    warps, shared, *registers = node.args
+    limits = [
+        ast.Name(at, "blocks_per_sm"),
+        over("threads_per_sm", times(warps, 32)),
+        over("shared_per_sm", ast.Binary(at, "+", shared, ast.Number(at, RESERVED_SHARED))),
+    ]
+    if registers:
+        eights = ast.Call(at, ast.Name(at, "cdiv"), [registers[0], ast.Number(at, 8)], {})
+        limits.append(over("registers", ast.Binary(at, "*", eights, times(warps, 256))))
+    return domain.expr(ast.Call(at, ast.Name(at, "minimum"), limits, {}))
+
+
+def _described(host: Host, loc: Loc, value: Any, name: str) -> tuple[tuple[int, ...], int]:
+    """Shape and bytes of an array of any framework, without its contents."""
+    from runtime.arrays import describe, is_array
+    from runtime.errors import LaunchError
+
+    if isinstance(value, Shaped):
+        return value.shape, value.bytes
+    if not is_array(value):
+        host.error("type", loc, f"{name} takes an array; this is {host.describe(value)}")
+    try:
+        return (value.shape, value.nbytes) if hasattr(value, "__array_interface__") else _size_of(describe(value))
+    except LaunchError as error:
+        host.error("type", loc, str(error))
+
+
+def _size_of(array: Any) -> tuple[tuple[int, ...], int]:
+    return array.shape, array.size * array.itemsize
+
+
+def _shape_arrays(host: Host, loc: Loc, value: Any, axis: Any = None) -> Any:
+    shape, _ = _described(host, loc, value, "shape")
+    if axis is None:
+        return tuple(shape)
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        host.error("shape", loc, f"an array of rank {len(shape)} has no axis {host.describe(axis)}")
+    return shape[axis]
+
+
+def _shape_shapes(domain: Walk, loc: Loc, value: Any, axis: Any = None) -> Any:
+    if not isinstance(value, ArrayFacts):
+        return UNKNOWN
+    if axis is None:
+        return value.shape
+    return value.shape[axis] if type(axis) is int and -len(value.shape) <= axis < len(value.shape) else UNKNOWN
+
+
+def _bytes_arrays(host: Host, loc: Loc, value: Any) -> int:
+    return _described(host, loc, value, "bytes")[1]
+
+
+row("block(axis)", "the number of the block along an axis of the grid", tiles=_of_grid("block", "block_id"))
+row("grid(axis)", "how many blocks there are along an axis", tiles=_of_grid("grid", "grid_size"))
+row("size(T)", "the bytes of a type", always=_size)
+row("dtype(x)", "the element type", tiles=_dtype_tiles, arrays=_dtype_arrays)
+row("given(x)", "whether an optional tensor is there", unread=True, always=_given_name, tiles=_given_tiles)
+row("occupancy(warps, shared_bytes, [registers])", "blocks that a multiprocessor holds at once", unread=True,
+    always=_occupancy)  # fmt: skip
+row("shape(x, [axis])", "extents, or the one of an axis", arrays=_shape_arrays, shapes=_shape_shapes)
+row("bytes(x)", "the bytes of an array", arrays=_bytes_arrays)

@@ -1,0 +1,80 @@
+"""What values on the host have beside the walk: memory that is counted, random numbers, words for messages."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from dsl.values.scope import Scope
+from dsl.values.walk import Walk
+from lowering.location import Loc
+from lowering.types import DType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MAX_BYTES = 8 << 30
+"""Bytes of all arrays of one example together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """`f32[rows, cols]`: an element type with extents."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * self.dtype.bytes
+
+
+class Host(Walk):
+    """Numbers and arrays. seed: of randn, uniform and randint, which draw one after the other."""
+
+    domain = "arrays"
+    operands = "numbers and arrays"
+
+    def __init__(self, scope: Scope, seed: int = 0):
+        super().__init__(scope)
+        self.seed = seed
+        self.live = 0  # bytes of arrays that were made here and still exist
+
+    @cached_property
+    def random(self) -> np.random.Generator:
+        import numpy as np
+
+        return np.random.default_rng(self.seed)
+
+    def describe(self, value: Any) -> str:
+        if isinstance(value, Shaped):
+            return f"the type {value}"
+        if hasattr(value, "shape"):
+            return f"an array of shape {list(value.shape)}"
+        said = super().describe(value)
+        return f"a {type(value).__name__}" if said == "this" else said
+
+    def room(self, loc: Loc, size: int) -> None:
+        """TileError unless `size` more bytes stay within the limit."""
+        if self.live + size > MAX_BYTES:
+            have = f", with {self.live / 2**30:.1f} GiB in use" if self.live else ""
+            self.error("limit", loc, f"this needs {size / 2**30:.1f} GiB{have}; the limit is {MAX_BYTES >> 30} GiB")
+
+    def hold(self, array: np.ndarray) -> None:
+        """Counts an array against the limit until it is gone."""
+        size = array.nbytes
+        self.live += size
+        owner = weakref.ref(self)
+
+        def release() -> None:
+            host = owner()
+            if host is not None:
+                host.live -= size
+
+        weakref.finalize(array if array.base is None else array.base, release).atexit = False

@@ -1,0 +1,29 @@
+"""Modules that need numpy, loaded when something of them is asked for: `dsl check` works without."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+
+class Later:
+    """A module that is imported at the first use of a name of it."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module(self._name), name)
+        setattr(self, name, found)
+        return found
+
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dsl.values import element_types, on_arrays, reference
+else:
+    np = Later("numpy")
+    element_types = Later("dsl.values.element_types")
+    on_arrays = Later("dsl.values.on_arrays")
+    reference = Later("dsl.values.reference")

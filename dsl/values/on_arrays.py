@@ -1,0 +1,638 @@
+"""Arithmetic on numpy arrays and numbers, for examples, dispatch and the `def`s that they call.
+
+Floats calculate in float64. Integers are exact: what does not fit in 64 bits is an error. All take the host, whose
+`error` raises, and the place to tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dsl.text import tree as ast
+from dsl.values import reference
+from dsl.values.arithmetic import infix as number_infix
+from dsl.values.element_types import fill, narrow, numpy_type, widen
+from dsl.values.host import Host, Shaped
+from dsl.values.reference import abs_max, matmul
+from lowering.location import Loc
+from lowering.types import DType, int_range
+
+# ---- values ---------------------------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """A numpy scalar, or an array without axes, as a Python number."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return widen(np.asarray(value)).item()
+    return value
+
+
+def wide(host: Host, loc: Loc, value: Any, what: str = "an operand") -> np.ndarray:
+    """A number or array as float64, int64, uint64 or bool. A number's array has no axes."""
+    if isinstance(value, np.ndarray):
+        host.room(loc, 0 if value.dtype in (np.float64, np.int64, np.bool_) else value.size * 8)
+        try:
+            return widen(value)
+        except TypeError as error:
+            host.error("type", loc, str(error))
+    if isinstance(value, bool):
+        return np.asarray(value)
+    if isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 64:
+            host.error("limit", loc, f"{value} does not fit in 64 bits")
+        return np.asarray(value, np.int64 if value < 1 << 63 else np.uint64)
+    if isinstance(value, float):
+        return np.asarray(value, np.float64)
+    host.error("type", loc, f"{what} is {host.describe(value)}, not a number or an array")
+
+
+def together(host: Host, loc: Loc, values: list) -> list[np.ndarray]:
+    """Values widened, with room for their common shape; all float64 if one is."""
+    arrays = [wide(host, loc, v) for v in values]
+    shape = common_shape(host, loc, arrays)
+    host.room(loc, math.prod(shape) * 8)
+    if any(a.dtype.kind == "f" for a in arrays):
+        return [a.astype(np.float64, copy=False) for a in arrays]
+    return arrays
+
+
+def common_shape(host: Host, loc: Loc, arrays: list[np.ndarray]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*(a.shape for a in arrays))
+    except ValueError:
+        host.error("shape", loc, f"the shapes {' and '.join(str(list(a.shape)) for a in arrays)} do not fit together")
+
+
+def bounds(array: np.ndarray) -> tuple[int, int]:
+    """Least and greatest element of integers; (0, 0) of an empty array."""
+    return (int(array.min()), int(array.max())) if array.size else (0, 0)
+
+
+def fitting(host: Host, loc: Loc, low: int, high: int, what: str) -> type:
+    """The 64-bit type that holds low … high."""
+    if low >= -(1 << 63) and high < 1 << 63:
+        return np.int64
+    if low >= 0 and high < 1 << 64:
+        return np.uint64
+    host.error(
+        "limit",
+        loc,
+        f"{what} may not fit in 64 bits",
+        "integers on the host do not wrap; convert to f64, or narrow first",
+    )
+
+
+def integer_number(host: Host, loc: Loc, value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        host.error("constant", loc, f"{what} is an integer; this is {host.describe(value)}")
+    return value
+
+
+def axis_of(host: Host, loc: Loc, value: Any, rank: int) -> int:
+    axis = integer_number(host, loc, value, "axis=")
+    if not -rank <= axis < rank:
+        host.error("shape", loc, f"an array of rank {rank} has no axis {axis}")
+    return axis % rank
+
+
+def flag(host: Host, loc: Loc, value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        host.error("constant", loc, f"{name}= is true or false")
+    return value
+
+
+# ---- operators -----------------------------------------------------------------------------------------------
+
+_FLOAT_INFIX: dict[str, Callable] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide, "%": np.mod, "**": np.power,
+}  # fmt: skip
+_COMPARE: dict[str, Callable] = {
+    "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
+_BITS: dict[str, Callable] = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
+
+
+def infix(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
+    """`left op right` where at least one side is an array."""
+    if op == "@":
+        return product(host, loc, left, right)
+    a, b = together(host, loc, [left, right])
+    with np.errstate(all="ignore"):
+        if op in _COMPARE:
+            return plain(_COMPARE[op](a, b))
+        if op in _BITS:
+            return plain(_bits(host, op, a, b, loc))
+        if a.dtype.kind == "f":
+            if op not in _FLOAT_INFIX:
+                host.error("type", loc, f"'{op}' takes integers")
+            return plain(_FLOAT_INFIX[op](a, b))
+        return plain(_integers(host, op, a, b, loc))
+
+
+def _bits(host: Host, op: str, a: np.ndarray, b: np.ndarray, loc: Loc) -> np.ndarray:
+    if a.dtype.kind == "f":
+        host.error("type", loc, f"'{op}' takes integers")
+    if a.dtype.kind == "b" and b.dtype.kind == "b":
+        return _BITS[op](a, b)
+    type_ = fitting(
+        host, loc, min(bounds(a)[0], bounds(b)[0]), max(bounds(a)[1], bounds(b)[1]), f"the operands of '{op}'"
+    )
+    return _BITS[op](a.astype(type_), b.astype(type_))
+
+
+def _integers(host: Host, op: str, a: np.ndarray, b: np.ndarray, loc: Loc) -> np.ndarray:
+    (al, ah), (bl, bh) = bounds(a), bounds(b)
+    if op in ("//", "%", "/") and bool((b == 0).any()):
+        host.error("constant", loc, "division by zero")
+    if op in ("<<", ">>") and (bl < 0 or bh > 63):
+        host.error("constant", loc, f"a shift by {bl if bl < 0 else bh}")
+    if op == "**" and bl < 0:
+        host.error("constant", loc, "a negative power of integers", "convert to a float type first")
+    if op == "+":
+        low, high = al + bl, ah + bh
+    elif op == "-":
+        low, high = al - bh, ah - bl
+    elif op in ("*", "//", "/", "%"):
+        ends = [x * y for x in (al, ah) for y in (bl, bh)] if op == "*" else [al, ah, -al, -ah, bl, bh]
+        if op != "*" and bl >= 0:
+            ends = [al, ah, bh]
+        low, high = min(ends), max(ends)
+    elif op in ("<<", ">>"):
+        ends = [al, ah] if op == ">>" else [x << y for x in (al, ah) for y in (bl, bh)]
+        low, high = min(ends), max(ends)
+    else:
+        most = max(abs(al), abs(ah))
+        power = 1 << 64 if most > 1 and bh > 64 else most**bh if most > 1 else 1
+        low, high = (-power if al < 0 else 0), power
+    type_ = fitting(host, loc, min(low, al, bl), max(high, ah, bh), f"the result of '{op}'")
+    x: np.ndarray = a.astype(type_, copy=False)
+    y: np.ndarray = b.astype(type_, copy=False)
+    if op == "/":
+        quotient = np.floor_divide(x, y)
+        rest = quotient * y != x
+        if rest.any():
+            at = np.unravel_index(int(rest.argmax()), rest.shape)
+            pair = [np.broadcast_to(v, rest.shape)[at].item() for v in (x, y)]
+            host.error(
+                "constant",
+                loc,
+                f"{pair[0]} / {pair[1]} is no integer",
+                "'//' rounds down; .to(f32) first divides as floats",
+            )
+        return quotient
+    functions: dict[str, Callable] = {**_FLOAT_INFIX, "<<": np.left_shift, ">>": np.right_shift}
+    if op not in functions:
+        host.error("type", loc, f"'{op}' does not take arrays")
+    return functions[op](x, y)
+
+
+def product(host: Host, loc: Loc, left: Any, right: Any) -> Any:
+    """`left @ right`, over the last two axes."""
+    a, b = wide(host, loc, left), wide(host, loc, right)
+    if a.ndim < 1 or b.ndim < 1:
+        host.error("shape", loc, "'@' takes arrays, not numbers")
+    inner = b.shape[0] if b.ndim == 1 else b.shape[-2]
+    if a.shape[-1] != inner:
+        host.error(
+            "shape", loc, f"the inner extents of {list(a.shape)} @ {list(b.shape)} differ: {a.shape[-1]} and {inner}"
+        )
+    try:
+        outer = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        host.error("shape", loc, f"the outer extents of {list(a.shape)} @ {list(b.shape)} do not fit together")
+    rows = a.shape[-2] if a.ndim > 1 else 1
+    host.room(loc, math.prod(outer) * rows * (b.shape[-1] if b.ndim > 1 else 1) * 8)
+    with np.errstate(all="ignore"):
+        try:
+            return plain(matmul(a, b))
+        except ValueError as error:
+            host.error("limit", loc, str(error), "convert to f64 first")
+
+
+def prefix(host: Host, op: str, value: Any, loc: Loc) -> Any:
+    """A prefix operator on an array."""
+    x = wide(host, loc, value)
+    if op == "not":
+        if x.dtype.kind != "b":
+            host.error("type", loc, "'not' takes i1", "compare with '== 0'")
+        return ~x
+    if op == "~":
+        if x.dtype.kind == "f":
+            host.error("type", loc, "'~' takes integers")
+        return ~x
+    if x.dtype.kind == "b":
+        host.error("type", loc, "'-' takes numbers")
+    return -x if x.dtype.kind == "f" else infix(host, "-", 0, x, loc)
+
+
+def logic(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
+    """`and`, `or` of which at least one side is an array, element by element."""
+    a, b = together(host, loc, [left, right])
+    for side in (a, b):
+        if side.dtype.kind != "b":
+            host.error("type", loc, f"'{op}' takes i1", "compare with '!= 0'")
+    return plain((np.logical_and if op == "and" else np.logical_or)(a, b))
+
+
+# ---- making arrays ---------------------------------------------------------------------------------------------
+
+
+def shaped(host: Host, loc: Loc, value: Any, name: str) -> tuple[DType, tuple[int, ...]]:
+    """The type and shape of an argument like f32[m, n]; room for it is taken."""
+    loc = host.place_of(0, loc)
+    if isinstance(value, DType):
+        value = Shaped(value, ())
+    if not isinstance(value, Shaped):
+        host.error("type", loc, f"{name} takes a type with extents", "for example f32[128]")
+    host.room(loc, value.bytes)
+    return value.dtype, value.shape
+
+
+def made(host: Host, array: np.ndarray) -> Any:
+    """A new array, counted against the limit for as long as it lives."""
+    if array.ndim == 0:
+        return plain(array)
+    host.hold(array)
+    return array
+
+
+def constant(host: Host, loc: Loc, name: str, given: Any, value: Any) -> Any:
+    """A new array of one number."""
+    dtype, shape = shaped(host, loc, given, name)
+    if isinstance(value, np.ndarray) or not isinstance(value, bool | int | float):
+        host.error("type", host.place_of(1, loc), f"{name} takes a number")
+    if dtype.is_int and (isinstance(value, float) or not fits(value, dtype)):
+        host.error("type", host.place_of(1, loc), f"{value} is no {dtype}")
+    element = narrow(wide(host, loc, value), dtype)
+    # Zeros cost nothing until they are touched; anything else is written.
+    array = np.zeros(shape, numpy_type(dtype))
+    if value != 0 or math.copysign(1.0, value) < 0:
+        array[...] = element
+    return made(host, array)
+
+
+def fits(value: int, dtype: DType) -> bool:
+    low, high = int_range(dtype)
+    return low <= value <= high
+
+
+def drawn(host: Host, loc: Loc, given: Any, name: str, draw: Callable[[int], np.ndarray]) -> Any:
+    """A new array of random floats; `draw(n)` gives the next n."""
+    dtype, shape = shaped(host, loc, given, name)
+    if not dtype.has_fractions:
+        hint = f"randint({dtype}[…], low, high)"
+        host.error("type", host.place_of(0, loc), f"{name} makes floats; this is {dtype}", hint)
+    return made(host, fill(shape, dtype, draw))
+
+
+def integers_drawn(host: Host, loc: Loc, given: Any, least: Any, most: Any) -> Any:
+    """A new array of random integers, from the one to below the other, as numpy's."""
+    dtype, shape = shaped(host, loc, given, "randint")
+    ends = enumerate((least, most), 1)
+    low, high = (integer_number(host, host.place_of(i, loc), v, "a bound of randint") for i, v in ends)
+    if not low < high:
+        host.error("constant", loc, f"randint from {low} to below {high} has no values")
+    if dtype.is_int and not (fits(low, dtype) and fits(high - 1, dtype)):
+        host.error("type", loc, f"{low} to below {high} is beyond {dtype}")
+    type_ = fitting(host, loc, low, high - 1, "a bound of randint")
+    return made(host, fill(shape, dtype, lambda n: host.random.integers(low, high - 1, n, dtype=type_, endpoint=True)))
+
+
+# ---- functions of elements -------------------------------------------------------------------------------------------
+
+
+def floats(host: Host, loc: Loc, apply: Callable, *values: Any) -> Any:
+    """A function of float64."""
+    arrays = together(host, loc, list(values))
+    with np.errstate(all="ignore"):
+        return plain(apply(*(x.astype(np.float64, copy=False) for x in arrays)))
+
+
+def whole(host: Host, loc: Loc, apply: Callable, of_integers: Callable, value: Any) -> Any:
+    """A function of float64 that means something else of integers."""
+    (x,) = together(host, loc, [value])
+    if x.dtype.kind not in "iu":
+        return floats(host, loc, apply, x)
+    with np.errstate(all="ignore"):
+        return plain(of_integers(x))
+
+
+def either(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
+    """`left op right` on arrays or numbers."""
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return infix(host, op, left, right, loc)
+    return number_infix(op, left, right)
+
+
+def extreme(host: Host, loc: Loc, values: Sequence[Any], name: str) -> Any:
+    """The least (`minimum`) or the greatest, element by element."""
+    pick = getattr(np, name)
+    arrays = together(host, loc, list(values))
+    if arrays[0].dtype.kind != "f":
+        low, high = min(bounds(a)[0] for a in arrays), max(bounds(a)[1] for a in arrays)
+        if not all(a.dtype.kind == "b" for a in arrays):
+            type_ = fitting(host, loc, low, high, "the operands")
+            arrays = [a.astype(type_, copy=False) for a in arrays]
+    total = arrays[0]
+    for a in arrays[1:]:
+        chosen = pick(total, a)
+        if chosen.dtype.kind == "f":  # of zeros of both signs, -0 is the smaller one
+            first = np.signbit(total) == (pick is np.minimum)
+            chosen = np.where(total == a, np.where(first, total, a), chosen)
+        total = chosen
+    return plain(total)
+
+
+def where(host: Host, loc: Loc, condition: Any, yes: Any, no: Any) -> Any:
+    condition = wide(host, loc, condition)
+    if condition.dtype.kind != "b":
+        host.error("type", loc, "the condition of where is i1", "compare with '!= 0'")
+    yes, no = together(host, loc, [yes, no])
+    host.room(loc, math.prod(common_shape(host, loc, [condition, yes, no])) * 8)
+    if yes.dtype.kind != no.dtype.kind and yes.dtype.kind != "f":
+        type_ = fitting(host, loc, min(bounds(yes)[0], bounds(no)[0]), max(bounds(yes)[1], bounds(no)[1]), "where")
+        yes, no = yes.astype(type_), no.astype(type_)
+    return plain(np.where(condition, yes, no))
+
+
+def absolute(host: Host, loc: Loc, value: Any) -> Any:
+    """Magnitudes."""
+    x = wide(host, loc, value)
+    if x.dtype.kind == "i":
+        x = x.astype(fitting(host, loc, min(0, bounds(x)[0]), abs_max(x) if x.size else 0, "abs"), copy=False)
+    return plain(np.abs(x))
+
+
+WHOLE = {"nearest": np.rint, "zero": np.trunc, "up": np.ceil, "down": np.floor}
+
+
+def convert(host: Host, loc: Loc, value: Any, dtype: DType, saturate: bool, rounding: str | None) -> Any:
+    """`value.to(TYPE)`; of a sequence of numbers, `[0, 64].to(s32)`, an array."""
+    if isinstance(value, list | tuple) and value:
+        x = np.stack(together(host, loc, list(value)))
+    else:
+        x = wide(host, loc, value)
+    if rounding is not None and dtype.has_fractions:
+        host.error("call", loc, "rounding= to floats is known in kernels only")
+    if rounding is not None and x.dtype.kind == "f":
+        x = WHOLE[rounding](x)
+    host.room(loc, x.size * 8)
+    return plain(narrow(x, dtype, saturate))
+
+
+# ---- reductions and scans --------------------------------------------------------------------------------------------
+
+KINDS = {"numbers": "biuf", "integers": "iu", "i1": "b"}
+"""What a reduction takes, as numpy calls the types."""
+
+
+def reduced(
+    host: Host, loc: Loc, value: Any, axis: Any, keepdims: Any, name: str, apply: Callable, takes: str, empty: bool
+) -> Any:
+    """A reduction; `empty`: of no elements it has a result."""
+    if isinstance(axis, np.ndarray):
+        hint = f"{name}imum(a, b) joins two arrays" if name in ("max", "min") else f"{name}(array, axis=1)"
+        host.error("call", loc, f"{name} reduces one array", hint)
+    x = wide(host, loc, value)
+    if x.ndim == 0:
+        host.error("shape", loc, f"{name} takes an array; this is a number")
+    along = None if axis is None else axis_of(host, loc, axis, x.ndim)
+    keep = flag(host, loc, keepdims, "keepdims")
+    if x.dtype.kind not in KINDS[takes]:
+        host.error("type", loc, f"{name} takes {takes}", "compare first" if takes == "i1" else None)
+    terms = x.size if along is None else x.shape[along]
+    if terms == 0 and not empty:
+        host.error("shape", loc, f"{name} of no elements")
+    if name == "sum" and x.dtype.kind in "iu" and x.size and abs_max(x) * terms >= 1 << 63:
+        host.error("limit", loc, "the sum may not fit in 64 bits", "convert to f64 first")
+    if name == "prod" and x.dtype.kind in "iu" and x.size:
+        with np.errstate(all="ignore"):
+            if float(np.abs(np.prod(np.maximum(np.abs(x.astype(np.float64)), 1.0), axis=along)).max()) >= 2.0**62:
+                host.error("limit", loc, "the product may not fit in 64 bits", "convert to f64 first")
+    with np.errstate(all="ignore"):
+        return plain(apply(x, axis=along, keepdims=keep))
+
+
+def running(
+    host: Host, loc: Loc, value: Any, name: str, ufunc: np.ufunc, axis: Any = None, reverse: Any = False
+) -> Any:
+    """A scan by numpy's function of two values."""
+    x = wide(host, loc, value)
+    along = _along(host, loc, name, x.ndim, axis)
+    terms = x.shape[along]
+    if x.dtype.kind in "iu" and x.size:
+        most = abs_max(x)
+        most = most * terms if name == "cumsum" else most if name != "cumprod" or most < 2 else most ** min(terms, 64)
+        if most >= 1 << 63:
+            host.error("limit", loc, f"{name} may not fit in 64 bits", "convert to f64 first")
+    backwards = flag(host, loc, reverse, "reverse")
+    with np.errstate(all="ignore"):
+        turned = np.flip(x, along) if backwards else x
+        out = ufunc.accumulate(turned.astype(np.int64) if x.dtype.kind == "b" else turned, axis=along)
+    return np.flip(out, along) if backwards else out
+
+
+def _along(host: Host, loc: Loc, name: str, rank: int, axis: Any) -> int:
+    if rank == 0:
+        host.error("shape", loc, f"{name} takes an array; this is a number")
+    if axis is None and rank > 1:
+        host.error("call", loc, f"{name} of an array of rank {rank} needs axis=")
+    return axis_of(host, loc, 0 if axis is None else axis, rank)
+
+
+def sort(host: Host, loc: Loc, value: Any, axis: Any = None, reverse: Any = False) -> Any:
+    x = wide(host, loc, value)
+    along = _along(host, loc, "sort", x.ndim, axis)
+    rising = np.sort(x, axis=along)
+    return np.flip(rising, along) if flag(host, loc, reverse, "reverse") else rising
+
+
+def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """Joins neighbours pairwise until one is left: log2(extent) calls of the function."""
+    tiles, many = _joined(host, loc, value, "reduce")
+    keep = flag(host, loc, keepdims, "keepdims")
+    if axis is None:
+        if keep:
+            host.error("call", loc, "keepdims= needs axis=")
+        tiles, along = [t.reshape(-1) for t in tiles], 0
+    else:
+        along = axis_of(host, loc, axis, tiles[0].ndim)
+    if tiles[0].shape[along] == 0:
+        host.error("shape", loc, "reduce of no elements")
+    tiles = [np.moveaxis(t, along, 0) for t in tiles]
+    while (extent := tiles[0].shape[0]) > 1:
+        pairs = extent // 2 * 2
+        joined = _apply(host, loc, function, [t[0:pairs:2] for t in tiles], [t[1:pairs:2] for t in tiles])
+        tiles = [np.concatenate([j, t[pairs:].astype(j.dtype)]) for j, t in zip(joined, tiles, strict=True)]
+    out = [plain(np.moveaxis(t, 0, along) if keep else t[0]) for t in tiles]
+    return tuple(out) if many else out[0]
+
+
+def scan(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, reverse: Any = False) -> Any:
+    """Inclusive, by doubling distances: log2(extent) calls of the function."""
+    tiles, many = _joined(host, loc, value, "scan")
+    along = _along(host, loc, "scan", tiles[0].ndim, axis)
+    backwards = flag(host, loc, reverse, "reverse")
+    tiles = [np.moveaxis(np.flip(t, along) if backwards else t, along, 0) for t in tiles]
+    distance, extent = 1, tiles[0].shape[0]
+    while distance < extent:
+        joined = _apply(host, loc, function, [t[:-distance] for t in tiles], [t[distance:] for t in tiles])
+        tiles = [np.concatenate([t[:distance].astype(j.dtype), j]) for j, t in zip(joined, tiles, strict=True)]
+        distance *= 2
+    tiles = [np.moveaxis(t, 0, along) for t in tiles]
+    out = [np.flip(t, along) if backwards else t for t in tiles]
+    return tuple(out) if many else out[0]
+
+
+def _joined(host: Host, loc: Loc, value: Any, name: str) -> tuple[list[np.ndarray], bool]:
+    many = isinstance(value, tuple)
+    tiles = [wide(host, loc, v) for v in (value if many else (value,))]
+    shape = common_shape(host, loc, tiles)
+    if not shape:
+        host.error("shape", loc, f"{name} takes an array; this is a number")
+    return [np.broadcast_to(t, shape) for t in tiles], many
+
+
+def _apply(host: Host, loc: Loc, function: Any, left: list, right: list) -> list[np.ndarray]:
+    result = host.apply(function, [*left, *right], loc)
+    out = list(result) if isinstance(result, tuple) else [result]
+    if len(out) != len(left):
+        host.error("type", loc, f"the function joins {len(left)} values and returns {len(out)}")
+    return [np.broadcast_to(wide(host, loc, o), each.shape) for o, each in zip(out, left, strict=True)]
+
+
+# ---- parts and shapes ----------------------------------------------------------------------------------------------
+
+
+def array(host: Host, loc: Loc, value: Any, name: str) -> np.ndarray:
+    if not isinstance(value, np.ndarray):
+        host.error("type", loc, f"{name} takes an array; this is {host.describe(value)}")
+    return value
+
+
+def extents(host: Host, loc: Loc, value: Any) -> tuple[int, ...]:
+    items = tuple(value) if isinstance(value, list | tuple) else (value,)
+    return tuple(integer_number(host, loc, v, "an extent") for v in items)
+
+
+def alike(host: Host, loc: Loc, values: Sequence[Any], broadcast: bool) -> list[np.ndarray]:
+    """Arrays of one type: as they are if they agree, else widened; with room for their common shape."""
+    arrays = [v if isinstance(v, np.ndarray) else wide(host, loc, v) for v in values]
+    host.room(loc, sum(a.size for a in arrays) * 8)
+    if any(a.dtype != arrays[0].dtype for a in arrays):
+        arrays = together(host, loc, list(values)) if broadcast else [wide(host, loc, a) for a in arrays]
+        if len({a.dtype.kind for a in arrays}) > 1 and any(a.dtype.kind == "f" for a in arrays):
+            arrays = [a.astype(np.float64) for a in arrays]
+    return arrays
+
+
+def subscript(host: Host, node: ast.Index, value: np.ndarray) -> Any:
+    """`array[i, a : b, None, indices]` as in numpy."""
+    keys: list[Any] = []
+    axes = 0
+    for sub in node.subscripts:
+        if isinstance(sub, ast.Slice):
+            ends = [None if e is None else host.integer(e, "the end of a slice") for e in (sub.start, sub.stop)]
+            keys.append(slice(*ends))
+            axes += 1
+        elif ast.is_none(sub):
+            keys.append(None)
+        else:
+            key = host.expr(sub)
+            if isinstance(key, np.ndarray):
+                key = wide(host, sub.loc, key)
+                if key.dtype.kind not in "iu":
+                    host.error("type", sub.loc, "an index is an integer", "where(mask, a, b) selects")
+            else:
+                key = integer_number(host, sub.loc, key, "an index")
+            if axes < value.ndim:
+                low, high = bounds(np.asarray(key))
+                extent = value.shape[axes]
+                if np.size(key) and not (-extent <= low and high < extent):
+                    bad = low if low < -extent else high
+                    host.error("shape", sub.loc, f"index {bad} is outside of axis {axes}, which has {extent} elements")
+            keys.append(key)
+            axes += 1
+    if axes > value.ndim:
+        host.error("shape", node.loc, f"an array of rank {value.ndim} takes no {axes} indices")
+    common_shape(host, node.loc, [k for k in keys if isinstance(k, np.ndarray)] or [np.asarray(0)])
+    return plain(value[tuple(keys)])
+
+
+def reshape(host: Host, loc: Loc, value: Any, given: Any) -> Any:
+    x, shape = array(host, loc, value, "reshape"), extents(host, loc, given)
+    if any(e < 0 for e in shape) or math.prod(shape) != x.size:
+        host.error("shape", loc, f"{list(x.shape)} cannot be seen as {list(shape)}")
+    return plain(x.reshape(shape))
+
+
+def transpose(host: Host, loc: Loc, value: Any, order: Any = None) -> Any:
+    x = array(host, loc, value, "transpose")
+    axes = tuple(reversed(range(x.ndim))) if order is None else extents(host, loc, order)
+    if sorted(axes) != list(range(x.ndim)):
+        host.error("shape", loc, f"{list(axes)} is no order of the axes of an array of rank {x.ndim}")
+    return x.transpose(axes)
+
+
+def turned(host: Host, loc: Loc, value: Any) -> np.ndarray:
+    """`value.T`."""
+    x = array(host, loc, value, ".T")
+    if x.ndim != 2:
+        host.error("shape", loc, f".T takes an array of rank 2; this has rank {x.ndim}")
+    return x.T
+
+
+def stack(host: Host, loc: Loc, values: Sequence[Any], axis: Any = -1) -> Any:
+    """Arrays of one shape along a new axis: the last, as on tiles, unless axis= says otherwise."""
+    arrays = alike(host, loc, _each(values), True)
+    shape = common_shape(host, loc, arrays)
+    along = axis_of(host, loc, axis, len(shape) + 1)
+    return np.stack([np.broadcast_to(a, shape) for a in arrays], axis=along)
+
+
+def concatenate(host: Host, loc: Loc, values: Sequence[Any], axis: Any = 0) -> Any:
+    arrays = alike(host, loc, [array(host, loc, v, "concatenate") for v in _each(values)], False)
+    along = axis_of(host, loc, axis, arrays[0].ndim)
+    rests = {(a.ndim, a.shape[:along] + a.shape[along + 1 :]) for a in arrays}
+    if len(rests) > 1:
+        shapes = " and ".join(str(list(a.shape)) for a in arrays)
+        host.error("shape", loc, f"the shapes {shapes} cannot be joined along axis {along}")
+    return np.concatenate(arrays, axis=along)
+
+
+def _each(values: Sequence[Any]) -> Sequence[Any]:
+    """Arguments, or those of the one sequence that was given."""
+    return values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
+
+
+def broadcast(host: Host, loc: Loc, value: Any, given: Any) -> Any:
+    shape = extents(host, loc, given)
+    source = value if isinstance(value, np.ndarray) else wide(host, loc, value)
+    try:
+        return np.broadcast_to(source, shape)
+    except ValueError:
+        host.error("shape", loc, f"{list(source.shape)} does not broadcast to {list(shape)}")
+
+
+# ---- references ------------------------------------------------------------------------------------------------------
+
+
+def refer(host: Host, loc: Loc, name: str, values: Sequence[Any], named: dict[str, Any]) -> Any:
+    """`ref.NAME(…)`."""
+    given = [wide(host, loc, v) if isinstance(v, np.ndarray) else v for v in values]
+    more = {k: wide(host, loc, v) if isinstance(v, np.ndarray) else v for k, v in named.items()}
+    arrays = [a for a in (*given, *more.values()) if isinstance(a, np.ndarray)]
+    if not arrays:
+        host.error("type", loc, f"ref.{name} takes arrays")
+    host.room(loc, sum(a.nbytes for a in arrays))
+    try:
+        with np.errstate(all="ignore"):
+            return plain(getattr(reference, name)(*given, **more))
+    except (ValueError, IndexError) as error:
+        host.error("shape", loc, f"ref.{name}: {error}")
+    except TypeError as error:
+        host.error("type", loc, f"ref.{name}: {error}")

@@ -1,0 +1,56 @@
+"""Names and what they are bound to; `def`s as values."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.text import tree as ast
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names of one block. `names` may be a mapping that its owner adds to later."""
+
+    parent: Scope | None
+    names: MutableMapping[str, Any] = field(default_factory=dict)
+
+    def find(self, name: str, default: Any = None) -> Any:
+        """What the name is bound to here or further out."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return default
+
+    def all_names(self) -> set[str]:
+        out: set[str] = set()
+        scope: Scope | None = self
+        while scope is not None:
+            out |= scope.names.keys()
+            scope = scope.parent
+        return out
+
+
+@dataclass(slots=True)
+class Closure:
+    """A `def` with the scope it stands in."""
+
+    node: ast.Def
+    scope: Scope
+
+
+def scope_of(functions: dict[str, ast.Def]) -> Scope:
+    """The outermost scope of a file: its `def`s, each of which sees all of them."""
+    top = Scope(None)
+    top.names.update({name: Closure(node, top) for name, node in functions.items()})
+    return top
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two names are bound to one thing."""
+    if isinstance(a, Closure) and isinstance(b, Closure):
+        return a.node is b.node and a.scope is b.scope
+    return type(a) is type(b) and a == b

@@ -1,0 +1,77 @@
+"""What is known of values before a run: numbers, and the types and shapes of arrays. Loads no numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dsl.values.functions  # noqa: F401 (the rows)
+from dsl.text import tree as ast
+from dsl.values.facts import UNKNOWN, ArrayFacts, widened
+from dsl.values.scope import Closure, Scope, scope_of
+from dsl.values.table import Function
+from dsl.values.walk import NOWHERE, NUMBERS, Walk
+from lowering.location import Loc
+from lowering.types import DType
+
+
+class Shapes(Walk):
+    """Numbers are evaluated; arrays are ArrayFacts; all else is Unknown, with its names checked."""
+
+    domain = "shapes"
+    home = "arrays"
+
+    def __init__(self, names: Mapping[str, Any], functions: Mapping[str, ast.Def]):
+        super().__init__(Scope(scope_of(functions), names))  # type: ignore[arg-type]
+
+    @property
+    def names(self) -> Mapping[str, Any]:
+        return self.scope.names
+
+    def joins(self, value: Any) -> bool:
+        return True
+
+    def prefixed(self, op: str, value: Any, loc: Loc) -> Any:
+        return widened(value) if op == "-" else UNKNOWN
+
+    def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
+        return widened(left, right) if op in ("+", "-", "*", "/") else UNKNOWN
+
+    def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Any:
+        return UNKNOWN
+
+    def conjoined(self, left: Any, right: Any, loc: Loc) -> Any:
+        return UNKNOWN
+
+    def member(self, node: ast.Attribute, value: Any) -> Any:
+        return UNKNOWN if node.name == "T" else super().member(node, value)
+
+    def describe(self, value: Any) -> str:
+        return f"an array of {value.dtype}" if isinstance(value, ArrayFacts) else super().describe(value)
+
+    def _index(self, node: ast.Index) -> Any:
+        value = self.expr(node.value)
+        parts = [part for part in node.subscripts if not isinstance(part, ast.Slice)]
+        ends = [end for part in node.subscripts if isinstance(part, ast.Slice) for end in (part.start, part.stop)]
+        extents: list[Any] = [UNKNOWN if ast.is_none(p) else self.expr(p) for p in parts]
+        for end in ends:
+            if end is not None:
+                self.expr(end)
+        if not isinstance(value, DType) or ends or not all(type(extent) is int for extent in extents):
+            return UNKNOWN
+        for part, extent in zip(parts, extents, strict=True):
+            if extent < 0:
+                self.error("shape", part.loc, f"an extent of {extent}")
+        return ArrayFacts(tuple(int(extent) for extent in extents), value.name)
+
+    def of(
+        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, places: Any = NOWHERE
+    ) -> Any:
+        if function.numbers is not None and values and not keywords and all(isinstance(v, NUMBERS) for v in values):
+            return super().of(function, values, keywords, loc)
+        self.check(function, len(values) - function.is_method, keywords, loc)
+        meaning = function.meaning("shapes")
+        return UNKNOWN if meaning is None else meaning(self, loc, *values, **keywords)
+
+    def inlined(self, closure: Closure, values: list[Any], keywords: dict[str, Any], loc: Loc) -> Any:
+        return UNKNOWN

@@ -1,0 +1,167 @@
+"""The table of the language's functions: one row each, and what it means in each domain that has a meaning for it.
+
+A row is stated with the `row(…)` of its group (`rows`) in a file of `dsl/values/functions/`; the operations of
+`lowering/ops/elementwise/` become rows there. How many arguments a function takes, their names and words stand in
+`usage` alone: calls are checked by it, hints and docs/functions.md show it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from lowering.location import closest
+
+Meaning = Callable[..., Any]
+PLACES = {"tiles": "kernels", "numbers": "schedules", "trees": "launches", "arrays": "examples and dispatch"}
+"""Where the values of a domain are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Which arguments a function takes: `name(a, [b], [axis=], …, mode=one|two, [block|warp])`.
+
+    A bracket is left out at will; `…` stands for more of what is before it; `a=` goes by name, `[a=]` also by place;
+    words behind `=`, between bars or in quotes are taken as they are written.
+    """
+
+    name: str
+    least: int
+    most: int | None
+    places: tuple[str, ...]
+    keywords: tuple[str, ...]
+    words: dict[str | int, tuple[str, ...]]
+
+    def misfit(self, given: int, keywords: Iterable[str]) -> tuple[str, str | None] | None:
+        """What is wrong with a call of so many arguments by place and these by name, and a hint; None if nothing is.
+
+        >>> form("wait(groups)").misfit(0, [])
+        ('wait takes 1 argument; got 0', None)
+        >>> form("load(part, mask=, other=)").misfit(1, ["maks"])
+        ("load has no argument 'maks'", "did you mean 'mask'?")
+        """
+        if given < self.least or (self.most is not None and given > self.most):
+            least, most = self.least, self.most
+            count = f"{least} or more" if most is None else f"{least}" if least == most else f"{least} to {most}"
+            return f"{self.name} takes {count} argument{'s' * (count != '1')}; got {given}", None
+        for key in keywords:
+            if key not in self.keywords:
+                hint = closest(key, self.keywords) or (f"known: {', '.join(self.keywords)}" if self.keywords else None)
+                return f"{self.name} has no argument '{key}'", hint
+            if key in self.places[:given]:
+                return f"'{key}' is given twice", None
+        return None
+
+
+def form(usage: str) -> Form:
+    """The form that a usage states.
+
+    >>> form("barrier([block|warp])").words
+    {0: ('block', 'warp')}
+    """
+    name, _, inside = usage.removesuffix(")").partition("(")
+    least, is_open = 0, False
+    places: list[str] = []
+    keywords: list[str] = []
+    words: dict[str | int, tuple[str, ...]] = {}
+    for part in filter(None, inside.split(", ")):
+        if part == "…":
+            is_open = True
+            continue
+        label, equals, said = part.strip("[]").partition("=")
+        if equals:
+            keywords.append(label)
+            if said:
+                words[label] = tuple(said.split("|"))
+        if part.startswith("[") or not equals:
+            if "|" in label or label.startswith("'"):
+                words[len(places)] = tuple(label.strip("'").split("|"))
+            places.append(label)
+            least += not part.startswith("[")
+    return Form(name, least, None if is_open else len(places), tuple(places), tuple(keywords), words)
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A function of the language.
+
+    usage, means, types, error: for documents, the first also for the checks of calls. Its meanings: `numbers` of Python
+    numbers alone, the same everywhere; `trees` of the header's trees, which a launch evaluates; `arrays` of numpy
+    arrays, in float64 and 64-bit integers; `shapes` of what is known of an array before it is; `tiles` of what names in
+    kernels are bound to. Each takes the domain that asks, the place of the call and its arguments, but for `numbers`
+    and `trees`, which take the arguments alone. `always` is a meaning in every domain. unread: its meanings take the
+    call itself, whose arguments are not evaluated.
+    """
+
+    usage: str
+    means: str = ""
+    types: str = ""
+    error: str = ""
+    numbers: Meaning | None = None
+    trees: Meaning | None = None
+    arrays: Meaning | None = None
+    shapes: Meaning | None = None
+    tiles: Meaning | None = None
+    always: Meaning | None = None
+    unread: bool = False
+    group: str = field(default="", kw_only=True)
+
+    @cached_property
+    def form(self) -> Form:
+        return form(self.usage)
+
+    @property
+    def name(self) -> str:
+        return self.usage.partition("(")[0]
+
+    @property
+    def is_method(self) -> bool:
+        """`x.to(T)`: the value before the dot is no argument of its usage."""
+        return self.usage.startswith(".")
+
+    @property
+    def short(self) -> str:
+        """The usage without the words that it takes by name."""
+        return re.sub(r"=[\w|]+", "=", self.usage)
+
+    def meaning(self, domain: str) -> Meaning | None:
+        """What it means of values of a domain; of numbers alone, see `numbers`."""
+        return (None if domain == "numbers" else getattr(self, domain)) or self.always
+
+    def stands_in(self, domain: str) -> bool:
+        return self.meaning(domain) is not None or (domain != "trees" and self.numbers is not None)
+
+
+ROWS: dict[str, Function] = {}
+FAMILIES: dict[str, Callable[[str], Function | None]] = {}
+"""Functions named after instructions: what the names begin with → the function of a whole name, or None."""
+
+
+def rows(group: str) -> Callable[..., Function]:
+    """What states functions of a group: `row(usage, means, types, error, **meanings)`."""
+
+    def row(usage: str, means: str = "", types: str = "", error: str = "", /, **meanings: Any) -> Function:
+        made = Function(usage, means, types, error, **meanings, group=group)
+        assert made.name not in ROWS, made.name
+        ROWS[made.name] = made
+        return made
+
+    return row
+
+
+def find(name: str) -> Function | None:
+    """The function of this whole name."""
+    found = ROWS.get(name)
+    if found is None:
+        for prefix, member in FAMILIES.items():
+            if name.startswith(prefix):
+                return member(name)
+    return found
+
+
+def named(domain: str) -> list[str]:
+    """The names of the functions of a domain."""
+    return [name for name, each in ROWS.items() if each.stands_in(domain)]

@@ -1,0 +1,293 @@
+"""Expressions of kernels → values of the IR; `def`s are inlined.
+
+A compile-time number stays a Python number until an operation needs a value. What a name may be bound to is listed in
+`bindings.py`; statements are the business of `dsl/kernels/build.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import Any, ClassVar, NoReturn
+
+import dsl.values.functions  # noqa: F401 (the rows)
+from dsl.text import tree as ast
+from dsl.text.program import library_names
+from dsl.values import table
+from dsl.values.access import index_tile, narrow, read, subscripts
+from dsl.values.arithmetic import ConstantError
+from dsl.values.bindings import (
+    POISON,
+    Absent,
+    Access,
+    Binding,
+    SharedTile,
+    Suppressed,
+    Table,
+    Tensor,
+    describe,
+)
+from dsl.values.building import Building
+from dsl.values.functions.matrix import mma_hint, multiply
+from dsl.values.host import Shaped
+from dsl.values.scope import Closure, Scope, scope_of
+from dsl.values.table import Function
+from dsl.values.walk import NOWHERE, NUMBERS, WORDS, Places
+from lowering.builder import MAX_TILE
+from lowering.fold import constant_of
+from lowering.ir import Value
+from lowering.location import Loc, TileError, closest
+from lowering.types import DTYPES, I1, OPERAND_TYPES, DType
+
+STEPS_OF_CALL = 4
+MAX_MULTIPLIED = 16  # exponents up to here are multiplications: an error of half a unit for each
+COUNTER = "as the counter of a loop"
+
+FOREIGN = {
+    "break": "a loop has no 'break': bound it, or use 'while'",
+    "continue": "a loop has no 'continue': put the rest of its body in an 'if'",
+    "pass": "a block holds at least one statement",
+    "len": "dims are named: x: f32[n] has n elements",
+    "threadIdx": "tiles are spread over the threads: arange(N) counts their elements",
+    "blockIdx": "block(0)", "program_id": "block(0)", "num_programs": "grid(0)", "gridDim": "grid(0)",
+    "__syncthreads": "barrier(); between tile reads and writes they are put by themselves",
+    "float": "x.to(f32)", "int": "x.to(s32)", "sigmoid": "1.0 / (1.0 + exp(-x))",
+}  # fmt: skip
+"""Names of other languages, and what is written instead."""
+
+
+class Tiles(Building):
+    """The names, values and expressions of one variant of one kernel. `functions` are the file's top-level defs."""
+
+    def __init__(self, kernel: ast.Kernel, functions: dict[str, ast.Def], library: Callable[[str], dict[str, ast.Def]]):
+        self.top = scope_of(functions)
+        super().__init__(Scope(self.top), kernel.loc)
+        self.kernel = kernel
+        self.library = library
+        self.errors: list[TileError] = []
+        self.left_behind: dict[str, str] = {}  # names that ended with their block, and which block that was
+        self.entry_depths = [1]  # how many regions deep the function being inlined started
+        self.in_library = 0  # its names are not the user's: a schedule pins no value in it
+        self.host_names: dict[str, Any] = {}  # names whose values the host knows too: dims, constants, scalars
+        self.requires: list[ast.Assert] = []
+        self.same_dims: dict[Value, Value] = {}  # of dims that each launch has equal, the one that stands for each
+        self.grid: list[ast.Expr] = []
+
+    def expr(self, node: ast.Expr) -> Binding:
+        budget = self.ir.budget  # a step, without two calls for each: a tenth of the time of building
+        budget.steps -= 1
+        if budget.steps < 0:
+            self.spend(0, node.loc)
+        try:
+            return self._NODES[type(node)](self, node)
+        except ConstantError as error:
+            raise TileError("constant", self.at(node.loc), str(error), error.hint) from None
+
+    def read(self, access: Access, loc: Loc) -> Value:
+        return read(self, access, loc)
+
+    # ---- names ----
+
+    def _name(self, node: ast.Name) -> Binding:
+        found = self.scope.find(node.id)
+        if found is POISON:
+            raise Suppressed("name", node.loc, f"'{node.id}' is wrong")
+        if found is not None:
+            return found
+        for known in (DTYPES, OPERAND_TYPES, WORDS):
+            if node.id in known:
+                return known[node.id]  # type: ignore[index]
+        return self.function_of(node.id, node.loc) or self.unknown("name", node.id, node.loc)
+
+    def function_of(self, name: str, loc: Loc) -> Function | None:
+        found = table.find(name)
+        if found is not None and name in library_names():
+            return found
+        return super().function_of(name, loc)
+
+    def known_names(self) -> list[str]:
+        return [*super().known_names(), *library_names()]
+
+    def unknown(self, what: str, name: str, loc: Loc) -> NoReturn:
+        if name in self.left_behind:
+            where = self.left_behind[name]
+            hint = f"give it a value before the {'loop' if 'loop' in where else 'branch'}"
+            if where is COUNTER:
+                hint = "keep a round's under another name, which has a value before the loop"
+            self.error("name", loc, f"'{name}' has no value here: it has one only {where}", hint)
+        known = FOREIGN.get(name) or closest(name, self.known_names())
+        self.error("name", loc, f"unknown {what} '{name}'", known)
+
+    def unknown_member(self, root: str, dotted: str, loc: Loc) -> None:
+        if root == "mma":
+            self.error("name", loc, f"unknown instruction '{dotted}'", mma_hint(dotted))
+        super().unknown_member(root, dotted, loc)
+
+    def closure_named(self, name: str) -> Closure:
+        """A top-level function of the file, else one of the library."""
+        found = self.top.names.get(name) or self.library_function(name)
+        assert isinstance(found, Closure)
+        return found
+
+    def library_function(self, name: str) -> Closure | None:
+        """A function of the language that is written in the language. It sees its own file, no names of the user's."""
+        definitions = self.library(name)
+        if name not in definitions:
+            return None
+        scope = Scope(None)
+        scope.names = {n: Closure(d, scope) for n, d in definitions.items()}
+        return scope.names[name]
+
+    def is_library(self, closure: Closure) -> bool:
+        return closure.scope.parent is None and closure.scope is not self.top
+
+    # ---- operators ----
+
+    def side(self, value: Binding, node: ast.Expr, op: str) -> Value | int | float | bool:
+        return self.value_or_number(value, node.loc)
+
+    def prefixed(self, op: str, value: Value, loc: Loc) -> Value:
+        self.place(loc)
+        if op == "not" and value.dtype is not I1:
+            self.error("type", loc, f"'not' takes i1; this is {value.tile}", "compare with '== 0'")
+        return self.ir.value("neg" if op == "-" else "not", value)
+
+    _OPS: ClassVar[dict[str, str]] = {
+        "+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod", "&": "and", "|": "or", "^": "xor",
+        "<<": "shl", ">>": "shr", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+    }  # fmt: skip
+
+    def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Binding:
+        self.place(loc)
+        if op == "**":
+            return self.power(left, right, loc)
+        if op == "@":
+            if isinstance(left, Value) and isinstance(right, Value):
+                return multiply(self, loc, left, right, None)
+            number = right if isinstance(left, Value) else left
+            self.error("type", loc, f"'@' multiplies tiles; this is {describe(number)}")
+        a, b = self.agree([left, right], loc)
+        if op == "/":
+            if not a.dtype.is_float:
+                self.error(
+                    "type",
+                    loc,
+                    f"'/' divides floats; these are {a.dtype}",
+                    "'//' rounds down; or convert with .to(f32)",
+                )
+            return self.ir.value("div", a, b)
+        if op in ("//", "%"):
+            self.check_divisor(b, loc)
+        return self.ir.value(self._OPS[op], a, b)
+
+    def power(self, left: Value | int | float | bool, right: Value | int | float | bool, loc: Loc) -> Binding:
+        """`left ** right`: a small integer constant multiplies, all else is the library's pow."""
+        exponent = constant_of(right) if isinstance(right, Value) else right
+        number = None
+        if exponent is not None and abs(exponent) <= MAX_MULTIPLIED and float(exponent).is_integer():
+            number = int(exponent)
+        if isinstance(left, Value) and left.dtype.is_int:
+            if number is None or number < 0:
+                hint = "convert the base with .to(f32)"
+                self.error("type", loc, f"the exponent of an integer is a constant from 0 to {MAX_MULTIPLIED}", hint)
+        elif number is None or not isinstance(left, Value):
+            pow = self.library_function("pow")
+            assert pow is not None
+            return self.inlined(pow, [left, right], {}, loc)
+        power = left if number >= 0 else self.infix("/", 1, left, loc)
+        result: Value | None = None
+        for bit in range(abs(number).bit_length()):
+            if bit:
+                power = self.ir.value("mul", power, power)
+            if abs(number) >> bit & 1:
+                result = power if result is None else self.ir.value("mul", result, power)
+        if result is None:
+            return self.ir.broadcast(self.literal(1, left.dtype, loc), left.tile.shape)
+        return result
+
+    def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Value:
+        right = bool(right) if isinstance(right, NUMBERS) else right
+        for side, value in ((node.left, left), (node.right, right)):
+            if isinstance(value, Value) and value.dtype is not I1:
+                self.error("type", side.loc, f"'{op}' takes i1; this is {value.tile}", "'&' and '|' work on bits")
+        self.place(node.loc)
+        return self.ir.value(op, *self.agree([left, right], node.loc))
+
+    def conjoined(self, left: Any, right: Any, loc: Loc) -> Value:
+        return self.ir.value("and", *self.ir.same_shape([left, right]))
+
+    def _sequence(self, node: ast.Sequence) -> Binding:
+        return self.tuple_of((self.expr(i) for i in node.items), node.loc)
+
+    def _index(self, node: ast.Index) -> Binding:
+
+        base = self.expr(node.value)
+        if isinstance(base, tuple):
+            first = node.subscripts[0]
+            is_one = len(node.subscripts) == 1 and not isinstance(first, ast.Slice)
+            number = self.constant(first, "an index of a tuple") if is_one else None  # type: ignore[arg-type]
+            if not isinstance(number, int) or not -len(base) <= number < len(base):
+                self.error("shape", node.loc, f"a tuple of {len(base)} has no such element")
+            return base[number]
+        if isinstance(base, Access):
+            base = self.as_value(base, node.loc) if not isinstance(base.memory, SharedTile) else narrow(self, base)
+        if isinstance(base, Value):
+            return index_tile(self, base, node)
+        if isinstance(base, Absent):
+            self.error("type", node.loc, f"'{base.name}' was not given", f"ask with 'if given({base.name}):'")
+        if isinstance(base, DType):
+            return self.tile_type(base, node)
+        if not isinstance(base, Tensor | SharedTile | Table):
+            self.error("type", node.loc, f"{describe(base)} cannot be indexed")
+        return Access(base, subscripts(self, base, node), node.loc)
+
+    def tile_type(self, dtype: DType, node: ast.Index) -> Shaped:
+        """`f32[M, N]`, as zeros and full take it."""
+        if any(isinstance(sub, ast.Slice) for sub in node.subscripts):
+            self.error("shape", node.loc, "an extent, not a slice")
+        made = Shaped(dtype, tuple(self.extent(sub) for sub in node.subscripts if not isinstance(sub, ast.Slice)))
+        if prod(made.shape) > MAX_TILE:
+            self.error("limit", node.loc, f"a tile of {prod(made.shape)} elements; the limit is {MAX_TILE}")
+        return made
+
+    def _other(self, node: ast.Expr) -> NoReturn:
+        self.error("syntax", node.loc, "'with' stands only in a dispatch")
+
+    # ---- calls ----
+
+    def of(
+        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, places: Places = NOWHERE
+    ) -> Binding:
+        self.place(loc)
+        return super().of(function, values, keywords, loc, places)
+
+    def meaning(self, function: Function, loc: Loc) -> Callable[..., Any]:
+        if function.tiles is None and (closure := self.library_function(function.name)) is not None:
+            return lambda b, loc, *values: b.inlined(closure, list(values), {}, loc)
+        return super().meaning(function, loc)
+
+    def check_constant(self, definition: ast.Def, name: str, value: Binding, loc: Loc) -> None:
+        if isinstance(value, Value):
+            self.error("constant", loc, f"'{name}' of {definition.name} must be a constant")
+
+    @contextmanager
+    def inside(self, closure: Closure, bound: dict[str, Binding], loc: Loc) -> Iterator[None]:
+        self.spend(STEPS_OF_CALL, loc)
+        is_library = self.is_library(closure)
+        self.in_library += is_library
+        self.entry_depths.append(self.ir.depth)
+        try:
+            with super().inside(closure, bound, loc):
+                yield
+        except TileError as error:
+            if not is_library or error.code == "limit":
+                raise
+            # The language's own functions are right: what is wrong is the arguments.
+            values = [bound[name] for name in closure.node.params]
+            given = " and ".join(map(describe, values))
+            hint = error.hint if len(values) > 1 else "convert it with .to(f32)"
+            raise TileError(error.code, self.at(loc), f"{closure.node.name} does not take {given}", hint) from None
+        finally:
+            self.in_library -= is_library
+            self.entry_depths.pop()

@@ -1,0 +1,464 @@
+"""One walk over the syntax tree: names, operators, calls, `def`s. What the values are is said by a domain, a subclass.
+
+Numbers are the same in all domains: an operator or a function of numbers alone is computed here. What has other
+operands goes to the domain's `joined`, `both`, `prefixed`; a function goes to its row's meaning in the domain
+(`table.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, ClassVar, NoReturn
+
+from dsl.text import tree as ast
+from dsl.values import table
+from dsl.values.arithmetic import ConstantError, call, infix, prefix
+from dsl.values.scope import Closure, Scope, same
+from dsl.values.table import PLACES, Function, named
+from lowering.location import Loc, TileError, closest
+from lowering.types import DTYPES, DType
+
+MISSING = object()
+Places = Mapping[int | str, Loc]
+"""Where the arguments of a call stand, by number or name."""
+NOWHERE: Places = {}
+NUMBERS = (int, float)  # bool is an int
+MAX_CALLS = 64
+"""How deep calls of `def`s may be nested."""
+WORDS: dict[str, Any] = {
+    "true": True,
+    "false": False,
+    "True": True,
+    "False": False,
+    "inf": float("inf"),
+    "nan": float("nan"),
+}
+
+
+class Returned(Exception):
+    """Carries a def's value out of its body."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+class Walk:
+    """Evaluates expressions, and calls of `def`s, over the names of `scope`. Errors are TileErrors with a place."""
+
+    domain: ClassVar[str]
+    home: ClassVar[str]
+    """The domain whose functions stand here, if it is another one."""
+    operands: ClassVar[str] = "numbers"
+    """What operators take here, in words."""
+
+    def __init__(self, scope: Scope):
+        self.scope = scope
+        self.caller: Loc | None = None  # the call of the def that is being evaluated
+        self.depth = 0
+        self.calls = 0
+        self.places = NOWHERE
+
+    # ---- errors ----
+
+    def error(self, code: str, loc: Loc, message: str, hint: str | None = None) -> NoReturn:
+        raise TileError(code, self.at(loc), message, hint)
+
+    def at(self, loc: Loc) -> Loc:
+        return loc.under(self.caller)
+
+    def describe(self, value: Any) -> str:
+        """A value in words, for messages."""
+        if isinstance(value, bool | int | float):
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        if isinstance(value, str):
+            return f'"{value}"'
+        if isinstance(value, DType):
+            return f"the type {value}"
+        if isinstance(value, Function | Closure):
+            return f"the function '{value.name if isinstance(value, Function) else value.node.name}'"
+        if isinstance(value, tuple | list):
+            return f"a sequence of {len(value)}"
+        return "this"
+
+    # ---- expressions ----
+
+    def __call__(self, node: ast.Expr) -> Any:
+        return self.expr(node)
+
+    def expr(self, node: ast.Expr) -> Any:
+        self.depth += 1
+        try:
+            if self.depth > ast.MAX_NESTING:
+                self.error("limit", node.loc, f"expressions are nested more than {ast.MAX_NESTING} deep")
+            return self._NODES[type(node)](self, node)
+        except ConstantError as error:
+            raise TileError("constant", self.at(node.loc), str(error), error.hint) from None
+        finally:
+            self.depth -= 1
+
+    def _literal(self, node: ast.Number | ast.String) -> Any:
+        return node.value
+
+    def _sequence(self, node: ast.Sequence) -> Any:
+        return [self.expr(i) for i in node.items] if node.is_list else tuple(self.expr(i) for i in node.items)
+
+    def _index(self, node: ast.Index) -> Any:
+        return self._other(node)
+
+    def _other(self, node: ast.Expr) -> Any:
+        self.error("syntax", node.loc, "this has no value here")
+
+    # ---- names ----
+
+    def _name(self, node: ast.Name) -> Any:
+        found = self.scope.find(node.id, MISSING)
+        if found is not MISSING:
+            return found
+        for known in (WORDS, DTYPES):
+            if node.id in known:
+                return known[node.id]
+        return self.function_of(node.id, node.loc) or self.unknown("name", node.id, node.loc)
+
+    def function_of(self, name: str, loc: Loc) -> Function | None:
+        """The function of the language of this name; an error for one that has no meaning in this domain."""
+        found = table.find(name)
+        if found is not None and not found.stands_in(self.home):
+            places = [place for domain, place in PLACES.items() if found.stands_in(domain)]
+            self.error("call", loc, f"'{name}' stands only in {', '.join(places)}")
+        return found
+
+    def unknown(self, what: str, name: str, loc: Loc) -> NoReturn:
+        self.error("name", loc, f"unknown {what} '{name}'", closest(name, self.known_names()))
+
+    def known_names(self) -> list[str]:
+        return [*self.scope.all_names(), *WORDS, *DTYPES, *named(self.home)]
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        dotted = ast.dotted(node)
+        root = None if dotted is None else dotted.partition(".")[0]
+        if dotted is not None and root is not None:
+            bound = self.scope.find(root, MISSING)
+            if bound is MISSING or isinstance(bound, Closure):  # a function has no attributes of its own
+                found = self.function_of(dotted, node.loc)
+                if found is not None:
+                    return found
+                if bound is MISSING:
+                    self.unknown_member(root, dotted, node.loc)
+        return self.member(node, self.expr(node.value))
+
+    def unknown_member(self, root: str, dotted: str, loc: Loc) -> None:
+        """An error for what looks like a function of a family, as `shfl.xor` is one."""
+        family = [name for name in named(self.home) if name.startswith(f"{root}.")]
+        if family:
+            what = "reference" if root == "ref" else "function"
+            self.error("name", loc, f"unknown {what} '{dotted}'", closest(dotted, family) or ", ".join(family))
+
+    def member(self, node: ast.Attribute, value: Any) -> Any:
+        """`value.name`: the row `.T`, and no other."""
+        found = table.find(f".{node.name}")
+        meaning = None if found is None or found.form.most else found.meaning(self.domain)
+        if meaning is None:
+            self.error("name", node.loc, f"{self.describe(value)} has no '{node.name}'", "values have .to(TYPE) and .T")
+        return meaning(self, node.loc, value)
+
+    # ---- operators ----
+
+    def operand(self, node: ast.Expr, op: str) -> Any:
+        """A side of an operator: a number, or what the domain joins."""
+        return self.side(self.expr(node), node, op)
+
+    def side(self, value: Any, node: ast.Expr, op: str) -> Any:
+        if not isinstance(value, NUMBERS) and not self.joins(value):
+            self.error("type", node.loc, f"'{op}' takes {self.operands}; this is {self.describe(value)}")
+        return value
+
+    def joins(self, value: Any) -> bool:
+        """Whether operators take it, beside numbers."""
+        return False
+
+    def _unary(self, node: ast.Unary) -> Any:
+        value = self.operand(node.value, node.op)
+        return prefix(node.op, value) if isinstance(value, NUMBERS) else self.prefixed(node.op, value, node.loc)
+
+    def _binary(self, node: ast.Binary) -> Any:
+        if node.op in ("and", "or"):
+            return self.logic(node, partial(self.operand, op=node.op))
+        return self.infix(node.op, self.operand(node.left, node.op), self.operand(node.right, node.op), node.loc)
+
+    def infix(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
+        if isinstance(left, NUMBERS) and isinstance(right, NUMBERS):
+            return infix(op, left, right)
+        return self.joined(op, left, right, loc)
+
+    def logic(self, node: ast.Binary, side: Callable[[ast.Expr], Any]) -> Any:
+        """`and`, `or`: a number on the left decides alone where it can; then the right is not evaluated."""
+        left = side(node.left)
+        if isinstance(left, NUMBERS) and bool(left) == (node.op == "or"):
+            return bool(left)
+        right = side(node.right)
+        if isinstance(left, NUMBERS):
+            return bool(right) if isinstance(right, NUMBERS) else right
+        return self.both(node.op, left, right, node)
+
+    def _compare(self, node: ast.Compare) -> Any:
+        return self.compared(node, [self.expr(o) for o in node.operands])
+
+    def compared(self, node: ast.Compare, values: list[Any]) -> Any:
+        """`a < b < c`: neighbours, joined by 'and'."""
+        if not any(isinstance(value, self.NAMED) for value in values):
+            values = [self.side(v, n, node.ops[0]) for v, n in zip(values, node.operands, strict=True)]
+        result: Any = True
+        for op, a, b in zip(node.ops, values, values[1:], strict=False):
+            part = self.alike(op, a, b, node.loc)
+            part = self.infix(op, a, b, node.loc) if part is None else part
+            if isinstance(result, NUMBERS):
+                result = (bool(part) if isinstance(part, NUMBERS) else part) if result else False
+            elif not isinstance(part, NUMBERS):
+                result = self.conjoined(result, part, node.loc)
+            elif not part:
+                result = False
+        return result
+
+    def alike(self, op: str, a: Any, b: Any, loc: Loc) -> bool | None:
+        """The comparison of types, words and functions, which are equal or not; None of other values."""
+        if not isinstance(a, self.NAMED) and not isinstance(b, self.NAMED):
+            return None
+        if op not in ("==", "!="):
+            self.error("type", loc, f"'{op}' does not compare {self.describe(a)} with {self.describe(b)}")
+        return same(a, b) == (op == "==")
+
+    NAMED: ClassVar[tuple[type, ...]] = (DType, str, Closure, Function)
+
+    def prefixed(self, op: str, value: Any, loc: Loc) -> Any:
+        """A prefix operator on what is no number."""
+        raise NotImplementedError
+
+    def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
+        """An operator of which a side is no number."""
+        raise NotImplementedError
+
+    def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Any:
+        """'and', 'or' of a left side that is no number."""
+        raise NotImplementedError
+
+    def conjoined(self, left: Any, right: Any, loc: Loc) -> Any:
+        """Two parts of a chain of comparisons, neither a number."""
+        raise NotImplementedError
+
+    # ---- calls ----
+
+    def _call(self, node: ast.Call) -> Any:
+        values: list[Any] = []
+        if isinstance(node.function, ast.Attribute) and (found := table.find(f".{node.function.name}")) is not None:
+            values, function = [self.expr(node.function.value)], found
+        else:
+            function = self.callee(node.function)
+        if isinstance(function, Closure):
+            return self.call_def(function, node)
+        if node.rest is not None:
+            self.error("call", node.rest, "'...' gives constants to a def; this is none")
+        if not isinstance(function, Function):
+            hint = f"value.to({function.name}) converts" if isinstance(function, DType) else None
+            self.error("type", node.loc, f"{self.describe(function)} is no function", hint)
+        if function.unread:
+            self.check(function, len(node.args), node.keywords, node.loc)
+            return self.meaning(function, node.loc)(self, node)
+        words = function.form.words
+        for place, each in enumerate(node.args):
+            known = words.get(place)
+            values.append(self.expr(each) if known is None else self.word(function, each, known))
+        keywords = {
+            name: self.expr(each) if name not in words else self.word(function, each, words[name], name)
+            for name, each in node.keywords.items()
+        }
+        places: dict[int | str, Loc] = {number: each.loc for number, each in enumerate(node.args)}
+        places |= {name: each.loc for name, each in node.keywords.items()}
+        return self.of(function, values, keywords, node.loc, places)
+
+    def callee(self, node: ast.Expr) -> Any:
+        """What is called."""
+        if isinstance(node, ast.Name) and self.scope.find(node.id, MISSING) is MISSING and node.id not in DTYPES:
+            return self.function_of(node.id, node.loc) or self.unknown("function", node.id, node.loc)
+        return self.expr(node)
+
+    def word(self, function: Function, node: ast.Expr, known: tuple[str, ...], name: str | None = None) -> str:
+        """An argument that is one of a few words, as in cache=global."""
+        said = node.id if isinstance(node, ast.Name) else node.value if isinstance(node, ast.String) else None
+        if said not in known:
+            what = f"{function.name} takes {' or '.join(known)} here"
+            what = what if name is None else f"{name}= is one of {', '.join(known)}"
+            self.error("call", node.loc, what, closest(said or "", known))
+        assert said is not None
+        return said
+
+    def of(
+        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, places: Places = NOWHERE
+    ) -> Any:
+        """A function of the language of these values, which stand at these places."""
+        if function.numbers is not None and values and not keywords and all(isinstance(v, NUMBERS) for v in values):
+            try:
+                return call(function.name, function.numbers, values)
+            except TypeError:
+                self.check(function, len(values), keywords, loc)
+                raise ConstantError(f"{function.name} does not take numbers of these types") from None
+        self.check(function, len(values) - function.is_method, keywords, loc)
+        self.places = places
+        return self.meaning(function, loc)(self, loc, *values, **keywords)
+
+    def place_of(self, argument: int | str, loc: Loc) -> Loc:
+        """Where an argument of the call stands whose meaning asks; `loc` where it has no place."""
+        return self.places.get(argument, loc)
+
+    def check(self, function: Function, count: int, keywords: Any, loc: Loc) -> None:
+        """Error for a call that its usage does not allow."""
+        wrong = function.form.misfit(count, keywords)
+        if wrong is not None:
+            self.error("call", loc, wrong[0], wrong[1] or function.short)
+
+    def meaning(self, function: Function, loc: Loc) -> Callable[..., Any]:
+        found = function.meaning(self.domain)
+        if found is None:
+            raise ConstantError(f"{function.name} takes numbers")
+        return found
+
+    def apply(self, function: Any, values: list[Any], loc: Loc) -> Any:
+        """A def or a function of the language, as a value, of these values."""
+        if isinstance(function, Closure):
+            return self.inlined(function, values, {}, loc)
+        if not isinstance(function, Function):
+            self.error("type", loc, f"{self.describe(function)} is no function")
+        return self.of(function, values, {}, loc)
+
+    # ---- defs ----
+
+    def call_def(self, closure: Closure, node: ast.Call) -> Any:
+        values = [self.expr(each) for each in node.args]
+        keywords = {name: self.expr(each) for name, each in node.keywords.items()}
+        if node.rest is not None:
+            keywords |= self.rest(node.rest, closure.node, keywords)
+        return self.inlined(closure, values, keywords, node.loc)
+
+    def rest(self, loc: Loc, definition: ast.Def, keywords: dict[str, Any]) -> dict[str, Any]:
+        """What `...` stands for: what the caller has under the names of the constants that no keyword gives. One that
+        has no default and is not known is an error."""
+        wanted = [c for c in definition.constants if c.name not in keywords]
+        found = {c.name: value for c in wanted if (value := self.scope.find(c.name)) is not None}
+        for c in wanted:
+            if c.name not in found and c.default is None:
+                hint = closest(c.name, self.scope.all_names()) or f"give it: {c.name}=…"
+                self.error("call", loc, f"{definition.name} needs '{c.name}', which is no name here", hint)
+        return found
+
+    def inlined(self, closure: Closure, values: list[Any], keywords: dict[str, Any], loc: Loc) -> Any:
+        """The value of a `def` of these arguments."""
+        bound = self.bound(closure.node, values, keywords, loc)
+        if self.calls >= MAX_CALLS:
+            message = f"calls of '{closure.node.name}' are nested more than {MAX_CALLS} deep"
+            self.error("limit", loc, message, "a def cannot recurse")
+        with self.inside(closure, bound, loc):
+            try:
+                self.statements(closure.node.body)
+            except Returned as returned:
+                return returned.value
+            return ()
+
+    def bound(self, definition: ast.Def, values: list[Any], keywords: dict[str, Any], loc: Loc) -> dict[str, Any]:
+        """The parameters of a def with the arguments of a call. Defaults are the caller's to evaluate."""
+        names = [*definition.params, *(c.name for c in definition.constants)]
+        if len(values) > len(definition.params):
+            count = len(definition.params)
+            hint = "constants are given by name" if definition.constants else None
+            message = f"{definition.name} takes {count} argument{'s' * (count != 1)}; got {len(values)}"
+            self.error("call", loc, message, hint)
+        out = dict(zip(definition.params, values, strict=False))
+        for name, value in keywords.items():
+            if name not in names:
+                self.error("call", loc, f"{definition.name} has no parameter '{name}'", closest(name, names))
+            if name in out:
+                self.error("call", loc, f"'{name}' is given twice")
+            out[name] = value
+        for constant in definition.constants:
+            if constant.name in out:
+                self.check_constant(definition, constant.name, out[constant.name], loc)
+            elif constant.default is not None:
+                out[constant.name] = self.expr(constant.default)
+        missing = [name for name in names if name not in out]
+        if missing:
+            self.error("call", loc, f"{definition.name} needs '{missing[0]}'")
+        return out
+
+    def check_constant(self, definition: ast.Def, name: str, value: Any, loc: Loc) -> None:
+        """Error for what a constant of a def cannot be."""
+
+    @contextmanager
+    def inside(self, closure: Closure, bound: dict[str, Any], loc: Loc) -> Iterator[None]:
+        """Within the body of a def that is called at `loc`."""
+        outer, caller, depth = self.scope, self.caller, self.depth
+        self.scope, self.caller, self.depth = Scope(closure.scope, bound), self.at(loc), 0
+        self.calls += 1
+        try:
+            yield
+        finally:
+            self.scope, self.caller, self.depth = outer, caller, depth
+            self.calls -= 1
+
+    def statements(self, body: list[ast.Statement]) -> None:
+        raise NotImplementedError
+
+    # ---- what statements of all domains ask ----
+
+    def range_of(self, node: ast.For) -> ast.Call:
+        """The `range(…)` of a loop."""
+        found = node.iterable
+        if not (isinstance(found, ast.Call) and isinstance(found.function, ast.Name) and found.function.id == "range"):
+            self.error("syntax", found.loc, "a loop runs over range(stop) or range(start, stop[, step])")
+        if found.keywords or not 1 <= len(found.args) <= 3:
+            self.error("call", found.loc, "range takes 1 to 3 arguments")
+        return found
+
+    def parts(self, value: Any, count: int, loc: Loc) -> tuple[Any, ...]:
+        """The values of an assignment to so many names."""
+        if not isinstance(value, tuple | list) or len(value) != count:
+            have = f"{len(value)} values" if isinstance(value, tuple | list) else self.describe(value)
+            self.error("shape", loc, f"{count} names for {have}")
+        return tuple(value)
+
+    # ---- asked from outside ----
+
+    def number(self, node: ast.Expr, what: str) -> int | float | bool:
+        value = self.expr(node)
+        if not isinstance(value, NUMBERS):
+            self.error("constant", node.loc, f"{what} is a number")
+        return value
+
+    def integer(self, node: ast.Expr, what: str) -> int:
+        value = self.expr(node)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.error("constant", node.loc, f"{what} is an integer; this is {self.describe(value)}")
+        return value
+
+    def argument(self, node: ast.Expr) -> Any:
+        """An argument of a launch: `None` leaves an optional tensor out."""
+        return None if ast.is_none(node) else self.expr(node)
+
+    _KINDS: ClassVar[dict[type, str]] = {
+        ast.Name: "_name",
+        ast.Number: "_literal",
+        ast.String: "_literal",
+        ast.Unary: "_unary",
+        ast.Binary: "_binary",
+        ast.Compare: "_compare",
+        ast.Call: "_call",
+        ast.Sequence: "_sequence",
+        ast.Index: "_index",
+        ast.Attribute: "_attribute",
+        ast.WithSchedule: "_other",
+    }
+    _NODES: ClassVar[dict[type, Callable[..., Any]]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.home = getattr(cls, "home", cls.domain)
+        cls._NODES = {kind: getattr(cls, name) for kind, name in cls._KINDS.items()}

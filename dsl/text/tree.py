@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Union, dataclass_transform
 
 from lowering.location import Loc, Source, TileError
@@ -17,7 +17,13 @@ def node(cls: type) -> Any:
     """A class of the tree: a dataclass with slots, compared by identity. To leave out `==` and `repr`, which nothing
     uses, makes importing this file 10 ms faster."""
     cls.__doc__ = cls.__doc__ or cls.__name__
-    return dataclass(slots=True, eq=False, repr=False)(cls)
+    made: type = dataclass(slots=True, eq=False, repr=False)(cls)
+    PARTS[made] = [each.name for each in fields(made) if each.name != "loc"]
+    return made
+
+
+PARTS: dict[type, list[str]] = {}
+"""The fields of each class, but for the place."""
 
 
 # ---- expressions --------------------------------------------------------------------------------
@@ -447,16 +453,26 @@ def walk(tree: Any) -> Iterator[Any]:
         part = open_parts.pop()
         if isinstance(part, list | dict):
             open_parts += part if isinstance(part, list) else part.values()
-        elif is_dataclass(part):
+        elif (names := PARTS.get(type(part))) is not None:
             yield part
-            open_parts += [getattr(part, f.name) for f in fields(part) if f.name != "loc"]
+            open_parts += [getattr(part, name) for name in names]
 
 
 def names_in(node: Expr) -> set[str]:
     """All names that an expression reads; what it calls is none."""
-    nodes = [*walk(node)]
-    called = {id(each.function) for each in nodes if isinstance(each, Call)}
-    return {each.id for each in nodes if isinstance(each, Name) and id(each) not in called}
+    found: set[str] = set()
+    open_parts: list[Any] = [node]
+    while open_parts:
+        part = open_parts.pop()
+        if isinstance(part, Name):
+            found.add(part.id)
+        elif isinstance(part, list):
+            open_parts += part
+        elif isinstance(part, Call):
+            open_parts += [*part.args, *part.keywords.values(), getattr(part.function, "value", None)]
+        else:
+            open_parts += [getattr(part, name) for name in PARTS.get(type(part), ())]
+    return found
 
 
 def dotted(node: Expr) -> str | None:

@@ -6,8 +6,7 @@ A compile-time number stays a Python number until an operation needs a value. Wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from math import prod
 from typing import Any, ClassVar, NoReturn
 
@@ -33,7 +32,7 @@ from dsl.values.functions.matrix import mma_hint, multiply
 from dsl.values.host import Shaped
 from dsl.values.scope import Closure, Scope, scope_of
 from dsl.values.table import Function
-from dsl.values.walk import NOWHERE, NUMBERS, WORDS, Places
+from dsl.values.walk import NUMBERS, WORDS
 from lowering.builder import MAX_TILE
 from lowering.fold import constant_of
 from lowering.ir import Value
@@ -257,10 +256,10 @@ class Tiles(Building):
     # ---- calls ----
 
     def of(
-        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, places: Places = NOWHERE
+        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Binding:
         self.place(loc)
-        return super().of(function, values, keywords, loc, places)
+        return super().of(function, values, keywords, loc, node)
 
     def meaning(self, function: Function, loc: Loc) -> Callable[..., Any]:
         if function.tiles is None and (closure := self.library_function(function.name)) is not None:
@@ -271,20 +270,17 @@ class Tiles(Building):
         if isinstance(value, Value):
             self.error("constant", loc, f"'{name}' of {definition.name} must be a constant")
 
-    @contextmanager
-    def inside(self, closure: Closure, bound: dict[str, Binding], loc: Loc) -> Iterator[None]:
+    def inlined(self, closure: Closure, values: list[Any], keywords: dict[str, Any], loc: Loc) -> Binding:
         self.spend(STEPS_OF_CALL, loc)
         is_library = self.is_library(closure)
         self.in_library += is_library
         self.entry_depths.append(self.ir.depth)
         try:
-            with super().inside(closure, bound, loc):
-                yield
+            return super().inlined(closure, values, keywords, loc)
         except TileError as error:
             if not is_library or error.code == "limit":
                 raise
             # The language's own functions are right: what is wrong is the arguments.
-            values = [bound[name] for name in closure.node.params]
             given = " and ".join(map(describe, values))
             hint = error.hint if len(values) > 1 else "convert it with .to(f32)"
             raise TileError(error.code, self.at(loc), f"{closure.node.name} does not take {given}", hint) from None

@@ -9,7 +9,7 @@ import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.text import tree as ast
 from dsl.values.scope import Closure, Scope
 from dsl.values.table import Function, find
-from dsl.values.walk import MISSING, NOWHERE, NUMBERS, WORDS, Places, Walk
+from dsl.values.walk import MISSING, NUMBERS, WORDS, Walk
 from lowering.location import Loc, closest
 from lowering.types import DTYPES, DType
 
@@ -65,7 +65,7 @@ class Trees(Walk):
         return out
 
     def of(
-        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, places: Places = NOWHERE
+        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
         self.check(function, len(values), keywords, loc)
         if function.trees is not None:

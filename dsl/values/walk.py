@@ -7,8 +7,7 @@ operands goes to the domain's `joined`, `both`, `prefixed`; a function goes to i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, NoReturn
 
@@ -21,9 +20,6 @@ from lowering.location import Loc, TileError, closest
 from lowering.types import DTYPES, DType
 
 MISSING = object()
-Places = Mapping[int | str, Loc]
-"""Where the arguments of a call stand, by number or name."""
-NOWHERE: Places = {}
 NUMBERS = (int, float)  # bool is an int
 MAX_CALLS = 64
 """How deep calls of `def`s may be nested."""
@@ -58,7 +54,7 @@ class Walk:
         self.caller: Loc | None = None  # the call of the def that is being evaluated
         self.depth = 0
         self.calls = 0
-        self.places = NOWHERE
+        self.node: ast.Call | None = None  # whose meaning is asked for
 
     # ---- errors ----
 
@@ -267,15 +263,12 @@ class Walk:
             return self.meaning(function, node.loc)(self, node)
         words = function.form.words
         for place, each in enumerate(node.args):
-            known = words.get(place)
-            values.append(self.expr(each) if known is None else self.word(function, each, known))
+            values.append(self.word(function, each, words[place]) if place in words else self.expr(each))
         keywords = {
-            name: self.expr(each) if name not in words else self.word(function, each, words[name], name)
+            name: self.word(function, each, words[name], name) if name in words else self.expr(each)
             for name, each in node.keywords.items()
         }
-        places: dict[int | str, Loc] = {number: each.loc for number, each in enumerate(node.args)}
-        places |= {name: each.loc for name, each in node.keywords.items()}
-        return self.of(function, values, keywords, node.loc, places)
+        return self.of(function, values, keywords, node.loc, node)
 
     def callee(self, node: ast.Expr) -> Any:
         """What is called."""
@@ -294,9 +287,9 @@ class Walk:
         return said
 
     def of(
-        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, places: Places = NOWHERE
+        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
-        """A function of the language of these values, which stand at these places."""
+        """A function of the language of these values; `node` is the call, if there is one."""
         if function.numbers is not None and values and not keywords and all(isinstance(v, NUMBERS) for v in values):
             try:
                 return call(function.name, function.numbers, values)
@@ -304,12 +297,16 @@ class Walk:
                 self.check(function, len(values), keywords, loc)
                 raise ConstantError(f"{function.name} does not take numbers of these types") from None
         self.check(function, len(values) - function.is_method, keywords, loc)
-        self.places = places
+        self.node = node
         return self.meaning(function, loc)(self, loc, *values, **keywords)
 
     def place_of(self, argument: int | str, loc: Loc) -> Loc:
         """Where an argument of the call stands whose meaning asks; `loc` where it has no place."""
-        return self.places.get(argument, loc)
+        parts = () if self.node is None else self.node.args if isinstance(argument, int) else self.node.keywords
+        try:
+            return parts[argument].loc  # type: ignore[index, call-overload]
+        except LookupError:
+            return loc
 
     def check(self, function: Function, count: int, keywords: Any, loc: Loc) -> None:
         """Error for a call that its usage does not allow."""
@@ -357,12 +354,17 @@ class Walk:
         if self.calls >= MAX_CALLS:
             message = f"calls of '{closure.node.name}' are nested more than {MAX_CALLS} deep"
             self.error("limit", loc, message, "a def cannot recurse")
-        with self.inside(closure, bound, loc):
-            try:
-                self.statements(closure.node.body)
-            except Returned as returned:
-                return returned.value
+        outer, caller, depth = self.scope, self.caller, self.depth
+        self.scope, self.caller, self.depth = Scope(closure.scope, bound), self.at(loc), 0
+        self.calls += 1
+        try:
+            self.statements(closure.node.body)
             return ()
+        except Returned as returned:
+            return returned.value
+        finally:
+            self.scope, self.caller, self.depth = outer, caller, depth
+            self.calls -= 1
 
     def bound(self, definition: ast.Def, values: list[Any], keywords: dict[str, Any], loc: Loc) -> dict[str, Any]:
         """The parameters of a def with the arguments of a call. Defaults are the caller's to evaluate."""
@@ -391,18 +393,6 @@ class Walk:
 
     def check_constant(self, definition: ast.Def, name: str, value: Any, loc: Loc) -> None:
         """Error for what a constant of a def cannot be."""
-
-    @contextmanager
-    def inside(self, closure: Closure, bound: dict[str, Any], loc: Loc) -> Iterator[None]:
-        """Within the body of a def that is called at `loc`."""
-        outer, caller, depth = self.scope, self.caller, self.depth
-        self.scope, self.caller, self.depth = Scope(closure.scope, bound), self.at(loc), 0
-        self.calls += 1
-        try:
-            yield
-        finally:
-            self.scope, self.caller, self.depth = outer, caller, depth
-            self.calls -= 1
 
     def statements(self, body: list[ast.Statement]) -> None:
         raise NotImplementedError

@@ -12,7 +12,7 @@ from dsl.kernels.build import KernelBuilder, assigned_names
 from dsl.kernels.commits import double_commits
 from dsl.schedules import Definition, ResolvedSchedule, given_names, resolve_schedule, target_facts
 from dsl.text import tree as ast
-from dsl.text.program import Program, dim_names, library_functions
+from dsl.text.program import Program, dim_names
 from dsl.text.tree import names_in
 from dsl.values.arithmetic import pow2_divisor
 from dsl.values.bindings import Absent, Table, Tensor
@@ -197,7 +197,7 @@ class _Variant:
         schedule, constants, special = resolved.schedule, resolved.constants, resolved.special
         index_bits = resolved.index_bits
 
-        builder = KernelBuilder(kernel, self.program.functions, library_functions)
+        builder = KernelBuilder(kernel, self.program.functions)
         function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, index_bits, loc=kernel.loc)
         function.attrs.update(schedule.attrs)
         if request.strict_bounds:

@@ -39,6 +39,7 @@ class Host(Walk):
     """Numbers and arrays. seed: of randn, uniform and randint, which draw one after the other."""
 
     domain = "arrays"
+    runs_library = True
     operands = "numbers and arrays"
 
     def __init__(self, scope: Scope, seed: int = 0):

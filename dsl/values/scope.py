@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.text import tree as ast
+from dsl.text.program import library_functions
 
 
 @dataclass(slots=True)
@@ -47,6 +48,14 @@ def scope_of(functions: dict[str, ast.Def]) -> Scope:
     top = Scope(None)
     top.names.update({name: Closure(node, top) for name, node in functions.items()})
     return top
+
+
+def library_closure(name: str) -> Closure | None:
+    """A function of the language that is written in the language. It sees its own file, no names of the user's."""
+    definitions = library_functions(name)
+    found = scope_of(definitions).names[name] if name in definitions else None
+    assert found is None or isinstance(found, Closure)
+    return found
 
 
 def same(a: Any, b: Any) -> bool:

@@ -6,14 +6,11 @@ A compile-time number stays a Python number until an operation needs a value. Wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any, ClassVar, NoReturn
 
 import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.text import tree as ast
-from dsl.text.program import library_names
-from dsl.values import table
 from dsl.values.access import index_tile, narrow, read, subscripts
 from dsl.values.arithmetic import ConstantError
 from dsl.values.bindings import (
@@ -30,7 +27,7 @@ from dsl.values.bindings import (
 from dsl.values.building import Building
 from dsl.values.functions.matrix import mma_hint, multiply
 from dsl.values.host import Shaped
-from dsl.values.scope import Closure, Scope, scope_of
+from dsl.values.scope import Closure, Scope, library_closure, scope_of
 from dsl.values.table import Function
 from dsl.values.walk import NUMBERS, WORDS
 from lowering.builder import MAX_TILE
@@ -59,11 +56,12 @@ FOREIGN = {
 class Tiles(Building):
     """The names, values and expressions of one variant of one kernel. `functions` are the file's top-level defs."""
 
-    def __init__(self, kernel: ast.Kernel, functions: dict[str, ast.Def], library: Callable[[str], dict[str, ast.Def]]):
+    runs_library = True
+
+    def __init__(self, kernel: ast.Kernel, functions: dict[str, ast.Def]):
         self.top = scope_of(functions)
         super().__init__(Scope(self.top), kernel.loc)
         self.kernel = kernel
-        self.library = library
         self.errors: list[TileError] = []
         self.left_behind: dict[str, str] = {}  # names that ended with their block, and which block that was
         self.entry_depths = [1]  # how many regions deep the function being inlined started
@@ -99,15 +97,6 @@ class Tiles(Building):
                 return known[node.id]  # type: ignore[index]
         return self.function_of(node.id, node.loc) or self.unknown("name", node.id, node.loc)
 
-    def function_of(self, name: str, loc: Loc) -> Function | None:
-        found = table.find(name)
-        if found is not None and name in library_names():
-            return found
-        return super().function_of(name, loc)
-
-    def known_names(self) -> list[str]:
-        return [*super().known_names(), *library_names()]
-
     def unknown(self, what: str, name: str, loc: Loc) -> NoReturn:
         if name in self.left_behind:
             where = self.left_behind[name]
@@ -125,18 +114,9 @@ class Tiles(Building):
 
     def closure_named(self, name: str) -> Closure:
         """A top-level function of the file, else one of the library."""
-        found = self.top.names.get(name) or self.library_function(name)
+        found = self.top.names.get(name) or library_closure(name)
         assert isinstance(found, Closure)
         return found
-
-    def library_function(self, name: str) -> Closure | None:
-        """A function of the language that is written in the language. It sees its own file, no names of the user's."""
-        definitions = self.library(name)
-        if name not in definitions:
-            return None
-        scope = Scope(None)
-        scope.names = {n: Closure(d, scope) for n, d in definitions.items()}
-        return scope.names[name]
 
     def is_library(self, closure: Closure) -> bool:
         return closure.scope.parent is None and closure.scope is not self.top
@@ -191,7 +171,7 @@ class Tiles(Building):
                 hint = "convert the base with .to(f32)"
                 self.error("type", loc, f"the exponent of an integer is a constant from 0 to {MAX_MULTIPLIED}", hint)
         elif number is None or not isinstance(left, Value):
-            pow = self.library_function("pow")
+            pow = library_closure("pow")
             assert pow is not None
             return self.inlined(pow, [left, right], {}, loc)
         power = left if number >= 0 else self.infix("/", 1, left, loc)
@@ -260,11 +240,6 @@ class Tiles(Building):
     ) -> Binding:
         self.place(loc)
         return super().of(function, values, keywords, loc, node)
-
-    def meaning(self, function: Function, loc: Loc) -> Callable[..., Any]:
-        if function.tiles is None and (closure := self.library_function(function.name)) is not None:
-            return lambda b, loc, *values: b.inlined(closure, list(values), {}, loc)
-        return super().meaning(function, loc)
 
     def check_constant(self, definition: ast.Def, name: str, value: Binding, loc: Loc) -> None:
         if isinstance(value, Value):

@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from dsl.text import tree as ast
+from dsl.text.program import library_names
 from dsl.values import table
 from dsl.values.arithmetic import ConstantError, call, infix, prefix
-from dsl.values.scope import Closure, Scope, same
+from dsl.values.scope import Closure, Scope, library_closure, same
 from dsl.values.table import PLACES, Function, named
 from lowering.location import Loc, TileError, closest
 from lowering.types import DTYPES, DType
@@ -46,6 +47,8 @@ class Walk:
     domain: ClassVar[str]
     home: ClassVar[str]
     """The domain whose functions stand here, if it is another one."""
+    runs_library: ClassVar[bool] = False
+    """Whether a function without a meaning here is run as it is written in `dsl/library/`."""
     operands: ClassVar[str] = "numbers"
     """What operators take here, in words."""
 
@@ -120,7 +123,7 @@ class Walk:
     def function_of(self, name: str, loc: Loc) -> Function | None:
         """The function of the language of this name; an error for one that has no meaning in this domain."""
         found = table.find(name)
-        if found is not None and not found.stands_in(self.home):
+        if found is not None and not found.stands_in(self.home) and not (self.runs_library and name in library_names()):
             places = [place for domain, place in PLACES.items() if found.stands_in(domain)]
             self.error("call", loc, f"'{name}' stands only in {', '.join(places)}")
         return found
@@ -316,9 +319,12 @@ class Walk:
 
     def meaning(self, function: Function, loc: Loc) -> Callable[..., Any]:
         found = function.meaning(self.domain)
-        if found is None:
+        if found is not None:
+            return found
+        closure = library_closure(function.name) if self.runs_library else None
+        if closure is None:
             raise ConstantError(f"{function.name} takes numbers")
-        return found
+        return lambda walk, loc, *values: walk.inlined(closure, list(values), {}, loc)
 
     def apply(self, function: Any, values: list[Any], loc: Loc) -> Any:
         """A def or a function of the language, as a value, of these values."""

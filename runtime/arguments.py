@@ -96,10 +96,10 @@ def _converter(param: Scalar | Table) -> Callable[[Any], Sequence[Any]]:
 
     def table(values: Any) -> Sequence[Any]:
         if is_masked(values):
-            raise LaunchError("table", f"{name} takes {length} elements of {param.dtype}, not masked ones")
+            raise LaunchError("type", f"{name} takes {length} elements of {param.dtype}, not masked ones")
         elements = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(elements, (list, tuple)) or len(elements) != length:
-            raise LaunchError("table", f"{name} takes {length} elements of {param.dtype}")
+            raise LaunchError("type", f"{name} takes {length} elements of {param.dtype}")
         return [convert(element) for element in elements]
 
     return table

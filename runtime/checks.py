@@ -108,32 +108,32 @@ class Checker:
         if not pointer:
             return self.fail("array", f"{tensor.name} has no memory")
         message = f"{tensor.name} is aligned to {pointer & -pointer} bytes, this variant takes {tensor.align}"
-        return self.fail("align", message, "pass a copy, or compile for this alignment")
+        return self.fail("array", message, "pass a copy, or compile for this alignment")
 
     def _check_tensor(self, tensor: Tensor, array: Array) -> None:
         name = tensor.name
         if array.dtype != tensor.dtype:
-            raise self.fail("dtype", f"{name} is {array.dtype}, the kernel takes {tensor.dtype}")
+            raise self.fail("type", f"{name} is {array.dtype}, the kernel takes {tensor.dtype}")
         if array.size and array.pointer % array.itemsize:
             message = f"{name} begins inside an element: its address is no multiple of {array.itemsize}"
-            raise self.fail("align", message, "pass a copy")
+            raise self.fail("array", message, "pass a copy")
         if len(array.shape) != len(tensor.dims):
             expected = ", ".join(map(str, tensor.dims))
-            raise self.fail("rank", f"{name} has {len(array.shape)} axes {array.shape}, the kernel takes [{expected}]")
+            raise self.fail("shape", f"{name} has {len(array.shape)} axes {array.shape}, the kernel takes [{expected}]")
         if not tensor.strided and not array.is_contiguous:
-            raise self.fail("contiguous", f"{name} is not row-major: its strides are {array.strides}", "pass a copy")
+            raise self.fail("array", f"{name} is not row-major: its strides are {array.strides}", "pass a copy")
         if tensor.written and array.framework == "jax":
-            raise self.fail("output", f"{name} is written, and JAX arrays cannot be", "pass an output of torch or CuPy")
+            raise self.fail("array", f"{name} is written, and JAX arrays cannot be", "pass an output of torch or CuPy")
         if tensor.written and array.readonly:
-            raise self.fail("output", f"{name} is written, and the array is read-only")
+            raise self.fail("array", f"{name} is written, and the array is read-only")
         if tensor.written and array.may_overlap_itself:
             message = f"{name} is written, and its elements share memory (strides {array.strides})"
-            raise self.fail("output", message, "pass a contiguous array")
+            raise self.fail("array", message, "pass a contiguous array")
         if self.header.index_bits == 32:
             low, high = (end // array.itemsize for end in array.span)
             if max(-low, high, *array.shape, 0) > MOST_INT32:
                 message = f"{name} has more than {MOST_INT32} elements, this variant counts in 32 bits"
-                raise self.fail("index", message, "compile with 64-bit indices")
+                raise self.fail("requires", message, "compile with 64-bit indices")
 
     def _bind_dims(self, arrays: Mapping[str, Array]) -> dict[str, int]:
         dims: dict[str, int] = {}
@@ -143,9 +143,9 @@ class Checker:
                 where = f"axis {axis} of {tensor.name}"
                 if isinstance(dim, int):
                     if extent != dim:
-                        raise self.fail("dim", f"{where} has {extent} elements, the kernel takes {dim}")
+                        raise self.fail("shape", f"{where} has {extent} elements, the kernel takes {dim}")
                 elif dims.setdefault(dim, extent) != extent:
-                    raise self.fail("dim", f"{dim} is {dims[dim]} in {origin[dim]}, and {extent} in {where}")
+                    raise self.fail("shape", f"{dim} is {dims[dim]} in {origin[dim]}, and {extent} in {where}")
                 else:
                     origin.setdefault(dim, where)
         return dims
@@ -169,7 +169,7 @@ class Checker:
         try:
             return expression.evaluate(names)
         except ExpressionError as error:
-            raise self.fail("expression", f"{what}: {show(expression.tree)} has no value: {error}") from None
+            raise self.fail("grid", f"{what}: {show(expression.tree)} has no value: {error}") from None
 
     def _overlaps(self, arrays: Mapping[str, Array]) -> tuple[Overlap, ...]:
         """Each pair of tensors of which one is written."""

@@ -65,7 +65,7 @@ def emulated_facts(arch: str) -> DeviceFacts:
     """The chip that the emulator pretends to be for PTX of this architecture (`sm_90a` as `sm_90`)."""
     base = arch.rstrip("af")
     if base not in EMULATED:
-        raise LaunchError("arch", f"no emulated device has {arch}", f"there are {', '.join(EMULATED)}")
+        raise LaunchError("target", f"no emulated device has {arch}", f"there are {', '.join(EMULATED)}")
     return EMULATED[base]
 
 

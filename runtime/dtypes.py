@@ -76,10 +76,10 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
     """
     row = DTYPES[dtype]
     if row.bytes == 1 and row.name[0] == "e":
-        raise LaunchError("scalar", f"{name}: a scalar is no {dtype}", "a kernel takes it as f32 and converts it")
+        raise LaunchError("type", f"{name}: a scalar is no {dtype}", "a kernel takes it as f32 and converts it")
 
     def refuse(value: object, why: str) -> LaunchError:
-        return LaunchError("scalar", f"{name} takes {dtype}: {value!r} {why}")
+        return LaunchError("type", f"{name} takes {dtype}: {value!r} {why}")
 
     def boolean(value: object) -> bool:
         if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):

@@ -83,7 +83,7 @@ class Framework:
         return made
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
-        raise LaunchError("output", f"cannot make an output like a {type(x).__qualname__}", "pass the output yourself")
+        raise LaunchError("array", f"cannot make an output like a {type(x).__qualname__}", "pass the output yourself")
 
 
 class Torch(Framework):
@@ -317,7 +317,7 @@ def numpy_dtype(dtype: str) -> Any:
     try:
         import ml_dtypes
     except ImportError:
-        raise LaunchError("output", f"numpy has no {dtype} without ml_dtypes", "pip install ml_dtypes") from None
+        raise LaunchError("array", f"numpy has no {dtype} without ml_dtypes", "pip install ml_dtypes") from None
     return numpy.dtype(getattr(ml_dtypes, DTYPES[dtype].numpy))
 
 

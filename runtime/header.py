@@ -189,10 +189,10 @@ def read(ptx: str) -> dict[str, Header]:
             continue
         header = parse(_json(line, number))
         if header.entry in headers:
-            raise LaunchError("header", f"line {number}: a second header of entry {header.entry}")
+            raise LaunchError("ptx", f"line {number}: a second header of entry {header.entry}")
         if header.entry not in signatures:
             known = ", ".join(signatures) or "none"
-            raise LaunchError("header", f"header field entry: the PTX has no entry {header.entry} (it has: {known})")
+            raise LaunchError("ptx", f"header field entry: the PTX has no entry {header.entry} (it has: {known})")
         sizes = [
             (argument.kind, argument.of, header.argument_dtype(argument), header.argument_bytes(argument))
             for argument in header.arguments
@@ -204,7 +204,7 @@ def read(ptx: str) -> dict[str, Header]:
 
 def _json(line: str, number: int) -> Any:
     def fail(why: str) -> NoReturn:
-        raise LaunchError("header", f"line {number}: the header {why}")
+        raise LaunchError("ptx", f"line {number}: the header {why}")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         record = dict(pairs)

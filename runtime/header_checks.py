@@ -26,11 +26,11 @@ class Fields:
     def __init__(self, record: Any, path: str) -> None:
         self.path = path
         if not isinstance(record, dict):
-            raise LaunchError("header", f"header{' field ' + path if path else ''}: not a JSON object")
+            raise LaunchError("ptx", f"header{' field ' + path if path else ''}: not a JSON object")
         self.left = dict(record)
 
     def fail(self, key: str, why: str) -> NoReturn:
-        raise LaunchError("header", f"header field {self._where(key)}: {why}")
+        raise LaunchError("ptx", f"header field {self._where(key)}: {why}")
 
     def _where(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
@@ -146,9 +146,9 @@ def check_expression(where: str, tree: Tree, known: Collection[str]) -> None:
     try:
         unknown = sorted(compile_expression(tree).names - set(known))
     except ExpressionError as error:
-        raise LaunchError("header", f"header field {where}: {error}") from None
+        raise LaunchError("ptx", f"header field {where}: {error}") from None
     if unknown:
-        raise LaunchError("header", f"header field {where}: {unknown[0][:64]!r} is no dim, constant or scalar")
+        raise LaunchError("ptx", f"header field {where}: {unknown[0][:64]!r} is no dim, constant or scalar")
 
 
 def check_signature(
@@ -157,7 +157,7 @@ def check_signature(
     """Compares the header's arguments (kind, of, dtype, bytes) with the entry's `.param`s, in order."""
     if len(arguments) != len(parameters):
         message = f"entry {entry} has {len(parameters)} parameters, the header {len(arguments)}"
-        raise LaunchError("header", f"header field arguments: {message}")
+        raise LaunchError("ptx", f"header field arguments: {message}")
     for index, ((kind, of, dtype, size), parameter) in enumerate(zip(arguments, parameters, strict=True)):
         has = f"{parameter.name}: .{parameter.type}, {parameter.bytes} bytes"
         is_float = DTYPES[dtype].is_float
@@ -168,6 +168,6 @@ def check_signature(
         if parameter.bytes != size or parameter.is_array != (kind == "table" or is_half) or clash:
             what = f"{kind} {of}".strip()
             message = f"arguments[{index}] ({what}, {dtype}, {size} bytes) does not fit the entry's parameter {has}"
-            raise LaunchError("header", f"header field {message}")
+            raise LaunchError("ptx", f"header field {message}")
     if sum(size for *_, size in arguments) > PARAMETER_LIMIT:
-        raise LaunchError("header", f"header field arguments: more than {PARAMETER_LIMIT} bytes of parameters")
+        raise LaunchError("ptx", f"header field arguments: more than {PARAMETER_LIMIT} bytes of parameters")

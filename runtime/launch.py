@@ -146,16 +146,16 @@ class Kernel:
         label, params = self.header.label, self.header.params
         grid, stream = (named.pop(option, None) for option in OPTIONS)
         if len(arguments) > len(params):
-            raise LaunchError("arguments", f"{label} takes {len(params)} arguments, {len(arguments)} were given")
+            raise LaunchError("call", f"{label} takes {len(params)} arguments, {len(arguments)} were given")
         ordered = list(arguments)
         for param in params[len(arguments) :]:
             if param.name not in named and not (isinstance(param, Tensor) and param.optional):
                 takes = ", ".join(param.name for param in params)
-                raise LaunchError("arguments", f"{label} misses {param.name}", f"it takes {takes}")
+                raise LaunchError("call", f"{label} misses {param.name}", f"it takes {takes}")
             ordered.append(named.pop(param.name, None))
         for name in named:
             what = "twice" if any(param.name == name for param in params) else f"no parameter {name}"
-            raise LaunchError("arguments", f"{label} takes {name} once" if what == "twice" else f"{label} has {what}")
+            raise LaunchError("call", f"{label} takes {name} once" if what == "twice" else f"{label} has {what}")
         return tuple(ordered), _three(grid), stream
 
     def _prepare(self, arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> tuple[Launch, list[Any]]:
@@ -202,7 +202,7 @@ class Kernel:
         """Chooses the reader by the frameworks of these arrays, and reads. Raises LaunchError for what is no array."""
         for x, tensor in zip(tensors, self.header.tensors, strict=True):
             if x is None:
-                raise LaunchError("arguments", f"{self.header.label} misses {tensor.name}")
+                raise LaunchError("call", f"{self.header.label} misses {tensor.name}")
         frameworks = {framework_of(x) for x in tensors}
         self._read = frameworks.pop().read if len(frameworks) == 1 else Framework().read
         try:
@@ -217,7 +217,7 @@ class Kernel:
         for index in self._absent:
             if arguments[index] is not None:
                 name = self.header.params[index].name
-                raise LaunchError("arguments", f"{self.header.label} was compiled without {name}")
+                raise LaunchError("call", f"{self.header.label} was compiled without {name}")
 
     def _new_class(
         self,
@@ -316,14 +316,12 @@ def synchronize() -> None:
 
 def _select(headers: Mapping[str, Header], entry: str | None) -> Header:
     if not headers:
-        raise LaunchError(
-            "header", "the PTX has no //dsl header", "compile it with dsl compile, or use runtime.emulate"
-        )
+        raise LaunchError("ptx", "the PTX has no //dsl header", "compile it with dsl compile, or use runtime.emulate")
     if entry is None and len(headers) == 1:
         return next(iter(headers.values()))
     if entry is None or entry not in headers:
         what = "choose an entry" if entry is None else f"no header of entry {entry}"
-        raise LaunchError("entry", f"{what}: the PTX has {', '.join(headers)}")
+        raise LaunchError("ptx", f"{what}: the PTX has {', '.join(headers)}")
     return headers[entry]
 
 

@@ -68,7 +68,7 @@ def assemble(ptx: str, arch: str, entry: str | None = None, maxregs: int | None 
         done = _run(command)
         log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx").strip()
         if done.returncode:
-            raise LaunchError("ptxas", f"ptxas refuses the PTX for {arch}:\n{log}")
+            raise LaunchError("ptx", f"ptxas refuses the PTX for {arch}:\n{log}")
         cubin = target.read_bytes()
     return Assembly(**_figures(log, entry), cubin=cubin, log=log)
 
@@ -87,7 +87,7 @@ def _figures(log: str, entry: str | None) -> dict[str, int]:
     sections = re.split(r"Compiling entry function '([^']+)'", log)
     parts = dict(zip(sections[1::2], sections[2::2], strict=True))
     if entry is not None and entry not in parts:
-        raise LaunchError("entry", f"the PTX has no entry {entry}, it has {', '.join(parts) or 'none'}")
+        raise LaunchError("ptx", f"the PTX has no entry {entry}, it has {', '.join(parts) or 'none'}")
     text = parts[entry] if entry is not None else next(iter(parts.values()), "")
 
     def number(pattern: str) -> int:

@@ -39,6 +39,10 @@ from lowering.targets import Target
 from lowering.types import DTYPES, DType
 
 
+class Misfit(TileError):
+    """What is wrong with the arguments of a call; its place is that of a parameter or a condition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """Scratch global memory of a plan. One with `zero` holds zeros at the first call, and each call leaves it so;
@@ -133,10 +137,10 @@ def check_array(
 ) -> None:
     """What an array alone tells: TileError 'rank', or 'dtype' where its type parameter has no such alternative."""
     if len(shape) != len(type.dims):
-        raise TileError("rank", p.loc, f"'{p.name}' has rank {len(type.dims)}; the array has shape {list(shape)}")
+        raise Misfit("shape", p.loc, f"'{p.name}' has rank {len(type.dims)}; the array has shape {list(shape)}")
     if dtype not in type_parameters.get(type.dtype, [dtype]):
         choices = ", ".join(type_parameters[type.dtype])
-        raise TileError("dtype", p.loc, f"'{p.name}' is {dtype}; '{type.dtype}' is one of {choices}")
+        raise Misfit("type", p.loc, f"'{p.name}' is {dtype}; '{type.dtype}' is one of {choices}")
 
 
 def match_array(
@@ -153,19 +157,19 @@ def match_array(
     for node, extent in zip(type.dims, facts.shape, strict=True):
         if isinstance(node, ast.Name) and node.id not in {c.name for c in kernel.constants}:
             if dims.setdefault(node.id, extent) != extent:
-                raise TileError(
-                    "dim",
+                raise Misfit(
+                    "shape",
                     p.loc,
                     f"'{node.id}' is {dims[node.id]}, and {extent} in '{p.name}'",
                     "the arrays' shapes must agree",
                 )
         elif isinstance(node, ast.Number) and node.value != extent:
-            raise TileError("dim", p.loc, f"'{p.name}' has the literal dim {node.value}; the array has {extent}")
+            raise Misfit("shape", p.loc, f"'{p.name}' has the literal dim {node.value}; the array has {extent}")
     if type.dtype in type_parameters:
         if types.setdefault(type.dtype, facts.dtype) != facts.dtype:
-            raise TileError("dtype", p.loc, f"'{type.dtype}' is {types[type.dtype]}, and {facts.dtype} in '{p.name}'")
+            raise Misfit("type", p.loc, f"'{type.dtype}' is {types[type.dtype]}, and {facts.dtype} in '{p.name}'")
     elif type.dtype != facts.dtype:
-        raise TileError("dtype", p.loc, f"'{p.name}' is {type.dtype}; the array is {facts.dtype}", "convert the array")
+        raise Misfit("type", p.loc, f"'{p.name}' is {type.dtype}; the array is {facts.dtype}", "convert the array")
 
 
 class Planner:
@@ -426,7 +430,7 @@ class Planner:
                 f"schedule {self.schedule} was asked for, which no branch names: the first of its kernel"
             )
             return self.branch_plan(spare, evaluate, names, passed)
-        raise TileError(
+        raise Misfit(
             "dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", "add an 'otherwise:' branch"
         )
 
@@ -465,7 +469,7 @@ class Planner:
             if not evaluate(line.condition):
                 text = line.loc.source.text[line.loc.start : line.loc.end]
                 values_text = ", ".join(f"{k} = {v}" for k, v in self.dims.items() if k in text)
-                raise TileError("require", line.loc, f"'{dispatch.name}' requires {text}", values_text or None)
+                raise Misfit("requires", line.loc, f"'{dispatch.name}' requires {text}", values_text or None)
         else:
             self.assign(line, evaluate, names, passed)
 
@@ -626,7 +630,7 @@ class Planner:
                 given_type(name, given[name], types, choices)
         for name, wanted in self.constants.items():
             if dims.get(name, wanted) != wanted:
-                raise TileError("dim", None, f"'{name}' is {dims[name]} in the arrays; {wanted} was given")
+                raise Misfit("shape", None, f"'{name}' is {dims[name]} in the arrays; {wanted} was given")
         plain = {k: v for k, v in self.constants.items() if k in self.program.settable(kernel.name)}
         own = {k: v for k, v in constants.items() if k not in type_parameters}
         return Request(
@@ -715,9 +719,9 @@ def given_type(name: str, value: Any, types: dict[str, str], choices: list[str])
     """Sets a type parameter that is given by name; TileError 'dtype' if the arrays say otherwise, or it has no such."""
     wanted = str(value)
     if wanted not in choices:
-        raise TileError("dtype", None, f"'{name}' is one of {', '.join(choices)}; not {wanted}")
+        raise Misfit("type", None, f"'{name}' is one of {', '.join(choices)}; not {wanted}")
     if types.setdefault(name, wanted) != wanted:
-        raise TileError("dtype", None, f"'{name}' is {types[name]} in the arrays; {wanted} was given")
+        raise Misfit("type", None, f"'{name}' is {types[name]} in the arrays; {wanted} was given")
 
 
 def check_scalar(name: str, dtype: str, value: bool | int | float) -> None:

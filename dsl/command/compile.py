@@ -61,7 +61,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             requests = [replace(request, choices=asked.options) for request in requests]
         if (output or options["trace"]) is not None and len(requests) > 1:
             names = " or ".join(f"--kernel {request.kernel}" for request in requests)
-            raise TileError("argument", None, f"the example launches {len(requests)} kernels", f"choose one: {names}")
+            raise TileError("option", None, f"the example launches {len(requests)} kernels", f"choose one: {names}")
         if options["trace"] is not None:
             write_trace(program, requests[0], Path(options["trace"]))
             return 0
@@ -106,7 +106,7 @@ def requests_for(
             return planned
         if len(program.kernels) != 1:
             names = " or ".join(f"--kernel {name}" for name in program.kernels)
-            raise TileError("argument", None, f"{program.source.name} has no example that says what to compile", names)
+            raise TileError("option", None, f"{program.source.name} has no example that says what to compile", names)
         node = next(iter(program.kernels.values()))
     return [request_of(program, node, schedule, arch, overrides, planned, chosen)]
 
@@ -150,7 +150,7 @@ def check_known(launch: LaunchFacts) -> None:
     for name, value in launch.arguments.items():
         if value is UNKNOWN:
             message = f"'{name}' is a number that only a run can tell: it stands below another launch"
-            raise TileError("argument", launch.line.loc, message, "make it above all launches, or give it: NAME=VALUE")
+            raise TileError("option", launch.line.loc, message, "make it above all launches, or give it: NAME=VALUE")
 
 
 def request_of(
@@ -171,7 +171,7 @@ def request_of(
     numbers |= overrides.names
     for dim in dim_names(kernel):
         if dim in overrides.names and type(numbers[dim]) is not int:
-            raise TileError("argument", None, f"'{dim}={numbers[dim]}': a dim is a count of elements")
+            raise TileError("option", None, f"'{dim}={numbers[dim]}': a dim is a count of elements")
     parameters = type_parameters([kernel])
     types = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
     return Request(

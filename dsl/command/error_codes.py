@@ -11,13 +11,14 @@ TABLE = Path(__file__).with_name("error_codes.toml")
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """`meaning`: what is wrong and what to do; `example`: what leads to it, and after an arrow what is right."""
+    """`meaning`: what is wrong; `example`: what leads to it; `mend`: what to write or do instead."""
 
     meaning: str
     example: str
+    mend: str
 
 
 def read_codes() -> dict[str, Code]:
     """All codes by name, in the order of the table."""
     rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return {name: Code(row["meaning"], row["example"]) for name, row in rows.items()}
+    return {name: Code(row["meaning"], row["example"], row["mend"]) for name, row in rows.items()}

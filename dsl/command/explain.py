@@ -26,13 +26,13 @@ def command(name: str | None, as_json: bool) -> int:
     known = {name: (each.usage, each.means, each.types, each.error) for name, each in ROWS.items()}
     if name is not None and name not in codes and name not in PROPERTIES and name not in known:
         message = f"there is no error code, property or operation '{name}'"
-        return show(TileError("argument", None, message, closest(name, [*codes, *PROPERTIES, *known])))
+        return show(TileError("option", None, message, closest(name, [*codes, *PROPERTIES, *known])))
     chosen = {code: row for code, row in codes.items() if name in (None, code)}
     properties = [row for row in PROPERTIES.values() if name in (None, row.name)]
     operations = {each: row for each, row in known.items() if name in (None, each)}
     if as_json:
         rows: dict[str, dict[str, str]] = {
-            code: {"meaning": row.meaning, "example": row.example} for code, row in chosen.items()
+            code: {"meaning": row.meaning, "example": row.example, "mend": row.mend} for code, row in chosen.items()
         }
         for each in properties:
             said = {"property": each.usage, "does": each.doc, "line": each.example}
@@ -53,7 +53,7 @@ def command(name: str | None, as_json: bool) -> int:
     else:
         for code, row in chosen.items():
             click.echo(f"error[{code}]\n\n{click.wrap_text(row.meaning, 100)}\n")
-            click.echo(f"For example: {row.example}")
+            click.echo(f"For example: {row.example}\nInstead: {row.mend}")
         for each in properties:
             click.echo(f"{each.usage}\n\n{click.wrap_text(each.doc, 100)}\n\nFor example: {each.example}")
         for usage, means, types, error in operations.values():

@@ -44,7 +44,7 @@ def command(file: str, values: tuple[str, ...], **options: Any) -> int:
     of each element; for one in shared memory, the banks that each access touches, and the conflicts."""
     try:
         if options["svg"] and not options["value"]:
-            raise TileError("argument", None, "--svg draws one value", "name it: --value NAME")
+            raise TileError("option", None, "--svg draws one value", "name it: --value NAME")
         program = load(file)
         target(options["arch"])
         requests = requests_for(

@@ -45,14 +45,14 @@ def command(name: str) -> int:
     kernel = path.stem
     if not (kernel.isascii() and kernel.isidentifier()):
         hint = "letters, digits and underscores"
-        return show(TileError("argument", None, f"'{kernel}' cannot name a kernel", hint))
+        return show(TileError("option", None, f"'{kernel}' cannot name a kernel", hint))
     text = TEMPLATE.format(name=kernel, file=path)
     if iskeyword(kernel):
-        return show(TileError("argument", None, f"'{kernel}' is a word of the language"))
+        return show(TileError("option", None, f"'{kernel}' is a word of the language"))
     try:
         parse_program(text)
     except TileError as error:
-        return show(TileError("argument", None, error.message))
+        return show(TileError("option", None, error.message))
     try:
         with path.open("x") as file:
             file.write(text)

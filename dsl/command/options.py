@@ -60,8 +60,8 @@ def choices_of(choose: Sequence[str], skip: Sequence[str] = ()) -> dict[str, str
     for text in choose:
         key, equals, option = text.rpartition("=")
         if not equals or not key or not option:
-            raise TileError("argument", None, f"'{text}' is not KEY=OPTION", "--choose swizzle.s=none")
+            raise TileError("option", None, f"'{text}' is not KEY=OPTION", "--choose swizzle.s=none")
         if key in found:
-            raise TileError("argument", None, f"'{key}' is chosen twice")
+            raise TileError("option", None, f"'{key}' is chosen twice")
         found[key] = option
     return found

@@ -67,7 +67,7 @@ def command(
         for option in ("strict_bounds", "choose"):
             if settings[option] and file.endswith(".ptx"):
                 flag = "--" + option.replace("_", "-")
-                raise LaunchError("argument", f"{flag} is for a .tile file: a .ptx text is compiled already")
+                raise LaunchError("option", f"{flag} is for a .tile file: a .ptx text is compiled already")
         place, why = choose_device(device, settings["counters"])
         settings["time_limit"] = time_limit
         requests = requests_for(file, values, place, why, example, run_all, settings)
@@ -126,7 +126,7 @@ def requests_for(
     if not run_all or file.endswith(".ptx"):
         return [Request(example=example, **common)]
     if example is not None:
-        raise TileError("argument", None, "--example and --all exclude each other")
+        raise TileError("option", None, "--example and --all exclude each other")
     from dsl.examples.shapes import find_example
     from dsl.text.program import load
 

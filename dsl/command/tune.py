@@ -80,18 +80,18 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     if options["plot"] is not None:
         require_matplotlib(Path(options["plot"]))
     if options["branches"] and options["schedule"] is not None:
-        raise TileError("argument", None, "--all and --schedule exclude each other")
+        raise TileError("option", None, "--all and --schedule exclude each other")
     choose = choices_of(options["choose"], options["skip_pass"])
     if options["write"] and choose:
         hint = "leave out --choose and --skip-pass, or say it in the schedule: choose KEY: OPTION"
-        raise TileError("argument", None, "--write is for kernels as the file has them", hint)
+        raise TileError("option", None, "--write is for kernels as the file has them", hint)
     if options["write"] and options["edited"]:
-        raise TileError("argument", None, "--write is for kernels as the file has them", "leave out --from")
+        raise TileError("option", None, "--write is for kernels as the file has them", "leave out --from")
     program = load(file)
     place = find_place("emulator" if options["emulator"] else options["device"])
     if options["write"] and place.ordinal is None and not options["emulator"]:
         hint = "--emulator writes them, under the emulator's name"
-        raise TileError("argument", None, "without a GPU there are no times, and no winners to write", hint)
+        raise TileError("option", None, "without a GPU there are no times, and no winners to write", hint)
     example = find_example(program, options["example"])
     ranges = parse_ranges(options["ranges"], {name for k in program.kernels.values() for name in dim_names(k)})
     overrides, domains = cases(program, example, values)
@@ -153,19 +153,19 @@ def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int
         name, equals, ends = text.partition("=")
         low, colon, high = ends.partition(":")
         if not equals or not colon or not all(end.isdecimal() or not end for end in (low, high)):
-            raise TileError("argument", None, f"'--for {text}' is not NAME=LOW:HIGH", "--for rows=1024:")
+            raise TileError("option", None, f"'--for {text}' is not NAME=LOW:HIGH", "--for rows=1024:")
         if name not in known:
             hint = closest(name, known) or f"known: {', '.join(sorted(known))}"
-            raise TileError("argument", None, f"'--for {text}': there is no dim '{name}'", hint)
+            raise TileError("option", None, f"'--for {text}': there is no dim '{name}'", hint)
         if name in out:
-            raise TileError("argument", None, f"'--for {text}': '{name}' has a range already")
+            raise TileError("option", None, f"'--for {text}': '{name}' has a range already")
         if not low and not high:
-            raise TileError("argument", None, f"'--for {text}' has neither end", "--for rows=1024:")
+            raise TileError("option", None, f"'--for {text}' has neither end", "--for rows=1024:")
         if len(low) > MAX_DIGITS or len(high) > MAX_DIGITS:
-            raise TileError("argument", None, f"'--for {text[:60]}…': an extent has at most {MAX_DIGITS} digits")
+            raise TileError("option", None, f"'--for {text[:60]}…': an extent has at most {MAX_DIGITS} digits")
         if low and high and int(low) > int(high):
             raise TileError(
-                "argument", None, f"'--for {text}' is empty: {low} is above {high}", f"--for {name}={high}:{low}"
+                "option", None, f"'--for {text}' is empty: {low} is above {high}", f"--for {name}={high}:{low}"
             )
         out[name] = (int(low) if low else None, int(high) if high else None)
     return out

@@ -96,7 +96,7 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
     overrides = resolve(program, example, list(values), node)
     if node is None and example is None:
         names = " or ".join(f"--kernel {name}" for name in program.kernels)
-        raise TileError("argument", None, f"{program.source.name} has no example that says what to compile", names)
+        raise TileError("option", None, f"{program.source.name} has no example that says what to compile", names)
     if node is None:
         assert example is not None
         launches = launches_of(program, example, overrides, True)

@@ -46,12 +46,10 @@ def parse_value(text: str) -> Any:
         except ValueError:
             continue
         if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
-            raise TileError("argument", None, f"'{text[:40]}…' is beyond {MAX_INT_BITS} bits")
+            raise TileError("option", None, f"'{text[:40]}…' is beyond {MAX_INT_BITS} bits")
         return value
     if not text.isidentifier():
-        raise TileError(
-            "argument", None, f"'{text}' is no value", "a number, true, false, or the name of a type or def"
-        )
+        raise TileError("option", None, f"'{text}' is no value", "a number, true, false, or the name of a type or def")
     return text
 
 
@@ -90,11 +88,11 @@ def resolve(
     for text in given:
         word, equals, value_text = text.partition("=")
         if not equals or not word:
-            raise TileError("argument", None, f"'{text}' is not NAME=VALUE")
+            raise TileError("option", None, f"'{text}' is not NAME=VALUE")
         prefix, dot, name = word.rpartition(".")
         if dot and prefix not in PREFIXES:
             hint = closest(prefix, list(PREFIXES)) or ", ".join(f"{p}." for p in PREFIXES)
-            raise TileError("argument", None, f"unknown prefix '{prefix}.' of '{word}'", hint)
+            raise TileError("option", None, f"unknown prefix '{prefix}.' of '{word}'", hint)
         value = parse_value(value_text)
         kinds = [
             (kind, target)
@@ -113,15 +111,15 @@ def resolve(
             known = names | types.keys() | constants | scheduled | options
             where = f" after '{prefix}.'" if prefix else ""
             hint = closest(name, known) or "known: " + ", ".join(sorted(known))
-            raise TileError("argument", None, f"{program.source.name} has no '{name}'{where} to set", hint)
+            raise TileError("option", None, f"{program.source.name} has no '{name}'{where} to set", hint)
         if len(kinds) > 1:
             choices = ", ".join(f"{kind}.{name}" for kind, _ in kinds)
-            raise TileError("argument", None, f"'{name}' could be several things", f"write one of {choices}")
+            raise TileError("option", None, f"'{name}' could be several things", f"write one of {choices}")
         target: dict[str, Any] = kinds[0][1]
         if name in target:
-            raise TileError("argument", None, f"'{name}' is given twice")
+            raise TileError("option", None, f"'{name}' is given twice")
         if kinds[0][0] == "dim" and name not in assigned and (type(value) is not int or not 0 <= value < MAX_EXTENT):
-            raise TileError("argument", None, f"'{text[:80]}': a dim is a count of elements")
+            raise TileError("option", None, f"'{text[:80]}': a dim is a count of elements")
         if target is out.types:
             _check_type(name, value, types[name])
         target[name] = value
@@ -131,4 +129,4 @@ def resolve(
 def _check_type(name: str, value: Any, alternatives: list[str]) -> None:
     if value not in alternatives:
         what = f"'{value}' is no type" if value not in DTYPES else f"{name}={value}"
-        raise TileError("argument", None, f"{what}: '{name}' is one of {', '.join(alternatives)}")
+        raise TileError("option", None, f"{what}: '{name}' is one of {', '.join(alternatives)}")

@@ -52,15 +52,15 @@ def numbers(header: Any, given: list[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         name = name.removeprefix("dim.")
         if not equals:
-            raise TileError("argument", None, f"'{text}' is not NAME=VALUE")
+            raise TileError("option", None, f"'{text}' is not NAME=VALUE")
         if name not in known:
             hint = closest(name, known) or f"known: {', '.join(known)}; constants of a PTX text are fixed"
-            raise TileError("argument", None, f"{header.label} has no dim or scalar '{name}'", hint)
+            raise TileError("option", None, f"{header.label} has no dim or scalar '{name}'", hint)
         if name in out:
-            raise TileError("argument", None, f"'{name}' is given twice")
+            raise TileError("option", None, f"'{name}' is given twice")
         out[name] = parse_value(value)
         if isinstance(out[name], str) or (name in header.dims and (type(out[name]) is not int or out[name] < 0)):
-            raise TileError("argument", None, f"'{text}': a dim is a count, a scalar a number")
+            raise TileError("option", None, f"'{text}': a dim is a count, a scalar a number")
     return out
 
 
@@ -82,7 +82,7 @@ def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, i
             return trial
     texts = ", ".join(require.text for require in header.requires)
     hint = f"give {' '.join(f'{dim}=N' for dim in header.dims if dim not in values)}" if header.dims else None
-    raise TileError("argument", None, f"no dims found for {header.label}, which requires {texts}", hint)
+    raise TileError("option", None, f"no dims found for {header.label}, which requires {texts}", hint)
 
 
 def _trials(header: Any, values: Mapping[str, Any]) -> Iterator[dict[str, int]]:

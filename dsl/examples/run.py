@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsl.calls.api import Module, ModuleFunction
+from dsl.calls.dispatch import Misfit
 from dsl.examples.comparison import compare
 from dsl.examples.launches import Launcher, Settings
 from dsl.examples.overrides import Overrides
@@ -15,9 +16,6 @@ from dsl.text.program import Program, reached_kernels, type_parameters
 from dsl.values.arrays import Arrays
 from lowering.location import TileError
 from lowering.types import DTYPES
-
-OF_PLANS = frozenset({"dim", "dtype", "rank", "require", "dispatch"})
-"""Codes of what is wrong with the arguments of a launch line, whose place is that of a parameter or a condition."""
 
 
 def run_example(
@@ -74,7 +72,7 @@ class ExampleRun:
         for target in line.targets:
             if isinstance(target, ast.Name) and target.id in self.overrides.names:
                 if not isinstance(self.names[target.id], bool | int | float):
-                    raise TileError("argument", target.loc, f"'{target.id}' is no number here and cannot be set")
+                    raise TileError("option", target.loc, f"'{target.id}' is no number here and cannot be set")
                 self.names[target.id] = self.overrides.names[target.id]
 
     # ---- launches ----
@@ -99,7 +97,7 @@ class ExampleRun:
         try:
             self.launcher.launch(function, given, self.settings.schedule or schedule, rest)
         except TileError as error:
-            if len(error.errors) == 1 and (error.loc is None or error.code in OF_PLANS):
+            if len(error.errors) == 1 and (error.loc is None or isinstance(error, Misfit)):
                 raise from_launch(error.errors[0], line) from None
             raise
 

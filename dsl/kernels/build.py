@@ -164,7 +164,7 @@ class KernelBuilder(Tiles):
         if not any(isinstance(self.scope.find(name), Value) for name in names_in(condition)):
             if not self.expr(condition):
                 self.error(
-                    "require", node.loc, node.message or "this assertion does not hold", self.values_in(condition)
+                    "requires", node.loc, node.message or "this assertion does not hold", self.values_in(condition)
                 )
             return
         self.requires.append(node)
@@ -244,7 +244,7 @@ class KernelBuilder(Tiles):
         for i, e in enumerate(node.extents):
             number = self.constant(e, "an extent of a shared tile")
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                self.error("extent", e.loc, f"an extent is a positive integer; this is {number}")
+                self.error("shape", e.loc, f"an extent is a positive integer; this is {number}")
             if i and i == len(node.extents) - 1:
                 remedy = "bank conflicts go by permuting columns, such as column ^ row, not by padding"
                 self.check_extent(number, e.loc, "the innermost extent of a shared tile", remedy=remedy)

@@ -38,7 +38,7 @@ def double_commits(body: list[ast.Statement]) -> Iterator[TileError]:
 def _error(statement: ast.Statement) -> TileError:
     message = "this commit() closes a group without copies: nothing is copied since the commit() before it"
     hint = "wait(n) counts that group too, and waits for a copy more; one commit() closes all copies before it"
-    return TileError("copy", statement.loc, message, hint)
+    return TileError("instruction", statement.loc, message, hint)
 
 
 def _concerns_groups(name: str) -> bool:

@@ -45,7 +45,7 @@ def headers_of(ptx: str) -> dict[str, Header]:
 
     headers = read(ptx)
     if not headers:
-        raise LaunchError("header", "the PTX has no //dsl header", "take one that dsl compile wrote, and edit its body")
+        raise LaunchError("ptx", "the PTX has no //dsl header", "take one that dsl compile wrote, and edit its body")
     return {header.kernel: header for header in headers.values()}
 
 

@@ -42,7 +42,7 @@ def explain(source: Source, error: UnexpectedInput) -> TileError:
     stop = min(token.end_pos or at + 1, end)
     if token.type == "_INDENT":
         hint = "a block follows only a line that ends in ':'"
-        return TileError("indentation", line_loc(source, source.position(stop)[0]), "unexpected indentation", hint)
+        return TileError("syntax", line_loc(source, source.position(stop)[0]), "unexpected indentation", hint)
     if token.type in _FOUND:
         found, stop = _FOUND[token.type], at + 1
     else:
@@ -51,7 +51,7 @@ def explain(source: Source, error: UnexpectedInput) -> TileError:
     where = Loc(source, at, max(stop, at + 1))
     if expected == {"_INDENT"}:
         hint = "the lines of a block stand four columns further in, and a block has at least one"
-        return TileError("indentation", where, f"unexpected {found}; expected an indented block", hint)
+        return TileError("syntax", where, f"unexpected {found}; expected an indented block", hint)
     bracket = _bracket(source, at, str(token))
     if bracket is not None:
         return bracket
@@ -181,7 +181,7 @@ def without_block(text: str, at: int) -> str:
 def mismatched_indentation(source: Source, end: int) -> TileError:
     """For the line at offset `end`, further out than its block but at no outer one."""
     loc = line_loc(source, source.position(end)[0])
-    return TileError("indentation", loc, "this line's indentation fits no block above", "align it with a line above")
+    return TileError("syntax", loc, "this line's indentation fits no block above", "align it with a line above")
 
 
 def line_loc(source: Source, line: int) -> Loc:

@@ -21,10 +21,10 @@ def require_matplotlib(path: Path) -> None:
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
-        raise TileError("plot", None, "--plot needs matplotlib", "pip install 'dsl[plot]'") from None
+        raise TileError("tool", None, "--plot needs matplotlib", "pip install 'dsl[plot]'") from None
     kinds = FigureCanvasBase.get_supported_filetypes()
     if path.suffix.removeprefix(".").lower() not in kinds:
-        raise TileError("plot", None, f"'{path}' is no picture that can be written", f"known: {', '.join(kinds)}")
+        raise TileError("tool", None, f"'{path}' is no picture that can be written", f"known: {', '.join(kinds)}")
 
 
 def draw(outcomes: list[Outcome], path: Path, device: str) -> None:

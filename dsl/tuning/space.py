@@ -54,7 +54,7 @@ def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple
         word, equals, values = text.partition("=")
         single = [f"{word}={value}" for value in values.split(",")] if equals else [text]
         if word in words:
-            raise TileError("argument", None, f"'{word}' is given twice", f"{word}=VALUE,VALUE tries several")
+            raise TileError("option", None, f"'{word}' is given twice", f"{word}=VALUE,VALUE tries several")
         words.add(word)
         for one in single:
             found = resolve(program, example, [one])

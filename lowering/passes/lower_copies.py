@@ -35,7 +35,7 @@ class _Lowering(Rewriter):
             return False
         if must:
             raise TileError(
-                "copy",
+                "instruction",
                 op.loc,
                 f"only {bytes} byte{'s' * (bytes > 1)} at a time are known to be aligned neighbours; "
                 "an asynchronous copy takes 4, 8 or 16",

@@ -63,7 +63,7 @@ def forked() -> bool:
 def after_fork_error() -> DeviceError:
     """The error of every use of the driver in a forked child."""
     return DeviceError(
-        "fork",
+        "cuda",
         "CUDA was started before this process was forked, and does not work in the child",
         'start processes with multiprocessing.get_context("spawn"), or fork before the first launch',
     )

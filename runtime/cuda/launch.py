@@ -45,7 +45,7 @@ def common_stream(frameworks: Sequence[Framework]) -> Callable[[int], int]:
         handles = {name: current(ordinal) for name, current in currents.items()}
         if len(set(handles.values())) > 1:
             names = " and ".join(handles)
-            raise LaunchError("stream", f"{names} have different current streams", "pass stream=, a raw handle")
+            raise LaunchError("device", f"{names} have different current streams", "pass stream=, a raw handle")
         return next(iter(handles.values()))
 
     return agreed

@@ -122,7 +122,7 @@ def _check_device(facts: DeviceFacts, header: Header) -> None:
     fits = {"a": has == number, "f": has // 10 == number // 10 and has >= number}.get(header.arch[-1], has >= number)
     if not fits:
         raise LaunchError(
-            "arch", f"{header.label} is compiled for {header.arch}, the device {facts.name} is {facts.arch}"
+            "target", f"{header.label} is compiled for {header.arch}, the device {facts.name} is {facts.arch}"
         )
     if header.shared_bytes > facts.shared_per_block:
         raise LaunchError(
@@ -154,4 +154,4 @@ def jit_error(ptx: str, log: str) -> DeviceError:
     hint = None
     if match is not None and 0 < (number := int(match[1])) <= len(lines := ptx.splitlines()):
         hint = f"line {number} of the PTX: {lines[number - 1].strip()[:200]}"
-    return DeviceError("jit", f"the driver refuses the PTX: {' '.join(log.split())}", hint)
+    return DeviceError("ptx", f"the driver refuses the PTX: {' '.join(log.split())}", hint)

@@ -92,7 +92,7 @@ def measure_rounds(
 def percentiles(times: list[float]) -> tuple[float, float, float]:
     """The 20th percentile, the median and the 80th of measured times. Raises DeviceError `time` for none."""
     if not times:
-        raise DeviceError("time", "nothing was measured")
+        raise DeviceError("call", "nothing was measured")
     ordered = sorted(times)
     last = len(ordered) - 1
     return ordered[round(0.2 * last)], ordered[round(0.5 * last)], ordered[round(0.8 * last)]

@@ -536,4 +536,4 @@ def check_target(target: str, arch: str) -> None:
         return
     wanted, have = ("".join(filter(str.isdigit, name)) for name in (target, arch))
     if int(have) < int(wanted) or (target[-1].isalpha() and target != arch):
-        raise LaunchRefusedError(f"PTX for {target} does not run on {arch}", "arch")
+        raise LaunchRefusedError(f"PTX for {target} does not run on {arch}", "target")

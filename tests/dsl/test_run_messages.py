@@ -69,7 +69,7 @@ def test_errors_as_data(file: Path) -> None:
     told = json.loads(run(file, "--json").stdout)
     assert not told["passed"] and told["status"] == 2
     (error,) = told["errors"]
-    assert (error["code"], error["line"], error["column"]) == ("dim", 1, 21)
+    assert (error["code"], error["line"], error["column"]) == ("shape", 1, 21)
     assert "'n' is 100, and 99 in 'x'" in error["message"]
     assert error["file"] == str(file) and error["hint"]
     assert error["called_from"] == [{"file": str(file), "line": 19, "column": 5}]
@@ -84,7 +84,7 @@ def test_every_error_of_a_run_is_data(file: Path) -> None:
     assert (fault["file"], fault["line"], fault["column"]) == (str(file), 4, 5)
     told = json.loads(run(file, "--json", "--ptx", "/none.ptx").stdout)
     assert [error["code"] for error in told["errors"]] == ["file"] and "/none.ptx" in told["errors"][0]["message"]
-    assert json.loads(run(file, "--json", "m=3").stdout)["errors"][0]["code"] == "argument"
+    assert json.loads(run(file, "--json", "m=3").stdout)["errors"][0]["code"] == "option"
 
 
 def test_errors_of_a_child_process_are_data(file: Path) -> None:
@@ -93,7 +93,7 @@ def test_errors_of_a_child_process_are_data(file: Path) -> None:
     with pytest.raises(ChildFailure) as caught:
         answer_of_child("dsl.command.request", asked, sys.stderr, 60)
     (error,) = records(caught.value)
-    assert error["code"] == "argument" and "'m'" in error["message"] and error["message"] in caught.value.text
+    assert error["code"] == "option" and "'m'" in error["message"] and error["message"] in caught.value.text
     with pytest.raises(ChildFailure) as caught:
         answer_of_child("dsl.command.request", asked, sys.stderr, 0.01)
     assert [row["code"] for row in records(caught.value)] == ["time-limit"]

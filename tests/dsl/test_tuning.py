@@ -534,7 +534,7 @@ def test_a_plot_without_matplotlib_is_an_error_before_anything_is_run(
 
     monkeypatch.setitem(sys.modules, "matplotlib.backend_bases", None)
     result = dsl("tune", double, "--emulator", "--plot", "x.png")
-    assert result.exit_code == 2 and "error[plot]" in result.stderr and "dsl[plot]" in result.stderr
+    assert result.exit_code == 2 and "error[tool]" in result.stderr and "dsl[plot]" in result.stderr
 
 
 # ---- agreement ----

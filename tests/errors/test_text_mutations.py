@@ -158,7 +158,7 @@ def try_header(number: int, folder: Path) -> None:
         try:
             read(f"{line}\n{rest}")
         except LaunchError as error:
-            assert error.code == "header" and "header" in error.message, number
+            assert error.code == "ptx" and "header" in error.message, number
             return
     refused = done == "kind" and not may_be_any(at)
     refused |= done in ("missing", "unknown") and at[0] not in ("moves", "computes", "constants")

@@ -60,7 +60,7 @@ def with_narrow_copies(program: Program, device: str, ptxas: bool) -> dict[str, 
     try:
         return launched(program, device, ptxas)
     except TileError as error:
-        if error.code != "copy" or "require async" not in program.schedule:
+        if error.code != "instruction" or "require async" not in program.schedule:
             raise
         program.schedule.remove("require async")
         return launched(program, device, ptxas)
@@ -105,7 +105,7 @@ def tried(program: Program, device: str = "emulator", ptxas: bool = False) -> Ou
     except (FindingError, DeviceAssertError) as error:
         return outcome("finding", str(error))
     except LaunchError as error:
-        return outcome("ptxas" if error.code == "ptxas" else "traceback", str(error))
+        return outcome("ptxas" if error.code == "ptx" else "traceback", str(error))
     except DeviceError as error:
         return outcome("device", f"{error.code}: {error}", error.code)
     except Exception:

@@ -95,7 +95,7 @@ def test_bench_and_counters_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
         raise DeviceError("tool", f"{program} is not installed")
 
     def refused(*_: object) -> None:
-        raise LaunchError("ptxas", "Unsupported .version 8.7; current version is '7.8'")
+        raise LaunchError("ptx", "Unsupported .version 8.7; current version is '7.8'")
 
     with monkeypatch.context() as patch:
         patch.setattr("runtime.tools.assemble", refused)

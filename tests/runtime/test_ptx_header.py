@@ -112,7 +112,7 @@ def test_a_body_edited_by_hand_stays_legal() -> None:
 def test_a_malformed_header_names_the_field(path: str, value: Any, field: str) -> None:
     with pytest.raises(LaunchError) as caught:
         read(malformed(path, value))
-    assert caught.value.code == "header"
+    assert caught.value.code == "ptx"
     assert f"header field {field}" in caught.value.message
 
 

@@ -23,7 +23,7 @@ def test_the_log_names_the_line_of_illegal_ptx() -> None:
     line = next(number for number, line in enumerate(text.splitlines(), 1) if "f33" in line)
     with pytest.raises(LaunchError, match=rf"kernel\.ptx, line {line}") as caught:
         assemble(text, "sm_80")
-    assert caught.value.code == "ptxas"
+    assert caught.value.code == "ptx"
 
 
 def test_figures_of_one_entry_of_several() -> None:

@@ -6,12 +6,13 @@ A slice and a scalar are masked at both edges by themselves; an index tile is ma
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from dsl.text import tree as ast
 from dsl.values.bindings import Access, Binding, SharedTile, Table, Tensor, describe
 from dsl.values.building import Building
-from lowering.builder import broadcast_shapes
+from lowering.builder import MAX_TILE, broadcast_shapes
 from lowering.facts import counts_elements, most_elements
 from lowering.fold import constant_of
 from lowering.forms import linear
@@ -191,104 +192,127 @@ def _difference(stop: Value | int, start: Value | int) -> int | None:
     return upper[1] - lower[1] if upper[0] == lower[0] else None
 
 
+@dataclass(slots=True)
+class _Axis:
+    """An axis of an access: its number in the memory, subscript, extent, stride; `beyond`: as SharedTile.windows."""
+
+    number: int
+    sub: Any
+    extent: int | Value
+    stride: int | Value
+    beyond: tuple[tuple[Value | int, int], ...] = ()
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What an access comes to: summands of its offset, conditions of its mask, bounds to assert."""
+
+    offsets: list[Value] = field(default_factory=list)
+    masks: list[Value] = field(default_factory=list)
+    bounds: list[tuple[int, Value]] = field(default_factory=list)
+
+
 def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place:
     """Offsets (elements) and the mask of its edges; the offset's shape is the access's. `is_masked`: by the user."""
-
-    ir = builder.ir
+    ir, found = builder.ir, _Parts()
     builder.place(access.loc)
-    memory = access.memory
-    subs = list(access.subscripts)
-    slot: Value | None = None
-    total: Value | None = None
-    masks: list[Value] = []
-    windows: list[tuple[tuple[Value | int, int], ...]] = []
-    bounds: list[tuple[int, Value]] = []
-    dropped = 0  # axes of slots
-    if isinstance(memory, Table):
-        extents: list[int | Value] = [memory.length]
-        strides: list[int | Value] = [1]
-    elif isinstance(memory, SharedTile):
-        extents, strides = list(memory.extents), list(memory.strides)
-        slot, total = memory.slot, memory.base
-        masks, windows = list(memory.inside), list(memory.windows)
-        if memory.has_slots and not isinstance(subs[0], Span) and not _is_tile(subs[0]):
-            first = subs.pop(0)
-            slot = _indexed(builder, first)
-            if not memory.value.type.ring:  # type: ignore[union-attr]
-                masks += _edges(builder, first, extents[0])
-            extents.pop(0)
-            strides.pop(0)
-            windows = windows[1:]
-            dropped = 1
-        elif memory.has_slots and memory.value.type.ring:  # type: ignore[union-attr]
-            builder.error("type", access.loc, "the slot of a ring is chosen by a scalar")
-    else:
-        extents, strides = list(memory.dims), list(memory.strides)
-
-    tiles = [s for s in subs if _is_tile(s)]
-    tile_shape: tuple[int, ...] = ()
-    for t in tiles:
-        tile_shape = broadcast_shapes(tile_shape, t.tile.shape, ir.loc)
-    advanced = [i for i, s in enumerate(subs) if not isinstance(s, Span)] if tiles else []
-    together = advanced == list(range(advanced[0], advanced[-1] + 1)) if advanced else True
-    first = advanced[0] if advanced and together else 0
-    before = [s.extent for s in subs[:first] if isinstance(s, Span)] if tiles else []
-    after = [s.extent for i, s in enumerate(subs) if isinstance(s, Span) and (i >= first or not tiles)]
-    shape = (*before, *tile_shape, *after)
-    if not tiles:
-        shape = tuple(s.extent for s in subs if isinstance(s, Span))
-    size = 1
-    for e in shape:
-        size *= e
-    if size > 1 << 20:
-        builder.error("limit", access.loc, f"a tile of {size} elements; the limit is {1 << 20}")
-
-    span_axis = 0
-    parts: list[Value] = [] if total is None else [total]
-    every = zip(subs, extents, strides, windows or [()] * len(subs), strict=True)
-    for number, (sub, extent, stride, beyond) in enumerate(every, dropped):
-        if isinstance(sub, Span):
-            axis = span_axis if not tiles or span_axis < len(before) else span_axis + len(tile_shape)
-            span_axis += 1
-            index = _aligned(ir.value("arange", extent=sub.extent), axis, len(shape), builder)
-            if not (isinstance(sub.start, int) and sub.start == 0):
-                start = _indexed(builder, sub.start)
-                parts.append(_scaled(builder, start, stride))
-                whole = ir.value("add", *ir.same_shape([_with_room(builder, start), index]))
-            else:
-                whole = index
-            masks += _edges(builder, whole, extent)
-            masks += _outside_edges(builder, whole, beyond)
-            parts.append(_scaled(builder, index, stride))
-        elif _is_tile(sub):
-            lead = len(before) if together else 0
-            index = ir.reshape(
-                sub,
-                (1,) * lead
-                + (1,) * (len(tile_shape) - len(sub.tile.shape))
-                + sub.tile.shape
-                + (1,) * (len(shape) - lead - len(tile_shape)),
-            )
-            masks += _outside_edges(builder, index, beyond)
-            if not is_masked and not builder.in_tile_if:
-                _check_tile(builder, sub, extent, number, access.loc)
-            if builder.function.attrs.get("strict_bounds"):
-                bounds += [(number, ir.broadcast(edge, shape)) for edge in _edges(builder, index, extent)]
-            parts.append(_scaled(builder, index, stride))
+    slot, axes = _axes(builder, access, found)
+    form = _Form(builder, [axis.sub for axis in axes], access.loc)
+    spans = 0
+    for axis in axes:
+        if isinstance(axis.sub, Span):
+            _resolve_span(builder, axis, form.place_of_span(spans), len(form.shape), found)
+            spans += 1
+        elif _is_tile(axis.sub):
+            _resolve_tile(builder, axis, form, None if is_masked else access.loc, found)
         else:
-            masks += _edges(builder, sub, extent)
-            masks += _outside_edges(builder, sub, beyond)
-            parts.append(_scaled(builder, _indexed(builder, sub), stride))
-    offset = _sum(builder, parts)
-    offset = ir.broadcast(offset, shape)
-    edge_mask: Value | None = None
-    for m in masks:
-        edge_mask = m if edge_mask is None else ir.value("and", *ir.same_shape([edge_mask, m]))
-    if edge_mask is not None and constant_of(edge_mask) is True:
-        edge_mask = None
-    if edge_mask is not None:
-        edge_mask = ir.broadcast(edge_mask, shape)
-    return Place(memory.value, slot, offset, edge_mask, bounds)
+            found.masks += _edges(builder, axis.sub, axis.extent) + _outside_edges(builder, axis.sub, axis.beyond)
+            found.offsets.append(_scaled(builder, _indexed(builder, axis.sub), axis.stride))
+    offset = ir.broadcast(_sum(builder, found.offsets), form.shape)
+    mask: Value | None = None
+    for each in found.masks:
+        mask = each if mask is None else ir.value("and", *ir.same_shape([mask, each]))
+    if mask is not None:
+        mask = None if constant_of(mask) is True else ir.broadcast(mask, form.shape)
+    return Place(access.memory.value, slot, offset, mask, found.bounds)
+
+
+def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | None, list[_Axis]]:
+    """The slot that an access chooses, and its axes; what of the offset and mask comes with the memory is found."""
+    memory, subs = access.memory, list(access.subscripts)
+    if isinstance(memory, Table):
+        return None, [_Axis(0, subs[0], memory.length, 1)]
+    if isinstance(memory, Tensor):
+        rows = zip(subs, memory.dims, memory.strides, strict=True)
+        return None, [_Axis(number, *each) for number, each in enumerate(rows)]
+    found.masks += memory.inside
+    found.offsets += [] if memory.base is None else [memory.base]
+    windows = memory.windows or ((),) * len(memory.extents)
+    parts = zip(subs, memory.extents, memory.strides, windows, strict=True)
+    axes = [_Axis(number, *each) for number, each in enumerate(parts)]
+    if not memory.has_slots or isinstance(subs[0], Span) or _is_tile(subs[0]):
+        if memory.has_slots and memory.value.type.ring:  # type: ignore[union-attr]
+            builder.error("type", access.loc, "the slot of a ring is chosen by a scalar")
+        return memory.slot, axes
+    return _slot_chosen(builder, memory, axes.pop(0), found.masks), axes
+
+
+def _slot_chosen(builder: Building, tile: SharedTile, axis: _Axis, masks: list[Value]) -> Value:
+    """The slot that a scalar chooses; of what is no ring it may lie outside."""
+    slot = _indexed(builder, axis.sub)
+    if not tile.value.type.ring:  # type: ignore[union-attr]
+        masks += _edges(builder, axis.sub, axis.extent)
+    return slot
+
+
+class _Form:
+    """The shape of an access: index tiles broadcast to one shape, which stands where they do if they are neighbours,
+    else in front; each slice keeps its axis."""
+
+    def __init__(self, builder: Building, subs: list[Any], loc: Loc):
+        tiles = [number for number, sub in enumerate(subs) if _is_tile(sub)]
+        self.tile: tuple[int, ...] = ()
+        for number in tiles:
+            self.tile = broadcast_shapes(self.tile, subs[number].tile.shape, builder.ir.loc)
+        others = [number for number, sub in enumerate(subs) if not isinstance(sub, Span)] if tiles else [0]
+        first = others[0] if others == list(range(others[0], others[-1] + 1)) else 0
+        self.before = tuple(sub.extent for sub in subs[:first] if isinstance(sub, Span))
+        after = tuple(sub.extent for sub in subs[first:] if isinstance(sub, Span))
+        self.shape = (*self.before, *self.tile, *after)
+        if prod(self.shape) > MAX_TILE:
+            builder.error("limit", loc, f"a tile of {prod(self.shape)} elements; the limit is {MAX_TILE}")
+
+    def place_of_span(self, number: int) -> int:
+        """The axis of the access that its slice of this number is."""
+        return number if number < len(self.before) else number + len(self.tile)
+
+
+def _resolve_span(builder: Building, axis: _Axis, place: int, rank: int, found: _Parts) -> None:
+    ir, sub = builder.ir, axis.sub
+    assert isinstance(sub, Span)
+    index = _aligned(ir.value("arange", extent=sub.extent), place, rank, builder)
+    whole = index
+    if not (isinstance(sub.start, int) and sub.start == 0):
+        start = _indexed(builder, sub.start)
+        found.offsets.append(_scaled(builder, start, axis.stride))
+        whole = ir.value("add", *ir.same_shape([_with_room(builder, start), index]))
+    found.masks += _edges(builder, whole, axis.extent) + _outside_edges(builder, whole, axis.beyond)
+    found.offsets.append(_scaled(builder, index, axis.stride))
+
+
+def _resolve_tile(builder: Building, axis: _Axis, form: _Form, unmasked: Loc | None, found: _Parts) -> None:
+    """`unmasked`: the place of an access without a mask of the user's."""
+    ir, sub = builder.ir, axis.sub
+    assert isinstance(sub, Value)
+    before, have = (1,) * len(form.before), sub.tile.shape
+    behind = (1,) * (len(form.shape) - len(form.before) - len(form.tile))
+    index = ir.reshape(sub, before + (1,) * (len(form.tile) - len(have)) + have + behind)
+    found.masks += _outside_edges(builder, index, axis.beyond)
+    if unmasked is not None and not builder.in_tile_if:
+        _check_tile(builder, sub, axis.extent, axis.number, unmasked)
+    if builder.function.attrs.get("strict_bounds"):
+        found.bounds += [(axis.number, ir.broadcast(edge, form.shape)) for edge in _edges(builder, index, axis.extent)]
+    found.offsets.append(_scaled(builder, index, axis.stride))
 
 
 def _is_tile(sub: Any) -> bool:
@@ -502,13 +526,8 @@ def narrow(builder: Building, access: Access) -> SharedTile:
     if tile.has_slots:
         if isinstance(subs[0], Span) or _is_tile(subs[0]):
             builder.error("type", access.loc, "a part of a shared tile starts with one slot", "choose it by a scalar")
-        first = subs.pop(0)
-        slot = _indexed(builder, first)
-        if not tile.value.type.ring:  # type: ignore[union-attr]
-            inside += _edges(builder, first, extents[0])
-        extents.pop(0)
-        strides.pop(0)
-        windows = windows[1:]
+        chosen = _Axis(0, subs.pop(0), extents.pop(0), strides.pop(0))
+        slot, windows = _slot_chosen(builder, tile, chosen, inside), windows[1:]
     out_extents, out_strides, out_windows = [], [], []
     for sub, extent, stride, outer in zip(subs, extents, strides, windows, strict=True):
         if _is_tile(sub):

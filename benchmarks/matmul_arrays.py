@@ -11,9 +11,8 @@ import numpy as np
 from harness import LeftOut, Shape
 
 import dsl
-from runtime.dtypes import NAME_OF_NUMPY
+from runtime.dtypes import NAME_OF_NUMPY, numpy_dtype
 from runtime.errors import LaunchError
-from runtime.frameworks import numpy_dtype
 
 PEERS = Path(__file__).resolve().parent / "peers"
 

@@ -14,14 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runtime.arrays import Array as Array
-    from runtime.arrays import describe as describe
-    from runtime.arrays import empty_like as empty_like
-    from runtime.arrays import finish_like as finish_like
-    from runtime.arrays import is_array as is_array
     from runtime.backend import gpu_reason as gpu_reason
+    from runtime.chips import DeviceFacts as DeviceFacts
     from runtime.cuda.memory import DeviceArray as DeviceArray
-    from runtime.cuda.memory import to_device as to_device
-    from runtime.devices import DeviceFacts as DeviceFacts
     from runtime.devices import device_facts as device_facts
     from runtime.emulator import emulate as emulate
     from runtime.errors import DeviceAssertError as DeviceAssertError
@@ -29,6 +24,10 @@ if TYPE_CHECKING:
     from runtime.errors import FindingError as FindingError
     from runtime.errors import LaunchError as LaunchError
     from runtime.errors import RuntimeFault as RuntimeFault
+    from runtime.frameworks import describe as describe
+    from runtime.frameworks import empty_like as empty_like
+    from runtime.frameworks import finish_like as finish_like
+    from runtime.frameworks import is_array as is_array
     from runtime.header import Header as Header
     from runtime.launch import Bound as Bound
     from runtime.launch import Kernel as Kernel
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from runtime.tools import Assembly as Assembly
     from runtime.tools import assemble as assemble
     from runtime.tools import sass as sass
+    from runtime.transfer import to_device as to_device
 
 HOME = {
     "Array": "runtime.arrays",
@@ -45,7 +45,7 @@ HOME = {
     "DeviceArray": "runtime.cuda.memory",
     "DeviceAssertError": "runtime.errors",
     "DeviceError": "runtime.errors",
-    "DeviceFacts": "runtime.devices",
+    "DeviceFacts": "runtime.chips",
     "FindingError": "runtime.errors",
     "Header": "runtime.header",
     "Kernel": "runtime.launch",
@@ -53,16 +53,16 @@ HOME = {
     "LaunchResult": "runtime.result",
     "RuntimeFault": "runtime.errors",
     "assemble": "runtime.tools",
-    "describe": "runtime.arrays",
+    "describe": "runtime.frameworks",
     "device_facts": "runtime.devices",
     "emulate": "runtime.emulator",
-    "empty_like": "runtime.arrays",
-    "finish_like": "runtime.arrays",
+    "empty_like": "runtime.frameworks",
+    "finish_like": "runtime.frameworks",
     "gpu_reason": "runtime.backend",
-    "is_array": "runtime.arrays",
+    "is_array": "runtime.frameworks",
     "sass": "runtime.tools",
     "synchronize": "runtime.launch",
-    "to_device": "runtime.cuda.memory",
+    "to_device": "runtime.transfer",
 }
 """Where each public name lives."""
 

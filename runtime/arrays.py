@@ -1,13 +1,8 @@
-"""What a launch must know of an array, whatever framework it belongs to: `describe(x)` gives an `Array`.
-
-torch, CuPy, JAX and numpy arrays are read by their own attributes; anything else by `__cuda_array_interface__` or
-DLPack. No framework is imported that the caller has not imported: they are told by the module of the type.
-"""
+"""What a launch must know of an array, whatever framework it belongs to: `frameworks.describe(x)` gives an `Array`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from runtime.dtypes import DTYPES
 
@@ -22,7 +17,8 @@ class Array:
     """An array as a kernel sees it.
 
     `pointer` is the address of element (0, 0, …); `strides` count elements and may be negative; `dtype` is one of
-    `runtime.dtypes.DTYPES`; `device` is the CUDA ordinal, None in host memory.
+    `runtime.dtypes.DTYPES`; `device` is the CUDA ordinal, None in host memory. `immutable`: no array of its framework
+    can be written.
     """
 
     framework: str
@@ -32,6 +28,7 @@ class Array:
     dtype: str
     device: int | None
     readonly: bool = False
+    immutable: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -88,33 +85,10 @@ class Array:
         return False
 
 
-def describe(x: Any) -> Array:
-    """The Array of any supported array. Raises LaunchError `array` for what is none or cannot be passed."""
-    from runtime.frameworks import framework_of
-
-    return framework_of(x).describe(x)
-
-
-def is_array(x: Any) -> bool:
-    """Whether `describe` may take it (a number or a list is none)."""
-    from runtime.frameworks import find_framework
-
-    return find_framework(type(x)) is not None
-
-
-def finish_like(x: Any, made: Any) -> Any:
-    """What `empty_like(x, …)` made, once launches have written it, as an array of the framework of `x`."""
-    from runtime.frameworks import framework_of
-
-    return framework_of(x).finish(made)
-
-
-def empty_like(x: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """A new uninitialised row-major array of the framework and device of `x`, for an output that was not given.
-
-    JAX arrays cannot be written: for them it is a stand-in, until `finish_like`. Raises LaunchError `output` where
-    none can be made (interface only).
-    """
-    from runtime.frameworks import framework_of
-
-    return framework_of(x).empty(x, tuple(shape), dtype)
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of a row-major array: (2, 3, 4) → (12, 4, 1)."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))

@@ -91,7 +91,7 @@ class Checker:
         return self._evaluate(self.estimates[key], names, key) if key in self.estimates else None
 
     def check_pointers(self, call: CallClass, pointers: Sequence[int]) -> None:
-        """Checks what calls of a class do not share. Raises LaunchError `align`, `array` (no memory) or `overlap`."""
+        """Checks what calls of a class do not share. Raises LaunchError `array` (no memory) or `overlap`."""
         for number, mask in call.alignments:
             if pointers[number] & mask or not pointers[number]:
                 raise self._pointer_error(self.header.tensors[number], pointers[number])
@@ -122,8 +122,9 @@ class Checker:
             raise self.fail("shape", f"{name} has {len(array.shape)} axes {array.shape}, the kernel takes [{expected}]")
         if not tensor.strided and not array.is_contiguous:
             raise self.fail("array", f"{name} is not row-major: its strides are {array.strides}", "pass a copy")
-        if tensor.written and array.framework == "jax":
-            raise self.fail("array", f"{name} is written, and JAX arrays cannot be", "pass an output of torch or CuPy")
+        if tensor.written and array.immutable:
+            message = f"{name} is written, and arrays of {array.framework} cannot be"
+            raise self.fail("array", message, "pass an output of torch or CuPy")
         if tensor.written and array.readonly:
             raise self.fail("array", f"{name} is written, and the array is read-only")
         if tensor.written and array.may_overlap_itself:

@@ -1,72 +1,9 @@
-"""What a device is, in numbers: of a GPU by asking its driver, of an emulated one from a table."""
+"""The facts of the device that a name means."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from runtime.errors import LaunchError
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceFacts:
-    """Sizes in bytes, `memory_bandwidth` in bytes a second from clock and bus width (None where unknown).
-
-    `reserved_shared` is what the driver takes of each block's shared memory.
-    """
-
-    name: str
-    arch: str
-    sms: int
-    shared_per_block: int
-    shared_per_sm: int
-    reserved_shared: int
-    registers_per_sm: int
-    threads_per_sm: int
-    blocks_per_sm: int
-    l2_bytes: int
-    memory_bytes: int
-    memory_bandwidth: float | None
-
-
-def _row(
-    arch: str, name: str, sms: int, shared_kib: int, threads: int, blocks: int, l2_mib: int, gib: int, tb_s: float
-):
-    return DeviceFacts(
-        name=f"emulated {name}",
-        arch=arch,
-        sms=sms,
-        shared_per_block=(shared_kib - 1) << 10,
-        shared_per_sm=shared_kib << 10,
-        reserved_shared=1 << 10,
-        registers_per_sm=65536,
-        threads_per_sm=threads,
-        blocks_per_sm=blocks,
-        l2_bytes=l2_mib << 20,
-        memory_bytes=gib << 30,
-        memory_bandwidth=tb_s * 1e12,
-    )
-
-
-EMULATED = {
-    facts.arch: facts
-    for facts in (
-        _row("sm_80", "A100", 108, 164, 2048, 32, 40, 80, 2.04),
-        _row("sm_86", "A10", 72, 100, 1536, 16, 6, 24, 0.60),
-        _row("sm_89", "L40S", 142, 100, 1536, 24, 96, 48, 0.86),
-        _row("sm_90", "H200", 132, 228, 2048, 32, 60, 141, 4.92),
-        _row("sm_100", "B200", 148, 228, 2048, 32, 126, 192, 8.0),
-    )
-}
-"""One chip an architecture: CUDA programming guide, "Technical specifications per compute capability", and NVIDIA's
-datasheets for multiprocessors, L2 and memory."""
-
-
-def emulated_facts(arch: str) -> DeviceFacts:
-    """The chip that the emulator pretends to be for PTX of this architecture (`sm_90a` as `sm_90`)."""
-    base = arch.rstrip("af")
-    if base not in EMULATED:
-        raise LaunchError("target", f"no emulated device has {arch}", f"there are {', '.join(EMULATED)}")
-    return EMULATED[base]
+from runtime.backend import choose
+from runtime.chips import DeviceFacts, emulated_facts
 
 
 def device_facts(device: str | int = "auto", arch: str = "sm_90") -> DeviceFacts:
@@ -74,8 +11,6 @@ def device_facts(device: str | int = "auto", arch: str = "sm_90") -> DeviceFacts
 
     Raises DeviceError `no-gpu` when a GPU is asked for and there is none.
     """
-    from runtime.backend import choose
-
     ordinal = choose(device)
     if ordinal is None:
         return emulated_facts(arch)

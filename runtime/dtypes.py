@@ -6,6 +6,7 @@ import operator
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from runtime.errors import LaunchError
 
@@ -58,6 +59,19 @@ def is_masked(x: object) -> bool:
     return any(base.__module__.startswith("numpy.ma") for base in type(x).__mro__)
 
 
+def numpy_dtype(dtype: str) -> Any:
+    """The numpy dtype of our name; those of BIT_FIELDS are ml_dtypes'."""
+    import numpy
+
+    if dtype not in BIT_FIELDS:
+        return numpy.dtype(DTYPES[dtype].numpy)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise LaunchError("array", f"numpy has no {dtype} without ml_dtypes", "pip install ml_dtypes") from None
+    return numpy.dtype(getattr(ml_dtypes, DTYPES[dtype].numpy))
+
+
 def bf16_bits(value: float) -> int:
     """The 16 bits of `value` rounded to bfloat16: to f32 first, then to nearest even (as torch and JAX convert)."""
     if value != value:
@@ -72,7 +86,7 @@ def bf16_bits(value: float) -> int:
 def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
     """A function that turns a Python or numpy number into what `struct` packs as `dtype`.
 
-    It raises LaunchError `scalar` for what is no such number or does not fit; `name` is the parameter's.
+    It raises LaunchError `type` for what is no such number or does not fit; `name` is the parameter's.
     """
     row = DTYPES[dtype]
     if row.bytes == 1 and row.name[0] == "e":

@@ -2,7 +2,7 @@
 
 docs/architecture.md has the table of its keys. `read` takes it out of PTX text, `write` makes the line. A header is
 untrusted input: `read` checks the schema version, every type and size, and that it fits the `.entry` it names, and
-raises LaunchError `header` naming the field. The body of the PTX is not covered: editing it by hand is legal.
+raises LaunchError `ptx` naming the field. The body of the PTX is not covered: editing it by hand is legal.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def write(header: Header) -> str:
 
 
 def read(ptx: str) -> dict[str, Header]:
-    """The headers in `ptx` by entry name; empty when it has none. Raises LaunchError `header` naming the field."""
+    """The headers in `ptx` by entry name; empty when it has none. Raises LaunchError `ptx` naming the field."""
     signatures = entries(ptx)
     headers: dict[str, Header] = {}
     for number, line in enumerate(ptx.splitlines(), 1):

@@ -142,7 +142,7 @@ class Fields:
 
 
 def check_expression(where: str, tree: Tree, known: Collection[str]) -> None:
-    """Raises LaunchError `header` when `tree` is no expression over the `known` names."""
+    """Raises LaunchError `ptx` when `tree` is no expression over the `known` names."""
     try:
         unknown = sorted(compile_expression(tree).names - set(known))
     except ExpressionError as error:

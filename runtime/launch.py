@@ -14,11 +14,12 @@ from runtime.arguments import Layout
 from runtime.arrays import Array
 from runtime.backend import choose
 from runtime.checks import CallClass, Checker
-from runtime.devices import device_facts, emulated_facts
+from runtime.chips import emulated_facts
+from runtime.devices import device_facts
 from runtime.emulation import EmulatedLaunch
 from runtime.errors import LaunchError
 from runtime.expressions import Number
-from runtime.frameworks import Framework, Reader, Recogniser, framework_of, unread, unrecognised
+from runtime.frameworks import Framework, Reader, Recogniser, framework_of, reader_of, unread, unrecognised
 from runtime.header import Header, Scalar, Tensor, read
 from runtime.result import LaunchResult
 
@@ -203,8 +204,7 @@ class Kernel:
         for x, tensor in zip(tensors, self.header.tensors, strict=True):
             if x is None:
                 raise LaunchError("call", f"{self.header.label} misses {tensor.name}")
-        frameworks = {framework_of(x) for x in tensors}
-        self._read = frameworks.pop().read if len(frameworks) == 1 else Framework().read
+        self._read = reader_of(tensors)
         try:
             self._read(tensors, values, key)
         except (AttributeError, TypeError, RuntimeError, ValueError) as error:

@@ -57,7 +57,7 @@ def find(program: str) -> Path:
 def assemble(ptx: str, arch: str, entry: str | None = None, maxregs: int | None = None) -> Assembly:
     """Assembles `ptx` for `arch` (`sm_90a`); the figures are those of `entry`, else of the first one.
 
-    Raises LaunchError `ptxas` with the log, which names the PTX lines, when it is not legal.
+    Raises LaunchError `ptx` with the log, which names the PTX lines, when it is not legal.
     """
     with tempfile.TemporaryDirectory(prefix="dsl-ptxas-") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")

@@ -22,7 +22,7 @@ class Interval:
 
     @classmethod
     def of(cls, times: Sequence[float]) -> Interval:
-        """Of measured times. Raises DeviceError `time` for none."""
+        """Of measured times. Raises DeviceError `call` for none."""
         return cls(*percentiles(list(times)))
 
     def overlaps(self, other: Interval) -> bool:

@@ -135,7 +135,7 @@ def check_array(
     dtype: str,
     type_parameters: Mapping[str, list[str]],
 ) -> None:
-    """What an array alone tells: TileError 'rank', or 'dtype' where its type parameter has no such alternative."""
+    """What an array alone tells: TileError 'shape' or 'type' where its type parameter has no such alternative."""
     if len(shape) != len(type.dims):
         raise Misfit("shape", p.loc, f"'{p.name}' has rank {len(type.dims)}; the array has shape {list(shape)}")
     if dtype not in type_parameters.get(type.dtype, [dtype]):
@@ -152,7 +152,7 @@ def match_array(
     types: dict[str, str],
     type_parameters: Mapping[str, list[str]],
 ) -> None:
-    """Binds the dims and type parameters of one tensor. TileError 'rank', 'dim' or 'dtype' if it does not fit."""
+    """Binds the dims and type parameters of one tensor. TileError 'shape' or 'type' if it does not fit."""
     check_array(p, type, facts.shape, facts.dtype, type_parameters)
     for node, extent in zip(type.dims, facts.shape, strict=True):
         if isinstance(node, ast.Name) and node.id not in {c.name for c in kernel.constants}:
@@ -716,7 +716,7 @@ class Planner:
 
 
 def given_type(name: str, value: Any, types: dict[str, str], choices: list[str]) -> None:
-    """Sets a type parameter that is given by name; TileError 'dtype' if the arrays say otherwise, or it has no such."""
+    """Sets a type parameter that is given by name; TileError 'type' if the arrays say otherwise, or it has no such."""
     wanted = str(value)
     if wanted not in choices:
         raise Misfit("type", None, f"'{name}' is one of {', '.join(choices)}; not {wanted}")

@@ -47,7 +47,7 @@ def located(error: BaseException, file: str | None = None) -> TileError | None:
         name = f"{error.filename}: " if error.filename else ""
         return TileError("file", None, f"{name}{error.strerror or error}")
     if isinstance(error, MemoryError):
-        return TileError("memory", None, "there is not enough memory for this")
+        return TileError("limit", None, "there is not enough memory for this")
     return None
 
 

@@ -147,7 +147,7 @@ def find_place(device: str) -> Place:
 
 
 def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int | None, int | None]]:
-    """`NAME=LOW:HIGH` texts; either end may be missing. TileError `argument`."""
+    """`NAME=LOW:HIGH` texts; either end may be missing. TileError `option`."""
     out: dict[str, tuple[int | None, int | None]] = {}
     for text in texts:
         name, equals, ends = text.partition("=")

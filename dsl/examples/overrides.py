@@ -71,7 +71,7 @@ def assigned_names(example: ast.Example | None) -> list[str]:
 def resolve(
     program: Program, example: ast.Example | None, given: Iterable[str], kernel: ast.Kernel | None = None
 ) -> Overrides:
-    """Sorts `NAME=VALUE` texts; TileError `argument` for one that means nothing, or two things.
+    """Sorts `NAME=VALUE` texts; TileError `option` for one that means nothing, or two things.
 
     With a kernel, or without an example, `names` takes dims as well.
     """

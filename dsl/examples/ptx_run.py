@@ -45,7 +45,7 @@ def run_ptx(
 
 
 def numbers(header: Any, given: list[str]) -> dict[str, Any]:
-    """The values of NAME=VALUE texts, whose names are dims or scalars of the kernel. Raises TileError `argument`."""
+    """The values of NAME=VALUE texts, whose names are dims or scalars of the kernel. Raises TileError `option`."""
     known = [*header.dims, *(p.name for p in header.params if type(p).__name__ == "Scalar")]
     out: dict[str, Any] = {}
     for text in given:
@@ -65,7 +65,7 @@ def numbers(header: Any, given: list[str]) -> dict[str, Any]:
 
 
 def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, int]:
-    """Extents that meet all that the kernel requires. Raises TileError `argument` when none is found."""
+    """Extents that meet all that the kernel requires. Raises TileError `option` when none is found."""
     from runtime.expressions import ExpressionError, compile_expression
 
     scalars = {p.name: values.get(p.name, 1) for p in header.params if p.name not in header.dims}

@@ -19,7 +19,7 @@ MAX_TEXT = 64 << 20
 
 
 def read_text(path: Path, most: int = MAX_BYTES) -> str:
-    """The text of a regular file; TileError of code `file`, or `limit` where it is too large. A device or a pipe could
+    """The text of a regular file; TileError of code `file` or `limit` where it is too large. A device or a pipe could
     go on for ever."""
     try:
         found = path.stat()

@@ -527,7 +527,7 @@ def _parser() -> Lark:
 
 
 def parse(text: str, name: str = "<text>") -> File:
-    """Parse the text of a `.tile` file. Mistakes are TileErrors of code 'syntax', 'indentation' or 'limit': one for
+    """Parse the text of a `.tile` file. Mistakes are TileErrors of code 'syntax' or 'limit': one for
     each block, since what follows a mistake in its own block means little."""
     global _source
     source = Source(name, text)

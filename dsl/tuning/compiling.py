@@ -63,7 +63,7 @@ class Compiler:
         except ChangedError:
             raise TileError("file", None, f"{self.task[0]} was changed while it was tuned", "tune again") from None
         except BrokenProcessPool:
-            raise TileError("memory", None, "a compiling process died", "give it more memory, or --jobs 1") from None
+            raise TileError("limit", None, "a compiling process died", "give it more memory, or --jobs 1") from None
 
 
 def ignore_interrupts() -> None:

@@ -17,7 +17,7 @@ LOGARITHMIC = 5
 
 
 def require_matplotlib(path: Path) -> None:
-    """TileError `plot` where a picture of this name cannot be drawn: asked before anything is measured."""
+    """TileError `tool` where a picture of this name cannot be drawn: asked before anything is measured."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:

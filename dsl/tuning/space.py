@@ -46,7 +46,7 @@ class Place:
 
 
 def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple[list[Overrides], dict[str, list[Any]]]:
-    """(cases, the values that constants may take) of `NAME=VALUE,VALUE` texts. Raises TileError `argument`."""
+    """(cases, the values that constants may take) of `NAME=VALUE,VALUE` texts. Raises TileError `option`."""
     axes: dict[tuple[str, str], list[Any]] = {}
     domains: dict[str, list[Any]] = {}
     words: set[str] = set()

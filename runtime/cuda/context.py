@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from runtime.chips import DeviceFacts
 from runtime.cuda import driver
-from runtime.devices import DeviceFacts
 from runtime.errors import DeviceAssertError, DeviceError
 from runtime.header import RECORD_WORDS
 from runtime.record import assert_error
@@ -109,7 +109,7 @@ _lock = threading.Lock()
 
 
 def context(ordinal: int) -> Context:
-    """The context of a device, retained at the first use. Raises DeviceError `no-gpu` or `fork`."""
+    """The context of a device, retained at the first use. Raises DeviceError `no-gpu` or `cuda`."""
     if driver.forked():
         raise driver.after_fork_error()
     with _lock:

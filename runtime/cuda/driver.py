@@ -70,7 +70,7 @@ def after_fork_error() -> DeviceError:
 
 
 def require(ordinal: int = 0) -> None:
-    """Raises DeviceError `no-gpu` or `fork` unless device `ordinal` can be used."""
+    """Raises DeviceError `no-gpu` or `cuda` unless device `ordinal` can be used."""
     if (reason := unavailable()) is not None:
         raise DeviceError("no-gpu", reason, "use the device emulator")
     if forked():

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from runtime.arrays import Array, describe
+from runtime.arrays import Array, row_major
 from runtime.cuda import driver
 from runtime.cuda.context import Context, context
-from runtime.dtypes import BIT_FIELDS, DTYPES
-from runtime.errors import LaunchError
+from runtime.dtypes import BIT_FIELDS, DTYPES, numpy_dtype
 
 
 class Allocation:
@@ -73,8 +72,6 @@ class DeviceArray:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: str, device: int = 0) -> None:
-        from runtime.frameworks import row_major
-
         elements = Array("dsl", 0, tuple(shape), row_major(tuple(shape)), dtype, device)
         self.allocation = Allocation(context(device), elements.size * DTYPES[dtype].bytes)
         self.array = Array("dsl", self.allocation.pointer, elements.shape, elements.strides, dtype, device)
@@ -99,8 +96,6 @@ class DeviceArray:
         """Version 3 of the interface; types that it does not have (BIT_FIELDS) as their bits."""
         import numpy
 
-        from runtime.frameworks import numpy_dtype
-
         dtype = numpy.dtype(BIT_FIELDS.get(self.dtype) or numpy_dtype(self.dtype))
         return {
             "shape": self.shape,
@@ -114,21 +109,9 @@ class DeviceArray:
         """A numpy array with the contents (bf16, e4m3 and e5m2 are ml_dtypes')."""
         import numpy
 
-        from runtime.frameworks import numpy_dtype
-
         host = numpy.empty(self.shape, numpy_dtype(self.dtype))
         self.allocation.copy_out(host.ctypes.data, host.nbytes)
         return host
-
-
-def to_device(x: Any, device: int = 0) -> DeviceArray:
-    """Copies a row-major host array (numpy, torch on the CPU, …) to a new DeviceArray."""
-    array = describe(x)
-    if array.device is not None or not array.is_contiguous:
-        raise LaunchError("array", "to_device takes a row-major array in host memory")
-    copy = DeviceArray(array.shape, array.dtype, device)
-    copy.allocation.copy_in(array.pointer, copy.allocation.size)
-    return copy
 
 
 def device_of_pointer(pointer: int) -> int:

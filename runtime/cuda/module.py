@@ -8,9 +8,9 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.chips import DeviceFacts
 from runtime.cuda import driver
 from runtime.cuda.context import Context
-from runtime.devices import DeviceFacts
 from runtime.errors import DeviceError, LaunchError
 from runtime.header import Header
 
@@ -94,7 +94,7 @@ _lock = threading.Lock()
 def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
     """Loads an entry of `ptx` and sets its attributes.
 
-    Raises LaunchError `arch` or `shared` when the device cannot run it, DeviceError `jit` with the PTX line when the
+    Raises LaunchError `target` or `shared` when the device cannot run it, DeviceError `ptx` with the PTX line when the
     driver refuses the text.
     """
     _check_device(context.facts, header)
@@ -149,7 +149,7 @@ def _load_module(context: Context, ptx: str, maxregs: int | None) -> Any:
 
 
 def jit_error(ptx: str, log: str) -> DeviceError:
-    """The DeviceError `jit` of the driver's compiler log, with the line of PTX that it names."""
+    """The DeviceError `ptx` of the driver's compiler log, with the line of PTX that it names."""
     match = re.search(r"line (\d+)", log)
     hint = None
     if match is not None and 0 < (number := int(match[1])) <= len(lines := ptx.splitlines()):

@@ -90,7 +90,7 @@ def measure_rounds(
 
 
 def percentiles(times: list[float]) -> tuple[float, float, float]:
-    """The 20th percentile, the median and the 80th of measured times. Raises DeviceError `time` for none."""
+    """The 20th percentile, the median and the 80th of measured times. Raises DeviceError `call` for none."""
     if not times:
         raise DeviceError("call", "nothing was measured")
     ordered = sorted(times)

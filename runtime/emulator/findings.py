@@ -96,7 +96,7 @@ class EmulatorError(Exception):
 
 
 class LaunchRefusedError(ValueError):
-    """A grid, a block or a target (code `arch`) that is not launched."""
+    """A grid, a block or a target (code `target`) that is not launched."""
 
     def __init__(self, message: str, code: str = "grid"):
         super().__init__(message)

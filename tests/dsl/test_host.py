@@ -21,7 +21,7 @@ from dsl.values.element_types import BF16, bf16_bits, element_type, narrow, wide
 from dsl.values.host import Shaped
 from lowering.location import TileError
 from lowering.types import DTYPES
-from runtime.arrays import describe
+from runtime import describe
 
 
 def evaluate(expression: str, functions: str = "", seed: int = 0, **names: Any) -> Any:

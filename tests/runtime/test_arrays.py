@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import runtime.frameworks
 from runtime import LaunchError, describe, empty_like, is_array
-from runtime.arrays import Array
-from runtime.frameworks import find_framework, row_major
+from runtime.arrays import Array, row_major
+from runtime.frameworks import find_framework
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_jax_is_read_only_and_its_outputs_are_stand_ins_until_they_are_finished(
 
     ArrayImpl.__module__ = "jaxlib._jax"
     x = ArrayImpl()
-    assert describe(x) == Array("jax", 4096, (3,), (1,), "bf16", 2, readonly=True)
+    assert describe(x) == Array("jax", 4096, (3,), (1,), "bf16", 2, readonly=True, immutable=True)
     x.platform = "cpu"
     made = empty_like(x, (3,), "f32")
     assert isinstance(made, np.ndarray) and made.shape == (3,) and made.dtype == np.float32
@@ -195,3 +197,21 @@ def test_span_and_overlap_against_all_addresses(case: tuple[list[int], list[int]
 def test_row_major_arrays_are_contiguous_and_free_of_overlap(shape: list[int]) -> None:
     array = Array("numpy", 64, tuple(shape), row_major(tuple(shape)), "f32", None)
     assert array.is_contiguous and not array.may_overlap_itself
+
+
+def test_a_framework_is_one_file_that_the_folder_lists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "wibble.py").write_text(
+        "from runtime.arrays import Array\n"
+        "from runtime.frameworks.framework import Framework\n"
+        "class Wibble(Framework):\n"
+        "    name, modules, types = 'wibble', ('wibble',), ('Grid',)\n"
+        "    def describe(self, x):\n"
+        "        return Array(self.name, x.address, (3,), (1,), 'f32', None)\n"
+    )
+    monkeypatch.setattr(runtime.frameworks, "__path__", [*runtime.frameworks.__path__, str(tmp_path)])
+    runtime.frameworks.frameworks.cache_clear()
+    try:
+        grid = type("Grid", (), {"__module__": "wibble.arrays", "address": 4096})
+        assert describe(grid()) == Array("wibble", 4096, (3,), (1,), "f32", None)
+    finally:
+        runtime.frameworks.frameworks.cache_clear()

@@ -151,7 +151,7 @@ if os.fork() == 0:
 os.wait()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.split() == ["fork", "fork"], done.stdout + done.stderr
+    assert done.stdout.split() == ["cuda", "cuda"], done.stdout + done.stderr
 
 
 @pytest.mark.gpu

@@ -116,8 +116,8 @@ def test_the_other_operations(modules, device, name, columns, dtype):
 
 # Every strategy by hand: the columns that it takes, and those that it refuses with the code of the error.
 STRATEGIES = {
-    "lanes": ((1, 7, 15, 129, 1024, 1025, 4000), {7000: "require"}),
-    "block": ((1, 7, 129, 1025, 5003, 16384), {300_000: "require"}),
+    "lanes": ((1, 7, 15, 129, 1024, 1025, 4000), {7000: "requires"}),
+    "block": ((1, 7, 129, 1025, 5003, 16384), {300_000: "requires"}),
     "whole": ((1, 7, 129, 1023, 5003, 20001), {120_001: "shared"}),
     "stream": ((1, 7, 129, 1023, 5003, 20001), {}),
 }

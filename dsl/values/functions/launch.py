@@ -89,7 +89,7 @@ def _occupancy(domain: Walk, node: ast.Call) -> Any:
 
 def _described(host: Host, loc: Loc, value: Any, name: str) -> tuple[tuple[int, ...], int]:
     """Shape and bytes of an array of any framework, without its contents."""
-    from runtime.arrays import describe, is_array
+    from runtime import describe, is_array
     from runtime.errors import LaunchError
 
     if isinstance(value, Shaped):

@@ -1,4 +1,4 @@
-"""Reads an array through DLPack, for frameworks that `runtime.frameworks` does not know by name.
+"""Arrays of frameworks that are not known by name, through DLPack.
 
 The layout of the structures is `dlpack.h`, versions 0.8 (`dltensor`) and 1.x (`dltensor_versioned`).
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from runtime.arrays import Array
+from runtime.arrays import Array, row_major
 from runtime.dtypes import DTYPES
-from runtime.frameworks import dtype_name, refuse, row_major
+from runtime.frameworks.framework import Framework, dtype_name, refuse
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 READ_ONLY = 1
@@ -85,3 +85,15 @@ def read(x: Any) -> Array:
     if DTYPES[dtype].bytes * 8 != tensor.bits:
         raise refuse(x, f"of {dtype} in {tensor.bits} bits cannot be passed to a kernel")
     return Array("dlpack", pointer, shape, strides, dtype, device, readonly)
+
+
+class Dlpack(Framework):
+    """Anything with `__dlpack__`; its producer makes the contents ready on the legacy default stream."""
+
+    name = "dlpack"
+    attribute = "__dlpack__"
+    turn = 2
+    foreign = True
+
+    def describe(self, x: Any) -> Array:
+        return read(x)

@@ -1,0 +1,42 @@
+"""CuPy's arrays."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from runtime.arrays import Array
+from runtime.dtypes import DTYPES, numpy_dtype
+from runtime.frameworks.framework import Framework, dtype_name, element_strides
+
+
+class CuPy(Framework):
+    name = "cupy"
+    modules = ("cupy",)
+    types = ("ndarray",)
+
+    def probe(self, x: Any) -> tuple[int, Hashable]:
+        memory = x.data
+        return memory.ptr, (x.dtype, x.shape, x.strides, memory.device_id)
+
+    @staticmethod
+    def reader(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any]) -> None:
+        for x in arrays:
+            memory = x.data
+            pointers.append(memory.ptr)
+            signatures.append((x.dtype, x.shape, x.strides, memory.device_id))
+
+    def describe(self, x: Any) -> Array:
+        dtype = dtype_name(x, x.dtype.name)
+        strides = element_strides(x, x.strides, DTYPES[dtype].bytes)
+        return Array(self.name, x.data.ptr, x.shape, strides, dtype, x.data.device_id)
+
+    def current_stream(self) -> Callable[[int], int]:
+        get = sys.modules["cupy"].cuda.get_current_stream
+        return lambda device: get(device).ptr
+
+    def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(x.data.device_id):
+            return cupy.empty(shape, numpy_dtype(dtype))

@@ -1,0 +1,22 @@
+"""The runtime's own device arrays, for callers without a GPU framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.arrays import Array
+from runtime.frameworks.framework import Framework
+
+
+class OwnArrays(Framework):
+    """`runtime.cuda.memory.DeviceArray`."""
+
+    name = "dsl"
+    modules = ("runtime",)
+    types = ("DeviceArray",)
+
+    def describe(self, x: Any) -> Array:
+        return x.array
+
+    def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        return type(x)(shape, dtype, x.array.device)

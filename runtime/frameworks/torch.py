@@ -1,0 +1,76 @@
+"""torch's tensors, and its own check of their class."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import Any
+
+from runtime.arrays import Array
+from runtime.dtypes import DTYPES
+from runtime.frameworks.framework import Framework, Recogniser, dtype_name, refuse, unrecognised
+
+
+class Torch(Framework):
+    name = "torch"
+    modules = ("torch",)
+    types = ("Tensor",)
+
+    def probe(self, x: Any) -> tuple[int, Hashable]:
+        return x.data_ptr(), (x.dtype, x.shape, x.stride(), x.get_device(), x.is_neg())
+
+    @staticmethod
+    def reader(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any]) -> None:
+        for x in arrays:
+            pointers.append(x.data_ptr())
+            signatures.append((x.dtype, x.shape, x.stride(), x.get_device(), x.is_neg()))
+
+    def recogniser(self, arrays: Sequence[Any]) -> Recogniser:
+        return tensor_guards(arrays) if guards_work() else unrecognised
+
+    def describe(self, x: Any) -> Array:
+        if x.device.type not in ("cuda", "cpu"):
+            raise refuse(x, f"on {x.device.type} cannot be passed to a kernel")
+        if str(x.layout) != "torch.strided":
+            raise refuse(x, f"with layout {x.layout} cannot be passed to a kernel", "to_dense()")
+        if x.is_neg():
+            raise refuse(x, "with its negative bit set cannot be passed to a kernel", "resolve_neg()")
+        dtype = dtype_name(x, str(x.dtype).removeprefix("torch."))
+        shape, device = tuple(x.shape), x.device.index if x.device.type == "cuda" else None
+        array = Array(self.name, x.data_ptr(), shape, tuple(x.stride()), dtype, device)
+        if not array.pointer and array.size:
+            raise refuse(x, "without storage cannot be passed to a kernel")
+        return array
+
+    def current_stream(self) -> Callable[[int], int]:
+        return sys.modules["torch"]._C._cuda_getCurrentRawStream
+
+    def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, DTYPES[dtype].numpy), device=x.device)
+
+
+def tensor_guards(tensors: Sequence[Any]) -> Recogniser:
+    """torch's own check that tensors have the type, dtype, device, dispatch keys, sizes and strides of these.
+
+    It is what torch.compile guards its code with: one call (150 ns for two tensors) in place of five attributes of
+    each (1200 ns). It keeps no reference to the tensors.
+    """
+    guards = sys.modules["torch"]._C._dynamo.guards.TensorGuards
+    sizes, strides = [list(x.shape) for x in tensors], [list(x.stride()) for x in tensors]
+    return guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+
+
+@cache
+def guards_work() -> bool:
+    """Whether this torch has such guards, and they tell apart all that `Torch.probe` does: they are not public."""
+    torch = sys.modules["torch"]
+    try:
+        x = torch.zeros(4, 6)
+        same, check = torch.ones(4, 6), tensor_guards([x, x])
+        others = [x[:3], x[:, :5], x.reshape(6, 4), x.view(24), x.T, x[:, ::2], x.int(), x.half(), x.to("meta")]
+        others.append(torch.zeros(4, 6, dtype=torch.complex64).conj().imag)
+        return check(same, x) and not any(check(x, other) or check(other, x) for other in others)
+    except (AttributeError, TypeError, RuntimeError):
+        return False

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 from dsl.text import tree as ast
+from dsl.text.program import Program
 from dsl.values.table import ROWS
 from lowering.location import TileError
 
 GROUPS = frozenset({"copy", "commit", "wait"})
+
+
+def repeated_commits(program: Program, kernel: str) -> list[TileError]:
+    """The errors of a kernel and of all functions that it may call."""
+    body = program.kernels[kernel].body
+    if program.kernels[kernel].loc.source.text.count("commit()") < 2:
+        return []
+    bodies = [body, *(each.body for each in program.functions.values())]
+    return [error for each in bodies for error in double_commits(each)]
 
 
 def double_commits(body: list[ast.Statement]) -> Iterator[TileError]:
@@ -52,13 +61,6 @@ def _is_commit(statement: ast.Statement) -> bool:
 
 def _called(node: Any) -> Iterator[str]:
     """Names of the functions that are called anywhere in a part of the tree."""
-    if isinstance(node, list | tuple):
-        for each in node:
-            yield from _called(each)
-    elif isinstance(node, dict):
-        yield from _called(list(node.values()))
-    elif dataclasses.is_dataclass(node) and type(node).__module__ == ast.__name__:
-        if isinstance(node, ast.Call) and isinstance(node.function, ast.Name):
-            yield node.function.id
-        for part in dataclasses.fields(node):
-            yield from _called(getattr(node, part.name))
+    for part in ast.walk([node]):
+        if isinstance(part, ast.Call) and isinstance(part.function, ast.Name):
+            yield part.function.id

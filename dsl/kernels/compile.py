@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dsl.kernels.variant import Request, Variant, build_variant, record_access
+from dsl.kernels.variant import Request, Resolved, Variant, build_variant, record_access
 from dsl.text.program import Program
 from lowering.budget import Budget
 from lowering.ir import to_mlir
@@ -66,11 +66,12 @@ def lower(
     print_after: tuple[str, ...] = (),
     check: bool = False,
     budget: Budget | None = None,
+    resolved: Resolved | None = None,
 ) -> Lowered:
-    """Builds the variant and runs the passes; TileError or Errors for what is wrong in the file. `budget`: as for
-    `build_variant`."""
+    """Builds the variant and runs the passes; TileError or Errors for what is wrong in the file. `budget`, `resolved`:
+    as for `build_variant`."""
     start = time.perf_counter()
-    variant = build_variant(program, request, budget)
+    variant = build_variant(program, request, budget, resolved)
     built = time.perf_counter()
     trace = run_passes(variant.function, variant.target, passes, print_after, check)
     check_complete(variant.function)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import lcm
+from math import lcm, prod
 from typing import Any
 
 from dsl.kernels.build import KernelBuilder, assigned_names
-from dsl.kernels.commits import double_commits
+from dsl.kernels.commits import repeated_commits
 from dsl.schedules import Definition, ResolvedSchedule, given_names, resolve_schedule, target_facts
 from dsl.text import tree as ast
-from dsl.text.program import Program, dim_names
+from dsl.text.heads import head_of
+from dsl.text.program import Program, dim_names, tiles_of
 from dsl.text.tree import names_in
 from dsl.values.arithmetic import pow2_divisor
 from dsl.values.bindings import Absent, Table, Tensor
@@ -97,34 +98,37 @@ def source_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def build_variant(program: Program, request: Request, budget: Budget | None = None) -> Variant:
+def build_variant(
+    program: Program, request: Request, budget: Budget | None = None, resolved: Resolved | None = None
+) -> Variant:
     """Names, types and constants resolved, the kernel's body built; Errors with every mistake found. `budget`: what it
-    may cost, where that is not what any variant may."""
+    may cost, where that is not what any variant may. `resolved`: the request's, where it is known."""
     with deep_recursion():
-        return _Variant(program, request).build(budget)
+        return _Variant(program, request).build(budget, resolved)
 
 
-def variant_class(program: Program, request: Request) -> tuple[tuple, dict[str, int]]:
-    """What decides the code of a request's variant, and the divisors of dims, which may: requests that are equal in
-    both share it. TileError as for building it."""
-    resolved = _Variant(program, request).resolve()
-    return resolved.decides(request), resolved.divisors
+def resolve(program: Program, request: Request) -> Resolved:
+    """What is known of a variant before it is built. TileError as for building it."""
+    return _Variant(program, request).resolve()
 
 
 @dataclass(slots=True)
-class _Resolved:
+class Resolved:
     """What a schedule comes to for the dims and scalars of a request. constants: numbers and functions; special: dims
-    and scalars with their values."""
+    and scalars with their values. divisors: of dims, which may decide the code; all else that does is `family`."""
 
+    request: Request
     schedule: ResolvedSchedule
     constants: dict[str, Any]
     special: dict[str, Any]
     index_bits: int
+    is_large: bool
     divisors: dict[str, int]
 
-    def decides(self, request: Request) -> tuple:
+    @property
+    def family(self) -> tuple:
         """Equal for requests whose variants are the same but for the divisors of dims; hashable."""
-        schedule = self.schedule
+        schedule, request = self.schedule, self.request
         constants = {**schedule.constants, **self.constants}
         named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
         pins = {n: pin.parts for n, pin in schedule.pins.items()}
@@ -151,8 +155,9 @@ class _Variant:
         self.program, self.request = program, request
         self.kernel = program.kernel(request.kernel)
         self.target = target(request.arch)
-        self.dim_names = dim_names(self.kernel)
-        self.constant_names = {c.name for c in self.kernel.constants}
+        self.head = program.once(head_of, request.kernel)
+        self.dim_names = self.head.dims
+        self.constant_names = {*self.head.types, *self.head.constants}
         self.types = self._types()
         known = program.settable(self.kernel.name)
         unknown = {name for name in request.constants.keys() - known if not is_key(name)}
@@ -175,7 +180,7 @@ class _Variant:
             out[constant.name] = DTYPES[chosen]
         return out
 
-    def resolve(self) -> _Resolved:
+    def resolve(self) -> Resolved:
         kernel, request = self.kernel, self.request
         dims = dict(request.dims)
         facts = target_facts(self.target, request.sms) | given_names(kernel, request.absent)
@@ -188,12 +193,14 @@ class _Variant:
             raise TileError("target", schedule.places["cluster", None], message, "cluster 1 is no cluster")
         constants = self._constants(schedule)
         special = self._specialised(schedule, dims, scalars)
-        index_bits = request.index_bits or (64 if self._is_large(dims) else 32)
-        return _Resolved(schedule, constants, special, index_bits, self._divisors(dims, special, constants))
+        is_large = self._is_large(dims)
+        index_bits = request.index_bits or (64 if is_large else 32)
+        divisors = self._divisors(dims, special, constants)
+        return Resolved(request, schedule, constants, special, index_bits, is_large, divisors)
 
-    def build(self, budget: Budget | None = None) -> Variant:
+    def build(self, budget: Budget | None = None, resolved: Resolved | None = None) -> Variant:
         kernel, request = self.kernel, self.request
-        resolved = self.resolve()
+        resolved = resolved or self.resolve()
         schedule, constants, special = resolved.schedule, resolved.constants, resolved.special
         index_bits = resolved.index_bits
 
@@ -208,7 +215,7 @@ class _Variant:
         function.unrolled = schedule.unrolled
         function.choices.forced |= schedule.choices
         function.choices.force(request.choices, "--choose", must=False)
-        large = self._is_large(dict(request.dims))
+        large = resolved.is_large
         function.index_bits = function.choices.choose(
             "index",
             "bits",
@@ -245,9 +252,7 @@ class _Variant:
         except TileError as error:
             builder.errors += error.errors
         builder.statements(body[1:], collect=True)
-        if kernel.loc.source.text.count("commit()") > 1:
-            bodies = [body, *(each.body for each in self.program.functions.values())]
-            builder.errors += [error for each in bodies for error in double_commits(each)]
+        builder.errors += self.program.once(repeated_commits, kernel.name)
         if builder.errors:
             raise Errors(builder.errors)
         replace_uses(function.body, builder.same_dims)
@@ -287,11 +292,11 @@ class _Variant:
 
     def _specialised(self, schedule: ResolvedSchedule, dims: dict[str, int], scalars: dict[str, Any]) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        scalar_names = {p.name for p in self.kernel.params if isinstance(p.type, ast.ScalarType)}
+        scalar_names = self.head.scalars
         for name in (name for name, holds in schedule.specialize.items() if holds):
             loc = schedule.places["specialize", name]
             if name not in self.dim_names and name not in scalar_names:
-                known = {*self.dim_names} | scalar_names
+                known = {*self.dim_names, *scalar_names}
                 raise TileError(
                     "name", loc, f"'{name}' is no dim or scalar of '{self.kernel.name}'", closest(name, known)
                 )
@@ -303,27 +308,17 @@ class _Variant:
                 raise TileError("constant", loc, f"'{name}' is specialised but not known", f"give {name}=VALUE")
         return out
 
-    def _is_large(self, dims: dict[str, int]) -> bool:
-        for p in self.kernel.params:
-            if isinstance(p.type, ast.TensorType):
-                size = 1
-                for d in p.type.dims:
-                    if isinstance(d, ast.Name):
-                        size *= dims.get(d.id, 1)
-                    elif isinstance(d, ast.Number):
-                        size *= int(d.value)
-                if size > most_elements(32):
-                    return True
+    def _is_large(self, dims: Mapping[str, int]) -> bool:
+        """Whether a tensor has more elements than 32 bits count."""
+        for array in self.head.arrays.values():
+            extents = (dims.get(d, 1) if isinstance(d, str) else d or 1 for d in array.dims)
+            if prod(extents) > most_elements(32):
+                return True
         return False
 
     def _divisors(self, dims: dict[str, int], special: dict[str, Any], constants: dict[str, Any]) -> dict[str, int]:
         """Dims that decide vector widths: all but those that are only ever the first of several axes; and dims that
         are multiples of the tiles in which the kernel takes them, where no mask is needed."""
-        inner = set()
-        for p in self.kernel.params:
-            if isinstance(p.type, ast.TensorType):
-                rows = p.type.dims[1:] if len(p.type.dims) > 1 else p.type.dims
-                inner |= {d.id for d in rows if isinstance(d, ast.Name)}
         strides = {
             stride_name(name, axis): stride
             for name, of_axes in self.request.strides.items()
@@ -333,9 +328,9 @@ class _Variant:
         wide = {
             name: min(pow2_divisor(extent), MAX_DIVISOR)
             for name, extent in dims.items()
-            if name in inner and name not in special and name in self.dim_names and pow2_divisor(extent) > 1
+            if name in self.head.widths and name not in special and pow2_divisor(extent) > 1
         }
-        for name, node in self.program.tiles_of(self.kernel):
+        for name, node in self.program.once(tiles_of, self.kernel.name):
             tile = self._tile(node, {**constants, **special}) if name in dims and name not in special else None
             if tile is not None and dims[name] % tile == 0 and name in self.dim_names:
                 wide[name] = lcm(wide.get(name, 1), tile)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from dsl.kernels.compile import Compiled, Lowered, compile_lowered, lower
-from dsl.kernels.variant import Request, Variant, variant_class
+from dsl.kernels.variant import Request, Resolved, Variant, resolve
 from dsl.text.program import Program
 from lowering.location import TileError
 
@@ -33,10 +33,16 @@ def request_key(request: Request) -> tuple:
         tuple(sorted(request.absent)),
         request.arch,
         request.sms,
+        request.index_bits,
         request.strict_bounds,
         frozen(request.choices),
         tuple(sorted(request.strides.items())),
     )
+
+
+def kind_of(family: tuple, resolved: Resolved) -> tuple:
+    """What requests of one code, before LLVM, have in common."""
+    return family, tuple(sorted(resolved.divisors.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,7 @@ class Variants(Generic[Kernel]):
         self.program, self.made = program, made
         self._kernels: dict[Any, Kernel] = {}  # by request
         self._families: dict[Any, list[Member[Kernel]]] = {}
+        self._resolved: dict[Any, Resolved] = {}  # by request, until it is compiled
         self._waiting: dict[Any, Lowered] = {}  # lowered and not compiled, by class
         self._refused: dict[Any, TileError] = {}
 
@@ -86,18 +93,29 @@ class Variants(Generic[Kernel]):
 
     def built(self, request: Request) -> Variant:
         """The variant of a request, lowered; it is not lowered again to be compiled. Raises TileError."""
-        family, divisors = variant_class(self.program, request)
+        resolved = self._resolve(request)
+        family = resolved.family
         for member in self._families.get((family, ()), ()):
-            if member.divisors == divisors:
+            if member.divisors == resolved.divisors:
                 return member.variant
-        return self._lowered((family, tuple(sorted(divisors.items()))), request).variant
+        return self._lowered(family, resolved).variant
 
-    def _lowered(self, kind: Any, request: Request) -> Lowered:
+    def _resolve(self, request: Request) -> Resolved:
+        """A request's schedule, evaluated once: where it is asked whether it fits, and where it is compiled."""
+        key = request_key(request)
+        found = self._resolved.pop(key, None) or resolve(self.program, request)
+        self._resolved[key] = found
+        if len(self._resolved) > MOST_WAITING:
+            del self._resolved[next(iter(self._resolved))]
+        return found
+
+    def _lowered(self, family: tuple, resolved: Resolved) -> Lowered:
+        kind = kind_of(family, resolved)
         if kind in self._refused:
             raise self._refused[kind]
         if kind not in self._waiting:
             try:
-                self._waiting[kind] = lower(self.program, request)
+                self._waiting[kind] = lower(self.program, resolved.request, resolved=resolved)
             except TileError as error:
                 self._refused[kind] = error
                 raise
@@ -106,7 +124,8 @@ class Variants(Generic[Kernel]):
         return self._waiting[kind]
 
     def _new(self, request: Request, given: tuple, options: dict[str, Any]) -> Kernel:
-        family, divisors = variant_class(self.program, request)
+        resolved = self._resolve(request)
+        family, divisors = resolved.family, resolved.divisors
         members = self._families.setdefault((family, given), [])
         less = [member for member in members if member.asks_less(divisors)]
         more = {member.code for member in members if member.asks_more(divisors)}
@@ -117,9 +136,8 @@ class Variants(Generic[Kernel]):
         if options:
             lowered = lower(self.program, request, **options)
         else:
-            kind = (family, tuple(sorted(divisors.items())))
-            lowered = self._lowered(kind, request)
-            del self._waiting[kind]
+            lowered = self._lowered(family, resolved)
+            del self._waiting[kind_of(family, resolved)]
         compiled = compile_lowered(self.program, lowered, level, {m.code: m.body for m in members})
         kernel = next((m.kernel for m in less if m.code == compiled.llvm), None)
         member = Member(divisors, compiled.llvm, compiled.body, compiled.variant, kernel or self.made(compiled))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from os.path import normpath
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dsl.text import tree as ast
 from dsl.text.branches import expand
@@ -18,6 +18,8 @@ from dsl.text.syntax import parse
 from dsl.text.tree import names_in
 from lowering.choices import is_key
 from lowering.location import Errors, Loc, Source, TileError, closest
+
+Found = TypeVar("Found")
 
 
 @dataclass(slots=True)
@@ -33,16 +35,14 @@ class Program:
     choices: dict[str, ast.Choice] = field(default_factory=dict)
     dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
     examples: list[ast.Example] = field(default_factory=list)
-    tiles: dict[str, list[tuple[str, ast.Expr]]] = field(default_factory=dict)  # what `tiles_of` found, by kernel
+    found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # by `once`
 
-    def tiles_of(self, kernel: ast.Kernel) -> list[tuple[str, ast.Expr]]:
-        """The dims that a kernel takes in tiles, `cdiv(dim, TILE)` or `range(0, dim, TILE)`, each with a tile."""
-        if kernel.name not in self.tiles:
-            calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call)]
-            found = [call.args for call in calls if getattr(call.function, "id", "") in ("cdiv", "range")]
-            pairs = [arguments[-2:] for arguments in found if len(arguments) > 1]
-            self.tiles[kernel.name] = [(dim.id, tile) for dim, tile in pairs if isinstance(dim, ast.Name)]
-        return self.tiles[kernel.name]
+    def once(self, what: Callable[[Program, str], Found], name: str) -> Found:
+        """`what(self, name)`, computed at the first request: it follows from a text that does not change."""
+        key = (what, name)
+        if key not in self.found:
+            self.found[key] = what(self, name)
+        return self.found[key]
 
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
         """Schedules of a kernel by name, in the order of the file."""
@@ -112,18 +112,9 @@ class Program:
         texts = "\0".join(source.text for source in self.sources())
         return hashlib.sha256(texts.encode()).hexdigest()
 
-    def settable(self, kernel: str) -> set[str]:
+    def settable(self, kernel: str) -> frozenset[str]:
         """Names that a caller may set for a kernel: its constants, what its schedules set or tune, and `warps`."""
-        names = {c.name for c in self.kernels[kernel].constants if c.types is None} | {"warps"}
-        for schedule in self.family_of(kernel):
-            for line in schedule.lines:
-                if isinstance(line, ast.Tune):
-                    names.add(line.name)
-                elif isinstance(line, ast.Property) and line.name == "choose":
-                    names |= {ast.choice_key(key) for key in line.subject}
-                elif isinstance(line, ast.Assign):
-                    names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
-        return names
+        return self.once(_settable, kernel)
 
     def kernel(self, name: str) -> ast.Kernel:
         if name in self.dispatches:
@@ -133,6 +124,27 @@ class Program:
             hint = closest(name, self.kernels) or "known: " + (", ".join(self.kernels) or "none")
             raise TileError("name", None, f"{self.source.name} has no kernel '{name}'", hint)
         return self.kernels[name]
+
+
+def _settable(program: Program, kernel: str) -> frozenset[str]:
+    names = {c.name for c in program.kernels[kernel].constants if c.types is None} | {"warps"}
+    for schedule in program.family_of(kernel):
+        for line in schedule.lines:
+            if isinstance(line, ast.Tune):
+                names.add(line.name)
+            elif isinstance(line, ast.Property) and line.name == "choose":
+                names |= {ast.choice_key(key) for key in line.subject}
+            elif isinstance(line, ast.Assign):
+                names |= {t.id for t in line.targets if isinstance(t, ast.Name)}
+    return frozenset(names)
+
+
+def tiles_of(program: Program, name: str) -> list[tuple[str, ast.Expr]]:
+    """The dims that a kernel takes in tiles, `cdiv(dim, TILE)` or `range(0, dim, TILE)`, each with a tile."""
+    calls = [node for node in ast.walk(program.kernels[name].body) if isinstance(node, ast.Call)]
+    found = [call.args for call in calls if getattr(call.function, "id", "") in ("cdiv", "range")]
+    pairs = [arguments[-2:] for arguments in found if len(arguments) > 1]
+    return [(dim.id, tile) for dim, tile in pairs if isinstance(dim, ast.Name)]
 
 
 OURS = "dsl_"

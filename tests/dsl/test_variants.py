@@ -13,6 +13,7 @@ import dsl.calls.dispatch
 import dsl.kernels.compile
 import dsl.kernels.variants
 import lowering.codegen
+from dsl.kernels.variant import Request
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 
@@ -90,6 +91,13 @@ def test_what_fits_lowered_is_compiled(counted: dict[str, int], cols: int) -> No
     assert first["llvm"] == 1
     module.softmax(np.zeros((4, cols), np.float16))
     assert counted == first
+
+
+def test_variants_of_other_index_widths_are_others() -> None:
+    """They were one in the table of compiled requests: who asked second got the first one's."""
+    module = dsl.parse(ROWS.format(name="row", vector=1), device="emulator")
+    wide, narrow = (module.variant(Request("row", "one", {"cols": 96}, index_bits=bits)) for bits in (64, 32))
+    assert (wide.compiled.header.index_bits, narrow.compiled.header.index_bits) == (64, 32)
 
 
 def test_dims_that_are_whole_tiles_make_one_more_variant(counted: dict[str, int]) -> None:

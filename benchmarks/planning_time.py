@@ -1,0 +1,136 @@
+"""What a first call costs before code is generated: arguments, dispatch, plan, schedules, and the lowered variants.
+
+    python3 benchmarks/planning_time.py [--rounds 31] [--against OTHER_TREE]
+
+Each round loads a sample anew and calls it with arrays on the emulator's target, up to the place where LLVM IR would
+be written. Printed are medians of milliseconds of processor time: `planning`, all of the call but `lower`; `lowering`,
+what all runs of `lower` take; and how often `lower`, `resolve_schedule` and `describe` run. `--against` takes the root
+of another version of the project, whose rounds, each in a process of its own like these, lie between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve()
+SAMPLES = HERE.parent.parent / "samples"
+COUNTED = {
+    "lower": ("dsl.kernels.compile", "dsl.kernels.variants"),
+    "resolve_schedule": ("dsl.kernels.variant",),
+    "describe": ("runtime.arrays", "runtime"),
+}
+"""Functions, and the modules through which a call reaches each."""
+COLUMNS = ("total", "planning", "lowering", *COUNTED)
+
+
+class StopError(Exception):
+    """Raised in place of code generation."""
+
+
+def cases() -> dict[str, tuple[str, str, Callable[[], tuple[Any, ...]]]]:
+    """File, function and arguments by name. Large arrays are never written, and take no memory."""
+    import numpy as np
+
+    def convolution() -> tuple[Any, ...]:
+        x, f = np.empty((2, 2, 14, 14, 32), np.int8), np.empty((2, 3, 3, 64, 32), np.int8)
+        y, z = np.empty((2, 2, 14, 14, 32), np.int8), np.empty((2, 2, 14, 14, 32), np.int8)
+        numbers = (1 / 1024, 1.0, 0.5, 6.0, 1, 1, 1, 1, 1, 1)
+        return y, x, f, np.empty(64, np.float32), z, *numbers
+
+    return {
+        "softmax 20000": ("softmax.tile", "softmax", lambda: (np.empty((4096, 20000), np.float32),)),
+        "matmul 8192": (
+            "matmul.tile",
+            "matmul",
+            lambda: tuple(np.empty((8192, 8192), np.float16) for _ in range(3)),
+        ),
+        "conv2d 14x14x64": ("int8_conv.tile", "conv2d", convolution),
+    }
+
+
+def first_calls() -> dict[str, dict[str, float]]:
+    """Milliseconds and counts of a first call of each, each of a module of its own; the first round is not counted."""
+    from importlib import import_module
+
+    import dsl
+
+    spent: dict[str, float] = {}
+    counts: dict[str, int] = {}
+
+    def wrapped(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            counts[name] += 1
+            start = time.process_time()
+            try:
+                return function(*arguments, **named)
+            finally:
+                spent[name] += 1e3 * (time.process_time() - start)
+
+        return call
+
+    for name, places in COUNTED.items():
+        modules = [import_module(place) for place in places]
+        function = wrapped(name, getattr(modules[0], name))
+        for module in modules:
+            setattr(module, name, function)
+
+    def stop(*arguments: Any, **named: Any) -> Any:
+        raise StopError
+
+    import_module("dsl.kernels.compile").generate = stop  # type: ignore[attr-defined]
+    found = {}
+    for _ in range(2):
+        for name, (file, function, made) in cases().items():
+            module, arguments = dsl.load(SAMPLES / file, device="emulator", arch="sm_90"), made()
+            spent, counts = dict.fromkeys(COUNTED, 0.0), dict.fromkeys(COUNTED, 0)
+            start = time.process_time()
+            try:
+                module[function](*arguments)
+            except StopError:
+                total = 1e3 * (time.process_time() - start)
+            found[name] = {"total": total, "planning": total - spent["lower"], "lowering": spent["lower"], **counts}
+    return found
+
+
+def measure(trees: list[Path], rounds: int) -> dict[Path, list[dict[str, dict[str, float]]]]:
+    """The rounds of each tree, one of each in turn."""
+    rows: dict[Path, list[dict[str, dict[str, float]]]] = {tree: [] for tree in trees}
+    for _ in range(rounds):
+        for tree in trees:
+            command = [sys.executable, str(HERE), "--once"]
+            made = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(tree)}, capture_output=True, check=True)
+            rows[tree].append(json.loads(made.stdout))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--against", type=Path, help="the root of another version")
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.once:
+        print(json.dumps(first_calls()))
+        return
+    trees = [HERE.parent.parent, *([options.against.resolve()] if options.against else [])]
+    rows = measure(trees, options.rounds)
+    print(f"{options.rounds} rounds, medians, milliseconds of processor time")
+    print(f"{'':36}" + "".join(f"{column:>17}" for column in COLUMNS))
+    for name in cases():
+        for tree in trees:
+            each = [statistics.median(row[name][column] for row in rows[tree]) for column in COLUMNS]
+            head = f"{name} ({'this' if tree == trees[0] else 'other'})"
+            print(f"{head:36}" + "".join(f"{value:17.2f}" for value in each))
+
+
+if __name__ == "__main__":
+    main()

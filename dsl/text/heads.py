@@ -1,0 +1,72 @@
+"""The head of a kernel as data: what its parameters are, made once for a program and asked by calls and variants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsl.text import tree as ast
+from lowering.location import Loc
+
+if TYPE_CHECKING:
+    from dsl.text.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayParameter:
+    """A tensor of the head. dtype: of an element, or a type parameter. dims: a name, a number, or None for what only
+    the constants of a variant tell."""
+
+    name: str
+    dtype: str
+    dims: tuple[str | int | None, ...]
+    strided: bool
+    optional: bool
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The parameters of a kernel, by kind and name. types: the alternatives of each type parameter; constants: those
+    that are no types; dims: in the order in which they first stand; widths: those that decide the widths of accesses,
+    which are all that are not only ever the first of several."""
+
+    name: str
+    names: tuple[str, ...]
+    arrays: dict[str, ArrayParameter]
+    scalars: dict[str, ast.Parameter]
+    tables: dict[str, ast.Parameter]
+    types: dict[str, list[str]]
+    constants: frozenset[str]
+    dims: tuple[str, ...]
+    widths: frozenset[str]
+
+
+def head_of(program: Program, name: str) -> Head:
+    """The head of a kernel; to be asked for through `Program.once`."""
+    kernel = program.kernels[name]
+    known = {c.name for c in kernel.constants}
+
+    def extent(node: ast.Expr) -> str | int | None:
+        if isinstance(node, ast.Name):
+            return None if node.id in known else node.id
+        return int(node.value) if isinstance(node, ast.Number) else None
+
+    arrays = {}
+    for p in kernel.params:
+        if isinstance(p.type, ast.TensorType):
+            dims = tuple(map(extent, p.type.dims))
+            arrays[p.name] = ArrayParameter(p.name, p.type.dtype, dims, p.type.strided, p.type.optional, p.loc)
+    axes = [array.dims for array in arrays.values()]
+    inner = (dims[1:] if len(dims) > 1 else dims for dims in axes)
+    return Head(
+        name,
+        tuple(p.name for p in kernel.params),
+        arrays,
+        {p.name: p for p in kernel.params if isinstance(p.type, ast.ScalarType)},
+        {p.name: p for p in kernel.params if isinstance(p.type, ast.TableType)},
+        {c.name: c.types for c in kernel.constants if c.types is not None},
+        frozenset(c.name for c in kernel.constants if c.types is None),
+        tuple(dict.fromkeys(d for dims in axes for d in dims if isinstance(d, str))),
+        frozenset(d for dims in inner for d in dims if isinstance(d, str)),
+    )

@@ -27,7 +27,7 @@ import hand_written
 
 import runtime
 from runtime.cuda import driver
-from runtime.cuda.launch import streams
+from runtime.cuda_launch import streams
 
 GOALS = {"bound": 1.15, "checked": 1.5, "rotated": 1.5}
 

@@ -24,8 +24,8 @@ from runtime.header import Header, Scalar, Tensor, read
 from runtime.result import LaunchResult
 
 if TYPE_CHECKING:
-    from runtime.cuda.launch import CudaLaunch
     from runtime.cuda.module import Attributes, LoadedKernel
+    from runtime.cuda_launch import CudaLaunch
 
 Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
 MAX_CLASSES = 1024
@@ -270,7 +270,7 @@ class Kernel:
             return EmptyLaunch(call, ordinal)
         if ordinal is None:
             return EmulatedLaunch(self.ptx, self._checker, self._layout, call)
-        from runtime.cuda.launch import CudaLaunch, ForeignLaunch, HostLaunch
+        from runtime.cuda_launch import CudaLaunch, ForeignLaunch, HostLaunch
 
         is_host = any(array.device is None for array in call.arrays.values())
         is_foreign = any(framework.foreign for framework in frameworks)

@@ -12,14 +12,12 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .knowledge import ANYBODY, CLUSTER, CTA, GPU, Items, Knowledge, Pages, Published, either, merged
-
-if TYPE_CHECKING:
-    from .ordering import Clock, Ordering
+from .stamps import BarrierTimes, Clock
 
 MOST_CACHED = 64  # what so many threads knew at their last fence is kept
 
@@ -49,7 +47,7 @@ class Fences:
 class Causality:
     """What the threads of one wave have learned from memory, beside what their barriers tell (`ordering.py`)."""
 
-    def __init__(self, clock: Clock, ordering: Ordering, blocks: Any, narrow: bool):
+    def __init__(self, clock: Clock, ordering: BarrierTimes, blocks: Any, narrow: bool):
         """`blocks` are linear numbers; `narrow`: does the program name a scope below .gpu?"""
         self.clock, self.ordering, self.blocks, self.narrow = clock, ordering, blocks, narrow
         self.block_lanes = ordering.block_lanes

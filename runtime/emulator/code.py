@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from .findings import Location, PtxError
-from .ordering import SITE_BITS
 from .reader import Address, Float, Function, Instruction, Integer, Not, Operand, Register, Symbol
+from .stamps import SITE_BITS
 
 Values = list[Any]
 Op = Callable[[Values, Any], None]

@@ -15,9 +15,9 @@ import numpy as np
 from .code import Site
 from .findings import Kind
 from .landings import Landing, Landings
-from .ordering import U
 from .shadow import PLAIN_READ, Place
 from .spaces import Space
+from .stamps import U
 
 Source = tuple[Any, Place]  # positions among an operation's threads, and what each of them reads
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from .ordering import LAST_TIME, U, threads_of, times
 from .shadow import PLAIN_WRITE, Access, Place
 from .spaces import Space
+from .stamps import LAST_TIME, U, threads_of, times
 
 ODD = np.array([bin(thread).count("1") & 1 for thread in range(1024)], bool)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .code import Site, seen_as
-from .ordering import TIME_SHIFT, U
+from .stamps import TIME_SHIFT, U
 
 
 class Lanes:

@@ -18,7 +18,7 @@ from collections import Counter
 from typing import Any
 
 from .reader import Address, Register, Symbol
-from .undefined import Step
+from .step import Step
 from .undefined_bits import name_of
 
 COPY, COMPUTED, STALE = 1, 2, 3

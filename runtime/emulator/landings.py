@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .ordering import threads_of
 from .shadow import Place
+from .stamps import threads_of
 
 
 class Landing:

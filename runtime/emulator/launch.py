@@ -21,7 +21,6 @@ from .findings import EmulatorError, Finding, Kind, LaunchRefusedError, Location
 from .legal import check_module
 from .limits import MOST_LOCAL, MOST_SHARED
 from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, Memory
-from .ordering import THREAD_BITS, Clock
 from .origins import Origins, Writers, writers_of
 from .printf import c_string
 from .program import Program, Segment, static_counters
@@ -31,6 +30,7 @@ from .scratch import end_scratch, unwritten_granules
 from .shadow import Shadow
 from .spaces import GlobalSpace, PatternCache, Space
 from .spinning import Spins
+from .stamps import SITE_MASK, THREAD_BITS, Clock, threads_of
 from .wave import Registers, Wave
 
 MOST_THREADS = 1024  # of a block
@@ -395,6 +395,17 @@ class Launch:
     def who(self, gid: int, stamp: int) -> str:
         return self.origins.who(gid, stamp)
 
+    def writer(self, stamp: int) -> tuple[Location | None, int | None, str]:
+        """Of a store: its place in the source, its line of PTX, and who made it."""
+        site, who = self.site_of(stamp), self.who(int(threads_of(stamp)), stamp & SITE_MASK)
+        return (None, None, who) if site is None else (site.location, site.ptx_line, who)
+
+    def end_scratch(self) -> None:
+        """Notes what the launch has left in the workspaces."""
+        if self.memory.scratch:
+            assert self.device.shadow is not None
+            end_scratch(self.device.shadow, self.memory.data, self.memory.scratch, self.writer)
+
     def writers(self, address: int) -> Writers | None:
         """Who last wrote each byte of the allocation at an address; None where no store of the program reaches it."""
         shadow, allocation = self.device.shadow, self.memory.find(address)
@@ -510,7 +521,7 @@ def emulate(
         launch.set_arguments(arguments.images())
         with suppress(BudgetSpent):
             launch.run()
-        end_scratch(launch, launch.memory.scratch)
+        launch.end_scratch()
         if not launch.findings:
             arguments.copy_back()
         writers = {address: found for address in watch if (found := launch.writers(address)) is not None}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .scratch import Scratch
+    from .workspace import Scratch
 
 GLOBAL_WINDOW = 0x7F00_0000_0000
 SHARED_WINDOW = 0x7FE0_0000_0000

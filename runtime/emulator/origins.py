@@ -9,8 +9,8 @@ import numpy as np
 
 from .code import Site
 from .memory import GLOBAL_WINDOW, Allocation
-from .ordering import SITE_MASK, U, threads_of, times
 from .shadow import WRITES, Shadow
+from .stamps import SITE_MASK, U, threads_of, times
 
 Extent = tuple[int, int, int]
 

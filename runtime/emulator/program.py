@@ -35,7 +35,8 @@ from .reader import (
     Symbol,
     Vector,
 )
-from .undefined import Step, Undefined, step_of
+from .step import Step
+from .undefined import Undefined, step_of
 
 # Bytes of one kernel (CUDA C++ guide, compute capability).
 MOST_STATIC = {"global": MOST_VARIABLE, "shared": 48 << 10, "const": 64 << 10, "local": 512 << 10}

@@ -18,7 +18,8 @@ from .causality import Strong
 from .code import Site
 from .findings import Kind
 from .knowledge import GPU
-from .ordering import (
+from .ordering import History
+from .stamps import (
     BLOCK,
     GRID,
     IN_FLIGHT,
@@ -28,7 +29,6 @@ from .ordering import (
     SITE_MASK,
     TIME_SHIFT,
     WARP,
-    History,
     U,
     levels,
     threads_of,

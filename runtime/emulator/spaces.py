@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from .findings import Kind
 from .memory import GLOBAL_WINDOW, RANK_SHIFT, Memory
 from .shadow import Place, Shadow
 from .traffic import atomic_wavefronts, copy_wavefronts, global_sectors, phase_lanes, shared_wavefronts
-
-if TYPE_CHECKING:
-    from .delays import Delays
 
 RAMP = np.arange(1 << 15, dtype=np.int64)
 
@@ -27,13 +24,26 @@ class BadLanes(Exception):
         self.bad = bad
 
 
+class LateWrites(Protocol):
+    """What accesses ask of the writes of a space that are seen late (`delays.py`)."""
+
+    def wrote(self, place: Place, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
+        """A strong write has happened."""
+
+    def read(self, place: Place, g: Any, values: Any, dtype: Any, count: int) -> tuple[Any, Any]:
+        """What a strong load gets, and which of it are earlier values."""
+
+    def polled(self, place: Place, g: Any, dtype: Any, unchanged: Any) -> tuple[Any, Any]:
+        """Earlier values that an atomic operation leaves as they are, and which."""
+
+
 class Space:
     """An array of bytes with its shadow."""
 
     def __init__(self, data: Any, shadow: Shadow | None):
         self.data = data
         self.shadow = shadow
-        self.delays: Delays | None = None  # in programs whose threads may load what others write
+        self.delays: LateWrites | None = None  # in programs whose threads may load what others write
         self.changes = 0  # writes so far; once `compares` is set, only those that changed something
         self.compares = False
 

@@ -23,28 +23,11 @@ from .code import Code, Op, Record, Site, Values
 from .findings import Kind
 from .instructions.warp import source_lanes
 from .reader import Address, Instruction, Integer, Operand
+from .step import Step
 from .undefined_bits import Bits, Masks, Transfer, if_any, looked_at, name_of, ones, transfer
 
 WARP_WIDE = {"mma", "movmatrix"}
 ORIGIN = np.uint16
-
-
-@dataclass(frozen=True)
-class Step:
-    """What an instruction does with registers, in the order of a segment: `at` is its place among the operations."""
-
-    at: int
-    ins: Instruction
-    site: Site
-    effect: bool
-    uses: tuple[str, ...]  # without the guard
-    writes: tuple[str, ...]
-    widths: dict[str, int]  # bits of the registers
-    entries: dict[str, int]  # of a register that is read, where the instruction sees it as one type
-    known: dict[str, int]  # registers that hold one constant only
-    guard: str | None
-    guard_entry: int | None
-    negated: bool
 
 
 def step_of(code: Code, record: Record, ins: Instruction, site: Site, effect: bool, at: int) -> Step:

@@ -12,16 +12,14 @@ A bit that appears twice is taken as two bits, except that an operand of logic o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from . import integers
 from .code import DTYPES, PACKED, Values
 from .reader import Float, Instruction, Integer, Not, Operand, Register, Vector
-
-if TYPE_CHECKING:
-    from .undefined import Step
+from .step import Step
 
 Bits = np.uint64
 ALL = (1 << 64) - 1

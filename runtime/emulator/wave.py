@@ -19,13 +19,14 @@ from .findings import Kind
 from .group import Group, Lanes
 from .mbarriers import Mbarriers
 from .memory import GLOBAL_WINDOW, LOCAL_WINDOW
-from .ordering import THREAD_SHIFT, Ordering, U
+from .ordering import Ordering
 from .origins import coordinates
 from .program import Segment
 from .relaxed import Relaxed
 from .rendezvous import BlockMeetings, WarpMeetings
 from .shadow import Place, Shadow
 from .spaces import LocalSpace, SharedSpace, Space
+from .stamps import THREAD_SHIFT, U
 
 # Loop iterations before a group lets the others of the wave run, in programs whose loops may wait for other threads.
 BACK_EDGES = 64

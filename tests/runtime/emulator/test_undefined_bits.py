@@ -14,7 +14,7 @@ from handwritten import kernel
 from runtime.emulator import emulate
 from runtime.emulator.code import REGISTER_DTYPE, Code, seen_as
 from runtime.emulator.launch import program_of
-from runtime.emulator.undefined import Step
+from runtime.emulator.step import Step
 from runtime.emulator.undefined_bits import transfer
 
 CASES = int(os.environ.get("UNDEFINED_BITS_CASES", "24"))

@@ -1,0 +1,36 @@
+"""What is known of a workspace from one launch of a call to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .findings import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The first byte of a workspace that a launch left other than zero, and the store that wrote it."""
+
+    byte: int
+    location: Location | None
+    ptx_line: int | None
+    writer: str
+
+
+@dataclass(slots=True)
+class Scratch:
+    """What the launches of a call know of a workspace. `unwritten`: [bytes] not written since it began; None where
+    that does not matter. `left`: of one that must be zero after the call."""
+
+    size: int
+    must_be_zero: bool
+    unwritten: Any = None
+    left: Left | None = None
+
+    def begin(self) -> None:
+        """A call begins: what an earlier one left is not to be read; a zeroed one holds zeros."""
+        self.left = None
+        self.unwritten = None if self.must_be_zero else np.ones(self.size, bool)

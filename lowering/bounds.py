@@ -13,14 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from lowering.forms import Forms
-from lowering.ir import Op, Value
+from lowering.ir import Function, Op, Value
 from lowering.types import INDEX
-
-if TYPE_CHECKING:
-    from lowering.facts import Analysis
 
 Product = tuple[int, ...]
 """Numbers of unknowns, in order; () is 1."""
@@ -116,10 +113,30 @@ class Elements:
     high: int = 0
 
 
+class Range(Protocol):
+    """What a proof asks of the facts of one value: bounds, inclusive, or None."""
+
+    low: int | None
+    high: int | None
+
+
+class Known(Protocol):
+    """What proofs ask of the analysis of a function (`facts.py`)."""
+
+    function: Function
+    counters: dict[Value, Op]
+
+    def of(self, value: Value) -> Range:
+        """The facts of a value."""
+
+    def divisor(self, value: Value) -> int:
+        """Divides a scalar."""
+
+
 class Bounds(Forms[Elements]):
     """The sums of one function's indices, and what is known of their unknowns."""
 
-    def __init__(self, analysis: Analysis):
+    def __init__(self, analysis: Known):
         self.analysis = analysis
         self.unknowns: list[Unknown] = []
         self.known: dict[Any, Sum] = {}  # of what is made of sums, and of what is none

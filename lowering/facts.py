@@ -248,9 +248,10 @@ def counts_elements(value: Value) -> bool:
 
 def facts_of(function: Function) -> Analysis:
     """The facts of a function whose loops stay as they are from here on: one analysis for all passes that ask."""
-    if function.facts is None:
-        function.facts = facts_now(function)
-    return function.facts
+    found = function.facts
+    if not isinstance(found, Analysis):
+        found = function.facts = facts_now(function)
+    return found
 
 
 def facts_now(function: Function) -> Analysis:

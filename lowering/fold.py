@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from lowering.ir import Value
 from lowering.types import DType, int_range
-
-if TYPE_CHECKING:
-    from lowering.ops.spec import OpSpec
 
 
 def constant_of(value: Value) -> int | float | bool | None:
@@ -31,7 +28,11 @@ def wrap(value: int, dtype: DType) -> int | None:
     return value - (1 << dtype.bits) if dtype.is_signed and value > high else value
 
 
-def computed(spec: OpSpec, numbers: Sequence[int], dtype: DType) -> int | None:
+Compute = Callable[..., Any]
+"""From integers (of i1 truth values) to the result, before it wraps around; None where it has none."""
+
+
+def computed(computes: Compute | None, numbers: Sequence[int | float], dtype: DType) -> int | None:
     """What an operation makes of these numbers, as a result of this type; None where that is not known here."""
-    result = None if spec.computes is None else spec.computes(*numbers)
+    result = None if computes is None else computes(*numbers)
     return None if result is None else wrap(result, dtype)

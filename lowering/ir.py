@@ -5,23 +5,16 @@ What an operation means, needs and does to memory is stated once, in `ops/`.
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lowering.choices import Choices
-from lowering.layout import Layout
-from lowering.location import Loc, printable
-from lowering.nesting import deep_recursion
-from lowering.reasons import Reason
+from lowering.location import Loc
 from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import WARP
-from lowering.types import DType, SharedType, TableType, TensorType, TileType, Type
-
-if TYPE_CHECKING:
-    from lowering.facts import Analysis
+from lowering.types import DType, SharedType, TileType, Type
 
 
 class Value:
@@ -110,6 +103,55 @@ def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
             yield start, inside, following, behind
 
 
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a barrier stands before an access, or does not any more: which accesses need one in between.
+
+    earlier, later: the accesses. round_before: the earlier one is of a round before of a loop around both.
+    scope: "warp" or "block": how far apart the threads are that meet. doubt: why it is not known that they do; "" if
+    they do. order: "acquire" or "release", if they meet not in memory, but because of what other blocks see.
+    superfluous: it is gone, as others order the two. by: those that stand between them.
+    once: it stands before a loop, for accesses in it.
+    """
+
+    earlier: Op
+    later: Op
+    scope: str
+    doubt: str = ""
+    round_before: bool = False
+    order: str = ""
+    once: bool = False
+    superfluous: bool = False
+    by: tuple[Op, ...] = ()
+
+    def __str__(self) -> str:
+        before = f"{access_text(self.earlier)}{' of a round before' if self.round_before else ''}"
+        where = "within a warp" if self.scope == "warp" else "across warps"
+        said = f"{before} and {access_text(self.later)} {'may meet' if self.doubt else 'meet'} {where}"
+        if self.order:
+            what = "is released" if self.order == "release" else "is acquired"
+            said = f"{before} and {access_text(self.later)}: what {what} for other blocks is so for all threads"
+        if self.doubt:
+            said += f": {self.doubt}"
+        if self.once:
+            said += "; once before the loop"
+        if not self.superfluous:
+            return said
+        lines = list(dict.fromkeys(str(op.loc.line) for op in self.by if op.loc is not None))
+        others = f" before line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else "s between"
+        return f"superfluous with the barrier{others}: {said}"
+
+
+def access_text(op: Op) -> str:
+    """`s.load in line 12`."""
+    return f"{op.operands[0].name}.{op.name}{in_line(op)}"
+
+
+def in_line(op: Op) -> str:
+    """` in line 12`, if it is known."""
+    return "" if op.loc is None else f" in line {op.loc.line}"
+
+
 @dataclass(slots=True)
 class Parameter:
     """What a caller passes: a tensor (with named or literal dims), a scalar or a table.
@@ -162,7 +204,7 @@ class Function:
     choices: Choices = field(default_factory=Choices)
     reasons: dict[Op, Reason] = field(default_factory=dict)  # of barriers, those that others made superfluous too
     grid: list[Tree] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
-    facts: Analysis | None = None  # what `facts_of` found
+    facts: object = None  # what `facts_of` found; see there
     holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
     loc: Loc | None = None
     in_branches: frozenset[str] = frozenset()  # names that branches define, which constants may leave out
@@ -269,128 +311,3 @@ class Rewriter:
         op.operands = [self[v] for v in op.operands]
         op.regions = [self.block(r, visit) for r in op.regions]
         return self.emit(op)
-
-
-# ---- MLIR's generic form --------------------------------------------------------------------------------
-
-
-def _quoted(text: str) -> str:
-    """A string literal: what is not printable ASCII becomes its UTF-8 bytes in hexadecimal."""
-    safe = (chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
-    return '"' + "".join(safe) + '"'
-
-
-class Printer:
-    """Collects the lines of a function; layouts get names, which stand before it."""
-
-    def __init__(self, annotate: bool = False):
-        self.annotate = annotate
-        self.names: dict[Value, str] = {}
-        self.taken: set[str] = set()
-        self.count = 0
-        self.layouts: dict[str, str] = {}  # text → alias
-        self.lines: list[str] = []
-
-    def attribute(self, value: Any) -> str:
-        """None (what an operation may have and does not) is `unit`."""
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, int):
-            return f"{value} : i64"
-        if isinstance(value, float):
-            return f"0x{struct.pack('>d', value).hex().upper()} : f64"
-        if isinstance(value, list | tuple):
-            return "[" + ", ".join(self.attribute(v) for v in value) + "]"
-        if isinstance(value, dict):
-            return "{" + ", ".join(f"{k} = {self.attribute(v)}" for k, v in sorted(value.items())) + "}"
-        if isinstance(value, DType):
-            return value.mlir
-        if isinstance(value, TileType | TensorType | SharedType | TableType):
-            return self.type(value)
-        if isinstance(value, Layout):
-            return self.layouts.setdefault(value.mlir, f"#layout{len(self.layouts)}")
-        if value is None:
-            return "unit"
-        return _quoted(str(value))
-
-    def type(self, type: Type) -> str:
-        if isinstance(type, TileType) and type.shape and type.layout:
-            return f"{type.mlir[:-1]}, {self.attribute(type.layout)}>"
-        return type.mlir
-
-    def name(self, value: Value) -> str:
-        """`%` and the user's name for it, numbered where another value has it; a number if it has none."""
-        known = self.names.get(value)
-        if known is None:
-            stem = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in value.name or "")
-            stem = f"_{stem}" if stem[:1].isdigit() else stem
-            known = stem or str(self.count)
-            while known in self.taken:
-                known = f"{stem}_{self.count}"
-                self.count += 1
-            self.count += not stem
-            self.taken.add(known)
-            self.names[value] = known
-        return "%" + known
-
-    def op(self, op: Op, indent: str) -> None:
-        head = ", ".join(self.name(r) for r in op.results)
-        head = f"{head} = " if head else ""
-        operands = ", ".join(self.name(v) for v in op.operands)
-        attrs = ", ".join(f"{k} = {self.attribute(v)}" for k, v in sorted(op.attrs.items()))
-        signature = "(" + ", ".join(self.type(v.type) for v in op.operands) + ") -> "
-        results = [self.type(r.type) for r in op.results]
-        signature += results[0] if len(results) == 1 else "(" + ", ".join(results) + ")"
-        line = f'{indent}{head}"tile.{op.name}"({operands})'
-        tail = (f" {{{attrs}}}" if attrs else "") + f" : {signature}"
-        if self.annotate and op.loc is not None:
-            tail += f"  // {printable(op.loc.source.name)}:{op.loc.line}".replace("\n", " ")
-        if not op.regions:
-            self.lines.append(line + tail)
-            return
-        self.lines.append(line + " ({")
-        for i, region in enumerate(op.regions):
-            if i:
-                self.lines.append(f"{indent}}}, {{")
-            self.block(region, indent + "  ")
-        self.lines.append(f"{indent}}}){tail}")
-
-    def block(self, block: Block, indent: str) -> None:
-        if block.args:
-            args = ", ".join(f"{self.name(a)}: {self.type(a.type)}" for a in block.args)
-            self.lines.append(f"{indent[:-2]}^bb0({args}):")
-        for op in block.ops:
-            self.op(op, indent)
-
-
-@deep_recursion()
-def to_mlir(function: Function, annotate: bool = False) -> str:
-    """MLIR's generic form of a function; with `annotate`, each op's `.tile` line as a comment."""
-    printer = Printer(annotate)
-    attrs = {"name": function.name, "warps": function.warps, "index_bits": function.index_bits} | function.attrs
-    printer.lines.append('"builtin.module"() ({')
-    printer.lines.append('  "tile.kernel"() ({')
-    printer.block(function.body, "    ")
-    rows = ", ".join(f"{k} = {printer.attribute(v)}" for k, v in sorted(attrs.items()))
-    printer.lines.append(f"  }}) {{{rows}}} : () -> ()")
-    printer.lines.append("}) : () -> ()")
-    aliases = [f"{alias} = {layout}" for layout, alias in printer.layouts.items()]
-    return "\n".join([*aliases, *printer.lines]) + "\n"
-
-
-__all__ = [
-    "Block",
-    "Function",
-    "Op",
-    "Parameter",
-    "Rewriter",
-    "SharedType",
-    "TableType",
-    "TensorType",
-    "TileType",
-    "Value",
-    "replace_uses",
-    "to_mlir",
-    "uses",
-    "walk",
-]

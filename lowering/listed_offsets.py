@@ -79,7 +79,7 @@ class ListedOffsets(Forms[Sum]):
         if any(part is None or part[1] for part in parts):
             return None
         rows = zip(*(part[0] for part in parts if part is not None), strict=True)
-        out = [computed(op.spec, row, op.result.dtype) for row in rows]
+        out = [computed(op.spec.computes, row, op.result.dtype) for row in rows]
         return ([int(e) for e in out if e is not None], {}) if None not in out else None
 
     # ---- what operations say of themselves ----

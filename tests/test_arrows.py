@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,13 +19,17 @@ VAGUE = {"utils", "helpers", "misc", "manager", "common"}
 MODULES = sorted(p.relative_to(ROOT) for room in ROOMS for p in (ROOT / room).rglob("*.py"))
 
 
+Graph = dict[str, set[str]]
+
+
 def dotted(module: Path) -> str:
     """`runtime/emulator/__init__.py` → `runtime.emulator`."""
     return ".".join(module.with_suffix("").parts).removesuffix(".__init__")
 
 
 def imports(module: Path) -> set[str]:
-    """What `module` imports anywhere in it, with the names that `from` takes: `a.b` for `from a import b`."""
+    """What `module` imports anywhere in it (in functions and for types, too), with the names that `from` takes: `a.b`
+    for `from a import b`."""
     tree = ast.parse((ROOT / module).read_text())
     package = dotted(module) if module.name == "__init__.py" else dotted(module).rpartition(".")[0]
     out: set[str] = set()
@@ -37,6 +43,63 @@ def imports(module: Path) -> set[str]:
                 base = ".".join([*parts[: len(parts) - node.level + 1], *([base] if base else [])])
             out |= {f"{base}.{alias.name}" for alias in node.names}
     return out
+
+
+@cache
+def graph() -> Graph:
+    """The modules that each module imports. A name that `from` takes is a module, or stands in one."""
+    names = {dotted(module) for module in MODULES}
+    out: Graph = {}
+    for module in MODULES:
+        found = {name if name in names else name.rpartition(".")[0] for name in imports(module)}
+        out[dotted(module)] = found & names - {dotted(module)}
+    return out
+
+
+def folded(modules: Graph, room_of: Callable[[str], str]) -> Graph:
+    """The arrows between rooms: of their modules, but for those within one room."""
+    out: Graph = {room_of(module): set() for module in modules}
+    for module, others in modules.items():
+        out[room_of(module)] |= {room_of(other) for other in others} - {room_of(module)}
+    return out
+
+
+def circles(arrows: Graph) -> list[tuple[str, ...]]:
+    """The sets of nodes that reach each other (after Warshall)."""
+    reached = {node: set(others) for node, others in arrows.items()}
+    for middle in arrows:
+        for others in reached.values():
+            if middle in others:
+                others |= reached[middle]
+    return sorted({tuple(sorted(n for n in reached[node] if node in reached[n])) for node in arrows} - {()})
+
+
+def room(module: str) -> str:
+    """The folder below `dsl` (or `lowering`, `runtime`) that a module lies in; one outside of them is its own room."""
+    return ".".join(module.split(".")[:2])
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [("b", "c")]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_no_circle_of_modules() -> None:
+    """Imports inside functions and those for types count: what both need belongs below both."""
+    assert circles(graph()) == []
+
+
+@pytest.mark.parametrize("part", ["dsl", "lowering", "runtime"])
+def test_no_circle_of_rooms(part: str) -> None:
+    inside = {module: others for module, others in graph().items() if module.startswith(f"{part}.")}
+    rooms = folded(inside, room)
+    assert circles({name: others & rooms.keys() for name, others in rooms.items()}) == []
+
+
+def test_few_arrows_between_the_rooms_of_dsl() -> None:
+    inside = {m: {o for o in others if o.startswith("dsl")} for m, others in graph().items() if m.startswith("dsl")}
+    arrows = folded(inside, room)
+    assert sum(map(len, arrows.values())) <= 40, arrows
 
 
 @pytest.mark.parametrize("module", MODULES, ids=str)

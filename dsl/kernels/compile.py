@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dsl.kernels.variant import Request, Resolved, Variant, build_variant, record_access
 from dsl.text.program import Program
 from lowering.budget import Budget
-from lowering.ir import to_mlir
 from lowering.location import Loc, Source, TileError
+from lowering.mlir import to_mlir
 from lowering.passes import PASSES, Pass, check_complete, named, run_passes
 from lowering.text.stage import Stage
 

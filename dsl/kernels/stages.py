@@ -15,8 +15,9 @@ from dsl.kernels.variant import Request
 from dsl.text.files import is_file, read_text
 from dsl.text.program import LIBRARY, STD, Program
 from lowering.choices import Asked
-from lowering.ir import Function, to_mlir, walk
+from lowering.ir import Function, walk
 from lowering.location import Loc, Source, printable
+from lowering.mlir import to_mlir
 from lowering.types import SharedType, TileType
 
 STAGES = ("ast", "ir", "layout", "llvm", "ptx", "sass")

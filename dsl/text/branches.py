@@ -5,19 +5,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dsl.text import tree as ast
 from lowering.location import Loc, TileError, closest
 
-if TYPE_CHECKING:
-    from dsl.text.program import Program
+
+class Blocks(Protocol):
+    """What branches are made of: blocks of a program, by name."""
+
+    kernels: dict[str, ast.Kernel]
+    choices: dict[str, ast.Choice]
+    dispatches: dict[str, ast.Dispatch]
+
+    def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
+        """Schedules of a kernel by name."""
 
 
 Line = ast.Option | ast.Require | ast.Assign | ast.When | ast.Match
 
 
-def expand(program: Program) -> list[TileError]:
+def expand(program: Blocks) -> list[TileError]:
     """Puts branches that launch kernels in place of each `match` and each call of a dispatch; the errors of those that
     do not fit, which are left out."""
     errors: list[TileError] = []
@@ -64,7 +72,7 @@ def expand(program: Program) -> list[TileError]:
 
 
 def _inlined(
-    program: Program,
+    program: Blocks,
     dispatch: ast.Dispatch,
     branch: ast.When,
     call: ast.Launch,
@@ -126,7 +134,7 @@ def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) ->
 
 
 def _launch(
-    program: Program, step: ast.Launch, names: Mapping[str, ast.Expr], passed: list[str], items: list[ast.WithItem]
+    program: Blocks, step: ast.Launch, names: Mapping[str, ast.Expr], passed: list[str], items: list[ast.WithItem]
 ) -> ast.Launch:
     """A launch of an inlined dispatch: what it passes on by name is said, and it has the constants of the call."""
     args, keywords = step.args, step.keywords
@@ -158,7 +166,7 @@ def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
     return made(**{f.name: _with(getattr(node, f.name), names) for f in fields(node)})
 
 
-def _branches(program: Program, line: ast.Match) -> Iterator[ast.When]:
+def _branches(program: Blocks, line: ast.Match) -> Iterator[ast.When]:
     choices = program.choices
     choice = choices.get(line.name)
     if choice is None:
@@ -187,7 +195,7 @@ def _branches(program: Program, line: ast.Match) -> Iterator[ast.When]:
         yield ast.When(loc, case.condition, steps, case.name, dict(zip(choice.params, line.args, strict=True)))
 
 
-def _named(program: Program, step: ast.Launch | ast.Assign, name: str) -> ast.Launch | ast.Assign:
+def _named(program: Blocks, step: ast.Launch | ast.Assign, name: str) -> ast.Launch | ast.Assign:
     """A step with the schedule of this name, where its kernel has one and it names none itself."""
     if not isinstance(step, ast.Launch) or any(item.value is None for item in step.items):
         return step

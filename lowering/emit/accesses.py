@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowering.access_width import access_width, is_partial
-from lowering.emit.global_address import GlobalMap
+from lowering.emit.global_map import GlobalMap
 from lowering.emit.maps import Maps
-from lowering.emit.rules import count_of
 from lowering.emit.switches import Switches
+from lowering.emit.words import count_of
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.ops import operand, space_of
 from lowering.ops.memory import subject_of

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lowering.emit.rules import count_of, emit_op
+from lowering.emit.rules import emit_op
+from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Block, Op, Value
 from lowering.layout import Layout

@@ -7,7 +7,8 @@ from functools import reduce
 
 from lowering.emit.chains import emit_block
 from lowering.emit.elementwise import convert
-from lowering.emit.rules import count_of, rule
+from lowering.emit.rules import rule
+from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.facts import counts_elements
 from lowering.fold import constant_of

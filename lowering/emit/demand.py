@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from lowering.emit.masks import leaves
 from lowering.emit.partial import whole_flags
-from lowering.emit.rules import count_of
 from lowering.emit.shapes import read_registers
+from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.ops import operand, space_of

@@ -7,13 +7,17 @@ from collections.abc import Callable
 from lowering.emit.carriers import from_carrier, into_carrier
 from lowering.emit.constants import float_constant
 from lowering.emit.pairs import extreme_in_pairs, select_in_pairs
-from lowering.emit.rules import RULES, count_of, rule
+from lowering.emit.rules import RULES, rule
+from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.location import TileError
-from lowering.ops.elementwise import FUNCTIONS, Element, suffix
+from lowering.ops.elementwise import FUNCTIONS, suffix
 from lowering.types import BF16, F16, F32, F64, FP8, I1, S32, TF32, U32, DType
+
+Element = Callable[[Writer, Op, DType, str, list[str]], str]
+"""One element: writer, operation, element type of the first operand, its LLVM type, operands → result."""
 
 
 def elementwise(*names: str, at_once: Callable[[Writer, Op], bool] | None = None) -> Callable[[Element], Element]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.emit.global_address import GlobalMap, map_of
+from lowering.emit.global_map import GlobalMap, map_of
 from lowering.facts import facts_of
 from lowering.ir import Function, Op, Value
 from lowering.shared_map import SharedMap, SharedMaps, access_layout_of
@@ -22,7 +22,7 @@ class Maps:
     def of_global(self, offset: Value) -> GlobalMap | None:
         """The map of offsets that `GlobalAddress` adds up without their registers; None where it needs them."""
         if offset not in self._global:
-            self._global[offset] = map_of(self, offset)
+            self._global[offset] = map_of(self.affines, self.facts, offset)
         return self._global[offset]
 
     def of_shared(self, op: Op) -> SharedMap | None:

@@ -6,7 +6,8 @@ from lowering.emit.access import Address, access_name, guard
 from lowering.emit.carriers import from_carrier, into_carrier
 from lowering.emit.constants import constant
 from lowering.emit.partial import load_partly, source_bytes, store_partly
-from lowering.emit.rules import count_of, rule
+from lowering.emit.rules import rule
+from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.fold import constant_of
 from lowering.ir import Op, Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lowering.emit.rules import count_of
+from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Op
 from lowering.types import BF16, F16

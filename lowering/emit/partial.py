@@ -12,7 +12,7 @@ from functools import reduce
 from lowering.emit.access import Address, access_name, guard
 from lowering.emit.accesses import Way
 from lowering.emit.masks import Flags, anew, ends, span
-from lowering.emit.rules import count_of
+from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
 from lowering.layout import Layout

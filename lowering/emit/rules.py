@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from lowering.ir import Block, Op, Value
+from lowering.emit.writer import Writer
+from lowering.ir import Block, Op
 
-if TYPE_CHECKING:
-    from lowering.emit.writer import Writer
-
-Rule = Callable[["Writer", Op], None]
+Rule = Callable[[Writer, Op], None]
 RULES: dict[str, Rule] = {}
 
 
@@ -39,9 +36,3 @@ def inline(w: Writer, region: Block, arguments: list[str]) -> list[str]:
         emit_op(w, op)
     w.text.dbg = saved
     return [w.registers[v][0] for v in region.ops[-1].operands]
-
-
-def count_of(value: Value) -> int:
-    """Registers a thread holds of a value."""
-    layout = value.tile.layout
-    return 1 if layout is None else layout.count

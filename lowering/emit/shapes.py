@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lowering.emit.constants import constant
-from lowering.emit.rules import count_of, rule
+from lowering.emit.rules import rule
+from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Op
 from lowering.layout import Layout, Span, apply

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import chain
 
-from lowering.emit.rules import count_of, rule
+from lowering.emit.rules import rule
 from lowering.emit.shared_address import SharedAddress
+from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
 from lowering.layout import Layout, apply

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lowering.builder import attribute_key
 from lowering.emit.carriers import from_carrier, into_carrier
-from lowering.emit.rules import count_of, inline, rule
+from lowering.emit.rules import inline, rule
+from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Block, Op
 from lowering.layout import Layout, Span

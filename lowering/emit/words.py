@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from lowering.emit.carriers import from_carrier, into_carrier
-from lowering.emit.rules import count_of
 from lowering.emit.text import Text
 from lowering.ir import Value
 from lowering.types import I1, DType
+
+
+def count_of(value: Value) -> int:
+    """Registers a thread holds of a value."""
+    layout = value.tile.layout
+    return 1 if layout is None else layout.count
 
 
 class Registers(dict[Value, list[str]]):

@@ -5,8 +5,18 @@ Written from docs/language.md and docs/functions.md, apart from `lowering/emit`:
 """
 
 from lowering.meaning import control, elementwise, matrix, memory, shapes, threads
-from lowering.meaning.registry import MEANINGS, Outside, Undecided
-from lowering.meaning.run import Arguments, Memory, Run, arguments_of, as_memory, blocks_of, write_back
+from lowering.meaning.run import (
+    MEANINGS,
+    Arguments,
+    Memory,
+    Outside,
+    Run,
+    Undecided,
+    arguments_of,
+    as_memory,
+    blocks_of,
+    write_back,
+)
 
 FAMILIES = (elementwise, shapes, threads, matrix, memory, control)
 

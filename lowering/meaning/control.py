@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from lowering.formats import Array, number
 from lowering.ir import Op
-from lowering.meaning.formats import Array, number
-from lowering.meaning.registry import Undecided, meaning
-from lowering.meaning.run import Run
+from lowering.meaning.run import Run, Undecided, meaning
 
 MOST_ROUNDS = 1 << 20
 """Rounds of a `while` after which it is taken to wait for a block that has not run."""

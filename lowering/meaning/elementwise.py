@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lowering.ir import Op
-from lowering.meaning.formats import (
+from lowering.formats import (
     Array,
     as_float,
     float_to_int,
@@ -26,9 +25,9 @@ from lowering.meaning.formats import (
     to_fp8,
     to_tf32,
 )
-from lowering.meaning.formats import load as load_bits
-from lowering.meaning.registry import Undecided, meaning
-from lowering.meaning.run import Run
+from lowering.formats import load as load_bits
+from lowering.ir import Op
+from lowering.meaning.run import Run, Undecided, meaning
 from lowering.ops.elementwise import FUNCTIONS
 from lowering.types import BF16, F32, F64, FP8, I1, TF32, DType
 

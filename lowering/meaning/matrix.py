@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from lowering.formats import Array, as_float, held, nearest, unit
 from lowering.ir import Op
-from lowering.meaning.formats import Array, as_float, held, nearest, unit
-from lowering.meaning.registry import Undecided, meaning
-from lowering.meaning.run import Run
+from lowering.meaning.run import Run, Undecided, meaning
 
 UNITS = 2.0
 """How far a tensor core's sum may be from the exact one, in the accumulator's units of the sum of magnitudes."""

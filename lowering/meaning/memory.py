@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lowering.formats import Array, held, load, spread, stored, to_bf16
+from lowering.formats import store as to_memory
 from lowering.ir import Op, Value
-from lowering.meaning.formats import Array, held, load, spread, stored, to_bf16
-from lowering.meaning.formats import store as to_memory
-from lowering.meaning.registry import Outside, meaning
-from lowering.meaning.run import Memory, Run
+from lowering.meaning.run import Memory, Outside, Run, meaning
 from lowering.ops import operand
 from lowering.types import BF16, DType, SharedType
 

@@ -12,14 +12,30 @@ from typing import Any
 
 import numpy as np
 
+from lowering.formats import held, number, store, stored, unit
 from lowering.ir import Block, Function, Op, Value, walk
-from lowering.meaning.formats import held, number, store, stored, unit
-from lowering.meaning.registry import MEANINGS, Outside
 from lowering.nesting import deep_recursion
 from lowering.shared_map import swizzled
 from lowering.types import INDEX, DType, SharedType
 
 Array = Any
+"""A numpy array, or a numpy number for a scalar."""
+
+
+class Undecided(Exception):
+    """What the meaning does not say: text of an `asm`, a block that waits for a later one."""
+
+    def __init__(self, op: Op, message: str):
+        super().__init__(message)
+        self.op, self.message = op, message
+
+
+class Outside(Exception):
+    """An access of an element that its memory has not."""
+
+    def __init__(self, op: Op, message: str):
+        super().__init__(message)
+        self.op, self.message = op, message
 
 
 @dataclass(slots=True)
@@ -165,6 +181,24 @@ class Run:
         assert self.noise is not None
         value = np.asarray(value)
         return (value * (1 + self.noise.uniform(-0.5, 0.5, value.shape) * unit(dtype))).astype(value.dtype)
+
+
+Meaning = Callable[[Run, Op, list[Array]], Sequence[Array]]
+"""From the run of a block, an operation and the values of its operands to the values of its results."""
+MEANINGS: dict[str, Meaning] = {}
+"""One an operation, by its name in `lowering/ops/`."""
+
+
+def meaning(*names: str) -> Callable[[Meaning], Meaning]:
+    """Registers the meaning of the operations of these names."""
+
+    def register(function: Meaning) -> Meaning:
+        for name in names:
+            assert name not in MEANINGS, name
+            MEANINGS[name] = function
+        return function
+
+    return register
 
 
 _ORDERS: dict[SharedType, np.ndarray] = {}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from lowering.formats import Array, held, number, spread
 from lowering.ir import Op
-from lowering.meaning.formats import Array, held, number, spread
-from lowering.meaning.registry import meaning
-from lowering.meaning.run import Run
+from lowering.meaning.run import Run, meaning
 
 
 @meaning("constant")

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from lowering.formats import from_fp8, least, load, unit
 from lowering.ir import Function, Value, uses, walk
 from lowering.layout import Layout
 from lowering.location import Loc
-from lowering.meaning.formats import from_fp8, least, load, unit
-from lowering.meaning.registry import Outside, Undecided
-from lowering.meaning.run import Memory, Run, arguments_of
+from lowering.meaning.run import Memory, Outside, Run, Undecided, arguments_of
 from lowering.ops import operand
 from lowering.passes import PASSES, Pass
 from lowering.targets import WARP, Target

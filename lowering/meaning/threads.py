@@ -10,11 +10,10 @@ from functools import cache
 
 import numpy as np
 
+from lowering.formats import Array, spread
 from lowering.ir import Block, Op
 from lowering.layout import Layout
-from lowering.meaning.formats import Array, spread
-from lowering.meaning.registry import meaning
-from lowering.meaning.run import Run
+from lowering.meaning.run import Run, meaning
 from lowering.targets import WARP
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lowering.facts import ANY, Analysis, Facts, start_of, unknown
 from lowering.ir import Op, Value
 from lowering.layout import Layout, Span
 from lowering.ops.placing import Placed, Placing, in_one
-from lowering.ops.spec import Infer, Mismatch, row
+from lowering.ops.spec import Infer, Makes, Mismatch, row
 from lowering.types import INDEX, DType, TileType, Type
-
-if TYPE_CHECKING:
-    from lowering.builder import Builder
 
 
 def _infer_constant(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -243,7 +240,7 @@ def _picked(op: Op, source: Layout, result: Layout) -> list[int] | None:
 # ---- numbers ----
 
 
-def _fold_broadcast(builder: Builder, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+def _fold_broadcast(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
     """Of several changes of shape one after the other, the last is enough."""
     (value,), shape = operands, tuple(attrs["shape"])
     if value.tile.shape == shape:
@@ -254,7 +251,7 @@ def _fold_broadcast(builder: Builder, operands: Sequence[Value], attrs: dict[str
     return None
 
 
-def _fold_reshape(builder: Builder, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+def _fold_reshape(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
     (value,), shape = operands, tuple(attrs["shape"])
     made = value.op
     if value.tile.shape != shape and made is not None and made.name == "reshape":

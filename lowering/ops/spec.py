@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import ptx_templates
 from lowering.facts import Analysis, Facts
+from lowering.fold import Compute
 from lowering.forms import Forms
 from lowering.ir import Op, Value
 from lowering.layout import Layout
 from lowering.ops.placing import Exchange, Place, Spread, Takes, alike, apart, plain, same
-from lowering.types import Type
-
-if TYPE_CHECKING:
-    from lowering.builder import Builder
+from lowering.types import DType, Type
 
 
 class Mismatch(Exception):
@@ -41,15 +39,28 @@ class Effect:
     by: ptx_templates.Effect
 
 
+class Makes(Protocol):
+    """What a rule that folds asks of the builder: other values to be made, and what is known (None: nothing yet)."""
+
+    facts: Analysis | None
+
+    def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
+        """The result of a pure operation."""
+
+    def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
+        """A number, in each element of a shape."""
+
+    def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """The elements of a value under another shape."""
+
+
 Picks = Callable[[Op, Layout, Layout], list[int] | None]
 """For each register of the result in its layout, that of the operand in its own; None where threads would exchange."""
 
 Infer = Callable[[Sequence[Value], dict[str, Any]], list[Type]]
 Effects = Callable[[Op], list[Effect]]
 
-Compute = Callable[..., Any]
-"""From integers (of i1 truth values) to the result, before it wraps around; None where it has none."""
-Fold = Callable[["Builder", Sequence[Value], dict[str, Any]], Value | None]
+Fold = Callable[[Makes, Sequence[Value], dict[str, Any]], Value | None]
 """The value that an operation on these operands, with these attributes, need not compute."""
 FactsOf = Callable[[Analysis, Op, tuple[int, ...]], Facts]
 """What holds of the elements of the result, which has this shape."""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.choices import ON_OFF
-from lowering.ir import Function, to_mlir
+from lowering.ir import Function
 from lowering.location import TileError, closest
+from lowering.mlir import to_mlir
 from lowering.nesting import deep_recursion
 from lowering.passes import (
     barriers,

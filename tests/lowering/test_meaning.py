@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from lowering.formats import fp8_values, held, to_fp8
 from lowering.meaning import FAMILIES, MEANINGS
 from lowering.meaning.elementwise import converted
-from lowering.meaning.formats import fp8_values, held, to_fp8
 from lowering.ops import OPS
 from lowering.ops.elementwise import FUNCTIONS
 from lowering.types import DTYPES

@@ -26,9 +26,10 @@ from xdsl.ir import Block as ReadBlock
 from xdsl.parser import Parser
 
 from lowering.builder import Builder
-from lowering.ir import Block, Function, Op, Value, to_mlir, walk
+from lowering.ir import Block, Function, Op, Value, walk
 from lowering.layout import Layout
 from lowering.location import Loc, Source
+from lowering.mlir import to_mlir
 from lowering.passes import PASSES, run_passes
 from lowering.types import DTYPES, F32, I1, INDEX, DType, SharedType, TableType, TensorType, TileType
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lowering.facts import ANY, Analysis, Facts, gcd, start_of, wrapped
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.ops.elementwise.declare import Number, absorbing, elementwise, neutral
 from lowering.ops.elementwise.division import is_multiple
-
-if TYPE_CHECKING:
-    from lowering.builder import Builder
+from lowering.ops.spec import Makes
 
 
-def _without_rest(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+def _without_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
     """a - a % n is a // n * n, of which the divisor is seen."""
     a, rest = operands
     if rest.op is not None and rest.op.name == "mod" and rest.op.operands[0] is a:
@@ -25,7 +22,7 @@ def _without_rest(builder: Builder, operands: Sequence[Value], numbers: Sequence
     return None
 
 
-def _divided_and_back(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+def _divided_and_back(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
     """Multiples of n divided by n, times n."""
     if builder.facts is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lowering.facts import Analysis, Facts
 from lowering.fold import constant_of
@@ -11,18 +11,16 @@ from lowering.forms import Forms
 from lowering.ir import Op, Value
 from lowering.ops.elementwise.arithmetic import multiple
 from lowering.ops.elementwise.declare import Number, absorbing, elementwise, neutral, same_operands
+from lowering.ops.spec import Makes
 from lowering.types import I1
 
-if TYPE_CHECKING:
-    from lowering.builder import Builder
 
-
-def _surely(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+def _surely(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
     """Truth, or anything."""
     return next((v for v, number in zip(operands, numbers, strict=True) if number is True and v.dtype is I1), None)
 
 
-def _true(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+def _true(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
     """Truth, and the other."""
     return neutral(1, 1)(builder, operands, numbers) if operands[0].dtype is I1 else None
 
@@ -57,7 +55,7 @@ elementwise(
 )
 
 
-def _fold_not(builder: Builder, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+def _fold_not(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
     (value,) = operands
     number = constant_of(value) if value.dtype is I1 else None
     return None if number is None else builder.constant(not number, I1, value.tile.shape)

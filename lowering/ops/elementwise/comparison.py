@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lowering.facts import Analysis, Facts, either, gcd, start_of
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.ops.elementwise.declare import Number, Shortcut, elementwise, same_operands
-from lowering.ops.spec import Mismatch, row
+from lowering.ops.spec import Makes, Mismatch, row
 from lowering.types import I1, Type
-
-if TYPE_CHECKING:
-    from lowering.builder import Builder
 
 
 def _by_ranges(name: str) -> Shortcut:
-    def shortcut(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+    def shortcut(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
         if builder.facts is None:
             return None
         decided = _decided(name, *map(builder.facts.of, operands))
@@ -117,7 +114,7 @@ def _infer_select(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type
     return [yes]
 
 
-def _fold_select(builder: Builder, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+def _fold_select(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
     condition = constant_of(operands[0])
     if condition is not None:
         return operands[1] if condition else operands[2]

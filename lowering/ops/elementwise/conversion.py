@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lowering.facts import Analysis, Facts, fits, wrapped
 from lowering.fold import constant_of, wrap
 from lowering.ir import Op, Value
-from lowering.ops.spec import Mismatch, row
+from lowering.ops.spec import Makes, Mismatch, row
 from lowering.types import BF16, F16, F32, FP8, I1, S32, TF32, TileType, Type, int_range
-
-if TYPE_CHECKING:
-    from lowering.builder import Builder
 
 
 def _infer_cast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -30,7 +27,7 @@ def _infer_cast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return [source.with_dtype(to)]
 
 
-def _fold_cast(builder: Builder, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+def _fold_cast(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
     (value,), to = operands, attrs["to"]
     source = value.dtype
     if source is to:

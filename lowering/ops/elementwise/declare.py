@@ -4,19 +4,15 @@ and how it is computed, if it is a function there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import log2
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from lowering.fold import computed, constant_of
 from lowering.ir import Op, Value
-from lowering.ops.spec import OPS, Fold, Infer, Mismatch, row
+from lowering.ops.spec import OPS, Fold, Infer, Makes, Mismatch, row
 from lowering.types import F32, I1, DType, Type
-
-if TYPE_CHECKING:
-    from lowering.builder import Builder
-    from lowering.emit.writer import Writer
 
 CLASSES: dict[str, Callable[[DType], bool]] = {
     "a number": lambda d: d.kind not in ("bool", "operand"),
@@ -28,7 +24,24 @@ CLASSES: dict[str, Callable[[DType], bool]] = {
     "s32 or u32": lambda d: d.name in ("s32", "u32"),
 }
 
-Element = Callable[["Writer", Op, DType, str, list[str]], str]
+
+class Writes(Protocol):
+    """What the emission of an element asks of the writer: instructions, each with the name of what it makes."""
+
+    def let(self, text: str) -> str:
+        """What an instruction of LLVM makes."""
+
+    def intrinsic(self, name: str, result: str, arguments: Iterable[tuple[str, str]]) -> str:
+        """What an intrinsic makes, of arguments with their LLVM types."""
+
+    def template(self, name: str, inputs: list[str], op: Op | None = None) -> list[str]:
+        """What an instruction of `ptx_templates` makes, of the registers of its operands."""
+
+    def bits(self, dtype: DType) -> int:
+        """Of a type, as this function stores it."""
+
+
+Element = Callable[[Writes, Op, DType, str, list[str]], str]
 """One element as LLVM IR: writer, operation, element type of the first operand, its LLVM type, operands → result."""
 
 
@@ -97,7 +110,7 @@ def suffix(llvm: str) -> str:
 def intrinsic(name: str) -> Element:
     """The elements of an operation that is an LLVM intrinsic of its type."""
 
-    def emit(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    def emit(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
         return w.intrinsic(f"llvm.{name}.{suffix(llvm)}", llvm, [(llvm, v) for v in x])
 
     return emit
@@ -107,7 +120,7 @@ def intrinsic_of_f32(name: str) -> Element:
     """Of 16 bits by way of f32, where it is exact or rounded such that rounding again is rounding once."""
     plain = intrinsic(name)
 
-    def emit(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+    def emit(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
         if dtype.bits != 16:
             return plain(w, op, dtype, llvm, x)
         wide = w.let(f"fpext {llvm} {x[0]} to float")
@@ -117,7 +130,7 @@ def intrinsic_of_f32(name: str) -> Element:
 
 
 Number = int | float | bool | None
-Shortcut = Callable[["Builder", Sequence[Value], Sequence[Number]], Value | None]
+Shortcut = Callable[[Makes, Sequence[Value], Sequence[Number]], Value | None]
 """What an operation on integers need not compute, of which these operands are these constants (None: not constant)."""
 
 
@@ -150,14 +163,15 @@ def _alike(of: str, result: DType | None) -> Infer:
 
 
 def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
-    def fold(builder: Builder, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+    def fold(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
         if operands[0].dtype.is_float:
             return None  # the machine's rounding is the machine's business, and a constant is rounded only there
         numbers = [constant_of(v) for v in operands]
-        if None not in numbers:
+        known = [number for number in numbers if number is not None]
+        if len(known) == len(numbers):
             spec = OPS[name]
             dtype = spec.infer(operands, attrs)[0].dtype
-            result = computed(spec, numbers, dtype)  # type: ignore[arg-type]
+            result = computed(spec.computes, known, dtype)
             if result is not None:
                 return builder.constant(result, dtype, operands[0].tile.shape)
         for shortcut in shortcuts:
@@ -172,7 +186,7 @@ def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
 def neutral(left: int | None, right: int) -> Shortcut:
     """As the left or the right operand these numbers leave the other one as it is."""
 
-    def shortcut(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+    def shortcut(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
         if left is not None and numbers[0] == left:
             return operands[1]
         return operands[0] if numbers[1] == right else None
@@ -180,11 +194,11 @@ def neutral(left: int | None, right: int) -> Shortcut:
     return shortcut
 
 
-def absorbing(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+def absorbing(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
     """0 makes it 0."""
     return next((v for v, number in zip(operands, numbers, strict=True) if number == 0), None)
 
 
-def same_operands(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+def same_operands(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
     """Of one value twice it is that value."""
     return operands[0] if operands[0] is operands[1] else None

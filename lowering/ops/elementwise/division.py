@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lowering.facts import Analysis, Facts, gcd, power_of_two_divisor, start_of, wrapped
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.ops.elementwise.declare import Number, elementwise, neutral
-
-if TYPE_CHECKING:
-    from lowering.builder import Builder
+from lowering.ops.spec import Makes
 
 
 def is_multiple(facts: Analysis, value: Value, of: int | float | bool) -> bool:
     return of > 0 and facts.of(value).every % of == 0
 
 
-def _nothing_left(builder: Builder, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+def _nothing_left(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
     a, divisor = operands[0], numbers[1]
     if divisor == 1 or (divisor and builder.facts is not None and is_multiple(builder.facts, a, divisor)):
         return builder.constant(0, a.dtype, a.tile.shape)

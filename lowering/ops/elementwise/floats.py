@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lowering.ir import Op
-from lowering.ops.elementwise.declare import function, intrinsic, intrinsic_of_f32
+from lowering.ops.elementwise.declare import Writes, function, intrinsic, intrinsic_of_f32
 from lowering.types import DType
-
-if TYPE_CHECKING:
-    from lowering.emit.writer import Writer
 
 
 def _fused(dtype: DType, a: Any, b: Any, c: Any) -> Any:
-    from lowering.meaning.formats import fused
+    from lowering.formats import fused
 
     return fused(a, b, c, dtype)
 
@@ -47,7 +44,7 @@ for _name, _means, _llvm, _numpy, _mode, _numbers in (
 # ---- the hardware's approximations ----
 
 
-def _approximated(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+def _approximated(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return w.template(f"{op.name}.f32", [x[0]], op)[0]
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lowering.ir import Op
-from lowering.ops.elementwise.declare import function, intrinsic
+from lowering.ops.elementwise.declare import Writes, function, intrinsic
 from lowering.types import DType
 
-if TYPE_CHECKING:
-    from lowering.emit.writer import Writer
 
-
-def _magnitude(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+def _magnitude(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype.is_float:
         return intrinsic("fabs")(w, op, dtype, llvm, x)
     if not dtype.is_signed:
@@ -26,7 +23,7 @@ function(
 )  # fmt: skip
 
 
-def _high_product(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+def _high_product(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     bits = w.bits(dtype)
     wide, extend = f"i{2 * bits}", "sext" if dtype.is_signed else "zext"
     a, b = (w.let(f"{extend} {llvm} {v} to {wide}") for v in x)
@@ -73,7 +70,7 @@ def _leading_zeros(dtype: DType, x: Any) -> Any:
     return (bits - np.bitwise_count(rest)).astype(np.asarray(x).dtype)
 
 
-def _count_zeros(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
+def _count_zeros(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     return w.intrinsic(f"llvm.ctlz.{llvm}", llvm, [(llvm, x[0]), ("i1", "false")])
 
 

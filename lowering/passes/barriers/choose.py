@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from lowering.affine import Terms
-from lowering.ir import Function, Op, Value
+from lowering.ir import Function, Op, Reason, Value, in_line
 from lowering.ops import operand
 from lowering.ops.memory import subject_of
 from lowering.passes.barriers.conflicts import meeting
@@ -14,7 +14,6 @@ from lowering.passes.barriers.remove import Outcome
 from lowering.passes.barriers.threads import Doubt
 from lowering.passes.barriers.touches import Touch
 from lowering.passes.barriers.walking import Order
-from lowering.reasons import Reason, in_line
 from lowering.targets import WARP
 
 NONE = "none"

@@ -1,4 +1,4 @@
-"""What the error codes mean: the table `error_codes.toml`. A test holds that no code is missing."""
+"""What the error codes mean: the table `error_codes.toml`. Tests: no code is missing; the examples are run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ TABLE = Path(__file__).with_name("error_codes.toml")
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """`meaning`: what is wrong; `example`: what leads to it; `mend`: what to write or do instead."""
+    """`meaning`: what is wrong; `example`: what leads to it; `mend`: what to write or do instead.
+
+    `shown`: whether running the example alone shows the code; it does not where a GPU or another state is needed.
+    """
 
     meaning: str
     example: str
     mend: str
+    shown: bool = True
 
 
 def read_codes() -> dict[str, Code]:
     """All codes by name, in the order of the table."""
     rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return {name: Code(row["meaning"], row["example"], row["mend"]) for name, row in rows.items()}
+    return {name: Code(**row) for name, row in rows.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from textwrap import indent
 
 import click
 
@@ -53,7 +54,7 @@ def command(name: str | None, as_json: bool) -> int:
     else:
         for code, row in chosen.items():
             click.echo(f"error[{code}]\n\n{click.wrap_text(row.meaning, 100)}\n")
-            click.echo(f"For example: {row.example}\nInstead: {row.mend}")
+            click.echo(f"For example:\n\n{indent(row.example.strip(), '    ')}\n\nInstead: {row.mend}")
         for each in properties:
             click.echo(f"{each.usage}\n\n{click.wrap_text(each.doc, 100)}\n\nFor example: {each.example}")
         for usage, means, types, error in operations.values():

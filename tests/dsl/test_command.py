@@ -395,8 +395,8 @@ def test_explain_knows_every_code_of_the_source() -> None:
     known = read_codes()
     assert used - known.keys() == set()
     assert all(row.meaning and row.example and row.mend for row in known.values()) and len(known) <= 40
-    result = dsl("explain", "error[shared]")
-    assert result.exit_code == 0 and known["shared"].example in result.stdout and known["shared"].mend in result.stdout
+    result = dsl("explain", "error[type]")
+    assert result.exit_code == 0 and known["type"].example in result.stdout and known["type"].mend in result.stdout
     assert "did you mean 'shared'" in dsl("explain", "shard").stderr
     assert "2^x" in dsl("explain", "ex2.approx").stdout and "mulhi(a, b)" in dsl("explain").stdout
     assert "the product" in dsl("explain", "prod").stdout

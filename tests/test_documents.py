@@ -24,6 +24,16 @@ def test_links_lead_to_files(path: Path) -> None:
     assert not missing
 
 
+PAGES = sorted({*DOCUMENTS, *ROOT.glob("dsl/**/README.md")})
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_lines_are_at_most_120_wide(path: Path) -> None:
+    """Rows of tables, too: what is too long for one goes on in a row whose first cell is empty."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert not [f"{number}: {line}" for number, line in enumerate(lines, 1) if len(line) > 120]
+
+
 def test_contributing_names_files_that_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     named = re.findall(r"`((?:dsl|lowering|runtime|tests|ptx_templates|docs|benchmarks)/[\w./]*)`", text)

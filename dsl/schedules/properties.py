@@ -8,6 +8,7 @@ one row, and a line where a pass or the emission reads it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from dsl.text import tree as ast
@@ -353,9 +354,17 @@ def settings_of(line: ast.Layout | ast.Property, caller: Loc | None = None) -> d
 
 
 def table() -> str:
-    """The properties as the table of docs/language.md."""
+    """The properties as the table of docs/language.md; what is too long for a line goes on in further rows."""
     lines = ["| property | does |", "|---|---|"]
     for row in PROPERTIES.values():
         usage = row.usage.replace("|", "\\|")
-        lines.append(f"| `{usage}` | {row.doc} `{row.example}` |")
+        room = 120 - len(f"| `{usage}` |  |")
+        does = wrap(row.doc, room)
+        if len(does[-1]) + len(f" `{row.example}`") > room:
+            does.append("")
+        does[-1] = f"{does[-1]} `{row.example}`".lstrip()
+        lines += [
+            f"| {first} | {text} |" if first else f"| | {text} |"
+            for first, text in zip([f"`{usage}`", *[""] * len(does)], does, strict=False)
+        ]
     return "\n".join(lines) + "\n"

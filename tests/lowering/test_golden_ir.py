@@ -1,0 +1,72 @@
+"""The IR of a product and of a convolution, to be read: as built, and after all passes.
+
+Small tiles, so that each is short. Places and quoted sources are left out: an edit of a sample that moves lines is no
+change here. `pytest tests/lowering/test_golden_ir.py --update-golden` writes the files of `golden/` anew.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from difflib import unified_diff
+from pathlib import Path
+
+import pytest
+from sample_variants import images, program, square
+
+from dsl.kernels.compile import Lowered
+from dsl.kernels.variant import Request, build_variant
+from dsl.text.program import dim_names
+from lowering.passes import run_passes
+from lowering.text.printer import printed
+
+GOLDEN = Path(__file__).with_name("golden")
+MOST_LINES = 300
+"""Of one file: what is longer is not read."""
+
+SIZES = images(64, 28, 64, 3)
+TILES = {"TM": 32, "TN": 32, "PM": 1, "PN": 1, "WARPS": 2, "G": 1, "DEPTH": 2}
+CASES = {
+    "product_f16": (
+        "matmul.tile",
+        Request(
+            "matmul_tensor",
+            "wave",
+            square(4096),
+            {"T": "f16"},
+            {"TM": 32, "TN": 32, "TK": 16, "STAGES": 3},
+            absent=frozenset({"bias", "residual", "shares", "arrived"}),
+        ),
+    ),
+    "convolution_s8": (
+        "int8_conv.tile",
+        Request("conv", "folded", SIZES, {"T": "s8"}, TILES, SIZES, absent=frozenset({"parts", "z"})),
+    ),
+}
+
+
+def readable(text: str) -> str:
+    """Layouts, memory and the body: without the head, which the schedule says, and without places and sources."""
+    lines = [line for line in text.splitlines() if not line.startswith(("|", "source "))]
+    first = next(i for i, line in enumerate(lines) if line.startswith(("tensor ", "layout ")))
+    return "\n".join(re.sub(r" @\d+:\d+\+\d+[\d:+<]*", "", line) for line in lines[first:]) + "\n"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_ir_is_what_it_was(name: str, update_golden: bool) -> None:
+    file, request = CASES[name]
+    known = set(dim_names(program(file).kernels[request.kernel]))
+    request = replace(request, dims={dim: n for dim, n in request.dims.items() if dim in known})
+    variant = build_variant(program(file), request)
+    lowered = Lowered(variant, {}, {})
+    texts = {"built": readable(printed(lowered.stage(program(file))))}
+    lowered.passes += run_passes(variant.function, variant.target).seconds
+    texts["lowered"] = readable(printed(lowered.stage(program(file))))
+    for stage, text in texts.items():
+        path = GOLDEN / f"{name}.{stage}.ir"
+        if update_golden:
+            path.write_text(text, encoding="utf-8")
+        wanted = path.read_text(encoding="utf-8")
+        changes = unified_diff(wanted.splitlines(), text.splitlines(), path.name, "now", lineterm="", n=1)
+        assert text == wanted, "\n".join([*changes, "", f"as meant? pytest {__file__} --update-golden, and read it"])
+        assert text.count("\n") <= MOST_LINES

@@ -35,7 +35,7 @@ from harness.timing import ROUNDS
 from int8_conv_shapes import BLOCK, RESNET50, Operands, Shape, blocked, blocked_filters, innermost
 
 import dsl
-from dsl.calls.dispatch import ArrayFacts
+from dsl.values.facts import ArrayFacts
 from runtime import device_facts, gpu_reason
 
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "int8_conv.tile"

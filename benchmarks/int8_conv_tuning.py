@@ -25,8 +25,7 @@ from int8_conv import SAMPLE, facts
 from int8_conv_shapes import RESNET50, Operands, Shape, blocked, blocked_filters, innermost
 
 import dsl
-from dsl.calls.api import BoundPlan
-from dsl.calls.dispatch import Plan
+from dsl.calls.plan import BoundPlan, Plan
 from dsl.calls.tuned import Entry, StepChoice, Tuned, branch_steps, read_tuned, text_digest, tuned_path
 from dsl.text import tree as ast
 from dsl.tuning.contest import contest, median_interval, tying

@@ -26,8 +26,8 @@ from int8_conv import SAMPLE, facts
 from int8_conv_shapes import RESNET50, Operands, Shape, blocked, blocked_filters, innermost
 
 import dsl
-from dsl.calls.api import BoundPlan
-from dsl.calls.dispatch import ArrayFacts, Plan
+from dsl.calls.plan import BoundPlan, Plan
+from dsl.values.facts import ArrayFacts
 from runtime import Kernel, device_facts, gpu_reason
 
 TILE = ("PM", "PN", "TM", "TN", "G", "BYTES", "BLOCK", "DEPTH", "NEAR", "WARPS")

@@ -32,8 +32,8 @@ from rich.table import Table
 
 import dsl
 import runtime
-from dsl.calls.api import BoundPlan
-from dsl.calls.dispatch import ArrayFacts, Workspace
+from dsl.calls.plan import BoundPlan, Workspace
+from dsl.values.facts import ArrayFacts
 from runtime.dtypes import NAME_OF_NUMPY
 
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "matmul.tile"

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dsl
-from dsl.calls.api import BoundPlan, CompiledKernel
+from dsl.calls.api import CompiledKernel
+from dsl.calls.plan import BoundPlan
 from runtime import assemble
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dsl.calls.called import Called
 from dsl.text import tree as ast
 from dsl.text.files import write_text
-from dsl.text.program import Program, dim_names, launched_kernels, type_parameters
+from dsl.text.heads import head_of
+from dsl.text.program import Program
 from dsl.values.arithmetic import pow2_divisor
 from lowering.location import Loc, TileError, closest
 
@@ -220,10 +222,12 @@ def stale(entry: Entry, program: Program) -> TileError | None:
             if name not in settable:
                 return fail(name, f"has no constant '{name}' of '{step.kernel}' or its schedules", settable)
     dispatch = program.dispatches.get(entry.call)
-    for what, names, there in _told_apart(entry, program):
+    there = program.once(_told_apart, entry.call)
+    named = {"option": entry.options, "type": entry.types, "dim": entry.dims, "argument": entry.absent}
+    for what, names in named.items():
         for name in names:
-            if name not in there:
-                return fail(name, f"has no {what} '{name}' of '{entry.call}'", there)
+            if name not in there[what]:
+                return fail(name, f"has no {what} '{name}' of '{entry.call}'", there[what])
     if dispatch is None:
         if [step.kernel for step in entry.steps] != [entry.call]:
             return fail(entry.steps[0].kernel, f"launches '{entry.call}' as a kernel, which is one step", [entry.call])
@@ -233,30 +237,28 @@ def stale(entry: Entry, program: Program) -> TileError | None:
     return None
 
 
-def _told_apart(entry: Entry, program: Program) -> Iterator[tuple[str, Iterable[str], Collection[str]]]:
-    """What an entry tells calls apart by, in words, with its names and those that there are."""
-    dispatch = program.dispatches.get(entry.call)
-    kernels = [program.kernels[name] for name in launched_kernels(program, entry.call)]
-    options = [line.name for line in dispatch.lines if isinstance(line, ast.Option)] if dispatch else []
-    yield "option", entry.options, options
-    yield "type", entry.types, type_parameters(kernels)
-    yield "dim", entry.dims, {dim for kernel in kernels for dim in dim_names(kernel)}
-    yield (
-        "argument",
-        entry.absent,
-        dispatch.params if dispatch else [p.name for kernel in kernels for p in kernel.params],
-    )
+def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
+    """What entries of a call may tell calls apart by, in words, with the names that there are."""
+    called = program.once(Called, call)
+    heads = [program.once(head_of, kernel) for kernel in called.launched]
+    types, dims = {name for head in heads for name in head.types}, {name for head in heads for name in head.dims}
+    return {"option": called.options, "type": types, "dim": dims, "argument": called.params}
 
 
 def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Program) -> ast.When | None:
     """The branch that launches these kernels with these schedules and the constants that these are fixed to; else one
     that launches them with other schedules of theirs."""
-    branches = [(line, branch_steps(line, program)) for line in dispatch.lines if isinstance(line, ast.When)]
+    branches = program.once(_branches, dispatch.name)
     exact, loose = ([(s.kernel, s.schedule if named else None, s.fixed) for s in steps] for named in (True, False))
     for line, mine in branches:
         if [(s.kernel, s.schedule, s.fixed) for s in mine] == exact:
             return line
     return next((line for line, mine in branches if [(s.kernel, None, s.fixed) for s in mine] == loose), None)
+
+
+def _branches(program: Program, name: str) -> list[tuple[ast.When, tuple[StepChoice, ...]]]:
+    lines = program.dispatches[name].lines
+    return [(line, branch_steps(line, program)) for line in lines if isinstance(line, ast.When)]
 
 
 def branch_steps(line: ast.When, program: Program) -> tuple[StepChoice, ...]:

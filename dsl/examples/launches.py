@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dsl.calls.api import BoundPlan, CompiledKernel, Module, ModuleFunction
-from dsl.calls.dispatch import FromCall, Plan, Step
+from dsl.calls.api import CompiledKernel, Module, ModuleFunction
+from dsl.calls.plan import BoundPlan, FromCall, Plan, Step
 from dsl.examples.report import Explanation, LaunchReport, Report
 from dsl.kernels.edited import headers_of
 from lowering.choices import Asked

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from dsl.calls.api import ModuleFunction
-from dsl.calls.dispatch import ArrayFacts
 from dsl.examples.launches import Launcher, Settings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import ExampleRun
 from dsl.examples.shapes import UNKNOWN, LaunchFacts
 from dsl.text import tree as ast
 from dsl.text.program import Program
+from dsl.values.facts import ArrayFacts
 
 
 class Recorder(Launcher):

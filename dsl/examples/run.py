@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsl.calls.api import Module, ModuleFunction
-from dsl.calls.dispatch import Misfit
+from dsl.calls.binding import Misfit
 from dsl.examples.comparison import compare
 from dsl.examples.launches import Launcher, Settings
 from dsl.examples.overrides import Overrides

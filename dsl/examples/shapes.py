@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from dsl.calls.dispatch import optional_tensors, read_in_order
+from dsl.calls.called import optional_tensors, read_in_order
 from dsl.examples.overrides import Overrides
 from dsl.text import tree as ast
 from dsl.text.program import Program, reached_kernels, type_parameters

@@ -12,7 +12,7 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from dsl.calls.api import BoundPlan
+from dsl.calls.plan import BoundPlan
 from dsl.examples.launches import Call, Launch, Settings, assembled
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.report import LaunchReport, Report

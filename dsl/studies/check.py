@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dsl.calls.dispatch import Plan, Planner
+from dsl.calls.plan import Plan
+from dsl.calls.planner import Planner
 from dsl.calls.tuned import Tuned, stale_errors, tuned_path
 from dsl.calls.tuned_file import read_tuned
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch

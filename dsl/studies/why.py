@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dsl.calls.dispatch import Plan, Planner
+from dsl.calls.plan import Plan
+from dsl.calls.planner import Planner
 from dsl.calls.tuned import StepChoice, tuned_path
 from dsl.calls.tuned_file import usable
 from dsl.examples.shapes import LaunchFacts

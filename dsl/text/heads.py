@@ -25,7 +25,7 @@ class ArrayParameter:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Head:
     """The parameters of a kernel, by kind and name. types: the alternatives of each type parameter; constants: those
     that are no types; dims: in the order in which they first stand; widths: those that decide the widths of accesses,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dsl.calls.api import BoundPlan, ModuleFunction
-from dsl.calls.dispatch import FromCall
+from dsl.calls.api import ModuleFunction
+from dsl.calls.plan import BoundPlan, FromCall
 from dsl.examples.launches import Launcher, Settings, copy_back, on_device
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import LaunchReport

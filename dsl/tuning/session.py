@@ -10,8 +10,7 @@ from random import Random
 from typing import Any, Protocol
 from uuid import uuid4
 
-from dsl.calls.api import BoundPlan
-from dsl.calls.dispatch import Plan
+from dsl.calls.plan import BoundPlan, Plan
 from dsl.examples.overrides import Overrides
 from dsl.kernels.edited import Edited
 from dsl.kernels.variant import Request

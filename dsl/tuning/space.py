@@ -9,7 +9,8 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from dsl.calls.dispatch import Plan, Planner
+from dsl.calls.plan import Plan
+from dsl.calls.planner import Planner
 from dsl.calls.tuned import StepChoice, branch_steps, described_step
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.shapes import LaunchFacts, examine

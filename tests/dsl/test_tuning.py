@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import dsl as face
-from dsl.calls.dispatch import ArrayFacts, Planner
+from dsl.calls.planner import Planner
 from dsl.calls.tuned import Entry, StepChoice, Tuned, stale_errors, text_digest, tuned_path
 from dsl.calls.tuned_file import read_tuned
 from dsl.command import cli
@@ -22,6 +22,7 @@ from dsl.examples.overrides import Overrides
 from dsl.text.program import Program, load
 from dsl.tuning import contest, session, trials
 from dsl.tuning.space import Choice, Place, calls, candidates, cases
+from dsl.values.facts import ArrayFacts
 from lowering.location import TileError
 from lowering.targets import target
 

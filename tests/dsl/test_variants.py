@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 import dsl
-import dsl.calls.dispatch
+import dsl.calls.planner
 import dsl.kernels.compile
+import dsl.kernels.variant
 import dsl.kernels.variants
 import lowering.codegen
+import runtime
 from dsl.kernels.variant import Request
+from dsl.values.facts import ArrayFacts
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 
@@ -44,7 +47,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return call
 
     lower = counting("lowered", dsl.kernels.compile.lower)
-    for place in (dsl.kernels.compile, dsl.kernels.variants, dsl.calls.dispatch):
+    for place in (dsl.kernels.compile, dsl.kernels.variants, dsl.calls.planner):
         monkeypatch.setattr(place, "lower", lower)
     monkeypatch.setattr(lowering.codegen, "to_ptx", counting("llvm", lowering.codegen.to_ptx))
     return counts
@@ -120,13 +123,54 @@ schedule one of twice:
     assert counted["llvm"] == 2
 
 
-def test_dims_are_bound_once_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lists of parameters were made three times a call, and the dims bound from each."""
-    made = []
-    parameters_of = dsl.calls.dispatch.parameters_of
-    monkeypatch.setattr(dsl.calls.dispatch, "parameters_of", lambda *a: made.append(a) or parameters_of(*a))
+@pytest.fixture
+def counted_calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often what a first call is made of runs, each wherever it is called from."""
+    places = {
+        "lower": (dsl.kernels.compile, dsl.kernels.variants, dsl.calls.planner),
+        "resolve_schedule": (dsl.kernels.variant,),
+        "bind": (dsl.calls.planner,),
+        "describe": (runtime,),
+    }
+    counts = dict.fromkeys(places, 0)
+
+    def counting(name: str, function: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            counts[name] += 1
+            return function(*arguments, **named)
+
+        return call
+
+    for name, modules in places.items():
+        function = counting(name, getattr(modules[0], name))
+        for module in modules:
+            monkeypatch.setattr(module, name, function)
+    return counts
+
+
+def test_a_call_binds_once(counted_calls: dict[str, int]) -> None:
+    """One array is read once; one kernel is considered, bound, resolved and lowered once, and launched."""
     module = dsl.load(SAMPLES / "softmax.tile", device="emulator")
-    softmax = module.softmax
-    made.clear()
-    softmax(np.zeros((2, 1000), np.float16))
-    assert len(made) == 1
+    module.softmax(np.zeros((2, 1000), np.float16))
+    assert counted_calls == {"lower": 1, "resolve_schedule": 1, "bind": 1, "describe": 1}
+    module.softmax(np.zeros((2, 1000), np.float16))
+    assert counted_calls == {"lower": 1, "resolve_schedule": 1, "bind": 1, "describe": 2}
+
+
+def test_each_candidate_is_bound_and_lowered_once(counted_calls: dict[str, int]) -> None:
+    """softmax_shared, asked whether it fits: at 20000 columns it does and is launched, at 70000 the next is taken."""
+    module = dsl.load(SAMPLES / "softmax.tile", device="emulator")
+    module.softmax.plan_for({"y": None, "x": np.zeros((1, 20_000), np.float32)}, {})
+    assert counted_calls == {"lower": 1, "resolve_schedule": 1, "bind": 1, "describe": 1}
+    module.softmax.plan_for({"y": None, "x": np.zeros((1, 70_000), np.float32)}, {})
+    assert counted_calls == {"lower": 3, "resolve_schedule": 3, "bind": 3, "describe": 2}
+
+
+def test_what_a_product_fits_as_is_what_is_launched(counted_calls: dict[str, int]) -> None:
+    """`large` was asked without its workspaces, which are another variant: it was lowered twice."""
+    module = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90")
+    facts = dict.fromkeys(("c", "a", "b"), ArrayFacts((8192, 8192), "f16"))
+    (step,) = module.matmul.plan(facts).steps
+    assert step.request.schedule == "large" and "shares" not in step.request.absent
+    module.variant(step.request)
+    assert counted_calls == {"lower": 1, "resolve_schedule": 1, "bind": 1, "describe": 0}

@@ -1,0 +1,176 @@
+"""The arguments of a call: which parameter each is, whether it is of the right kind, and what planning needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations, takewhile
+from typing import Any, SupportsFloat
+
+from dsl.calls.binding import Bound
+from dsl.calls.called import Called, read_in_order
+from dsl.kernels.variant import stride_class
+from dsl.values.facts import ArrayFacts
+from lowering.location import TileError
+
+
+def order(
+    called: Called, arguments: tuple[Any, ...], by_name: dict[str, Any], makes_outputs: bool = True
+) -> dict[str, Any]:
+    """The call's arguments by parameter name. `makes_outputs`: whether outputs may be left out. TileError where the
+    arguments can be read in two ways."""
+    free = [p for p in called.params if p not in by_name]
+    required = [p for p in free if p not in called.optional]
+    count = len(arguments)
+    if count > len(free):
+        takes = f"{called.name} takes {len(called.params)} arguments"
+        raise TileError("call", None, f"{takes}; got {count + len(by_name)}", ", ".join(called.params))
+    found = readings(called, free, count, makes_outputs)
+    if len(found) > 1:
+        fitting = [r for r in found if fits(called, dict(zip(r, arguments, strict=True)) | by_name)]
+        if len(fitting) > 1:
+            raise ambiguous(called, fitting, by_name)
+        found = fitting or found
+    if not found and makes_outputs and count + len(by_name):
+        outputs = len(list(takewhile(lambda p: p in called.accesses[0], required)))
+        takes = f"it takes {', '.join(called.params)}"
+        raise TileError("call", None, f"{called.name} needs '{required[outputs + count]}'", takes)
+    taken = found[0] if found else read_in_order(free, set(free) - set(required), count)
+    given = dict(zip(taken, arguments, strict=False)) | by_name  # what is missing, its user tells
+    return {p: given.get(p) for p in called.params}
+
+
+def readings(called: Called, free: list[str], count: int, makes_outputs: bool) -> list[list[str]]:
+    """The ways to read `count` arguments as some of the parameters `free`: outputs in front may be left out, any of
+    those that are never read, and the last optional tensors."""
+    if count == len(free):
+        return [free]
+    required = [p for p in free if p not in called.optional]
+    optional = [p for p in free if p in called.optional]
+    written, read = called.accesses
+    outputs = list(takewhile(lambda p: makes_outputs and p in written, required))
+    pure = list(takewhile(lambda p: p not in read, outputs))
+    found = []
+    for number in range(len(outputs) + 1):
+        given = count - (len(required) - number)
+        if 0 <= given <= len(optional):
+            for left_out in dict.fromkeys([tuple(outputs[:number]), *combinations(pure, number)]):
+                found.append(read_in_order(free, optional, count, left_out))
+    return found
+
+
+def fits(called: Called, given: Mapping[str, Any]) -> bool:
+    """Whether these arguments can be those parameters: kinds, ranks, element types and shapes agree, and the shapes
+    of the outputs follow."""
+    from runtime import is_array
+
+    bound: dict[str, Bound] = {}
+    for name, value in given.items():
+        if name not in called.heads or (value is None and name in called.optional):
+            continue
+        head, array = called.heads[name], called.array(name)
+        if (array is not None) != is_array(value):
+            return False
+        if array is not None:
+            try:
+                bound.setdefault(head.name, Bound()).array(head, array, array_facts(value))
+            except TileError:
+                return False
+    known = {d for each in bound.values() for d in each.dims}
+    missing = [called.array(n) for n in called.params if n not in given and n not in called.optional]
+    return all(
+        array is not None and all(isinstance(d, int) or (d is not None and d in known) for d in array.dims)
+        for array in missing
+    )
+
+
+def ambiguous(called: Called, readings: list[list[str]], by_name: Mapping[str, Any]) -> TileError:
+    """The error for arguments that can be read in two ways."""
+    absent = "" if not called.optional else "; None for an optional tensor that is absent"
+    ways = [f"{called.name}({', '.join(reading)})" for reading in readings]
+    named = [f"{called.name}({', '.join(f'{p}={p}' for p in reading)})" for reading in readings]
+    hint = f"say which by name: {' or '.join(named)}{absent}"
+    return TileError("call", called.node.loc, f"these arguments can be read as {' or '.join(ways)}", hint)
+
+
+# ---- what planning needs of them ----
+
+
+def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What planning needs of each argument; equal facts make one class of calls."""
+    from runtime import is_array
+
+    out: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None:
+            out[name] = None
+        elif is_array(value):
+            out[name] = array_facts(value, name in called.strided)
+        else:
+            out[name] = tuple(value) if isinstance(value, list | tuple) else plain_number(value)
+    return out
+
+
+def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
+    """Of an array of any framework."""
+    from runtime import describe
+
+    array = describe(value)
+    strides = stride_class(array.strides) if strided else None
+    return ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer), strides)
+
+
+def check_kinds(called: Called, given: Mapping[str, Any]) -> None:
+    """TileError for an argument that is no array where one is wanted, no number or no table."""
+    from runtime import is_array
+
+    for name, value in given.items():
+        if value is not None and not is_array(value):
+            check_kind(called, name, value)
+
+
+def check_kind(called: Called, name: str, value: Any) -> None:
+    """TileError for an argument, not an array, that is of another kind than its parameter."""
+    from runtime import LaunchError
+    from runtime.frameworks import framework_of
+
+    head, p = called.heads.get(name), called.parameters.get(name, name)
+    if head is not None and p in head.arrays:
+        try:
+            framework_of(value)
+        except LaunchError as error:
+            raise TileError("call", head.arrays[p].loc, f"'{name}' is an array; {error.message}", error.hint) from None
+    table = None if head is None else head.tables.get(p)
+    scalar = None if head is None else head.scalars.get(p)
+    if table is not None and isinstance(value, list | tuple):
+        wrong = next((v for v in value if plain_number(v) is None), None)
+        if wrong is not None:
+            raise TileError("call", table.loc, f"'{name}' is a table of numbers; it has {in_words(wrong)}")
+    elif plain_number(value) is None:
+        what, at = ("a number", scalar) if table is None else ("a table", table)
+        raise TileError("call", None if at is None else at.loc, f"'{name}' is {what}; got {in_words(value)}")
+
+
+def plain_number(value: Any) -> bool | int | float | None:
+    """A Python number of a Python or numpy one, or of a Decimal and the like; None of anything else."""
+    from runtime.dtypes import is_masked
+
+    if isinstance(value, bool | int | float):
+        return value
+    if is_masked(value) or isinstance(value, str | bytes | complex):
+        return None
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        found = value.item()
+        return found if isinstance(found, bool | int | float) else None
+    return float(value) if isinstance(value, SupportsFloat) and not hasattr(value, "shape") else None
+
+
+def in_words(value: Any) -> str:
+    """An argument in words."""
+    from runtime.frameworks import named
+
+    return named(value)
+
+
+def pointer_class(pointer: int) -> int:
+    """16, 8, 4, 2 or 1: what an address is a multiple of."""
+    return min(16, pointer & -pointer) if pointer else 16

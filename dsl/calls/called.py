@@ -1,0 +1,178 @@
+"""What is called by a name, a dispatch or a kernel: its parameters, and the kernels that take them. Made once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeGuard
+
+from dsl.calls.binding import check_array
+from dsl.calls.plan import Output
+from dsl.text import tree as ast
+from dsl.text.heads import ArrayParameter, Head, head_of
+from dsl.text.program import Program
+from dsl.values.facts import ArrayFacts
+from lowering.location import TileError, closest
+from lowering.types import DTYPES, DType
+
+
+class Called:
+    """A dispatch or a kernel of a file; to be asked for through `Program.once`.
+
+    params: what it takes, in order. passed: (head, argument of the call, parameter of the kernel) wherever a launch
+    passes an argument on unchanged. heads: of the first kernel that takes an argument; parameters: there. launched: all
+    kernels that it may launch. options: of the dispatch.
+    """
+
+    def __init__(self, program: Program, name: str):
+        self.program, self.name = program, name
+        self.dispatch = program.dispatches.get(name)
+        self.passed: list[tuple[Head, str, str]] = []
+        if self.dispatch is not None:
+            self.node: ast.Dispatch | ast.Kernel = self.dispatch
+            self.params = self.dispatch.params
+            branches = [line for line in self.dispatch.lines if isinstance(line, ast.When)]
+            launches = [step for line in branches for step in line.steps if isinstance(step, ast.Launch)]
+            launches = [launch for launch in launches if launch.name in program.kernels]
+            self.launched = list(dict.fromkeys(launch.name for launch in launches))
+            for launch in launches:
+                self._pass_on(launch)
+            self.options = frozenset(line.name for line in self.dispatch.lines if isinstance(line, ast.Option))
+        elif name in program.kernels:
+            self.node = program.kernels[name]
+            head = program.once(head_of, name)
+            self.params, self.launched, self.options = list(head.names), [name], frozenset()
+            self.passed = [(head, p, p) for p in head.names]
+        else:
+            known = [*program.dispatches, *program.kernels]
+            message = f"{program.source.name} has no kernel or dispatch '{name}'"
+            raise TileError("name", None, message, closest(name, known))
+        self.heads: dict[str, Head] = {}
+        self.parameters: dict[str, str] = {}
+        for head, argument, parameter in self.passed:
+            self.heads.setdefault(argument, head)
+            self.parameters.setdefault(argument, parameter)
+        arrays = [(argument, array) for argument in self.heads if (array := self.array(argument)) is not None]
+        self.optional = frozenset(argument for argument, array in arrays if array.optional)
+        taken = [(argument, head.arrays[p]) for head, argument, p in self.passed if p in head.arrays]
+        self.strided = frozenset(argument for argument, array in taken if array.strided)
+        self.tensors = frozenset(argument for argument, _ in taken)
+        self.inner = frozenset(d for _, array in taken for d in array.dims[-1:] if isinstance(d, str))
+
+    def _pass_on(self, launch: ast.Launch) -> None:
+        head = self.program.once(head_of, launch.name)
+        for i, p in enumerate(head.names):
+            if launch.args is None:
+                argument: ast.Expr | str | None = p
+            else:
+                argument = launch.args[i] if i < len(launch.args) else launch.keywords.get(p)
+            name = argument.id if isinstance(argument, ast.Name) else argument
+            if isinstance(name, str) and name in self.params and (head, name, p) not in self.passed:
+                self.passed.append((head, name, p))
+
+    def array(self, argument: str) -> ArrayParameter | None:
+        """The tensor that an argument is to the first kernel that takes it."""
+        return self.heads[argument].arrays.get(self.parameters[argument]) if argument in self.heads else None
+
+    def bind_names(self, facts: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, DType]]:
+        """(dims, type parameters) by the names that the kernels of the call give them. What does not agree is told
+        where a kernel is bound."""
+        dims: dict[str, int] = {}
+        types: dict[str, DType] = {}
+        for head, argument, p in self.passed:
+            found = facts.get(argument)
+            array = head.arrays.get(p)
+            if array is None or not isinstance(found, ArrayFacts):
+                continue
+            if len(found.shape) == len(array.dims):
+                for dim, extent in zip(array.dims, found.shape, strict=True):
+                    if isinstance(dim, str):
+                        dims.setdefault(dim, extent)
+            if array.dtype in head.types and found.dtype in DTYPES:
+                types.setdefault(array.dtype, DTYPES[found.dtype])
+        return dims, types
+
+    def outputs(self, facts: Mapping[str, Any]) -> list[Output]:
+        """The tensors that are not given, as they follow from those that are. TileError where they do not."""
+        missing = [name for name in self.params if facts.get(name) is None and name not in self.optional]
+        if not missing:
+            return []
+        given = {name: found for name, found in facts.items() if isinstance(found, ArrayFacts)}
+        if not given:
+            raise TileError("call", None, f"{self.name} takes {', '.join(self.params)}; no array was given")
+        for name, found in given.items():
+            if (array := self.array(name)) is not None:
+                check_array(self.heads[name], array, found)
+        dims, types = self.bind_names(facts)
+        made = []
+        for name in missing:
+            array = self.array(name)
+            if array is None:
+                raise TileError("call", None, f"{self.name} needs '{name}'")
+            shape = [dims.get(d) if isinstance(d, str) else d for d in array.dims]
+            dtype = types.get(array.dtype, DTYPES.get(array.dtype))
+            if dtype is None or None in shape:
+                what = "type" if dtype is None else "shape"
+                message = f"the {what} of the output '{name}' does not follow from the inputs"
+                raise TileError("call", array.loc, message, "pass it")
+            made.append(Output(name, tuple(d for d in shape if d is not None), dtype.name))
+        return made
+
+    def split(self, rest: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(constants, options) of what is given by name."""
+        options = {k: v for k, v in rest.items() if k in self.options}
+        return {k: v for k, v in rest.items() if k not in options}, options
+
+    @cached_property
+    def accesses(self) -> tuple[set[str], set[str]]:
+        """(tensors that some kernel of the call may write, those that one may read), as far as the text tells."""
+        written, read = set(), set()
+        for head, argument, p in self.passed:
+            writes, reads = self.program.once(tensors_used, head.name)
+            written |= {argument} if p in writes else set()
+            read |= {argument} if p in reads else set()
+        return written, read
+
+
+def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
+    """(names that a kernel stores to, names that it reads); what it gives to a function whole is both."""
+    written, read, targets = set(), set(), set()
+    for node in ast.walk(program.kernels[kernel].body):
+        stores: list[ast.Expr] = []
+        if isinstance(node, ast.Assign):
+            stores = node.targets if node.op is None else []
+            written |= {t.value.id for t in node.targets if is_part(t)}
+        elif isinstance(node, ast.Call):
+            name = node.function.id if isinstance(node.function, ast.Name) else ""
+            arguments = [*node.args, *node.keywords.values()]
+            whole = {a.id for a in arguments if isinstance(a, ast.Name)}
+            written |= whole
+            read |= whole
+            stores = node.args[:1] if name == "store" else []
+            written |= {a.value.id for a in arguments if is_part(a) and name.startswith("atomic")}
+        elif is_part(node) and node not in targets:
+            read.add(node.value.id)
+        parts = {s for s in stores if is_part(s)}
+        written |= {s.value.id for s in parts}
+        targets |= parts
+    return written, read
+
+
+def is_part(node: Any) -> TypeGuard[Any]:
+    """True of `name[…]`."""
+    return isinstance(node, ast.Index) and isinstance(node.value, ast.Name)
+
+
+def optional_tensors(program: Program, name: str) -> frozenset[str]:
+    """Arguments of a dispatch or kernel that are optional tensors: to the first kernel that takes them."""
+    return program.once(Called, name).optional
+
+
+def read_in_order(
+    free: Sequence[str], optional: Collection[str], count: int, outputs: Collection[str] = ()
+) -> list[str]:
+    """The parameters that `count` positional arguments are, of those that are `free`: without `outputs`, and without
+    the last optional tensors."""
+    required = sum(p not in optional and p not in outputs for p in free)
+    absent = [p for p in free if p in optional][max(count - required, 0) :]
+    return [p for p in free if p not in absent and p not in outputs]

@@ -1,0 +1,180 @@
+"""A plan: the launches of one class of calls, and these launches with their kernels, workspaces and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dsl.kernels.variant import Request
+from dsl.text.heads import head_of
+from dsl.values.facts import ArrayFacts
+from lowering.location import Loc, TileError
+from lowering.types import DTYPES
+
+if TYPE_CHECKING:
+    from dsl.calls.api import ModuleFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Scratch global memory of a plan. One with `zero` holds zeros at the first call, and each call leaves it so;
+    another holds nothing that a call may read before it writes it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    zero: bool
+    loc: Loc
+
+    @property
+    def text(self) -> str:
+        return self.loc.source.text[self.loc.start : self.loc.end]
+
+    @property
+    def location(self) -> Any:
+        """Where it stands, as the emulator's findings have it."""
+        from runtime.emulator.findings import Location
+
+        return Location(self.loc.source.name, self.loc.line)
+
+    @property
+    def facts(self) -> ArrayFacts:
+        """What a launch knows of it."""
+        return ArrayFacts(self.shape, self.dtype)
+
+
+@dataclass(slots=True)
+class Step:
+    """One launch of a plan: the variant, and where each parameter's argument comes from."""
+
+    request: Request
+    arguments: list[Any]  # FromCall, a Workspace, a number, a table or None
+
+
+@dataclass(frozen=True, slots=True)
+class FromCall:
+    """The call's own argument of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An array that the call makes, where its caller left it out."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def facts(self) -> ArrayFacts:
+        """What planning needs of it: a new array is aligned."""
+        return ArrayFacts(self.shape, self.dtype)
+
+
+@dataclass(slots=True)
+class Plan:
+    """The launches of one class of calls, and why these."""
+
+    steps: list[Step]
+    reasons: list[str] = field(default_factory=list)
+
+
+class BoundPlan:
+    """A plan with its kernels compiled, or given, and its workspaces allocated."""
+
+    def __init__(
+        self,
+        function: ModuleFunction,
+        plan: Plan,
+        kernels: list[Any] | None = None,
+        outputs: Sequence[Output] = (),
+    ):
+        self.plan, self.program, self.outputs = plan, function.module.program, outputs
+        self.shares = any(isinstance(a, Workspace) for step in plan.steps for a in step.arguments)
+        self.kernels = kernels or [function.module.variant(step.request) for step in plan.steps]
+        self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # (parameter, as planned, memory) by identity
+        self.is_direct = len(plan.steps) == 1 and plan.steps[0].arguments == [FromCall(p) for p in function.params]
+        for output in outputs:
+            self.check_output(output.name)
+
+    def make_outputs(self, given: dict[str, Any]) -> Any:
+        """Adds the outputs that the caller left out, like the first array; what is to be returned is `finish`ed."""
+        from runtime import empty_like, is_array
+
+        like = next(v for v in given.values() if v is not None and is_array(v))
+        for output in self.outputs:
+            given[output.name] = empty_like(like, output.shape, output.dtype)
+        return like
+
+    def launch(self, given: Mapping[str, Any]) -> None:
+        arguments = [self.arguments(step, given) for step in self.plan.steps]
+        with self.call() if self.shares else nullcontext():
+            for kernel, values in zip(self.kernels, arguments, strict=True):
+                kernel(*values)
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Around the launches of one call, once their arguments are made: what it may read and leave in workspaces.
+
+        Workspaces in host memory are checked: FindingError. After a call that failed new ones are made, since a zeroed
+        one may hold what its kernels have not taken back.
+        """
+        from runtime.scratch import ScratchArray
+
+        shared = [(name, w, made) for name, w, made in self.workspaces.values() if isinstance(made, ScratchArray)]
+        for _, _, made in shared:
+            made.scratch.begin()
+        try:
+            yield
+            for name, workspace, made in shared:
+                if workspace.zero:
+                    made.check_zero(name, workspace.text, workspace.location)
+        except Exception:
+            self.workspaces.clear()
+            raise
+
+    def check_output(self, name: str) -> None:
+        """What the call left out must not be read before it is written."""
+        argument = FromCall(name)
+        for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
+            if argument in step.arguments:
+                param = kernel.compiled.header.params[step.arguments.index(argument)]
+                if getattr(param, "access", "w") != "w":
+                    reads = f"'{name}' was not given, and {step.request.kernel} reads it"
+                    raise TileError("call", None, reads, "pass it")
+                return
+
+    def arguments(self, step: Step, given: Mapping[str, Any]) -> list[Any]:
+        """What a kernel of the plan takes."""
+        names = self.program.once(head_of, step.request.kernel).names
+        return [self.argument(a, name, given) for a, name in zip(step.arguments, names, strict=True)]
+
+    def argument(self, argument: Any, name: str, given: Mapping[str, Any]) -> Any:
+        """What a kernel's parameter `name` takes."""
+        if isinstance(argument, FromCall):
+            return given[argument.name]
+        if isinstance(argument, Workspace):
+            known = self.workspaces.get(id(argument))
+            if known is None:
+                known = self.workspaces[id(argument)] = (name, argument, allocate_workspace(argument, given))
+            return known[2]
+        return argument
+
+
+def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
+    """Scratch memory where the call's arrays are."""
+    import numpy as np
+
+    from dsl.values.element_types import numpy_type
+    from runtime import describe, empty_like, is_array, to_device
+    from runtime.scratch import make_scratch
+
+    like = next(v for v in given.values() if v is not None and is_array(v))
+    device = describe(like).device
+    if device is None:
+        return make_scratch(workspace.shape, numpy_type(DTYPES[workspace.dtype]), workspace.zero)
+    if workspace.zero:
+        return to_device(np.zeros(workspace.shape, numpy_type(DTYPES[workspace.dtype])), device)
+    return empty_like(like, workspace.shape, workspace.dtype)

@@ -1,0 +1,539 @@
+"""Which launches serve a call: a plan.
+
+A call names a dispatch or a kernel. Its arguments give dims and types; the first branch whose condition holds gives the
+launches. Everything is data of the file: `explain` says what was chosen and why. A branch's launches are made once,
+where its condition asks whether they fit or where it is taken: what `fits` lowers is what is launched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from dsl.calls.binding import Misfit, bind
+from dsl.calls.called import Called
+from dsl.calls.plan import FromCall, Plan, Step, Workspace
+from dsl.calls.tuned import (
+    CallFacts,
+    Found,
+    StepChoice,
+    Tuned,
+    branch_of,
+    branch_steps,
+    described_step,
+    text_digest,
+)
+from dsl.kernels.compile import lower
+from dsl.kernels.variant import Request, Variant
+from dsl.schedules import target_facts
+from dsl.text import tree as ast
+from dsl.text.branches import named_ways, names_of_branch
+from dsl.text.heads import Head, head_of
+from dsl.text.program import Program
+from dsl.text.tree import names_in
+from dsl.values.arrays import Arrays
+from dsl.values.facts import ArrayFacts
+from dsl.values.host import Shaped
+from dsl.values.table import Function
+from lowering.ir import stride_name
+from lowering.location import Loc, TileError, closest
+from lowering.targets import Target
+from lowering.types import DType
+
+
+class DispatchNames(Arrays):
+    """Expressions of a dispatch: numbers, tables made on the host, `workspace` and `fits`."""
+
+    def __init__(self, names: Mapping[str, Any], planner: Planner, branch: ast.When | None = None):
+        super().__init__(names, planner.program.functions)
+        self.planner, self.branch = planner, branch
+
+    def function_of(self, name: str, loc: Loc) -> Function | None:
+        return OWN[name] if name in OWN else super().function_of(name, loc)
+
+    def known_names(self) -> list[str]:
+        return [*super().known_names(), *OWN]
+
+    def _name(self, node: ast.Name) -> Any:
+        if node.id == "fits" and self.branch is not None and node.id not in self.names:
+            return self.planner.fits_alone(self.branch, node.loc)
+        return super()._name(node)
+
+
+def _workspace(names: DispatchNames, loc: Loc, given: Any, zero: str | None = None) -> Workspace:
+    dtype, shape = (given.dtype, given.shape) if isinstance(given, Shaped) else (given, ())
+    if not isinstance(dtype, DType):
+        names.error("call", names.place_of(0, loc), "workspace takes a type with extents", "workspace(f32[4 * sms])")
+    return Workspace(dtype.name, shape, zero is not None, loc)
+
+
+def _fits(names: DispatchNames, node: ast.Call) -> bool:
+    return names.planner.fits(node, names.branch)
+
+
+OWN = {
+    each.name: each
+    for each in (
+        Function("workspace(T[…], ['zero'])", "scratch memory of the call", arrays=_workspace),
+        Function("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
+    )
+}
+"""The functions of a dispatch alone."""
+
+
+class Planner:
+    """Plans one call of `name` (a dispatch or a kernel) with these arguments.
+
+    What decides, the first that says something: `schedule`; `chosen`, the steps of a branch; the entry of `tuned` for
+    `device` (its name) that serves the call; the conditions of the dispatch. `constants` win over all of these. `built`
+    lowers the variant of a request, where it is asked whether one fits.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        name: str,
+        arguments: Mapping[str, Any],
+        target: Target,
+        sms: int | None = None,
+        constants: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        schedule: str | None = None,
+        chosen: Sequence[StepChoice] | None = None,
+        device: str | None = None,
+        tuned: Tuned | None = None,
+        built: Callable[[Request], Variant] | None = None,
+    ):
+        self.program, self.name, self.target, self.sms = program, name, target, sms
+        self.called = program.once(Called, name)
+        self.dispatch = self.called.dispatch
+        self.arguments = dict(arguments)
+        self.constants = dict(constants or {})
+        self.options = dict(options or {})
+        self.schedule, self.chosen = schedule, chosen
+        self.device, self.tuned = device, tuned
+        self.built = built or (lambda request: lower(program, request).variant)
+        self.reasons: list[str] = []
+        self.branch: ast.When | None = None  # the branch that was taken
+        self.names: dict[str, Any] = {}  # what the dispatch's expressions read,
+        self.passed: dict[str, Any] = {}  # and what its launches may pass on, as far as its lines were gone through
+        self.made: dict[int, list[Step]] = {}  # the launches of a branch, by identity
+
+    def plan(self) -> Plan:
+        self.check_schedule()
+        if self.chosen is None and self.schedule is None and self.tuned is not None and self.device is not None:
+            plan = self.tuned_plan(self.tuned, self.device)
+            if plan is not None:
+                return plan
+        return self.planned()
+
+    def planned(self) -> Plan:
+        if self.dispatch is not None:
+            return self.dispatched(self.dispatch)
+        head = self.program.once(head_of, self.name)
+        arguments = [FromCall(name) for name in head.names]
+        known = next(iter(self.program.schedules_of(self.name)), None)
+        choice = self.chosen[0] if self.chosen else StepChoice(self.name, self.schedule or known, {})
+        step = Step(self.request(head, choice.schedule, choice.constants, arguments), arguments)
+        return Plan([step], [*self.reasons, f"kernel {self.name} with {step.request.schedule or 'no schedule'}"])
+
+    def check_schedule(self) -> None:
+        """A schedule that is asked for is one of some kernel of the call, or a branch."""
+        if self.schedule is None:
+            return
+        known = {name: None for kernel in self.called.launched for name in self.program.schedules_of(kernel)}
+        lines = self.dispatch.lines if self.dispatch is not None else []
+        known |= {line.name: None for line in lines if isinstance(line, ast.When) and line.name is not None}
+        if self.schedule not in known:
+            hint = closest(self.schedule, known) or f"known: {', '.join(known) or 'none'}"
+            if self.schedule in self.program.parts:
+                hint = f"'{self.schedule}' belongs to no kernel: a schedule that is like it does"
+            raise TileError("name", None, f"'{self.name}' has no schedule '{self.schedule}'", hint)
+
+    # ---- what was tuned ----
+
+    def tuned_plan(self, tuned: Tuned, device: str) -> Plan | None:
+        """The plan of the entry that serves this call; None, with the reason noted, if none does."""
+        if tuned.path is None:
+            return None
+        found = tuned.find(device, self.facts())
+        if found is None:
+            absent = "" if tuned.path.is_file() else f": there is no {tuned.path.name}"
+            self.reasons.append(f"no tuned entry for {device} serves this call{absent}")
+            return None
+        steps = found.entry.steps
+        differing = {k for s in steps for k, v in self.constants.items() if k in s.constants and s.constants[k] != v}
+        if differing:
+            self.reasons.append(f"the tuned entry is left out: {', '.join(sorted(differing))} was given")
+            return None
+        changed = found.entry.text != text_digest(self.program, steps)
+        reasons = [self.tuned_reason(found, changed)]
+        self.chosen, self.reasons = steps, list(reasons)
+        plan = self.planned()
+        if (found.exact and not changed) or all(self.serves(step.request) for step in plan.steps):
+            return plan
+        self.chosen, self.reasons = None, [*reasons, "it does not serve these dims: the file's conditions decide"]
+        return None
+
+    def tuned_reason(self, found: Found, changed: bool) -> str:
+        entry = found.entry
+        point = ", ".join(f"{name}={extent}" for name, extent in entry.dims.items())
+        near = f"at {point}" if found.exact else f"nearest point {point}"
+        text = f"tuned for {entry.device}: {near}: {entry.described()}"
+        return text + ("; its text has changed since, tune again" if changed else "")
+
+    def facts(self) -> CallFacts:
+        """This call, as far as tuned entries tell calls apart."""
+        dims, types = self.bound_names
+        names = {**target_facts(self.target, self.sms), **dims, **types}
+        options: dict[str, Any] = {}
+        for line in self.dispatch.lines if self.dispatch is not None else ():
+            if isinstance(line, ast.Option):
+                chosen = self.options.get(line.name)
+                options[line.name] = DispatchNames(names, self)(line.values[0]) if chosen is None else chosen
+        absent = sorted(argument for argument in self.called.tensors if self.arguments.get(argument) is None)
+        named = {name: dtype.name for name, dtype in types.items()}
+        return CallFacts(self.name, options, named, dims, tuple(absent), self.called.inner)
+
+    def serves(self, request: Request) -> bool:
+        """Whether a variant compiles for these dims, within the device's limits, and all that it requires holds."""
+        try:
+            variant = self.built(request)
+        except TileError:
+            return False
+        return self.holds_clusters(variant) and self.all_hold(variant, [c.expr for c in variant.requires])
+
+    def holds_clusters(self, variant: Variant) -> bool:
+        """Whether the grid is a multiple of the schedule's `cluster`, if it has one."""
+        size = variant.function.number("cluster", 1)
+        return size == 1 or self.all_hold(variant, [["==", ["%", variant.grid[0], size], 0]])
+
+    def all_hold(self, variant: Variant, conditions: Sequence[Any]) -> bool:
+        """Whether these trees of a variant are true for the dims of its request."""
+        from runtime.expressions import ExpressionError, compile_expression
+
+        request = variant.request
+        names = {"sms": request.sms or self.target.sms, **variant.constants, **request.scalars, **request.dims}
+        names |= {stride_name(n, axis): s for n, of in request.strides.items() for axis, s in enumerate(of)}
+        try:
+            return all(compile_expression(condition).evaluate(names) for condition in conditions)
+        except ExpressionError:
+            return False
+
+    def alternatives(self, schedules: Sequence[str] = ()) -> list[tuple[StepChoice, ...]]:
+        """The branches that may serve this call, each as its steps without constants; for a kernel its schedules.
+
+        A branch whose condition reads an option is one only if that condition holds, and then the later ones are none:
+        the caller wishes it so. `schedules`: only branches that take one of these.
+        """
+        if self.dispatch is None:
+            known: list[str | None] = [*self.program.schedules_of(self.name)]
+            return [
+                (StepChoice(self.name, name, {}),) for name in known or [None] if not schedules or name in schedules
+            ]
+        self.start(self.dispatch)
+        out = []
+        for line in self.dispatch.lines:
+            if not isinstance(line, ast.When):
+                self.line(self.dispatch, line)
+                continue
+            is_wish = bool(self.read_by(line) & self.called.options)
+            if is_wish and not self.holds(line):
+                continue
+            steps = branch_steps(line, self.program)
+            if not schedules or line.name in schedules or any(step.schedule in schedules for step in steps):
+                out.append(steps)
+            else:
+                out += [made for name in schedules if (made := self.with_schedule(steps, name)) is not None]
+            if is_wish:
+                break
+        return out
+
+    def with_schedule(self, steps: tuple[StepChoice, ...], name: str) -> tuple[StepChoice, ...] | None:
+        """The steps with a schedule that the branch does not name, where their kernels have it; None where none has."""
+        has = [name in self.program.schedules_of(step.kernel) for step in steps]
+        if not any(has) or name in named_ways(self.program.dispatches[self.name]):
+            return None
+        return tuple(replace(step, schedule=name) if own else step for step, own in zip(steps, has, strict=True))
+
+    # ---- the branches of a dispatch ----
+
+    def read_by(self, line: ast.When) -> set[str]:
+        """The names of the dispatch that a branch's conditions read."""
+        bound = line.bound or {}
+        read = set() if line.condition is None else names_in(line.condition)
+        outside = [value for name, value in bound.items() if name in read]
+        return (read - bound.keys()).union(*map(names_in, [*outside, *line.guards]))
+
+    def holds(self, line: ast.When) -> bool:
+        """Whether a branch's conditions hold."""
+        if not all(DispatchNames(self.names, self, line)(guard) for guard in line.guards):
+            return False
+        if line.condition is None:
+            return True
+        bound = {name: DispatchNames(self.names, self)(value) for name, value in (line.bound or {}).items()}
+        return bool(DispatchNames({**self.names, **bound}, self, line)(line.condition))
+
+    def start(self, dispatch: ast.Dispatch) -> None:
+        """What the first line of a dispatch may read and pass on."""
+        dims, types = self.bound_names
+        self.names = {**target_facts(self.target, self.sms), **dims, **types}
+        self.names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
+        self.names |= {f"given({name})": self.arguments.get(name) is not None for name in self.called.optional}
+        self.passed = {k: FromCall(k) for k in dispatch.params}
+        self.made = {}
+        for option in self.options:
+            if option not in self.called.options:
+                hint = closest(option, self.called.options)
+                raise TileError("name", None, f"'{dispatch.name}' has no option '{option}'", hint)
+
+    def dispatched(self, dispatch: ast.Dispatch) -> Plan:
+        self.start(dispatch)
+        wanted = self.wanted(dispatch)
+        spare: ast.When | None = None  # of a schedule that no branch names: the first of its kernel
+        for line in dispatch.lines:
+            if not isinstance(line, ast.When):
+                self.line(dispatch, line)
+            elif wanted is not None:
+                if wanted(line):
+                    if self.schedule is not None:
+                        self.reasons.append(f"schedule {self.schedule} was asked for")
+                    return self.branch_plan(line)
+            elif self.schedule is None or self.launches_its_kernel(line):
+                spare = spare or line
+                if self.taken(line):
+                    return self.branch_plan(line)
+        if self.schedule is not None and spare is not None:
+            self.reasons.append(
+                f"schedule {self.schedule} was asked for, which no branch names: the first of its kernel"
+            )
+            return self.branch_plan(spare)
+        raise Misfit(
+            "dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", "add an 'otherwise:' branch"
+        )
+
+    def wanted(self, dispatch: ast.Dispatch) -> Callable[[ast.When], bool] | None:
+        """Which branch is taken whatever its conditions say; None where they decide."""
+        if self.chosen is not None:
+            branch = branch_of(dispatch, self.chosen, self.program)
+            if branch is None:
+                steps = "; ".join(described_step(step) for step in self.chosen)
+                raise TileError("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' launches {steps}")
+            return lambda line: line is branch
+        if self.schedule is not None and self.schedule in named_ways(dispatch):
+            return lambda line: self.schedule in names_of_branch(line)
+        return None
+
+    def branch_plan(self, line: ast.When) -> Plan:
+        self.branch = line
+        return Plan(self.steps(line), self.reasons)
+
+    def launches_its_kernel(self, line: ast.When) -> bool:
+        """Whether a branch launches a kernel that has the schedule that is asked for."""
+        launches = [step for step in line.steps if isinstance(step, ast.Launch)]
+        return any(self.schedule in self.program.schedules_of(launch.name) for launch in launches)
+
+    def line(self, dispatch: ast.Dispatch, line: ast.Option | ast.Require | ast.Assign | ast.Match) -> None:
+        """A line that is no branch."""
+        evaluate = DispatchNames(self.names, self)
+        assert not isinstance(line, ast.Match), "branches stand in its place"
+        if isinstance(line, ast.Option):
+            values = [evaluate(v) for v in line.values]
+            chosen = self.options.get(line.name, values[0])
+            if chosen not in values:
+                raise TileError(
+                    "call", line.loc, f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
+                )
+            self.names[line.name] = chosen
+        elif isinstance(line, ast.Require):
+            if not evaluate(line.condition):
+                text = line.loc.source.text[line.loc.start : line.loc.end]
+                values_text = ", ".join(f"{k} = {v}" for k, v in self.bound_names[0].items() if k in text)
+                raise Misfit("requires", line.loc, f"'{dispatch.name}' requires {text}", values_text or None)
+        else:
+            self.assign(line, self.names, self.passed)
+
+    def taken(self, line: ast.When) -> bool:
+        """Whether the conditions choose this branch, with the reason."""
+        text = "otherwise"
+        if line.condition is not None or line.guards:
+            parts = [each.loc for each in (*line.guards, line.condition) if each is not None]
+            text = " and ".join(loc.source.text[loc.start : loc.end] for loc in parts)
+        holds = self.holds(line)
+        self.reasons.append(text if text == "otherwise" else f"{text}: {'yes' if holds else 'no'}")
+        return holds
+
+    def assign(self, line: ast.Assign, names: dict[str, Any], passed: dict[str, Any]) -> None:
+        value = DispatchNames(names, self)(line.value)
+        values = list(value) if len(line.targets) > 1 and isinstance(value, tuple) else [value]
+        if len(values) != len(line.targets):
+            raise TileError("type", line.loc, f"{len(line.targets)} names for {len(values)} values")
+        for target, v in zip(line.targets, values, strict=True):
+            if not isinstance(target, ast.Name):
+                raise TileError("syntax", target.loc, "a dispatch assigns to names")
+            names[target.id] = passed[target.id] = v
+
+    def steps(self, line: ast.When) -> list[Step]:
+        """The launches of a branch, with the variant of each."""
+        if id(line) not in self.made:
+            names, passed = dict(self.names), dict(self.passed)
+            made: list[Step] = []
+            for step in line.steps:
+                if isinstance(step, ast.Assign):
+                    self.assign(step, names, passed)
+                else:
+                    made.append(self.step(step, names, passed, self.chosen[len(made)] if self.chosen else None))
+            self.made[id(line)] = made
+        return self.made[id(line)]
+
+    # ---- one launch ----
+
+    def step(
+        self, launch: ast.Launch, names: Mapping[str, Any], passed: Mapping[str, Any], choice: StepChoice | None
+    ) -> Step:
+        if launch.name not in self.program.kernels:
+            hint = closest(launch.name, self.program.kernels)
+            raise TileError("name", launch.loc, f"unknown kernel '{launch.name}'", hint)
+        head = self.program.once(head_of, launch.name)
+        arguments = self.launch_arguments(launch, head, names, passed)
+        schedule, constants = self.with_items(launch, names)
+        if choice is not None:
+            schedule, constants = choice.schedule, {**constants, **choice.constants}
+        return Step(self.request(head, schedule, constants, arguments), arguments)
+
+    def launch_arguments(
+        self, launch: ast.Launch, head: Head, names: Mapping[str, Any], passed: Mapping[str, Any]
+    ) -> list[Any]:
+        params, optional = head.names, {name for name, array in head.arrays.items() if array.optional}
+        if launch.args is None:
+            missing = [name for name in params if name not in passed and name not in optional]
+            if missing:
+                message = f"'{head.name}' needs '{missing[0]}', which the dispatch does not have"
+                raise TileError("call", launch.loc, message)
+            return [passed.get(name) for name in params]
+        if len(launch.args) > len(params):
+            message = f"'{head.name}' takes {len(params)} arguments; got {len(launch.args)}"
+            raise TileError("call", launch.loc, message)
+        given: dict[str, ast.Expr] = dict(zip(params, launch.args, strict=False))
+        for key, node in launch.keywords.items():
+            if key not in params or key in given:
+                message = f"'{head.name}' has no free parameter '{key}'"
+                raise TileError("call", node.loc, message, closest(key, params))
+            given[key] = node
+        out: list[Any] = []
+        evaluate = DispatchNames(names, self)
+        for name in params:
+            expression = given.get(name)
+            if expression is None and name not in optional:
+                raise TileError("call", launch.loc, f"'{head.name}' needs '{name}'")
+            if expression is None or (ast.is_none(expression) and name in optional):
+                out.append(None)
+            elif isinstance(expression, ast.Name) and expression.id in passed:
+                out.append(passed[expression.id])
+            else:
+                out.append(evaluate(expression))
+        return out
+
+    def with_items(self, launch: ast.Launch, names: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+        """(schedule, constants) of a launch."""
+        known = self.program.schedules_of(launch.name)
+        schedule = None
+        constants: dict[str, Any] = {}
+        for item in launch.items:
+            if item.value is not None:
+                value = self.function_name(item.value, names) or DispatchNames(names, self)(item.value)
+                constants[item.name] = value.item() if hasattr(value, "item") else value
+            elif schedule is not None:
+                raise TileError("call", item.loc, "a launch takes one schedule")
+            else:
+                schedule = self.program.schedule(launch.name, item.name, item.loc).name
+        if self.schedule is not None and self.schedule in known:
+            schedule = self.schedule
+        if schedule is None and known:
+            schedule = next(iter(known))
+        return schedule, constants
+
+    def function_name(self, node: ast.Expr, names: Mapping[str, Any]) -> str | None:
+        """Of an expression that names a function; None for any other."""
+        if isinstance(node, ast.Name) and node.id not in names and self.program.function(node.id) is not None:
+            return node.id
+        return None
+
+    def request(
+        self, head: Head, schedule: str | None, constants: Mapping[str, Any], arguments: Sequence[Any]
+    ) -> Request:
+        """The variant of a launch, its arguments bound."""
+        bound = bind(head, dict(zip(head.names, map(self.known, arguments), strict=True)))
+        bound.constants(head, {**constants, **self.constants})
+        for name, wanted in self.constants.items():
+            if bound.dims.get(name, wanted) != wanted:
+                raise Misfit("shape", None, f"'{name}' is {bound.dims[name]} in the arrays; {wanted} was given")
+        own = {k: v for k, v in constants.items() if k not in head.types}
+        settable = self.program.settable(head.name)
+        return Request(
+            head.name,
+            schedule,
+            bound.dims,
+            bound.types,
+            {**own, **{k: v for k, v in self.constants.items() if k in settable}},
+            bound.scalars,
+            bound.align,
+            frozenset(bound.absent),
+            self.target.arch,
+            self.sms,
+            strides=bound.strides,
+        )
+
+    def known(self, argument: Any) -> Any:
+        """What is known of an argument of a launch."""
+        if isinstance(argument, FromCall):
+            return self.arguments.get(argument.name)
+        return argument.facts if isinstance(argument, Workspace) else argument
+
+    @cached_property
+    def bound_names(self) -> tuple[dict[str, int], dict[str, DType]]:
+        """Dims and type parameters by the names that the kernels of the call give them."""
+        return self.called.bind_names(self.arguments)
+
+    # ---- what fits ----
+
+    def fits(self, node: ast.Call, branch: ast.When | None) -> bool:
+        """fits(kernel with schedule): the variant for these dims compiles within what the device has: memory,
+        registers, instructions and clusters; and its grid is of whole clusters. Of a launch of its own branch, the
+        variant is that launch's."""
+        if len(node.args) != 1 or node.keywords:
+            raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
+        inner = node.args[0]
+        schedule = None
+        if isinstance(inner, ast.WithSchedule):
+            schedule, inner = inner.schedule, inner.kernel
+        if not isinstance(inner, ast.Name) or inner.id not in self.program.kernels:
+            raise TileError("name", node.loc, "fits takes a kernel of this file")
+        if schedule is not None:
+            self.program.schedule(inner.id, schedule, node.loc)
+        schedule = schedule or next(iter(self.program.schedules_of(inner.id)), None)
+        if branch is not None and any(isinstance(s, ast.Launch) and s.name == inner.id for s in branch.steps):
+            for step in self.steps(branch):
+                if (step.request.kernel, step.request.schedule) == (inner.id, schedule):
+                    return self.request_fits(step.request)
+        head = self.program.once(head_of, inner.id)
+        return self.request_fits(self.request(head, schedule, {}, [FromCall(name) for name in head.names]))
+
+    def fits_alone(self, line: ast.When, loc: Loc) -> bool:
+        """`fits` alone: whether the one launch of its branch does."""
+        launches = [step for step in line.steps if isinstance(step, ast.Launch)]
+        if len(launches) != 1 or launches[0].name not in self.program.kernels:
+            raise TileError("call", loc, "'fits' alone is of a branch with one launch", "fits(kernel with schedule)")
+        return self.request_fits(self.steps(line)[0].request)
+
+    def request_fits(self, request: Request) -> bool:
+        """Whether a variant compiles within what the device has, and its grid is of whole clusters."""
+        try:
+            variant = self.built(request)
+        except TileError as error:
+            if all(e.code in ("shared", "limit", "registers", "target") for e in error.errors):
+                return False
+            raise
+        return self.holds_clusters(variant)

@@ -12,41 +12,69 @@ MOST_REGISTERS = 255
 LEAST_REGISTERS = 24  # that ptxas gives a thread, from sm_80 on: a lower cap is raised to it
 """32-bit registers of a thread, at most (CUDA C++ Programming Guide, table of compute capabilities)."""
 RESERVED_SHARED = 1024
-"""Bytes of shared memory that the system takes of each block (the same, compute capability 8 and 9)."""
+"""Bytes of shared memory that the system takes of each block (the same, compute capability 8.0 to 12.0)."""
+
+Version = tuple[int, int]
+"""Of PTX: major, minor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """arch: as `.target` spells it. ptx: the least PTX version that knows it. shared: dynamic shared memory a block may
-    opt in to, bytes. sms: of a typical device, for schedules evaluated without one. The others: what a multiprocessor
-    holds (CUDA C++ Programming Guide, table of compute capabilities; H200, A100, RTX 3090, RTX 4090, B200 data sheets).
+    """arch: as `.target` spells it. ptx: the least PTX version that knows it. chip: a device of this kind, and sms: how
+    many multiprocessors it has, for schedules evaluated without one; the emulator pretends to be it. The others: what a
+    multiprocessor holds, bytes of shared memory, threads, blocks and 32-bit registers.
     """
 
     arch: str
-    ptx: tuple[int, int]
-    shared: int
+    ptx: Version
+    chip: str
     sms: int
     shared_per_sm: int
-    threads_per_sm: int = 2048
-    blocks_per_sm: int = 32
+    threads_per_sm: int
+    blocks_per_sm: int
     registers: int = 65536
 
     @property
     def number(self) -> int:
-        return int(self.arch.removeprefix("sm_").rstrip("a"))
+        """Compute capability, ten times: 90 of `sm_90a`."""
+        return int(self.arch.removeprefix("sm_").rstrip("af"))
+
+    @property
+    def shared(self) -> int:
+        """Dynamic shared memory that a block may opt in to, bytes."""
+        return self.shared_per_sm - RESERVED_SHARED
 
 
+def row(
+    arch: str, ptx: Version, chip: str, sms: int, shared_kib: int, threads: int, blocks: int,
+    accelerated: Version | None = None, family: Version | None = None,
+) -> list[Target]:  # fmt: skip
+    """An architecture, with its targets `sm_90a` and `sm_100f`, if PTX has them from these versions on.
+
+    The PTX of an `a` target runs on this architecture alone, that of an `f` target on the later ones of its family too
+    (PTX ISA 9.0, 11.1.2 ".target").
+    """
+    versions = {"": ptx, "a": accelerated, "f": family}
+    return [
+        Target(arch + letter, version, chip, sms, shared_kib << 10, threads, blocks)
+        for letter, version in versions.items()
+        if version is not None
+    ]
+
+
+# Versions: PTX ISA 9.0, 13 "Release Notes". What a multiprocessor holds: CUDA C++ Programming Guide 13, "Technical
+# specifications per compute capability". Chips: NVIDIA's data sheets, "NVIDIA RTX Blackwell GPU Architecture".
 TARGETS = {
-    t.arch: t
-    for t in (
-        Target("sm_80", (7, 0), 163 * 1024, 108, 164 * 1024),
-        Target("sm_86", (7, 1), 99 * 1024, 82, 100 * 1024, 1536, 16),
-        Target("sm_89", (7, 8), 99 * 1024, 128, 100 * 1024, 1536, 24),
-        Target("sm_90", (7, 8), 227 * 1024, 132, 228 * 1024),
-        Target("sm_90a", (8, 0), 227 * 1024, 132, 228 * 1024),
-        Target("sm_100", (8, 6), 227 * 1024, 148, 228 * 1024),
-        Target("sm_100a", (8, 6), 227 * 1024, 148, 228 * 1024),
+    target.arch: target
+    for targets in (
+        row("sm_80", (7, 0), "A100", 108, 164, 2048, 32),
+        row("sm_86", (7, 1), "A10", 72, 100, 1536, 16),
+        row("sm_89", (7, 8), "L40S", 142, 100, 1536, 24),
+        row("sm_90", (7, 8), "H200", 132, 228, 2048, 32, accelerated=(8, 0)),
+        row("sm_100", (8, 6), "B200", 148, 228, 2048, 32, accelerated=(8, 6), family=(8, 8)),
+        row("sm_120", (8, 7), "RTX 5090", 170, 100, 1536, 24, accelerated=(8, 7), family=(8, 8)),
     )
+    for target in targets
 }
 
 

@@ -55,10 +55,12 @@ EMULATED = {
         _row("sm_89", "L40S", 142, 100, 1536, 24, 96, 48, 0.86),
         _row("sm_90", "H200", 132, 228, 2048, 32, 60, 141, 4.92),
         _row("sm_100", "B200", 148, 228, 2048, 32, 126, 192, 8.0),
+        _row("sm_120", "RTX 5090", 170, 100, 1536, 24, 96, 32, 1.79),
     )
 }
 """One chip an architecture: CUDA programming guide, "Technical specifications per compute capability", and NVIDIA's
-datasheets for multiprocessors, L2 and memory."""
+datasheets for multiprocessors, L2 and memory. The compiler has a table of its own (`lowering/targets.py`), so that what
+judges its code shares none with it; a test holds both equal."""
 
 
 def emulated_facts(arch: str) -> DeviceFacts:

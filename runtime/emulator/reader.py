@@ -516,7 +516,8 @@ class Reader:
             if variable.type == "pred" and variable.space == "param":
                 raise PtxError(f"the parameter {variable.name} cannot be a predicate", variable.ptx_line)
             total = -(-total // variable.align) * variable.align + variable.size
-        modern = tuple(map(int, self.module.version.split("."))) >= (8, 1) and self.module.target >= "sm_70"
+        number = int("".join(filter(str.isdigit, self.module.target)) or 0)
+        modern = number >= 70 and tuple(map(int, self.module.version.split("."))) >= (8, 1)
         most = 32764 if modern else 4352
         if function.is_entry and total > most:
             raise PtxError(f"the parameters of {function.name} have {total} bytes of {most} at most", function.ptx_line)

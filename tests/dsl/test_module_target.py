@@ -34,7 +34,7 @@ def test_without_one_the_device_says(device: str) -> None:
     assert module.arch == device_facts(device).arch
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100a"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100a", "sm_100f", "sm_120", "sm_120a"])
 def test_the_emulated_device_is_of_the_target(arch: str) -> None:
     text = "kernel k(y: s32[n]; COUNT):\n    grid 1\n    y[0] = COUNT\n\nschedule s of k:\n    COUNT = sms\n"
     y = np.zeros(1, np.int32)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dsl
+from lowering.targets import target
 from tests.compile_and_run import NUMPY
 
 
@@ -35,7 +36,10 @@ kernel k(a: f32[128], b: f32[128], c: f32[128], x: {dtype}[128], w: f32[128]):
     np.testing.assert_allclose(args["c"], exact.astype(np.float32), rtol=2e-7)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a"])
+@pytest.mark.parametrize(
+    "arch",
+    ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_120", "sm_120a", "sm_120f"],
+)
 def test_conversions_of_bf16_are_legal_where_llvm_writes_them(arch: str) -> None:
     """To f32 from sm_80 on; from f64 as one instruction from sm_90 on (ptxas says the same)."""
     text = """
@@ -49,6 +53,6 @@ kernel k(a: f32[128], b: bf16[128], c: f64[128], x: bf16[128], w: f64[128]):
     x, w = np.arange(-64, 64).astype(NUMPY["bf16"]), np.arange(-64, 64) * 1.5
     args = {"a": np.zeros(128, np.float32), "b": np.zeros_like(x), "c": np.zeros(128), "x": x, "w": w}
     kernel = dsl.parse(text, device="emulator").compile("k", arch=arch)
-    assert ("cvt.rn.bf16.f64" in kernel.ptx) == (arch >= "sm_90" or "100" in arch)
+    assert ("cvt.rn.bf16.f64" in kernel.ptx) == (target(arch).number >= 90)
     kernel.run(**args)
     assert (args["a"] == x).all() and (args["b"] == w.astype(x.dtype)).all() and (args["c"] == x).all()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from lowering.forms import Forms, linear
 from lowering.ir import Op, Value
+from lowering.layout import row_major
 from lowering.types import TileType
 
 Terms = tuple[tuple[int, int], ...]  # (identity of a scalar value, factor), sorted
@@ -224,21 +225,12 @@ def _reshaped(part: Linear, old: tuple[int, ...], new: tuple[int, ...]) -> Linea
     if tuple(e for e in old if e > 1) == tuple(e for e in new if e > 1):
         kept = iter([c for c, e in zip(part.coefficients, old, strict=True) if e > 1])
         return Linear(tuple(next(kept) if e > 1 else 0 for e in new), part.constant)
-    step = 1
-    expected: list[int] = []
-    for extent in reversed(old):
-        expected.insert(0, step)
-        step *= extent
     unit = [c for c, e in zip(part.coefficients, old, strict=True) if e > 1]
-    want = [c for c, e in zip(expected, old, strict=True) if e > 1]
+    want = [c for c, e in zip(row_major(old), old, strict=True) if e > 1]
     if not unit or not any(unit):
         return Linear((0,) * len(new), part.constant)
     scale = unit[-1]
     if unit != [w * scale // want[-1] for w in want] or scale % want[-1]:
         return None
-    out: list[int] = []
     step = scale // want[-1]
-    for extent in reversed(new):
-        out.insert(0, step)
-        step *= extent
-    return Linear(tuple(out), part.constant)
+    return Linear(tuple(step * stride for stride in row_major(new)), part.constant)

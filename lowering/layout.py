@@ -5,11 +5,13 @@ Source: "Linear Layouts: Robust Code Generation of Efficient Tensor Computation 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from math import prod
-from typing import ClassVar
+from operator import mul
+from typing import Any, ClassVar
 
 
 class LayoutError(ValueError):
@@ -432,12 +434,15 @@ class Layout(metaclass=_Interned):
         return "{" + inner + "}"
 
 
+def row_major(extents: Sequence[Any], times: Callable[[Any, Any], Any] = mul) -> list[Any]:
+    """Strides in elements, the last axis without gaps: (2, 3, 4) → 12, 4, 1. `times` multiplies what is no number."""
+    inward = accumulate(reversed(extents[1:]), times, initial=1)
+    return [*inward][::-1][: len(extents)]
+
+
 @lru_cache(maxsize=4096)
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    out = [1] * len(shape)
-    for i in range(len(shape) - 2, -1, -1):
-        out[i] = out[i + 1] * shape[i + 1]
-    return tuple(out)
+    return tuple(row_major(shape))
 
 
 def _move(index: int, old: tuple[int, ...], new: tuple[int, ...], scale: tuple[int, ...]) -> int:

@@ -22,7 +22,6 @@ from dsl.values.bindings import (
     Suppressed,
     describe,
     elements,
-    row_major,
 )
 from dsl.values.scope import Closure, same
 from dsl.values.tiles import COUNTER, Tiles
@@ -31,6 +30,7 @@ from lowering.budget import Exhausted
 from lowering.builder import COPIED
 from lowering.fold import constant_of
 from lowering.ir import Block, Value, walk
+from lowering.layout import row_major
 from lowering.location import Errors, Loc, TileError
 from lowering.targets import WARP
 from lowering.types import (

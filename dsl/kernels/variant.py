@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import lcm, prod
 from typing import Any
 
@@ -24,6 +25,7 @@ from lowering.budget import Budget
 from lowering.choices import is_key
 from lowering.facts import Analysis, most_elements
 from lowering.ir import Function, Parameter, Value, replace_uses, stride_name, walk
+from lowering.layout import row_major
 from lowering.location import Errors, Loc, TileError, closest
 from lowering.nesting import deep_recursion
 from lowering.targets import Target, target
@@ -462,15 +464,7 @@ class _Variant:
                 made.strides.append(stride)
                 strides.append(1 if axis < len(known) and known[axis] == 1 else stride)
         else:
-            strides = [1] * len(dims)
-            for i in range(len(dims) - 2, -1, -1):
-                inner, extent = strides[i + 1], extents[i + 1]
-                if isinstance(inner, int) and isinstance(extent, int):
-                    strides[i] = inner * extent
-                else:
-                    a = inner if isinstance(inner, Value) else builder.ir.index(inner)
-                    b = extent if isinstance(extent, Value) else builder.ir.index(extent)
-                    strides[i] = builder.ir.value("mul", a, b)
+            strides = row_major(extents, partial(_product, builder))
         builder.scope.names[p.name] = Tensor(made, value, extents, strides)
 
     # ---- what the launch evaluates ----
@@ -558,3 +552,10 @@ def record_access(function: Function) -> None:
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
             p.access = "".join(sorted(modes.get(p.value, {"r"})))
+
+
+def _product(builder: KernelBuilder, a: int | Value, b: int | Value) -> int | Value:
+    """Of two extents: a number where both are."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    return builder.ir.value("mul", *(v if isinstance(v, Value) else builder.ir.index(v) for v in (a, b)))

@@ -98,13 +98,6 @@ def elements(binding: Binding, most: int) -> int:
     return count
 
 
-def row_major(extents: list[int]) -> list[int]:
-    out = [1] * len(extents)
-    for i in range(len(extents) - 2, -1, -1):
-        out[i] = out[i + 1] * extents[i + 1]
-    return out
-
-
 def describe(binding: Binding) -> str:
     """What a name stands for, for an error message."""
     if isinstance(binding, Value):

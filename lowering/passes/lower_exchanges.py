@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from lowering.ir import Block, Function, Op, Rewriter, Value, uses
-from lowering.layout import Layout, bits_of
+from lowering.layout import Layout, bits_of, row_major
 from lowering.ops import OPS
 from lowering.types import INDEX, S32, S64, DType, SharedType, TileType
 
@@ -153,9 +153,7 @@ def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout
     dropped = layout.drop(axis, keep=True)
     wide = [1] * len(shape)
     wide[axis] = shape[axis]
-    stride = 1
-    for e in shape[axis + 1 :]:
-        stride *= e
+    stride = row_major(shape)[axis]
     number = 0
     warps = []
     moved = Layout(shape, tuple((n, tuple(_widen(b, dropped.shape, shape) for b in bs)) for n, bs in dropped.places))

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from dsl.values.access import narrow
-from dsl.values.bindings import Access, Binding, SharedTile, Tensor, describe, row_major
+from dsl.values.bindings import Access, Binding, SharedTile, Tensor, describe
 from dsl.values.building import Building
 from dsl.values.functions.arguments import number_argument
 from dsl.values.functions.elementwise import agreed
@@ -18,6 +18,7 @@ from dsl.values.table import Meaning, rows
 from lowering.fold import constant_of
 from lowering.forms import Forms
 from lowering.ir import Op, Value
+from lowering.layout import row_major
 from lowering.location import Loc
 from lowering.types import DTYPES, I1, DType
 

@@ -42,6 +42,7 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
     size = memory.dtype.bytes
     aligned = max(pointer_align(analysis.function, memory) // size, 1)
     if isinstance(memory.type, SharedType) and operand(op, "slot") is not None:
+        # A slot may begin at any multiple of its size, so the whole tile's alignment is not enough.
         slot = slot_bytes(memory.type) // size
         aligned = min(aligned, slot & -slot)
     best = 1

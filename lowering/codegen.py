@@ -13,6 +13,7 @@ from lowering.targets import Target
 
 LEVELS = {str(level): level for level in (3, 2, 1, 0)}
 CODEGEN_LEVEL = 3
+# Level 3 would be up to 5 % slower, too (f16, 4096, row-major b; else equal: docs/measurements.md, `level=3`).
 PRODUCT_LEVEL = 0
 """Of kernels with products on tensor cores: at 1 and more LLVM spends eight times as long on their unrolled steps, and
 ptxas then needs more registers."""

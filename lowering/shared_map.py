@@ -82,6 +82,8 @@ class SharedMaps:
             for value, factor in scalars.items():
                 terms[value] = terms.get(value, 0) + factor * slot_bytes(memory.type)
         reached = sum(c * (e - 1) for c, e in zip(affine.coefficients, layout.shape, strict=True)) * size
+        # The map XORs the constant with what the bits of a thread and of a register add. That is their sum only where
+        # no bit of the constant is one that they reach.
         if constant < 0 or constant & reached:
             return None
         aligned = min((self.divisor(v) * power_of_two_divisor(f) for v, f in terms.items()), default=ANY)
@@ -137,6 +139,7 @@ class Phase:
 
 def lanes_together(size: int) -> int:
     """Bits of the lanes that one phase of an access of `size` bytes a lane has."""
+    # A pass over the banks gives 128 bytes: 8 lanes of 16, 16 lanes of 8, else the whole warp.
     return {16: 3, 8: 4}.get(size, 5)
 
 
@@ -183,6 +186,8 @@ def conflicts(maps: SharedMaps, op: Op) -> int | None:
     if not offset.tile.shape:
         return 0
     mask = operand(op, "mask")
+    # A mask takes lanes out of a phase, so the count would be too high; a masked copy writes zeros there and keeps all
+    # lanes.
     if not op.spec.in_flight and mask is not None and constant_of(mask) is not True:  # a copy fills with zeros
         return None
     map = maps.of(op, layout)

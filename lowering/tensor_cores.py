@@ -55,6 +55,8 @@ def instructions() -> tuple[Mma, ...]:
         modifier = words.pop(1) if words[1] == "satfinite" else ".".join(words[5:])
         m, n, k = (int(part) for part in words[0].replace("m", "").replace("n", " ").replace("k", " ").split())
         out.append(Mma(name, m, n, k, words[2], words[3], words[4], modifier))
+    # Largest first: `fitting` keeps this order and its first is the rule. A smaller shape needs more instructions for
+    # the same products.
     return tuple(sorted(out, key=lambda i: -i.m * i.n * i.k))
 
 
@@ -167,6 +169,8 @@ def accumulator(
     first: list[int] = []  # register bits of neighbours
     repeats: list[list[int]] = [[], []]
     warp: list[list[int]] = [[], []]
+    # Columns before rows: a row is what lies together in memory, so the lowest register bits become neighbours that one
+    # access can store. 16 bytes a thread instead of 4 are 4 % of a product of f16 at 4096 (docs/tensor_cores.md).
     for axis in (1, 0):
         own = [max(base) for base in fragment.register if base[axis]]
         lanes = [max(base) for base in fragment.lane if base[axis]]
@@ -198,6 +202,8 @@ def accumulator(
         return sum(moved[axis][power] * strides[axis] for axis, power in enumerate(base) if power)
 
     register = first + [tile(base) for base in fragment.register if tile(base) not in first]
+    # `contiguous` may already have given out bits of the fragment or of the repeats; each bit of the tile is one
+    # register bit.
     for axis in (1, 0):
         register += [strides[axis] * bit for bit in repeats[axis] if strides[axis] * bit not in register]
     return Layout.registers(shape, register, [tile(base) for base in fragment.lane], warp[1] + warp[0])
@@ -287,7 +293,12 @@ def splits_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> dic
             along_n = warps // along_m
             part = (shape[0] // along_m, shape[1] // along_n)
             if part[0] >= instruction.m and part[1] >= instruction.n:
+                # Rows plus columns, not their product: all splits multiply as much, and what differs is what `ldmatrix`
+                # reads of both operands. Reading costs 5 % of a product (docs/tensor_cores.md, "What bounds a
+                # product").
                 splits[along_m, along_n] = sum(part)
+        # Rather idle copies than an error: a tile of 16 x 8 is legal on 8 warps, and `replicated` lets the others hold
+        # the same.
         warps //= 2
     return splits
 

@@ -48,6 +48,8 @@ def map_of(affines: AffineOffsets, facts: Analysis, offset: Value) -> GlobalMap 
         part = offsets[product]
         product = tuple(sorted(product, key=affines.ranks.__getitem__))
         moves = any(part.coefficients)
+        # Negative constants go into the block's part: what is added behind it is not negative, so that no part exceeds
+        # the sum.
         ahead = part.constant if part.constant < 0 or not (moves or product == ()) else 0
         if ahead:
             uniform.append((product, ahead))

@@ -111,6 +111,8 @@ class SharedAddress:
         if self.is_late:
             return self.late(self.map.constant ^ register_part)
         part = swizzled(self.map.constant ^ register_part, self.swizzle)
+        # Adding folds into the address of the access as an immediate, XOR does not: only bits that threads move, too,
+        # are XORed.
         met = part & self.moved
         if met not in self.bases:
             last = met % period(self.swizzle)

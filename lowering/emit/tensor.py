@@ -54,6 +54,7 @@ def _dot(w: Writer, op: Op) -> None:
     sums = [[given(registers) for registers in along] for along in elements]
     height, width, depth = len(sums), len(sums[0]), a.tile.shape[1] // instruction.k
     size_a, size_b = row["a"].registers, row["b"].registers
+    # K outermost: the products of one step go to different accumulators, so that none waits for the one before it.
     for k in range(depth):
         for i in range(height):
             first = (k * height + i) * size_a

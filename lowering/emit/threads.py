@@ -69,6 +69,7 @@ def _reduce(w: Writer, op: Op) -> None:
     dtypes = [o.dtype for o in op.operands]
     region = op.regions[0]
     lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
+    # `redux.sync` joins the lanes of one mask; parts of a warp would need several.
     redux = _redux(op) if len(lanes) == 5 else None
     if redux is not None:
         costs = {"redux": 1, "shuffles": len(lanes)}
@@ -131,6 +132,7 @@ def _pairwise(w: Writer, op: Op, registers: list[int]) -> list[str]:
     """One value of these registers, a power of two of them: halves first, so that few values wait for their partner."""
     if len(registers) == 1:
         return [w.registers[o][registers[0]] for o in op.operands]
+    # A tree, not a chain: half of the sums are independent, and f32 loses less by it.
     half = len(registers) // 2
     return inline(w, op.regions[0], _pairwise(w, op, registers[:half]) + _pairwise(w, op, registers[half:]))
 

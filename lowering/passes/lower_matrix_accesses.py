@@ -117,6 +117,8 @@ class _Lowering:
             if asked:
                 raise self.refusal(op, value, trans)
             return op
+        # `stmatrix` takes 4 bytes of a row from a lane. Where a thread holds 8 or 16 (`contiguous`), plain stores take
+        # them as they lie.
         wide = store and access_bytes(self.maps.analysis, op) >= ROW // 2
         if not self.function.choices.choose(
             "matrix",

@@ -27,6 +27,8 @@ def place_shared(function: Function, target: Target) -> None:
         if function.word("barriers") != "manual":
             ways["closer"] = closer, least
         fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
+        # Bytes are saved for free or not at all: a further barrier is put in only where the kernel would not fit
+        # otherwise.
         rule = "closer" if total > target.shared and "closer" in fitting else "joined"
         placed, total = function.choices.choose(
             "place",
@@ -62,6 +64,7 @@ def _align(tile: Op) -> int:
 def _placed(lives: Lifetimes, apart: list[int]) -> tuple[dict[Op, int], int]:
     """Each tile at the lowest bytes that none it must be apart from has; and how many there are."""
     offsets: dict[int, int] = {}
+    # The longest period first: behind a tile of 16 bytes, one that must lie at a multiple of 1024 would leave a gap.
     for i in sorted(range(len(lives.tiles)), key=lambda i: -_align(lives.tiles[i])):
         tile = lives.tiles[i]
         offset = 0

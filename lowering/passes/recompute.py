@@ -27,6 +27,8 @@ def recompute(function: Function) -> None:
         if not any(is_widening(op) for op in ops):
             raise TileError("schedule", loc, f"'{name}' is no 16-bit float converted to f32", "name it: v = x.to(f32)")
         chosen |= {op.result for op in ops if is_widening(op)}
+    # Never by itself: rows that fit as f32 gain nothing. Those that spill do: backward at 32768 columns 1.02 to 1.03 of
+    # a copy instead of 0.80 to 0.92 (docs/softmax.md).
     for op in walk(function.body):
         if is_widening(op):
             value = op.result

@@ -212,6 +212,8 @@ def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
             used |= lane
     upper = [bit for bit in range(FIRST_BIT, bits) if used >> bit & 1][:MAX_BITS]
     masks = [sum(c) for count in range(len(low) + 1) for c in combinations(low, count)]
+    # All accesses first with their fewest passes, then all with twice as many: one slow access is not bought with
+    # another. Without swizzles a product takes four times as long (3.98 to 4.39, docs/measurements.md).
     for slack in range(WORST):
         goals = {p: min(p.passes(()), least[p] << slack) for p in phases}
         found = _search(goals, upper, masks, ())

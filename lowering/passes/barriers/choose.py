@@ -25,6 +25,8 @@ def choose(function: Function, order: Order, outcome: Outcome) -> None:
         return
     reasons = _Reasons(order, outcome)
     gone = {each.barrier for each in outcome.dropped}
+    # Threads, not time: the block's barrier in place of each warp's changed no time on five kernels
+    # (docs/measurements.md, `barrier=block`).
     costs = {"warp": WARP, "block": function.threads, NONE: 0}
     for each in sorted([*outcome.standing, *outcome.dropped], key=lambda each: reasons.position[each.before]):
         superfluous = each.barrier in gone

@@ -28,6 +28,7 @@ from lowering.passes.barriers.threads import (
 )
 from lowering.passes.barriers.touches import Slot, Touch
 
+# Beyond, an access counts as being anywhere: a barrier too many, never one too few.
 MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
 UNPLACED, APART = Meeting("block", Doubt.PLACE), Meeting("block", Doubt.BASE)
 

@@ -31,9 +31,13 @@ def remove_superfluous(order: Order, inserted: list[Placed]) -> Outcome:
     body = order.steps.function.body
     for loop in (op for op in body.ops if op.spec.loops):
         inside = removal.inside(loop)
+        # One barrier alone was put in because nothing else ordered its accesses; only a later one can make it
+        # superfluous.
         if 1 < len(inside) <= MAX_DROPS:
             for each in inside:
                 removal.take_out(each)
+    # After the others: a barrier before the loop costs once, so it is worth trying only against what is left in each
+    # round.
     for block, loop in order.steps.loops(body):
         inside = removal.inside(loop)
         if inside and len(inside) <= MAX_DROPS:

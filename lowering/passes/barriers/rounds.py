@@ -20,6 +20,8 @@ from lowering.passes.barriers.touches import Change, Slot, Touch, terms_of
 MAX_ENTERED = (
     256  # places from before a loop that its numbers tell apart: rounds of an outer loop may add more and more
 )
+# Few, since the walk through a loop ends when a round adds nothing new: places that are told apart for ever are as many
+# as the rounds.
 EXACT_ROUNDS = 2  # rounds after which an access that no barrier has ordered stands for all earlier rounds too
 
 

@@ -74,6 +74,7 @@ class Rebuilding:
         if key not in self.made:
             if self.is_cheap(value):
                 return self.materialise(value, layout)
+            # Where the value is made, not where it is used: a use in a loop would exchange it again in each round.
             home = self.home[value] if self.home[value] in self.out else self.current
             converted = Op(
                 EXCHANGE,
@@ -159,6 +160,8 @@ class Rebuilding:
 
         runs = self.analysis.of(offset).run
         options: dict[str, Layout | None] = {"given": layout}
+        # An operand of a product is left alone, however narrow its access looks: `ldmatrix` moves whole matrices, and
+        # plain loads in its place make products 1.24 to 1.80 times as long (docs/measurements.md).
         if not any(r in self.operands for r in op.results):
             turned = {f"first{axis}": layout.with_first(axis) for axis, run in enumerate(runs) if run > 1}
             options |= {name: lying for name, lying in turned.items() if lying != layout}
@@ -189,6 +192,9 @@ class Rebuilding:
         there, here = self.analysis.of(source), self.analysis.of(offset)
         under = masked_groups(self.analysis, op, shape)
         axis = len(shape) - 1
+        # Always along the last axis, also where another one is longer in memory: `cp.async` needs neighbours on both
+        # sides, and rows of shared tiles lie along it. A line of 128 bytes takes one pass, rows of 64 bytes twice as
+        # many (docs/measurements.md, "Passes over the banks").
         width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
         widths = [1 << i for i in reversed(range(max(width, 1).bit_length()))]
         if self.function.word("require") == "async":

@@ -31,6 +31,8 @@ class Layouts:
                 op is not None
                 and op.spec.pure
                 and op.spec.anywhere
+                # Integers are mostly offsets and masks, of which a thread reads few registers. Floats are data: to
+                # compute them twice is work.
                 and not value.dtype.is_float
                 and all(not o.tile.shape or self.is_cheap(o) for o in op.operands)
             ) or (op is not None and op.spec.splat and not any(o.tile.shape for o in op.operands))

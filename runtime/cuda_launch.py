@@ -17,7 +17,8 @@ from runtime.cuda import driver
 from runtime.cuda.memory import HostCopy
 from runtime.cuda.module import LoadedKernel
 from runtime.errors import LaunchError
-from runtime.frameworks import Framework, Recogniser, find_framework, unrecognised
+from runtime.frameworks import Framework, find_framework, unrecognised
+from runtime.repeated import Repeated
 
 
 class Streams(dict[int, Any]):
@@ -51,12 +52,15 @@ def common_stream(frameworks: Sequence[Framework]) -> Callable[[int], int]:
     return agreed
 
 
-class CudaLaunch:
+class CudaLaunch(Repeated):
     """Launches of one class on one device, with arrays that are there and a stream of their own framework.
 
     `launch` may run in several threads at once: `cuLaunchKernel` releases the interpreter's lock, so each call takes an
     argument buffer of its own from a free list (`list.pop` and `append` are atomic).
     """
+
+    is_short = True
+    """Whether a launch is nothing but packing and the driver's call."""
 
     def __init__(
         self,
@@ -71,7 +75,6 @@ class CudaLaunch:
         self.kernel = kernel
         self.call = call
         self.ordinal = kernel.context.ordinal
-        self.recognise: Recogniser = unrecognised
         self._checker = checker
         self._layout = layout
         self._template = layout.template(call.arrays, call.dims, kernel.record)
@@ -105,9 +108,48 @@ class CudaLaunch:
         self.submit(buffer, stream)
         self._free.append(buffer)
 
+    def recognises(self, framework: Framework, tensors: Sequence[Any]) -> None:
+        """Makes `again`: what `launch` and `submit` do, in one frame with bound names. Frames and attributes are most
+        of what a checked launch takes beside the driver's time."""
+        super().recognises(framework, tensors)
+        if not (self.is_short and self._is_sole) or self.kernel.header.cluster > 1 or self.recognise is unrecognised:
+            return
+        recognise, pointer, fits, check = self.recognise, self.pointer, self.call.fits, self._check
+        free, pack_into, launch_kernel = self._free, self._pack_into, self._launch_kernel
+        current_stream, ordinal = self._current_stream, self.ordinal
+        success, launched, label = self._success, self._launched, self._label
+
+        def again(arguments: Sequence[Any]) -> bool:
+            try:
+                if not recognise(*arguments):
+                    return False
+            except (TypeError, AttributeError):  # arrays of another framework
+                return False
+            values = [*map(pointer, arguments)]
+            try:
+                buffer = free.pop()
+            except IndexError:
+                buffer = self.buffer()
+            if buffer.values != values:
+                if not fits(values):
+                    check(values)
+                pack_into(buffer.bytes, 0, *values)
+                buffer.values = values
+            if launch_kernel(streams[current_stream(ordinal)], buffer.address, 0)[0] is success:
+                launched.add(label)
+            else:
+                self.submit(buffer)  # which finds the right context, or the error
+            free.append(buffer)
+            return True
+
+        self.again = again
+
+    def _check(self, values: Sequence[Any]) -> None:
+        self._checker.check_pointers(self.call, values)
+
     def _pack(self, buffer: Buffer, values: Sequence[Any]) -> None:
         """Checks the pointers and writes the values, which a buffer remembers."""
-        self._checker.check_pointers(self.call, values)
+        self._check(values)
         self._pack_into(buffer.bytes, 0, *values)
         buffer.values = values
 
@@ -169,6 +211,8 @@ class CudaLaunch:
 class ForeignLaunch(CudaLaunch):
     """With an array whose framework knows nothing of our stream (JAX, interfaces): waits before and after."""
 
+    is_short = False
+
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         self._settle(arguments)
         super().launch(values, arguments, stream)
@@ -193,6 +237,8 @@ class HostLaunch(CudaLaunch):
 
     All on the legacy default stream, which orders the copies and the launch.
     """
+
+    is_short = False
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         placed, copies = self._copy_in(values)

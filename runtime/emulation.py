@@ -13,16 +13,16 @@ from runtime.arguments import Layout
 from runtime.arrays import Array
 from runtime.checks import CallClass, Checker
 from runtime.errors import DeviceError, FindingError, LaunchError
-from runtime.frameworks import Recogniser, unrecognised
 from runtime.header import RECORD_WORDS
 from runtime.record import assert_error
+from runtime.repeated import Repeated
 
 if TYPE_CHECKING:
     from runtime.emulator import Memory
     from runtime.emulator.origins import Writers
 
 
-class EmulatedLaunch:
+class EmulatedLaunch(Repeated):
     """Launches of one class on the emulator. Every launch waits, and a failed `assert` raises at once."""
 
     ordinal = None
@@ -31,7 +31,6 @@ class EmulatedLaunch:
         self.ptx = ptx
         self.header = checker.header
         self.call = call
-        self.recognise: Recogniser = unrecognised
         self._checker = checker
         self._layout = layout
         self._template = layout.template(call.arrays, call.dims, record=0)

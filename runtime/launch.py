@@ -21,6 +21,7 @@ from runtime.errors import LaunchError
 from runtime.expressions import Number
 from runtime.frameworks import Framework, Reader, Recogniser, framework_of, reader_of, unread, unrecognised
 from runtime.header import Header, Scalar, Tensor, read
+from runtime.repeated import Again, Repeated, never
 from runtime.result import LaunchResult
 
 if TYPE_CHECKING:
@@ -67,28 +68,21 @@ class Kernel:
         nothing: Any = None
         self._last: tuple[list[Any], Launch] = ([], nothing)
         self._recent: tuple[Recogniser, Launch] = (unrecognised, nothing)
+        self.again: Again = never
+        """Launches with arguments of the class of the last call, and says whether it did."""
 
     def __repr__(self) -> str:
         return f"<Kernel {self.header.label} for {self.header.arch} on {self.device}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
         """Launches, and does not wait for device arrays. `grid=` (x, y, z) and `stream=` (raw handle) override."""
+        if not named and self.again(arguments):
+            return
         grid = stream = None
         if named or len(arguments) != self._count:
             arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
         launch.launch(values, arguments, stream)
-
-    def launch_known(self, arguments: tuple[Any, ...]) -> bool:
-        """Launches and says True if these arguments are of the class of the last call; else does nothing."""
-        recognise, launch = self._recent
-        try:
-            if not self._only_tensors or not recognise(*arguments):
-                return False
-        except TypeError:
-            return False
-        launch.launch([x.data_ptr() for x in arguments], arguments, None)
-        return True
 
     def bind(self, *arguments: Any, **named: Any) -> Bound:
         """The launch with these arguments, checked now: a callable without arguments that keeps the arrays alive."""
@@ -168,10 +162,10 @@ class Kernel:
         recognise, launch = self._recent
         try:
             known = grid is None and recognise(*tensors)
-        except TypeError:  # a recogniser takes arrays of its own framework only
+        except (TypeError, AttributeError):  # a recogniser takes arrays of its own framework only
             known = False
         if known:
-            values = [x.data_ptr() for x in tensors]
+            values = [*map(launch.pointer, tensors)]
         else:
             launch, values = self._look_up(tensors, arguments, grid)
         if not self._only_tensors:
@@ -196,7 +190,9 @@ class Kernel:
             found = self._classes.get(tuple(key))
             launch = found or self._new_class(tuple(key), tensors, arguments, grid)
             self._last = (key, launch)
-            self._recent = (unrecognised if self._keyed or grid is not None else launch.recognise, launch)
+            is_open = bool(self._keyed) or grid is not None  # more than the arrays makes the class
+            self._recent = (unrecognised if is_open else launch.recognise, launch)
+            self.again = never if is_open or not self._only_tensors else launch.again
         return launch, values
 
     def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> None:
@@ -237,7 +233,7 @@ class Kernel:
         call = self._checker.check(arrays, scalars, facts.sms, grid)
         launch = self._back_end(ordinal, call, list(dict.fromkeys(frameworks)))
         if len(set(frameworks)) == 1:
-            launch.recognise = frameworks[0].recogniser(tensors)
+            launch.recognises(frameworks[0], tensors)
         if len(self._classes) >= MAX_CLASSES:
             self._classes.clear()
         self._classes[key] = launch
@@ -278,13 +274,12 @@ class Kernel:
         return kind(self._load(ordinal), self._checker, self._layout, call, [] if is_host else frameworks)
 
 
-class EmptyLaunch:
+class EmptyLaunch(Repeated):
     """Launches of a class whose grid has no blocks: nothing happens."""
 
     def __init__(self, call: CallClass, ordinal: int | None) -> None:
         self.call = call
         self.ordinal = ordinal
-        self.recognise: Recogniser = unrecognised
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         """Nothing."""

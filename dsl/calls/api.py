@@ -256,7 +256,7 @@ class ModuleFunction:
         return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if not named and self._recent is not None and self._recent.launch_known(arguments):
+        if not named and self._recent is not None and self._recent.again(arguments):
             return None
         return self._call(arguments, named)
 

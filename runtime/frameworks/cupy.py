@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from runtime.arrays import Array
 from runtime.dtypes import DTYPES, numpy_dtype
-from runtime.frameworks.framework import Framework, dtype_name, element_strides
+from runtime.frameworks.framework import Framework, Recogniser, dtype_name, element_strides
 
 
 class CuPy(Framework):
@@ -26,6 +27,16 @@ class CuPy(Framework):
             memory = x.data
             pointers.append(memory.ptr)
             signatures.append((x.dtype, x.shape, x.strides, memory.device_id))
+
+    def recogniser(self, arrays: Sequence[Any]) -> Recogniser:
+        # One call in C for each array. CuPy makes a tuple of strides each time; with the shape a flag says the same.
+        contiguous = all(getattr(x, "_c_contiguous", False) for x in arrays)
+        signature = attrgetter("dtype", "shape", "_c_contiguous" if contiguous else "strides", "data.device_id")
+        known = [*map(signature, arrays)]
+        return lambda *others: [*map(signature, others)] == known
+
+    def pointer(self) -> Callable[[Any], int]:
+        return attrgetter("data.ptr")
 
     def describe(self, x: Any) -> Array:
         dtype = dtype_name(x, x.dtype.name)

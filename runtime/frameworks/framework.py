@@ -3,7 +3,7 @@
 `probe` gives `(pointer, signature)`, where the hashable signature decides everything else that `describe` says. Two
 arrays with equal signatures differ in their addresses only, so a launch is checked once a signature. `read` does the
 same for all arrays of a call, and a `recogniser` tells faster whether they are those of the last call but for their
-addresses: reading them is most of what a checked launch adds to a bare one.
+addresses, which `pointer` reads: this is most of what a checked launch adds to a bare one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Reader = Callable[[Sequence[Any], list[Any], list[Any]], None]
 """(arrays, pointers, signatures): appends to the lists. One that is made for one framework raises AttributeError for
 arrays of another."""
 Recogniser = Callable[..., bool]
-"""(*arrays) → whether they are certainly of the class that it was made for; False is no statement."""
+"""(*arrays) → whether they are certainly of the class that it was made for; False is no statement. It may raise
+TypeError or AttributeError for arrays of other frameworks."""
 
 
 def unread(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any]) -> None:
@@ -70,6 +71,10 @@ class Framework:
         return array.pointer, (self.name, array.shape, array.strides, array.dtype, array.device, array.readonly)
 
     def describe(self, x: Any) -> Array:
+        raise NotImplementedError
+
+    def pointer(self) -> Callable[[Any], int]:
+        """A function from an array that is recognised to its address."""
         raise NotImplementedError
 
     def recogniser(self, arrays: Sequence[Any]) -> Recogniser:

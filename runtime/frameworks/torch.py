@@ -29,6 +29,9 @@ class Torch(Framework):
     def recogniser(self, arrays: Sequence[Any]) -> Recogniser:
         return tensor_guards(arrays) if guards_work() else unrecognised
 
+    def pointer(self) -> Callable[[Any], int]:
+        return sys.modules["torch"].Tensor.data_ptr
+
     def describe(self, x: Any) -> Array:
         if x.device.type not in ("cuda", "cpu"):
             raise refuse(x, f"on {x.device.type} cannot be passed to a kernel")

@@ -1,0 +1,139 @@
+"""A driver that launches nothing, and arrays as torch and CuPy have them: what a call costs, and does, without a GPU.
+
+Numbers of a fake array are read by Python where the real ones answer in C, so times are only to be compared with others
+taken here.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import hand_written
+
+import runtime
+from runtime.cuda import driver
+from runtime.frameworks import torch as torch_arrays
+
+SUCCESS = object()
+POINTER = 1 << 40
+
+
+class Driver:
+    """What `runtime.cuda.driver.bindings()` gives. launched: the buffers' addresses; code: what a launch answers."""
+
+    CUresult = SimpleNamespace(CUDA_SUCCESS=SUCCESS)
+
+    def __init__(self) -> None:
+        self.launches: list[int] = []
+        self.code: Any = SUCCESS
+        self.keeps = True
+
+    def CUstream(self, handle: int) -> int:
+        return handle
+
+    def cuCtxGetCurrent(self) -> tuple[Any, int]:
+        return SUCCESS, 1
+
+    def cuLaunchKernel(self, *arguments: Any) -> tuple[Any]:
+        if self.keeps:
+            self.launches.append(arguments[-2])
+        return (self.code,)
+
+
+class Tensor:
+    """As torch's."""
+
+    __module__ = "torch"
+    dtype, device, layout = "torch.float32", SimpleNamespace(type="cuda", index=0), "torch.strided"
+
+    def __init__(self, shape: tuple[int, ...], pointer: int) -> None:
+        self.shape, self.pointer = shape, pointer
+
+    def data_ptr(self) -> int:
+        return self.pointer
+
+    def stride(self) -> tuple[int, ...]:
+        return (1,)
+
+    def get_device(self) -> int:
+        return 0
+
+    def is_neg(self) -> bool:
+        return False
+
+
+class TensorGuards:
+    """As torch's, of types and shapes alone."""
+
+    def __init__(self, *tensors: Tensor, **sizes: Any) -> None:
+        self.known = [(type(tensor), tensor.shape) for tensor in tensors]
+
+    def check(self, *tensors: Tensor) -> bool:
+        return [(type(tensor), tensor.shape) for tensor in tensors] == self.known
+
+
+class Dtype:
+    """As numpy's."""
+
+    name = "float32"
+
+
+class ndarray:
+    """As CuPy's."""
+
+    __module__ = "cupy"
+    dtype = Dtype()
+    _c_contiguous = True
+
+    def __init__(self, shape: tuple[int, ...], pointer: int) -> None:
+        self.shape, self.strides = shape, (4,)
+        self.data = SimpleNamespace(ptr=pointer, device_id=0)
+
+
+ARRAYS = {"torch": Tensor, "cupy": ndarray}
+
+
+def torch_module() -> Any:
+    guards = SimpleNamespace(guards=SimpleNamespace(TensorGuards=TensorGuards))
+    return SimpleNamespace(
+        Tensor=Tensor, _C=SimpleNamespace(_dynamo=guards, _cuda_getCurrentRawStream=lambda device: 0)
+    )
+
+
+def cupy_module() -> Any:
+    stream = SimpleNamespace(ptr=0)
+    return SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda device: stream))
+
+
+class FakeCuda(ExitStack):
+    """While it is entered, kernels of `kernel()` launch on the fake driver."""
+
+    def __enter__(self) -> FakeCuda:
+        self.driver = Driver()
+        modules = {"torch": torch_module(), "cupy": cupy_module()}
+        self.enter_context(patch.dict(sys.modules, modules))
+        self.enter_context(patch.object(driver, "bindings", lambda: self.driver))
+        self.enter_context(patch.object(driver, "device_count", lambda: 1))
+        self.enter_context(patch.object(torch_arrays, "guards_work", lambda: True))
+        self.enter_context(patch("runtime.launch.device_facts", lambda *what: SimpleNamespace(sms=132)))
+        return self
+
+    def kernel(self) -> runtime.Kernel:
+        """A copy of 1000 f32, loaded."""
+        kernel = runtime.Kernel(hand_written.copy(), device="cuda")
+        context = SimpleNamespace(ordinal=0, cu_context=1, launched=set(), check=self.check)
+        loaded: Any = SimpleNamespace(header=kernel.header, context=context, record=0, function="copy")
+        kernel._loaded[0] = loaded
+        return kernel
+
+    def check(self, code: Any, what: str) -> None:
+        raise runtime.DeviceError("launch", f"{what}: {code}")
+
+    def pair(self, framework: str, number: int = 0, extent: int = 1000) -> tuple[Any, Any]:
+        """(y, x) of a framework; of another number at other addresses."""
+        at = POINTER + number * (1 << 20)
+        return ARRAYS[framework]((extent,), at), ARRAYS[framework]((extent,), at + (1 << 16))

@@ -18,7 +18,6 @@ from dsl.kernels.compile import Compiled
 from dsl.kernels.variant import Request, Variant
 from dsl.kernels.variants import Variants
 from dsl.text import tree as ast
-from dsl.text.heads import head_of
 from dsl.text.program import Program, parse_program
 from dsl.text.program import load as load_program
 from lowering.choices import Asked
@@ -179,7 +178,7 @@ def split_values(
     program: Program, kernel: ast.Kernel, values: Mapping[str, Any]
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any], dict[str, str]]:
     """(dims, constants, scalars, types) of names given together; TileError for an unknown one."""
-    head = program.once(head_of, kernel.name)
+    head = program.head(kernel.name)
     dims_known, type_names, scalar_names = {*head.dims}, head.types.keys(), head.scalars.keys()
     constant_names = program.settable(kernel.name)
     dims: dict[str, int] = {}
@@ -313,7 +312,7 @@ class ModuleFunction:
         dispatch = self.called.dispatch
         found = {line.name: None for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else {}
         for kernel in self.called.launched:
-            head = program.once(head_of, kernel)
+            head = program.head(kernel)
             found |= dict.fromkeys([*head.types, *sorted(program.settable(kernel)), *head.dims, *head.scalars])
         return [*found, "schedule"]
 

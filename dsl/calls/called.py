@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from dsl.calls.binding import check_array
 from dsl.calls.plan import Output
 from dsl.text import tree as ast
-from dsl.text.heads import ArrayParameter, Head, head_of
+from dsl.text.heads import ArrayParameter, Head
 from dsl.text.program import Program
 from dsl.values.facts import ArrayFacts
 from lowering.location import TileError, closest
@@ -40,7 +40,7 @@ class Called:
             self.options = frozenset(line.name for line in self.dispatch.lines if isinstance(line, ast.Option))
         elif name in program.kernels:
             self.node = program.kernels[name]
-            head = program.once(head_of, name)
+            head = program.head(name)
             self.params, self.launched, self.options = list(head.names), [name], frozenset()
             self.passed = [(head, p, p) for p in head.names]
         else:
@@ -60,7 +60,7 @@ class Called:
         self.inner = frozenset(d for _, array in taken for d in array.dims[-1:] if isinstance(d, str))
 
     def _pass_on(self, launch: ast.Launch) -> None:
-        head = self.program.once(head_of, launch.name)
+        head = self.program.head(launch.name)
         for i, p in enumerate(head.names):
             if launch.args is None:
                 argument: ast.Expr | str | None = p

@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dsl.kernels.variant import Request
-from dsl.text.heads import head_of
+from dsl.text.program import Program
 from dsl.values.facts import ArrayFacts
 from lowering.location import Loc, TileError
 from lowering.types import DTYPES
 
-if TYPE_CHECKING:
-    from dsl.calls.api import ModuleFunction
+
+class Compiles(Protocol):
+    """What compiles the launches of a plan: a module."""
+
+    @property
+    def program(self) -> Program: ...
+
+    def variant(self, request: Request) -> Any: ...
+
+
+class Callee(Protocol):
+    """What a plan is of: a kernel or a dispatch of a module."""
+
+    @property
+    def module(self) -> Compiles: ...
+
+    @property
+    def params(self) -> list[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +102,7 @@ class BoundPlan:
 
     def __init__(
         self,
-        function: ModuleFunction,
+        function: Callee,
         plan: Plan,
         kernels: list[Any] | None = None,
         outputs: Sequence[Output] = (),
@@ -148,7 +164,7 @@ class BoundPlan:
 
     def arguments(self, step: Step, given: Mapping[str, Any]) -> list[Any]:
         """What a kernel of the plan takes."""
-        names = self.program.once(head_of, step.request.kernel).names
+        names = self.program.head(step.request.kernel).names
         return [self.argument(a, name, given) for a, name in zip(step.arguments, names, strict=True)]
 
     def argument(self, argument: Any, name: str, given: Mapping[str, Any]) -> Any:

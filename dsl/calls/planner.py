@@ -30,7 +30,7 @@ from dsl.kernels.variant import Request, Variant
 from dsl.schedules import target_facts
 from dsl.text import tree as ast
 from dsl.text.branches import named_ways, names_of_branch
-from dsl.text.heads import Head, head_of
+from dsl.text.heads import Head
 from dsl.text.program import Program
 from dsl.text.tree import names_in
 from dsl.values.arrays import Arrays
@@ -132,7 +132,7 @@ class Planner:
     def planned(self) -> Plan:
         if self.dispatch is not None:
             return self.dispatched(self.dispatch)
-        head = self.program.once(head_of, self.name)
+        head = self.program.head(self.name)
         arguments = [FromCall(name) for name in head.names]
         known = next(iter(self.program.schedules_of(self.name)), None)
         choice = self.chosen[0] if self.chosen else StepChoice(self.name, self.schedule or known, {})
@@ -396,7 +396,7 @@ class Planner:
         if launch.name not in self.program.kernels:
             hint = closest(launch.name, self.program.kernels)
             raise TileError("name", launch.loc, f"unknown kernel '{launch.name}'", hint)
-        head = self.program.once(head_of, launch.name)
+        head = self.program.head(launch.name)
         arguments = self.launch_arguments(launch, head, names, passed)
         schedule, constants = self.with_items(launch, names)
         if choice is not None:
@@ -518,7 +518,7 @@ class Planner:
             for step in self.steps(branch):
                 if (step.request.kernel, step.request.schedule) == (inner.id, schedule):
                     return self.request_fits(step.request)
-        head = self.program.once(head_of, inner.id)
+        head = self.program.head(inner.id)
         return self.request_fits(self.request(head, schedule, {}, [FromCall(name) for name in head.names]))
 
     def fits_alone(self, line: ast.When, loc: Loc) -> bool:

@@ -16,7 +16,6 @@ from typing import Any
 from dsl.calls.called import Called
 from dsl.text import tree as ast
 from dsl.text.files import write_text
-from dsl.text.heads import head_of
 from dsl.text.program import Program
 from dsl.values.arithmetic import pow2_divisor
 from lowering.location import Loc, TileError, closest
@@ -240,7 +239,7 @@ def stale(entry: Entry, program: Program) -> TileError | None:
 def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
     """What entries of a call may tell calls apart by, in words, with the names that there are."""
     called = program.once(Called, call)
-    heads = [program.once(head_of, kernel) for kernel in called.launched]
+    heads = [program.head(kernel) for kernel in called.launched]
     types, dims = {name for head in heads for name in head.types}, {name for head in heads for name in head.dims}
     return {"option": called.options, "type": types, "dim": dims, "argument": called.params}
 

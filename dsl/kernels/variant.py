@@ -13,7 +13,6 @@ from dsl.kernels.build import KernelBuilder, assigned_names
 from dsl.kernels.commits import repeated_commits
 from dsl.schedules import Definition, ResolvedSchedule, given_names, resolve_schedule, target_facts
 from dsl.text import tree as ast
-from dsl.text.heads import head_of
 from dsl.text.program import Program, dim_names, tiles_of
 from dsl.text.tree import names_in
 from dsl.values.arithmetic import pow2_divisor
@@ -157,7 +156,7 @@ class _Variant:
         self.program, self.request = program, request
         self.kernel = program.kernel(request.kernel)
         self.target = target(request.arch)
-        self.head = program.once(head_of, request.kernel)
+        self.head = program.head(request.kernel)
         self.dim_names = self.head.dims
         self.constant_names = {*self.head.types, *self.head.constants}
         self.types = self._types()

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dsl.text import tree as ast
 from lowering.location import Loc
-
-if TYPE_CHECKING:
-    from dsl.text.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +38,8 @@ class Head:
     widths: frozenset[str]
 
 
-def head_of(program: Program, name: str) -> Head:
-    """The head of a kernel; to be asked for through `Program.once`."""
-    kernel = program.kernels[name]
+def head_of(kernel: ast.Kernel) -> Head:
+    """The head of a kernel, read; `Program.head` keeps it."""
     known = {c.name for c in kernel.constants}
 
     def extent(node: ast.Expr) -> str | int | None:
@@ -60,7 +55,7 @@ def head_of(program: Program, name: str) -> Head:
     axes = [array.dims for array in arrays.values()]
     inner = (dims[1:] if len(dims) > 1 else dims for dims in axes)
     return Head(
-        name,
+        kernel.name,
         tuple(p.name for p in kernel.params),
         arrays,
         {p.name: p for p in kernel.params if isinstance(p.type, ast.ScalarType)},

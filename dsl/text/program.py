@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from dsl.text import tree as ast
 from dsl.text.branches import expand
 from dsl.text.files import is_file, read_text, resolved
+from dsl.text.heads import Head, head_of
 from dsl.text.modules import qualified
 from dsl.text.syntax import parse
 from dsl.text.tree import names_in
@@ -43,6 +44,10 @@ class Program:
         if key not in self.found:
             self.found[key] = what(self, name)
         return self.found[key]
+
+    def head(self, kernel: str) -> Head:
+        """What a kernel's parameters are."""
+        return self.once(_head, kernel)
 
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
         """Schedules of a kernel by name, in the order of the file."""
@@ -124,6 +129,10 @@ class Program:
             hint = closest(name, self.kernels) or "known: " + (", ".join(self.kernels) or "none")
             raise TileError("name", None, f"{self.source.name} has no kernel '{name}'", hint)
         return self.kernels[name]
+
+
+def _head(program: Program, kernel: str) -> Head:
+    return head_of(program.kernels[kernel])
 
 
 def _settable(program: Program, kernel: str) -> frozenset[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
+from threading import Lock
 from typing import Any
 
-from lark import Lark, Token, Transformer
+from lark import Token, Transformer
 from lark.exceptions import UnexpectedInput, VisitError
 from lark.indenter import Indenter
 
@@ -85,7 +86,7 @@ PREFIX = {"not": 3, "-": 11, "~": 11}
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
-def fold_chain(items: list) -> Expr:
+def fold_chain(reading: _Reading, items: list) -> Expr:
     """A flat chain of prefix tokens, operands and operator tokens → a tree, on two stacks."""
     operands: list = []
     operators: list[tuple[int, Token, bool]] = []  # strength, token, is it a prefix?
@@ -94,8 +95,8 @@ def fold_chain(items: list) -> Expr:
         _, token, prefix = operators.pop()
         right = operands.pop()
         if prefix:
-            loc, right = _token_loc(token).to(right.loc), _bare(right)
-            operands.append(_nested(Unary(loc, str(token), right), right))
+            loc, right = reading.at(token).to(right.loc), _bare(right)
+            operands.append(reading.nested(Unary(loc, str(token), right), right))
             return
         left = operands.pop()
         loc, right = left.loc.to(right.loc), _bare(right)
@@ -103,12 +104,12 @@ def fold_chain(items: list) -> Expr:
             left.ops.append(str(token))
             left.operands.append(right)
             left.loc = loc
-            operands.append(_nested(left, *left.operands))
+            operands.append(reading.nested(left, *left.operands))
             return
         left = _bare(left)
         op = str(token)
         node = Compare(loc, [op], [left, right]) if op in COMPARISONS else Binary(loc, op, left, right)
-        operands.append(_nested(node, left, right))
+        operands.append(reading.nested(node, left, right))
 
     for item in items:
         kind = getattr(item, "type", None)
@@ -139,31 +140,36 @@ class _Parenthesis:
 
 # ---- tree construction, while the parser runs ---------------------------------------------------------
 
-_source: Source  # the file being parsed
-_depths: dict[int, int] = {}  # how deep the nodes of the file being parsed are, by identity
 
+class _Reading:
+    """The file that is being parsed, and how deep its nodes are, by identity."""
 
-def _nested(node: Any, *children: Any) -> Any:
-    """`node`, unless it is nested too deep: no reader of the tree meets more than MAX_NESTING levels."""
-    depth = 1 + max((_depths.get(id(c), 0) for c in children), default=0)
-    if depth > MAX_NESTING:
-        what = "blocks" if isinstance(node, If | For | While | Def) else "expressions"
-        raise TileError("limit", node.loc, f"{what} are nested more than {MAX_NESTING} deep")
-    _depths[id(node)] = depth
-    return node
+    def __init__(self) -> None:
+        self.begin(Source("", ""))
 
+    def begin(self, source: Source) -> None:
+        self.source = source
+        self.depths: dict[int, int] = {}
 
-def _token_loc(token: Token) -> Loc:
-    return Loc(_source, token.start_pos or 0, token.end_pos or 0)
+    def nested(self, node: Any, *children: Any) -> Any:
+        """`node`, unless it is nested too deep: no reader of the tree meets more than MAX_NESTING levels."""
+        depth = 1 + max((self.depths.get(id(c), 0) for c in children), default=0)
+        if depth > MAX_NESTING:
+            what = "blocks" if isinstance(node, If | For | While | Def) else "expressions"
+            raise TileError("limit", node.loc, f"{what} are nested more than {MAX_NESTING} deep")
+        self.depths[id(node)] = depth
+        return node
 
+    def at(self, token: Token) -> Loc:
+        return Loc(self.source, token.start_pos or 0, token.end_pos or 0)
 
-def _loc(items: list) -> Loc:
-    """The span of the first to the last child that has a place."""
-    placed = [c for c in items if c is not None]
-    first, last = placed[0], placed[-1]
-    start = _token_loc(first) if isinstance(first, Token) else first.loc
-    end = _token_loc(last) if isinstance(last, Token) else last.loc
-    return start.to(end)
+    def span(self, items: list) -> Loc:
+        """From the first to the last child that has a place."""
+        placed = [c for c in items if c is not None]
+        first, last = placed[0], placed[-1]
+        start = self.at(first) if isinstance(first, Token) else first.loc
+        end = self.at(last) if isinstance(last, Token) else last.loc
+        return start.to(end)
 
 
 def _items(node: Expr) -> list[Expr]:
@@ -179,8 +185,8 @@ class _Arguments(list):
 class _Keyword:
     __slots__ = ("loc", "name", "value")
 
-    def __init__(self, name: Token, value: Expr):
-        self.loc, self.name, self.value = _token_loc(name).to(value.loc), name, value
+    def __init__(self, loc: Loc, name: Token, value: Expr):
+        self.loc, self.name, self.value = loc, name, value
 
 
 class _Ellipsis:
@@ -227,6 +233,10 @@ def _alternatives(node: Expr) -> list[str]:
 class _Builder(Transformer):
     """Callbacks that Lark runs as it reduces rules; each returns a node."""
 
+    def __init__(self, reading: _Reading):
+        super().__init__()
+        self._reading, self._at, self._span, self._nested = reading, reading.at, reading.span, reading.nested
+
     def _child_list(self, c: list) -> list:
         return [x for x in c if x is not None]
 
@@ -237,64 +247,64 @@ class _Builder(Transformer):
 
     # expressions
     def chain(self, c: list) -> Any:
-        return _bare(c[0]) if len(c) == 1 else fold_chain(c)
+        return _bare(c[0]) if len(c) == 1 else fold_chain(self._reading, c)
 
     def parenthesis(self, c: list) -> _Parenthesis:
-        return _Parenthesis(_token_loc(c[0]).to(_token_loc(c[2])), c[1])
+        return _Parenthesis(self._at(c[0]).to(self._at(c[2])), c[1])
 
     def name(self, c: list) -> Name:
-        return Name(_token_loc(c[0]), str(c[0]))
+        return Name(self._at(c[0]), str(c[0]))
 
     def number(self, c: list) -> Number:
         text = str(c[0])
         if len(text) > MAX_DIGITS:
-            raise TileError("limit", _token_loc(c[0]), f"a number of {len(text)} characters; the limit is {MAX_DIGITS}")
+            raise TileError("limit", self._at(c[0]), f"a number of {len(text)} characters; the limit is {MAX_DIGITS}")
         hexadecimal = text[:2] in ("0x", "0X")
         value = int(text, 16) if hexadecimal else float(text) if any(k in text for k in ".eE") else int(text)
         if value == float("inf"):
-            raise TileError("limit", _token_loc(c[0]), f"{text} is beyond every type", "infinity is written inf")
-        return Number(_token_loc(c[0]), value)
+            raise TileError("limit", self._at(c[0]), f"{text} is beyond every type", "infinity is written inf")
+        return Number(self._at(c[0]), value)
 
     def string(self, c: list) -> String:
-        return String(_token_loc(c[0]), str(c[0])[1:-1])
+        return String(self._at(c[0]), str(c[0])[1:-1])
 
     def attribute(self, c: list) -> Attribute:
         value = _bare(c[0])
-        return _nested(Attribute(c[0].loc.to(_token_loc(c[1])), value, str(c[1])), value)
+        return self._nested(Attribute(c[0].loc.to(self._at(c[1])), value, str(c[1])), value)
 
     def call(self, c: list) -> Call:
         function = _bare(c[0])
         args, keywords, rest = _split_arguments(c[1])
-        loc = c[0].loc.to(_token_loc(c[2]))
-        return _nested(Call(loc, function, args, keywords, rest), function, *args, *keywords.values())
+        loc = c[0].loc.to(self._at(c[2]))
+        return self._nested(Call(loc, function, args, keywords, rest), function, *args, *keywords.values())
 
     def index(self, c: list) -> Index:
         value = _bare(c[0])
-        return _nested(Index(c[0].loc.to(_token_loc(c[2])), value, c[1]), value, *c[1])
+        return self._nested(Index(c[0].loc.to(self._at(c[2])), value, c[1]), value, *c[1])
 
     def subscripts(self, c: list) -> list:
         return [_bare(x) for x in c]
 
     def slice_(self, c: list) -> Slice:
         start, _, stop = c
-        return _nested(Slice(_loc(c), start, stop), start, stop)
+        return self._nested(Slice(self._span(c), start, stop), start, stop)
 
     def keyword(self, c: list) -> _Keyword:
-        return _Keyword(c[0], c[1])
+        return _Keyword(self._at(c[0]).to(c[1].loc), c[0], c[1])
 
     def ellipsis(self, c: list) -> _Ellipsis:
-        return _Ellipsis(_token_loc(c[0]))
+        return _Ellipsis(self._at(c[0]))
 
     def with_schedule(self, c: list) -> WithSchedule:
-        return WithSchedule(_loc(c), c[0], str(c[1]))
+        return WithSchedule(self._span(c), c[0], str(c[1]))
 
     def list_(self, c: list) -> Sequence:
         items = [x for x in c if x is not None and not isinstance(x, Token)]
-        return _nested(Sequence(_token_loc(c[0]).to(_token_loc(c[-1])), items, True), *items)
+        return self._nested(Sequence(self._at(c[0]).to(self._at(c[-1])), items, True), *items)
 
     def tuple_(self, c: list) -> Sequence:
         items = [x for x in c if x is not None and not isinstance(x, Token)]
-        return _nested(Sequence(_loc(items), items), *items)
+        return self._nested(Sequence(self._span(items), items), *items)
 
     # statements
     def suite(self, c: list) -> list:
@@ -303,10 +313,10 @@ class _Builder(Transformer):
     suite_line = suite
 
     def assign(self, c: list) -> Assign:
-        return Assign(_loc(c), _items(c[0]), c[1])
+        return Assign(self._span(c), _items(c[0]), c[1])
 
     def augmented(self, c: list) -> Assign:
-        return Assign(_loc(c), [c[0]], c[2], str(c[1])[:-1])
+        return Assign(self._span(c), [c[0]], c[2], str(c[1])[:-1])
 
     def expr_statement(self, c: list) -> ExprStatement:
         return ExprStatement(c[0].loc, c[0])
@@ -330,7 +340,7 @@ class _Builder(Transformer):
         for extra in extents[1:]:
             if isinstance(extra, tuple):
                 raise TileError("syntax", extra[1].loc, "only the first extent of a shared tile can be a ring")
-        return Shared(_token_loc(c[0][0]).to(bare[-1].loc), _names(c[0]), str(c[1]), bare, ring)
+        return Shared(self._at(c[0][0]).to(bare[-1].loc), _names(c[0]), str(c[1]), bare, ring)
 
     def elif_(self, c: list) -> tuple:
         return (c[0], c[1])
@@ -339,37 +349,37 @@ class _Builder(Transformer):
         condition, then, *rest = c
         otherwise = rest.pop() or []
         for test, body in reversed(rest):
-            otherwise = [_nested(If(test.loc, test, body, otherwise), *body, *otherwise)]
-        return _nested(If(condition.loc, condition, then, otherwise), *then, *otherwise)
+            otherwise = [self._nested(If(test.loc, test, body, otherwise), *body, *otherwise)]
+        return self._nested(If(condition.loc, condition, then, otherwise), *then, *otherwise)
 
     def for_(self, c: list) -> For:
-        return _nested(For(_token_loc(c[1]).to(c[2].loc), str(c[1]), c[0] is not None, c[2], c[3]), *c[3])
+        return self._nested(For(self._at(c[1]).to(c[2].loc), str(c[1]), c[0] is not None, c[2], c[3]), *c[3])
 
     def while_(self, c: list) -> While:
-        return _nested(While(c[0].loc, c[0], c[1]), *c[1])
+        return self._nested(While(c[0].loc, c[0], c[1]), *c[1])
 
     # kernels and defs
     def const(self, c: list) -> ConstantParameter:
-        return ConstantParameter(_token_loc(c[0]), str(c[0]))
+        return ConstantParameter(self._at(c[0]), str(c[0]))
 
     def const_in(self, c: list) -> ConstantParameter:
-        return ConstantParameter(_loc(c), str(c[0]), types=_alternatives(c[1]))
+        return ConstantParameter(self._span(c), str(c[0]), types=_alternatives(c[1]))
 
     def const_default(self, c: list) -> ConstantParameter:
-        return ConstantParameter(_loc(c), str(c[0]), default=c[1])
+        return ConstantParameter(self._span(c), str(c[0]), default=c[1])
 
     def scalar_type(self, c: list) -> ScalarType:
-        return ScalarType(_token_loc(c[0]), str(c[0]))
+        return ScalarType(self._at(c[0]), str(c[0]))
 
     def table_type(self, c: list) -> TableType:
-        return TableType(_token_loc(c[0]).to(c[1].loc), str(c[0]), c[1])
+        return TableType(self._at(c[0]).to(c[1].loc), str(c[0]), c[1])
 
     def tensor_type(self, c: list) -> TensorType:
         dtype, dims, word, optional = c
         if word is not None and word != "strided":
-            raise TileError("syntax", _token_loc(word), f"unknown tensor property '{word}'", "known: strided")
+            raise TileError("syntax", self._at(word), f"unknown tensor property '{word}'", "known: strided")
         return TensorType(
-            _token_loc(dtype).to(dims[-1].loc),
+            self._at(dtype).to(dims[-1].loc),
             str(dtype),
             dims,
             strided=word is not None,
@@ -377,20 +387,20 @@ class _Builder(Transformer):
         )
 
     def param(self, c: list) -> Parameter:
-        return Parameter(_token_loc(c[0]), str(c[0]), c[1])
+        return Parameter(self._at(c[0]), str(c[0]), c[1])
 
     def kernel(self, c: list) -> Kernel:
-        return Kernel(_token_loc(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
+        return Kernel(self._at(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
 
     def def_(self, c: list) -> Def:
-        return _nested(Def(_token_loc(c[0]), str(c[0]), _names(c[1]), c[2] or [], c[3]), *c[3])
+        return self._nested(Def(self._at(c[0]), str(c[0]), _names(c[1]), c[2] or [], c[3]), *c[3])
 
     # schedules
     def tune(self, c: list) -> Tune:
         name, key, values = c
         if key is not None and str(name) != "choose":
-            raise TileError("syntax", _token_loc(name), "tune NAME in …, or tune choose KEY in …")
-        return Tune(_loc(c), str(name) if key is None else key, _items(values))
+            raise TileError("syntax", self._at(name), "tune NAME in …, or tune choose KEY in …")
+        return Tune(self._span(c), str(name) if key is None else key, _items(values))
 
     def key(self, c: list) -> str:
         names = [f"[{each}]" if each.type == "NUMBER" else f".{each}" for each in c if each.type != "RSQB"]
@@ -398,7 +408,7 @@ class _Builder(Transformer):
 
     def dotted(self, c: list) -> Name:
         last = c[1] if c[1] is not None else c[0]
-        return Name(_token_loc(c[0]).to(_token_loc(last)), ".".join(str(t) for t in c if t is not None))
+        return Name(self._at(c[0]).to(self._at(last)), ".".join(str(t) for t in c if t is not None))
 
     def layout_part(self, c: list) -> tuple:
         return (c[0], c[1])
@@ -408,22 +418,22 @@ class _Builder(Transformer):
         parts: dict[str, Sequence] = {}
         for key, value in (x for x in c if isinstance(x, tuple)):
             if key in parts:
-                raise TileError("syntax", _token_loc(key), f"'{key}' is given twice")
+                raise TileError("syntax", self._at(key), f"'{key}' is given twice")
             parts[str(key)] = value
-        return Layout(_loc(names), [n.id for n in names], parts)
+        return Layout(self._span(names), [n.id for n in names], parts)
 
     def property_(self, c: list) -> Property:
         name, first, second = c
         subject, values = ([], first) if second is None else (_items(first), second)
-        return Property(_token_loc(name).to((second or first).loc), str(name), subject, _items(values))
+        return Property(self._at(name).to((second or first).loc), str(name), subject, _items(values))
 
     def schedule(self, c: list) -> Schedule:
         lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]
-        return Schedule(_token_loc(c[0]), str(c[0]), _names(c[1]), lines)
+        return Schedule(self._at(c[0]), str(c[0]), _names(c[1]), lines)
 
     # dispatch and example
     def with_item(self, c: list) -> WithItem:
-        return WithItem(_token_loc(c[0]), str(c[0]), c[1])
+        return WithItem(self._at(c[0]), str(c[0]), c[1])
 
     def launch(self, c: list) -> Launch:
         name, args, *items = c
@@ -431,14 +441,14 @@ class _Builder(Transformer):
         if rest is not None:
             raise TileError("syntax", rest, "'...' stands in calls of a def", "a launch has its schedule's constants")
         items = [i for i in items if i is not None]
-        loc = _loc([name, *(args or ()), *items])
+        loc = self._span([name, *(args or ()), *items])
         return Launch(loc, str(name), None if args is None else given, keywords, items)
 
     def launches(self, c: list) -> list:
         return [x for x in c if x is not None and not isinstance(x, Token)]
 
     def option(self, c: list) -> Option:
-        return Option(_loc(c), str(c[0]), _items(c[1]))
+        return Option(self._span(c), str(c[0]), _items(c[1]))
 
     def require(self, c: list) -> Require:
         return Require(c[0].loc, c[0])
@@ -450,16 +460,16 @@ class _Builder(Transformer):
         return When(c[1][0].loc, None, c[1], None if c[0] is None else str(c[0]))
 
     def choice_line(self, c: list) -> Case:
-        return Case(_token_loc(c[1]), c[0], str(c[1]))
+        return Case(self._at(c[1]), c[0], str(c[1]))
 
     def choice_rest(self, c: list) -> Case:
-        return Case(_token_loc(c[0]), None, str(c[0]))
+        return Case(self._at(c[0]), None, str(c[0]))
 
     def choice(self, c: list) -> Choice:
-        return Choice(_token_loc(c[0]), str(c[0]), _names(c[1]), [x for x in c[2:] if isinstance(x, Case)])
+        return Choice(self._at(c[0]), str(c[0]), _names(c[1]), [x for x in c[2:] if isinstance(x, Case)])
 
     def arm(self, c: list) -> Arm:
-        return Arm(_token_loc(c[0][0]), _names(c[0]), c[1])
+        return Arm(self._at(c[0][0]), _names(c[0]), c[1])
 
     def arm_rest(self, c: list) -> Arm:
         return Arm(c[0][0].loc, [], c[0])
@@ -472,10 +482,10 @@ class _Builder(Transformer):
 
     def dispatch(self, c: list) -> Dispatch:
         lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]
-        return Dispatch(_token_loc(c[0]), str(c[0]), _names(c[1]), lines)
+        return Dispatch(self._at(c[0]), str(c[0]), _names(c[1]), lines)
 
     def expect(self, c: list) -> Expect:
-        return Expect(_loc(c), *c)
+        return Expect(self._span(c), *c)
 
     def moves(self, c: list) -> Cost:
         return Cost(c[0].loc, "moves", c[0])
@@ -485,11 +495,11 @@ class _Builder(Transformer):
 
     def example(self, c: list) -> Example:
         lines = [x for x in c[1:] if x is not None and not isinstance(x, Token)]
-        loc = _token_loc(c[0]) if c[0] is not None else lines[0].loc
+        loc = self._at(c[0]) if c[0] is not None else lines[0].loc
         return Example(loc, str(c[0]) if c[0] is not None else None, lines)
 
     def import_(self, c: list) -> Import:
-        return Import(_token_loc(c[0]), str(c[0])[1:-1], None if c[1] is None else str(c[1]))
+        return Import(self._at(c[0]), str(c[0])[1:-1], None if c[1] is None else str(c[1]))
 
     def start(self, c: list) -> list:
         return [x for x in c if not isinstance(x, Token)]
@@ -503,6 +513,10 @@ for _word in (
 
 
 class _Indentation(Indenter):
+    def __init__(self, reading: _Reading):
+        super().__init__()
+        self._reading = reading
+
     NL_type = "_NL"
     OPEN_PAREN_types = ["LPAR", "LSQB"]  # noqa: RUF012 (the names are Lark's)
     CLOSE_PAREN_types = ["RPAR", "RSQB"]  # noqa: RUF012
@@ -514,13 +528,27 @@ class _Indentation(Indenter):
         width = len(str(token).rsplit("\n", 1)[1].expandtabs(self.tab_len))
         if self.paren_level == 0 and width < self.indent_level[-1] and width not in self.indent_level:
             end = token.end_pos or 0
-            raise mismatched_indentation(_source, end)
+            raise mismatched_indentation(self._reading.source, end)
         return super().handle_NL(token)
 
 
-@lru_cache(maxsize=1)
-def _parser() -> Lark:
-    return grammar_tables.load(postlex=_Indentation(), transformer=_Builder())
+class _Parser:
+    """Lark's parser, and what its callbacks know of the file: one file at a time."""
+
+    def __init__(self) -> None:
+        self._reading = _Reading()
+        postlex, transformer = _Indentation(self._reading), _Builder(self._reading)
+        self._lark = grammar_tables.load(postlex=postlex, transformer=transformer)
+        self._lock = Lock()
+
+    def blocks(self, source: Source, text: str) -> Any:
+        """The blocks of what is left of a file's text."""
+        with self._lock:
+            self._reading.begin(source)
+            return self._lark.parse(text if text.endswith("\n") else text + "\n")
+
+
+_parser = cache(_Parser)
 
 
 # ---- parsing ------------------------------------------------------------------------------------------
@@ -529,16 +557,13 @@ def _parser() -> Lark:
 def parse(text: str, name: str = "<text>") -> File:
     """Parse the text of a `.tile` file. Mistakes are TileErrors of code 'syntax' or 'limit': one for
     each block, since what follows a mistake in its own block means little."""
-    global _source
     source = Source(name, text)
     if len(text) > MAX_BYTES:
         raise TileError("limit", Loc(source, 0, 1), f"the file has {len(text)} characters; the limit is {MAX_BYTES}")
     errors: list[TileError] = []
     while True:
-        _source = source
-        _depths.clear()
         try:
-            blocks = _parser().parse(text if text.endswith("\n") else text + "\n")
+            blocks = _parser().blocks(source, text)
         except UnexpectedInput as error:
             errors.append(explain(source, error))
         except VisitError as error:
@@ -553,7 +578,6 @@ def parse(text: str, name: str = "<text>") -> File:
         if rest == text or not rest.strip() or len(errors) == MAX_BROKEN_BLOCKS or len(text) > MAX_RECOVERED:
             break
         text = rest
-    _depths.clear()
     if errors:
         raise Errors(errors)
-    return File(source, blocks)  # type: ignore[arg-type]
+    return File(source, blocks)

@@ -244,7 +244,7 @@ class KernelBuilder(Tiles):
         for i, e in enumerate(node.extents):
             number = self.constant(e, "an extent of a shared tile")
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                self.error("shape", e.loc, f"an extent is a positive integer; this is {number}")
+                self.error("extent", e.loc, f"an extent is a positive integer; this is {number}")
             if i and i == len(node.extents) - 1:
                 remedy = "bank conflicts go by permuting columns, such as column ^ row, not by padding"
                 self.check_extent(number, e.loc, "the innermost extent of a shared tile", remedy=remedy)

@@ -442,7 +442,7 @@ class _Variant:
             else:
                 number = Numbers(constants).integer(d, "a literal dim")
                 if number < 1:
-                    raise TileError("shape", d.loc, f"a dim of {number}")
+                    raise TileError("extent", d.loc, f"a dim of {number}")
                 dims.append(number)
                 extents.append(number)
         if p.name in self.request.absent:

@@ -36,8 +36,9 @@ GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
 nothing, and smaller dims are tried."""
 FILE_STEPS, FILE_OPERATIONS = 2_000_000, 150_000
 """What all variants of guessed dims of a file may cost together. The samples' greatest takes a fifth."""
-FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "shape"})
-"""Codes of errors that may be due to the dims alone."""
+FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent"})
+"""Codes of errors that may be due to the dims alone. Not `shape`: tiles that do not go together are a mistake, even
+where they do for one of the guessed dims."""
 
 
 @dataclass(slots=True)

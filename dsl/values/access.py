@@ -170,7 +170,7 @@ def _slice(builder: Building, node: ast.Slice, extent: int | Value, loc: Loc, ri
         if isinstance(extent, Value):
             hint = "write start : start + EXTENT; what is past the edge is masked"
             builder.error(
-                "shape", where, "a slice needs a constant extent, and this dim is known only at run time", hint
+                "extent", where, "a slice needs a constant extent, and this dim is known only at run time", hint
             )
         stop: Value | int = extent
     else:
@@ -180,7 +180,7 @@ def _slice(builder: Building, node: ast.Slice, extent: int | Value, loc: Loc, ri
             builder.error("type", where, "the bounds of a slice are scalars", "an index tile goes without ':'")
     length = _difference(stop, start)
     if length is None:
-        builder.error("shape", where, "the extent of a slice must be constant", "write start : start + EXTENT")
+        builder.error("extent", where, "the extent of a slice must be constant", "write start : start + EXTENT")
     builder.check_extent(length, where, "the extent of a slice")
     return Span(index_value(builder, start, where), length)
 
@@ -615,5 +615,5 @@ def _constant_part(builder: Building, sub: Any, extent: int, loc: Loc) -> tuple[
     builder.check_extent(size, loc, "the extent of a slice")
     if not 0 <= start <= extent - size or start % size:
         message = f"a part of {size} of a register tile's {extent} begins at a multiple of {size}, not at {start}"
-        builder.error("shape", loc, message, "other parts go through a shared tile")
+        builder.error("extent", loc, message, "other parts go through a shared tile")
     return start, size

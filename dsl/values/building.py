@@ -162,10 +162,10 @@ class Building(Walk):
         """`written` is the expression that gave the number; `remedy` what to do with the next power of two."""
         label = f"{written} = {number}" if written else str(number)
         if number < 1:
-            self.error("shape", loc, f"{what} is at least 1; this is {label}")
+            self.error("extent", loc, f"{what} is at least 1; this is {label}")
         if number & (number - 1):
             hint = f"next_pow2({number}) is {1 << number.bit_length()}: {remedy}"
-            self.error("shape", loc, f"{what} is a power of two; {label} is not", hint)
+            self.error("extent", loc, f"{what} is a power of two; {label} is not", hint)
         if number > MAX_TILE:
             self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")
 

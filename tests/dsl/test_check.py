@@ -142,6 +142,20 @@ def test_a_static_loop_over_a_guessed_extent_has_an_end(tmp_path: Path, schedule
     assert time.process_time() - start < 3 + schedules
 
 
+@pytest.mark.parametrize(
+    ("value", "extent", "codes"),
+    [("x[0 : N] + zeros(f32[256])", "n", ["shape"]), ("x[0 : N]", "n - 3072", [])],
+)
+def test_dims_that_suit_excuse_extents_and_not_shapes(
+    tmp_path: Path, value: str, extent: str, codes: list[str]
+) -> None:
+    """Dims of 256 are guessed, too, and have that shape by chance. An extent below 0 at 1024 is one at 4096."""
+    path = tmp_path / "guessed.tile"
+    kernel = f"kernel k(y: f32[n], x: f32[n]; N):\n    grid 1\n    y[0 : N] = {value}\n"
+    path.write_text(f"{kernel}\nschedule s of k:\n    N = {extent}\n")
+    assert [error.code for error in check_file(path).sorted()] == codes
+
+
 def test_the_guesses_of_a_file_have_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dsl.studies.check, "FILE_OPERATIONS", 200)
     path = tmp_path / "a.tile"

@@ -11,6 +11,7 @@ of another version of the project, whose rounds, each in a process of its own li
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import statistics
@@ -92,6 +93,7 @@ def first_calls() -> dict[str, dict[str, float]]:
         for name, (file, function, made) in cases().items():
             module, arguments = dsl.load(SAMPLES / file, device="emulator", arch="sm_90"), made()
             spent, counts = dict.fromkeys(COUNTED, 0.0), dict.fromkeys(COUNTED, 0)
+            gc.collect()  # what modules before left would be collected in the midst of some call
             start = time.process_time()
             try:
                 module[function](*arguments)

@@ -138,23 +138,22 @@ def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
     """(names that a kernel stores to, names that it reads); what it gives to a function whole is both."""
     written, read, targets = set(), set(), set()
     for node in ast.walk(program.kernels[kernel].body):
-        stores: list[ast.Expr] = []
         if isinstance(node, ast.Assign):
-            stores = node.targets if node.op is None else []
-            written |= {t.value.id for t in node.targets if is_part(t)}
+            parts = [t for t in node.targets if is_part(t)]
+            written |= {t.value.id for t in parts}
+            targets |= {*parts} if node.op is None else set()
         elif isinstance(node, ast.Call):
             name = node.function.id if isinstance(node.function, ast.Name) else ""
             arguments = [*node.args, *node.keywords.values()]
             whole = {a.id for a in arguments if isinstance(a, ast.Name)}
             written |= whole
             read |= whole
-            stores = node.args[:1] if name == "store" else []
-            written |= {a.value.id for a in arguments if is_part(a) and name.startswith("atomic")}
+            if name == "store" or name.startswith("atomic"):
+                stored = arguments if name != "store" else node.args[:1]
+                written |= {a.value.id for a in stored if is_part(a)}
+                targets |= {*stored} if name == "store" else set()
         elif is_part(node) and node not in targets:
             read.add(node.value.id)
-        parts = {s for s in stores if is_part(s)}
-        written |= {s.value.id for s in parts}
-        targets |= parts
     return written, read
 
 

@@ -203,46 +203,13 @@ class _Variant:
         kernel, request = self.kernel, self.request
         resolved = resolved or self.resolve()
         schedule, constants, special = resolved.schedule, resolved.constants, resolved.special
-        index_bits = resolved.index_bits
-
         builder = KernelBuilder(kernel, self.program.functions)
-        function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, index_bits, loc=kernel.loc)
-        function.attrs.update(schedule.attrs)
-        if request.strict_bounds:
-            function.attrs["strict_bounds"] = True
-        function.pins = schedule.pins
-        function.instructions = schedule.instructions
-        function.swizzles = schedule.swizzles
-        function.unrolled = schedule.unrolled
-        function.choices.forced |= schedule.choices
-        function.choices.force(request.choices, "--choose", must=False)
-        large = resolved.is_large
-        function.index_bits = function.choices.choose(
-            "index",
-            "bits",
-            {"64": 64} if large else {"32": 32, "64": 64},
-            str(index_bits),
-            because="a tensor has more elements than 32 bits count" if large else "no tensor is too large for 32 bits",
-        )
-        branches = [node for node in ast.walk(kernel.body) if isinstance(node, ast.If)]
-        function.in_branches = frozenset(assigned_names([*branches]))
-        builder.function = function
+        function = builder.function = self._function(resolved, builder)
         builder.ir.budget = budget or builder.ir.budget
         self._parameters(builder, function, constants, special)
         function.divisors = {name: self._divisor(function, name, most) for name, most in resolved.divisors.items()}
         builder.facts = builder.ir.facts = Analysis(function)
-        scope = builder.scope.names
-        for name, value in constants.items():
-            scope[name] = builder.closure_named(value.name) if isinstance(value, ast.Def) else value
-        scope.update(self.types)
-        scope.update(special)
-        builder.host_names = {
-            **dict.fromkeys(function.dims),
-            **{n: None for n, v in constants.items() if not isinstance(v, ast.Def)},
-            **{p.name: None for p in function.params if p.kind == "scalar"},
-            **dict.fromkeys(self.types),
-            **special,
-        }
+        self._names(builder, function, constants, special)
         body = list(kernel.body)
         if not body or not isinstance(body[0], ast.Grid):
             raise TileError("syntax", kernel.loc, "a kernel starts with its grid", "for example: grid cdiv(n, BLOCK)")
@@ -268,6 +235,48 @@ class _Variant:
         requires = self._requires(builder, schedule, function, special, plain)
         tables = {p.name: p.length for p in function.params if p.kind == "table"}
         return Variant(request, self.target, function, schedule, plain, grid, requires, tables)
+
+    def _function(self, resolved: Resolved, builder: KernelBuilder) -> Function:
+        """The IR's function before it has parameters: what the schedule and the caller say of it."""
+        kernel, request, schedule = self.kernel, self.request, resolved.schedule
+        function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, resolved.index_bits, loc=kernel.loc)
+        function.attrs.update(schedule.attrs)
+        if request.strict_bounds:
+            function.attrs["strict_bounds"] = True
+        function.pins = schedule.pins
+        function.instructions = schedule.instructions
+        function.swizzles = schedule.swizzles
+        function.unrolled = schedule.unrolled
+        function.choices.forced |= schedule.choices
+        function.choices.force(request.choices, "--choose", must=False)
+        large = resolved.is_large
+        function.index_bits = function.choices.choose(
+            "index",
+            "bits",
+            {"64": 64} if large else {"32": 32, "64": 64},
+            str(resolved.index_bits),
+            because="a tensor has more elements than 32 bits count" if large else "no tensor is too large for 32 bits",
+        )
+        branches = [node for node in ast.walk(kernel.body) if isinstance(node, ast.If)]
+        function.in_branches = frozenset(assigned_names([*branches]))
+        return function
+
+    def _names(
+        self, builder: KernelBuilder, function: Function, constants: dict[str, Any], special: dict[str, Any]
+    ) -> None:
+        """What names mean in the body, and to the host."""
+        scope = builder.scope.names
+        for name, value in constants.items():
+            scope[name] = builder.closure_named(value.name) if isinstance(value, ast.Def) else value
+        scope.update(self.types)
+        scope.update(special)
+        builder.host_names = {
+            **dict.fromkeys(function.dims),
+            **{n: None for n, v in constants.items() if not isinstance(v, ast.Def)},
+            **{p.name: None for p in function.params if p.kind == "scalar"},
+            **dict.fromkeys(self.types),
+            **special,
+        }
 
     # ---- constants and specialisation ----
 

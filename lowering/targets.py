@@ -63,13 +63,14 @@ def row(
 
 
 # Versions: PTX ISA 9.0, 13 "Release Notes". What a multiprocessor holds: CUDA C++ Programming Guide 13, "Technical
-# specifications per compute capability". Chips: NVIDIA's data sheets, "NVIDIA RTX Blackwell GPU Architecture".
+# specifications per compute capability". Chips: NVIDIA's data sheets and the papers on the
+# architectures GA102, Ada and RTX Blackwell.
 TARGETS = {
     target.arch: target
     for targets in (
         row("sm_80", (7, 0), "A100", 108, 164, 2048, 32),
-        row("sm_86", (7, 1), "A10", 72, 100, 1536, 16),
-        row("sm_89", (7, 8), "L40S", 142, 100, 1536, 24),
+        row("sm_86", (7, 1), "RTX 3090", 82, 100, 1536, 16),
+        row("sm_89", (7, 8), "RTX 4090", 128, 100, 1536, 24),
         row("sm_90", (7, 8), "H200", 132, 228, 2048, 32, accelerated=(8, 0)),
         row("sm_100", (8, 6), "B200", 148, 228, 2048, 32, accelerated=(8, 6), family=(8, 8)),
         row("sm_120", (8, 7), "RTX 5090", 170, 100, 1536, 24, accelerated=(8, 7), family=(8, 8)),

@@ -63,7 +63,7 @@ class EmulatedLaunch(Repeated):
         """
         import numpy
 
-        from runtime.emulator import EmulatorError, LaunchRefusedError, Memory, PtxError, emulate
+        from runtime.emulator import Memory
         from runtime.scratch import ScratchArray
 
         self._checker.check_pointers(self.call, values)
@@ -86,8 +86,21 @@ class EmulatedLaunch(Repeated):
                 given.append(copies[argument.of].pointer)
             else:
                 given.append(record if argument.kind == "record" else raw)
+        result = self._emulate(given, options)
+        failed = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
+        if failed is not None:
+            failed.output = result.output
+            raise failed
+        for name in self._written:
+            copies[name].copy_back()
+        return result, [copies[name].written(result) for name in self._written] if writers else []
+
+    def _emulate(self, given: list[Any], options: dict[str, Any]) -> Any:
+        """The emulator's Result; its errors as those of a launch."""
+        from runtime.emulator import EmulatorError, LaunchRefusedError, PtxError, emulate
+
         try:
-            result = emulate(
+            return emulate(
                 self.ptx,
                 self.header.entry,
                 self.call.grid,
@@ -106,13 +119,6 @@ class EmulatedLaunch(Repeated):
             raise LaunchError(error.code, f"{self.header.label}: {error}") from None
         except PtxError as error:
             raise DeviceError("ptx", f"{self.header.label}: the emulator refuses the PTX: {error}") from None
-        failed = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
-        if failed is not None:
-            failed.output = result.output
-            raise failed
-        for name in self._written:
-            copies[name].copy_back()
-        return result, [copies[name].written(result) for name in self._written] if writers else []
 
 
 def show(output: str) -> None:

@@ -15,6 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = ("dsl", "lowering", "ptx_templates", "runtime")
 ARROWS = {("dsl", "lowering"), ("lowering", "ptx_templates"), ("dsl", "runtime")}
+MOST_LINES = 60
+"""Of a function."""
 VAGUE = {"utils", "helpers", "misc", "manager", "common"}
 MODULES = sorted(p.relative_to(ROOT) for room in ROOMS for p in (ROOT / room).rglob("*.py"))
 
@@ -125,6 +127,15 @@ def test_tests_and_benchmarks_are_imported_by_no_room() -> None:
 def test_modules_have_a_docstring_and_a_name_that_says_something(module: Path) -> None:
     assert ast.get_docstring(ast.parse((ROOT / module).read_text())), "no docstring"
     assert not VAGUE & {word for part in module.with_suffix("").parts for word in part.split("_")}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_functions_are_short(module: Path) -> None:
+    """Ruff holds their complexity (`C901` in pyproject.toml)."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    functions = [node for node in ast.walk(ast.parse((ROOT / module).read_text())) if isinstance(node, kinds)]
+    lines = {node.name: (node.end_lineno or node.lineno) - node.lineno + 1 for node in functions}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
 
 
 HEAVY = ("cuda", "llvmlite", "runtime.emulator", "torch", "jax", "cupy")

@@ -65,6 +65,17 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
         return status
 
 
+def check_options(options: dict[str, Any], choose: Any) -> None:
+    """Which options exclude each other."""
+    if options["branches"] and options["schedule"] is not None:
+        raise TileError("option", None, "--all and --schedule exclude each other")
+    if options["write"] and choose:
+        hint = "leave out --choose and --skip-pass, or say it in the schedule: choose KEY: OPTION"
+        raise TileError("option", None, "--write is for kernels as the file has them", hint)
+    if options["write"] and options["edited"]:
+        raise TileError("option", None, "--write is for kernels as the file has them", "leave out --from")
+
+
 def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
     from dsl.command.console import Terminal
     from dsl.examples.shapes import find_example
@@ -79,14 +90,8 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
     if options["plot"] is not None:
         require_matplotlib(Path(options["plot"]))
-    if options["branches"] and options["schedule"] is not None:
-        raise TileError("option", None, "--all and --schedule exclude each other")
     choose = choices_of(options["choose"], options["skip_pass"])
-    if options["write"] and choose:
-        hint = "leave out --choose and --skip-pass, or say it in the schedule: choose KEY: OPTION"
-        raise TileError("option", None, "--write is for kernels as the file has them", hint)
-    if options["write"] and options["edited"]:
-        raise TileError("option", None, "--write is for kernels as the file has them", "leave out --from")
+    check_options(options, choose)
     program = load(file)
     place = find_place("emulator" if options["emulator"] else options["device"])
     if options["write"] and place.ordinal is None and not options["emulator"]:

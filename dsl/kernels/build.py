@@ -41,10 +41,15 @@ from lowering.types import (
     DType,
     SharedType,
     TileType,
+    Type,
     type_hint,
 )
 
 MAX_ERRORS = 20
+
+
+Merged = tuple[str, Binding, list[Value], list[Value]]
+"""What branches make of a name: the name, what it is, and the values that both give it."""
 
 
 class KernelBuilder(Tiles):
@@ -289,6 +294,21 @@ class KernelBuilder(Tiles):
             self.in_tile_if -= is_tile
             self.in_divided_warp -= divides_warps
 
+    def types_of_branches(self, merged: list[Merged], loc: Loc) -> list[Type]:
+        """Of what both branches of an `if` make: each value has one type in both."""
+        types: list[Type] = []
+        for name, _, left, right in merged:
+            for u, v in zip(left, right, strict=True):
+                if u.type != v.type:
+                    hint = None
+                    if "index" in (u.dtype.name, v.dtype.name) and u.tile.shape == v.tile.shape:
+                        other = v.dtype if u.dtype.name == "index" else u.dtype
+                        hint = f"of numbers alone a tile counts elements (index): .to({other}) makes it {other}"
+                    message = f"'{name}' is {u.tile} in one branch and {v.tile} in the other"
+                    self.error("type", loc, message, hint)
+                types.append(u.type)
+        return types
+
     def _if(self, node: ast.If) -> None:
         condition = self.expr(node.condition)
         if isinstance(condition, Access):
@@ -315,7 +335,7 @@ class KernelBuilder(Tiles):
                     self.check_effects(condition, block, node.loc)
         (then, a), (otherwise, b) = outcomes
         self.scope.names = before
-        merged: list[tuple[str, Binding, list[Value], list[Value]]] = []
+        merged: list[Merged] = []
         for name in sorted(assigned_names([node])):
             x, y = a.get(name), b.get(name)
             if x is None or y is None or (x is not y and (isinstance(x, SharedTile) or isinstance(y, SharedTile))):
@@ -337,17 +357,7 @@ class KernelBuilder(Tiles):
                     self.left_behind[name] = "in a branch of threads that decide about tiles of another shape"
                     continue
             merged.append((name, x, [u for u, _ in both], [v for _, v in both]))
-        types = []
-        for name, _, left, right in merged:
-            for u, v in zip(left, right, strict=True):
-                if u.type != v.type:
-                    hint = None
-                    if "index" in (u.dtype.name, v.dtype.name) and u.tile.shape == v.tile.shape:
-                        other = v.dtype if u.dtype.name == "index" else u.dtype
-                        hint = f"of numbers alone a tile counts elements (index): .to({other}) makes it {other}"
-                    message = f"'{name}' is {u.tile} in one branch and {v.tile} in the other"
-                    self.error("type", node.loc, message, hint)
-                types.append(u.type)
+        types = self.types_of_branches(merged, node.loc)
         self.end(then, [u for _, _, left, _ in merged for u in left])
         self.end(otherwise, [v for _, _, _, right in merged for v in right])
         self.place(node.condition.loc)

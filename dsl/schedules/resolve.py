@@ -102,6 +102,22 @@ def resolve_schedule(
     for name, option in overrides.items():
         if is_key(name) and name not in out.choices:
             out.choices[name] = Forced(str(option), "the caller")
+    _settings(kernel, out, said, names)
+    order = names.in_order(said.definitions)
+    tuned = names.in_order([each for each in said.definitions if each in names.tuned])
+    out.tune = {each: names.tuned[each] for each in tuned if each in names.tuned}
+    out.constants |= {each: names.asked[each] for each in out.tune if each != "warps"}
+    out.derived = {
+        each: names.asked[each] for each in order if each not in out.constants and each != "warps" and not is_key(each)
+    }
+    out.constants |= {each: value for each, value in overrides.items() if each != "warps"}
+    decided = out.tune.keys() | overrides.keys()
+    out.definitions = {each: said.definitions[each] for each in order if each not in decided and not is_key(each)}
+    return out
+
+
+def _settings(kernel: ast.Kernel, out: ResolvedSchedule, said: Said, names: Names) -> None:
+    """What the properties say, each where its row puts it."""
     parameters = {p.name for p in kernel.params}
     for (row, subject), setting in said.settings.items():
         try:
@@ -117,17 +133,6 @@ def resolve_schedule(
             place.setdefault(row, {})[subject] = value
         else:
             place[subject or row] = value
-    order = names.in_order(said.definitions)
-    tuned = names.in_order([each for each in said.definitions if each in names.tuned])
-    out.tune = {each: names.tuned[each] for each in tuned if each in names.tuned}
-    out.constants |= {each: names.asked[each] for each in out.tune if each != "warps"}
-    out.derived = {
-        each: names.asked[each] for each in order if each not in out.constants and each != "warps" and not is_key(each)
-    }
-    out.constants |= {each: value for each, value in overrides.items() if each != "warps"}
-    decided = out.tune.keys() | overrides.keys()
-    out.definitions = {each: said.definitions[each] for each in order if each not in decided and not is_key(each)}
-    return out
 
 
 def _warps(kernel: ast.Kernel, out: ResolvedSchedule, said: Said, names: Names) -> None:

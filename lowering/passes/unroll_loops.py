@@ -5,6 +5,7 @@ Where the number of rounds is constant, what is left is straight-line code; so i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from lowering.budget import Budget
@@ -130,6 +131,15 @@ class Splitter(Rewriter):
         rounds = cast(made("floordiv", [cast(distance, unsigned), round_], unsigned), type.dtype)
         return made("mul", [rounds, made("constant", [], type.dtype, value=by, dtype=type.dtype)], type.dtype)
 
+    def straight(self, body: Block, counters: Iterable[Value], values: list[Value]) -> list[Value]:
+        """Rounds one after another, without a loop."""
+        for counter in counters:
+            ops: list[Op] = []
+            values = clone(body, [counter, *values], ops)
+            for each in ops:
+                self.emit(each)
+        return values
+
     def split(self, op: Op, factor: int, step: int, whole: bool = False) -> None:
         """A loop by rounds of `factor` of its own. `whole`: by those alone that have a whole step to the end."""
         start, stop = self[op.operands[0]], self[op.operands[1]]
@@ -147,18 +157,9 @@ class Splitter(Rewriter):
         first_turn, end = constant_of(start), constant_of(stop)
         turns = range(int(first_turn), int(end), step) if first_turn is not None and end is not None else None
 
-        def straight(turns: range, values: list[Value]) -> list[Value]:
-            """Rounds one after another, without a loop."""
-            for turn in turns:
-                ops: list[Op] = []
-                values = clone(body, [number(turn), *values], ops)
-                for each in ops:
-                    self.emit(each)
-            return values
-
         count = 0 if turns is None else rounds_of(turns.start, turns.stop, step)
         if turns is not None and count < 2 * factor:
-            self.map.update(zip(op.results, straight(turns, carried), strict=True))
+            self.map.update(zip(op.results, self.straight(body, map(number, turns), carried), strict=True))
             return
         if step * factor > int_range(type.dtype)[1]:
             raise TileError(
@@ -176,17 +177,7 @@ class Splitter(Rewriter):
         else:
             covered = self.covered(join("sub", join("maximum", start, stop), start), step * factor, op)
             middle = join("add", start, covered)
-        main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
-        values = main.args[1:]
-        for i in range(factor):
-            counter = main.args[0]
-            if i:
-                offset = Op(OPS["constant"], [], [type], {"value": i * step, "dtype": type.dtype}, (), op.loc)
-                moved = Op(OPS["add"], [counter, offset.result], [type], {}, (), op.loc)
-                main.ops += [offset, moved]
-                counter = moved.result
-            values = clone(body, [counter, *values], main.ops)
-        main.ops.append(Op(OPS["yield"], values, [], {}, (), op.loc))
+        main = several_rounds(op, body, type, factor, step)
         attrs = op.attrs | {"unroll": 1}
         later = {"unroll": op.attrs["unroll"]} if whole else {}
         types = [r.type for r in op.results]
@@ -194,7 +185,9 @@ class Splitter(Rewriter):
             Op(op.spec, [start, middle, round_, *carried], types, {**attrs, "exact": True, **later}, [main], op.loc)
         )
         if turns is not None:
-            self.map.update(zip(op.results, straight(turns[at_once:], first.results), strict=True))
+            self.map.update(
+                zip(op.results, self.straight(body, map(number, turns[at_once:]), first.results), strict=True)
+            )
             return
         if step == 1 and in_order(op.operands[0], op.operands[1], self.facts):
             attrs["exact"] = True
@@ -212,3 +205,19 @@ class _Unroller(Splitter):
             return False
         self.split(op, op.attrs["unroll"], constant_step(op))
         return True
+
+
+def several_rounds(op: Op, body: Block, type: TileType, factor: int, step: int) -> Block:
+    """The body of a loop that does `factor` rounds of another one at once."""
+    main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
+    values = main.args[1:]
+    for i in range(factor):
+        counter = main.args[0]
+        if i:
+            offset = Op(OPS["constant"], [], [type], {"value": i * step, "dtype": type.dtype}, (), op.loc)
+            moved = Op(OPS["add"], [counter, offset.result], [type], {}, (), op.loc)
+            main.ops += [offset, moved]
+            counter = moved.result
+        values = clone(body, [counter, *values], main.ops)
+    main.ops.append(Op(OPS["yield"], values, [], {}, (), op.loc))
+    return main

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import numerics
-from ..code import DTYPES, Code, Op, Values
+from ..code import DTYPES, Code, Op, Site, Values
 from ..reader import Instruction, Operand, Register
-from ..shadow import STRONG_WRITE
+from ..shadow import STRONG_WRITE, Place
 from ..spaces import Space
 from .memory_access import VECTORS, access, state_space, strong_access
 from .registry import instruction
@@ -52,6 +52,24 @@ def red(code: Code, ins: Instruction) -> Op:
     return atomic(code, ins, None, ins.operands)
 
 
+def unchanged(step: Any, cells: Any, operand: Any, new: Any) -> Any:
+    """Where would an operation leave these values as they are?"""
+    after = np.where(cells == operand, new, cells) if new is not None else step(cells, operand)
+    bits = f"u{cells.dtype.itemsize}"
+    return after.view(bits) == cells.view(bits)
+
+
+def note_changes(memory: Space, place: Place, g: Any, site: Site, before: Any) -> None:
+    """An operation has been done; `before` is what was there, where writes may be seen late."""
+    if memory.delays is None or before is None:
+        memory.changes += 1
+        return
+    changed = np.flatnonzero(memory.load(place, before.dtype, 1) != before)
+    if len(changed):
+        memory.changes += 1
+        memory.delays.wrote(place.restricted(changed), g.part(changed), site, before[changed], before.dtype, 1)
+
+
 def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple[Operand, ...]) -> Op:
     words = ins.opcode[1:]
     name = next((word for word in words if word in OPERATIONS or word == "cas"), None)
@@ -71,7 +89,6 @@ def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple
     strong = strong_access(words, size, observes=ins.opcode[0] == "atom" and not is_sink)
     site = code.site
     step, perform = performer(name, type_name)
-    held_bits = f"u{dtype.itemsize}"
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place = memory.place(address, dtype.itemsize, g, site, True, None)
@@ -85,7 +102,7 @@ def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple
         late: Any = None
         delays = memory.delays
         if delays is not None and d is not None:
-            earlier, late = delays.polled(place, g, dtype, lambda cells: unchanged(cells, operand, replacement))
+            earlier, late = delays.polled(place, g, dtype, lambda cells: unchanged(step, cells, operand, replacement))
             if late is not None:
                 order = np.arange(g.n)[order]
                 order = order[~late[order]]
@@ -102,23 +119,12 @@ def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple
         if c is not None:
             wrote = np.zeros(g.n, bool)
             wrote[order] = old == operand[order]
-        if delays is not None and before is not None:
-            changed = np.flatnonzero(memory.load(place, dtype, 1) != before)
-            if len(changed):
-                memory.changes += 1
-                delays.wrote(place.restricted(changed), g.part(changed), site, before[changed], dtype, 1)
-        else:
-            memory.changes += 1
+        note_changes(memory, place, g, site, before)
         if d is not None:
             g.launch.spins.read(site, place, memory, g)
         if late is not None:
             g.wave.observe_late(place, g, memory, strong, late)
         g.wave.modify(place, g, memory, order, wrote, strong)
-
-    def unchanged(cells: Any, operand: Any, new: Any) -> Any:
-        """Where would the operation leave these values as they are?"""
-        after = np.where(cells == operand, new, cells) if new is not None else step(cells, operand)
-        return after.view(held_bits) == cells.view(held_bits)
 
     return access(code, state_space(words), operands[0], body)
 

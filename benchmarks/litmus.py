@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "runti
 import suite
 
 import runtime
-from runtime.header import Argument, Header, Scalar, Source, Tensor, write
+from runtime.header import Argument, Header, HeaderTensor, Scalar, SourceRecord, write
 
 TENSORS = ("memory", "table", "places", "outs")
 SETTINGS = 6  # arrangements of instances, taken in turn
@@ -36,12 +36,12 @@ SCALARS = ("loops", "slab", "instances", "meet")
 
 
 def ready(test: suite.Litmus, threads: int, device: str) -> runtime.Kernel:
-    params = [Tensor(name, "u32", (f"n_{name}",), strided=False, access="rw", align=8) for name in TENSORS]
+    params = [HeaderTensor(name, "u32", (f"n_{name}",), strided=False, access="rw", align=8) for name in TENSORS]
     header = Header(
         entry="litmus",
         kernel="litmus",
         schedule=None,
-        source=Source("litmus.toml", "0" * 64),
+        source=SourceRecord("litmus.toml", "0" * 64),
         arch="sm_90",
         constants={"THREADS": threads},
         threads=threads,

@@ -82,7 +82,7 @@ def numbered(tree: Any, numbers: Mapping[str, Any]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class LinearBound:
     """factor · product · the unknown is not above (or not below) `by`. The factor is positive, the product not
     negative."""
 
@@ -92,14 +92,14 @@ class Bound:
 
 
 @dataclass(slots=True)
-class Unknown:
+class UnknownScalar:
     """What is known of one scalar. Bounds are of unknowns made before it. cases: it is one of these, where `cases` are
     not None. quotient: of a division by what is no number, both sides."""
 
     divisor: int = 1
     low: int | None = None
-    uppers: list[Bound] = field(default_factory=list)
-    lowers: list[Bound] = field(default_factory=list)
+    uppers: list[LinearBound] = field(default_factory=list)
+    lowers: list[LinearBound] = field(default_factory=list)
     cases: tuple[Sum, Sum] | None = None
     quotient: tuple[Sum, Sum] | None = None
 
@@ -138,7 +138,7 @@ class Bounds(Forms[Elements]):
 
     def __init__(self, analysis: Known):
         self.analysis = analysis
-        self.unknowns: list[Unknown] = []
+        self.unknowns: list[UnknownScalar] = []
         self.known: dict[Any, Sum] = {}  # of what is made of sums, and of what is none
         self.elements: dict[Value, Elements | None] = {}
         self.steps = 0
@@ -239,7 +239,7 @@ class Bounds(Forms[Elements]):
         sums = [of.sum for o in op.operands if (of := self.of(o)) is not None and of.low == of.high == 0]
         return Elements(rule(sums[0], sums[1])) if len(sums) == 2 else None
 
-    def made(self, key: Any, unknown: Callable[[], Unknown]) -> Sum:
+    def made(self, key: Any, unknown: Callable[[], UnknownScalar]) -> Sum:
         """The unknown of this key, behind all that stand in its bounds."""
         if key not in self.known:
             made = unknown()
@@ -247,25 +247,25 @@ class Bounds(Forms[Elements]):
             self.known[key] = {(len(self.unknowns) - 1,): 1}
         return self.known[key]
 
-    def _unknown(self, value: Value) -> Unknown:
+    def _unknown(self, value: Value) -> UnknownScalar:
         """A scalar that is no sum: within its range, and of a counter between the bounds of its loop."""
         facts = self.analysis.of(value)
-        out = Unknown(self.analysis.divisor(value), facts.low)
+        out = UnknownScalar(self.analysis.divisor(value), facts.low)
         if facts.low is not None:
-            out.lowers.append(Bound(number(facts.low)))
+            out.lowers.append(LinearBound(number(facts.low)))
         if facts.high is not None:
-            out.uppers.append(Bound(number(facts.high)))
+            out.uppers.append(LinearBound(number(facts.high)))
         loop = self.analysis.counters.get(value)
         if loop is not None and value.dtype is INDEX:
             start, stop, step = (self.scalar(v) for v in loop.operands[:3])
             by = constant(step)
             between = gcd(self.divisor(step), self.divisor(plus(stop, start, -1)))  # divides stop - counter
             if by is None or by > 0:  # what is no number is positive
-                out.lowers.append(Bound(start))
-                out.uppers.append(Bound(plus(stop, number(-between))))
+                out.lowers.append(LinearBound(start))
+                out.uppers.append(LinearBound(plus(stop, number(-between))))
             else:
-                out.uppers.append(Bound(start))
-                out.lowers.append(Bound(plus(stop, number(between))))
+                out.uppers.append(LinearBound(start))
+                out.lowers.append(LinearBound(plus(stop, number(between))))
         return out
 
     def divisor(self, sum: Sum) -> int:
@@ -282,13 +282,15 @@ class Bounds(Forms[Elements]):
     def block_count(self, axis: int) -> Sum:
         """How many blocks a launch has: at most the kernel's grid."""
         extent = self.extent(axis)
-        most = [] if extent is None else [Bound(extent)]
-        return self.made(("blocks", axis), lambda: Unknown(low=1, uppers=most, lowers=[Bound(number(1))]))
+        most = [] if extent is None else [LinearBound(extent)]
+        return self.made(("blocks", axis), lambda: UnknownScalar(low=1, uppers=most, lowers=[LinearBound(number(1))]))
 
     def block_number(self, axis: int) -> Sum:
         """The number of a block: from 0 on, below how many there are."""
         below = plus(self.block_count(axis), number(-1))
-        return self.made(("block", axis), lambda: Unknown(low=0, uppers=[Bound(below)], lowers=[Bound({})]))
+        return self.made(
+            ("block", axis), lambda: UnknownScalar(low=0, uppers=[LinearBound(below)], lowers=[LinearBound({})])
+        )
 
     def extent(self, axis: int) -> Sum | None:
         """The grid's extent, as far as dims and numbers say it."""
@@ -303,12 +305,12 @@ class Bounds(Forms[Elements]):
             return number(tree)
         if isinstance(tree, str):
             dim = self.analysis.function.dims.get(tree)
-            return self.made(("name", tree), Unknown) if dim is None else self.scalar(dim)
+            return self.made(("name", tree), UnknownScalar) if dim is None else self.scalar(dim)
         name, *arguments = tree
         parts = [self.tree(a) for a in arguments]
         rule = _TREES.get(name)
         if rule is None or len(parts) < 2 or None in parts:
-            return self.made(("tree", repr(tree)), Unknown)
+            return self.made(("tree", repr(tree)), UnknownScalar)
         out: Sum = parts[0]  # type: ignore[assignment]
         for part in parts[1:]:
             out = rule(self, out, part)  # type: ignore[arg-type]
@@ -321,7 +323,7 @@ class Bounds(Forms[Elements]):
         extent = self.extent(axis)
         if extent is None:
             return None
-        bounds = [Bound(extent)]
+        bounds = [LinearBound(extent)]
         if list(extent.values()) == [1] and len(latest := next(iter(extent))) == 1:
             bounds += self.unknowns[latest[0]].uppers
         ends = [constant(bound.by) for bound in bounds if bound.factor == 1 and not bound.product]
@@ -342,35 +344,35 @@ class Bounds(Forms[Elements]):
             return plus(whole, self.made(("floordiv", frozen(rest), divisor), lambda: self._part(rest, divisor)))
         return self.made(("floordiv", frozen(a), frozen(by)), lambda: self._ratio(a, by))
 
-    def _part(self, a: Sum, by: int) -> Unknown:
+    def _part(self, a: Sum, by: int) -> UnknownScalar:
         """a // by for a number: what is left over is between 0 and by - 1, and some multiples of it are known."""
         spare = a.get((), 0)
         step = gcd(by, self.divisor({p: k for p, k in a.items() if p}))
         least = spare % step  # what is left over, at least; at most by - step + least
         low = 0 if self._is_not_negative(a) else None
-        lowers = [Bound(plus(a, number(step - by - least)), by)]
-        upper = Bound(plus(a, number(-least)), by)
-        return Unknown(1, low, [upper], lowers + [Bound({})] * (low == 0), quotient=(a, number(by)))
+        lowers = [LinearBound(plus(a, number(step - by - least)), by)]
+        upper = LinearBound(plus(a, number(-least)), by)
+        return UnknownScalar(1, low, [upper], lowers + [LinearBound({})] * (low == 0), quotient=(a, number(by)))
 
-    def _ratio(self, a: Sum, by: Sum) -> Unknown:
+    def _ratio(self, a: Sum, by: Sum) -> UnknownScalar:
         """a // by for what is no number."""
         if not by or not self._is_not_negative(by):  # 0 has no meaning as a divisor
-            return Unknown()
+            return UnknownScalar()
         low = 0 if self._is_not_negative(a) else None
-        out = Unknown(1, low, [], [Bound({})] * (low == 0), quotient=(a, by))
+        out = UnknownScalar(1, low, [], [LinearBound({})] * (low == 0), quotient=(a, by))
         ((product, factor), *more) = by.items()
         if not more and factor > 0:
-            out.uppers.append(Bound(a, factor, product))
+            out.uppers.append(LinearBound(a, factor, product))
         return out
 
     def remainder(self, a: Sum, by: Sum) -> Sum:
         times = multiplied(self.quotient(a, by), by)  # before the remainder, which it bounds
 
-        def left() -> Unknown:
+        def left() -> UnknownScalar:
             if not self._is_not_negative(by):
-                return Unknown()
-            uppers = [Bound(plus(by, number(-1))), Bound(plus(a, times, -1))]
-            return Unknown(max(1, gcd(self.divisor(a), self.divisor(by))), 0, uppers, [Bound({})])
+                return UnknownScalar()
+            uppers = [LinearBound(plus(by, number(-1))), LinearBound(plus(a, times, -1))]
+            return UnknownScalar(max(1, gcd(self.divisor(a), self.divisor(by))), 0, uppers, [LinearBound({})])
 
         return self.made(("mod", frozen(a), frozen(by)), left)
 
@@ -378,9 +380,11 @@ class Bounds(Forms[Elements]):
         if a == b:
             return a
 
-        def either() -> Unknown:
+        def either() -> UnknownScalar:
             low = 0 if self._is_not_negative(a) and self._is_not_negative(b) else None
-            return Unknown(self._common(a, b), low, [Bound(a), Bound(b)], [Bound({})] * (low == 0), (a, b))
+            return UnknownScalar(
+                self._common(a, b), low, [LinearBound(a), LinearBound(b)], [LinearBound({})] * (low == 0), (a, b)
+            )
 
         return self.made(("minimum", frozen(a), frozen(b)), either)
 
@@ -388,9 +392,11 @@ class Bounds(Forms[Elements]):
         if a == b:
             return a
 
-        def either() -> Unknown:
+        def either() -> UnknownScalar:
             low = 0 if self._is_not_negative(a) or self._is_not_negative(b) else None
-            return Unknown(self._common(a, b), low, [], [Bound(a), Bound(b), *[Bound({})] * (low == 0)], (a, b))
+            return UnknownScalar(
+                self._common(a, b), low, [], [LinearBound(a), LinearBound(b), *[LinearBound({})] * (low == 0)], (a, b)
+            )
 
         return self.made(("maximum", frozen(a), frozen(b)), either)
 
@@ -399,9 +405,9 @@ class Bounds(Forms[Elements]):
         if a == b:
             return a
 
-        def either() -> Unknown:
+        def either() -> UnknownScalar:
             low = 0 if self._is_not_negative(a) and self._is_not_negative(b) else None
-            return Unknown(self._common(a, b), low, [], [Bound({})] * (low == 0), (a, b))
+            return UnknownScalar(self._common(a, b), low, [], [LinearBound({})] * (low == 0), (a, b))
 
         return self.made(("select", key), either)
 
@@ -463,8 +469,10 @@ class Bounds(Forms[Elements]):
                 if replaced is not None:
                     yield replaced
 
-    def _by(self, sum: Sum, unknown: int, upper: Bound | None, lower: Bound | None) -> tuple[Sum, int] | None:
-        rests: list[tuple[Bound, int, Product]] = []
+    def _by(
+        self, sum: Sum, unknown: int, upper: LinearBound | None, lower: LinearBound | None
+    ) -> tuple[Sum, int] | None:
+        rests: list[tuple[LinearBound, int, Product]] = []
         out: Sum = {}
         scale = 1
         for product, factor in sum.items():
@@ -488,7 +496,7 @@ class Bounds(Forms[Elements]):
         low = self.unknowns[unknown].low
         return low is not None and low >= 0
 
-    def _uppers(self, unknown: int) -> Iterator[Bound]:
+    def _uppers(self, unknown: int) -> Iterator[LinearBound]:
         of = self.unknowns[unknown]
         yield from of.uppers
         if of.quotient is not None:
@@ -509,12 +517,12 @@ class Bounds(Forms[Elements]):
                     yield from self._above(replaced, kept)
 
 
-def _ratios(above: Sum, by: Sum) -> Iterator[Bound]:
+def _ratios(above: Sum, by: Sum) -> Iterator[LinearBound]:
     """Bounds of x where by · x is not above `above` and `by` is positive: where `by` is a number, or goes into `above`
     with a number left that is not positive."""
     divisor = constant(by)
     if divisor is not None and not any(k % divisor for product, k in above.items() if product):
-        yield Bound({product: k // divisor for product, k in above.items() if k // divisor})
+        yield LinearBound({product: k // divisor for product, k in above.items() if k // divisor})
     for lead, factor in by.items():
         shares = {share: k for product, k in above.items() if (share := without(product, lead)) is not None}
         if not lead or not shares or (len(by) > 1 and any(k % factor for k in shares.values())):
@@ -523,7 +531,7 @@ def _ratios(above: Sum, by: Sum) -> Iterator[Bound]:
         bound = {p: k * scale // factor for p, k in shares.items()}
         left = constant(plus(above, multiplied({p: k // scale for p, k in by.items()}, bound), -1))
         if scale > 0 and left is not None and left <= 0:
-            yield Bound(plus(bound, number(-1 if left < 0 else 0)), scale)
+            yield LinearBound(plus(bound, number(-1 if left < 0 else 0)), scale)
 
 
 def _rounded_up(bounds: Bounds, a: Sum, by: Sum) -> Sum:

@@ -35,7 +35,7 @@ def apply(bases: Iterable[int], value: int) -> int:
     return out
 
 
-class Span:
+class BasisSpan:
     """The space that some vectors span, in echelon form, remembering how each was made.
 
     `solve(v)` gives the combination (bits over the inserted vectors) whose XOR is v, or None.
@@ -245,7 +245,7 @@ class Layout(metaclass=_Interned):
 
         One element lies with every combination of these bits; a store is done by the threads where all are 0.
         """
-        span = Span(self.register)
+        span = BasisSpan(self.register)
         out = {}
         for name in ("lane", "warp"):
             free = 0
@@ -292,7 +292,7 @@ class Layout(metaclass=_Interned):
         Each register of a thread, and each combination of the other bits, is another element then: joining over those
         bits takes each once.
         """
-        span = Span()
+        span = BasisSpan()
         return all(span.add(b) for b in (*self.register, *(b for b in self.thread if b)))
 
     def is_ordered(self, axis: int) -> bool:
@@ -319,7 +319,7 @@ class Layout(metaclass=_Interned):
 
         The result's shape is `(2^bits of all places,)`, its only place `coordinate`.
         """
-        span = Span(self.flat)
+        span = BasisSpan(self.flat)
         bits = bits_of(prod(self.shape))
         out = []
         for bit in range(bits):
@@ -466,7 +466,7 @@ def _drop(layout: Layout, axis: int, keep: bool) -> Layout:
     for name, bases in layout.places:
         new = [image(b) for b in bases]
         if name == "register":
-            span = Span()
+            span = BasisSpan()
             new = [b for b in new if span.add(b)]
         places.append((name, tuple(new)))
     return Layout(shape, tuple(places))
@@ -492,7 +492,7 @@ def _weighed(layout: Layout, coefficients: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def _repeated_in(narrow: Layout, wide: Layout) -> list[int]:
-    span, strides = Span(narrow.register), zip(_strides(narrow.shape), narrow.shape, strict=True)
+    span, strides = BasisSpan(narrow.register), zip(_strides(narrow.shape), narrow.shape, strict=True)
     kept = [stride if extent > 1 else 0 for stride, extent in strides]
     bases = [sum([x * s for x, s in zip(wide.coordinates(b), kept, strict=True)]) for b in wide.register]
     out = []
@@ -505,7 +505,7 @@ def _repeated_in(narrow: Layout, wide: Layout) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def _registers_of(have: Layout, wanted: Layout) -> list[int] | None:
-    span = Span(have.register)
+    span = BasisSpan(have.register)
     if have.thread != wanted.thread:
         return None
     out = []

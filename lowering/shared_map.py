@@ -15,7 +15,7 @@ from lowering.facts import ANY, Analysis, power_of_two_divisor
 from lowering.fold import constant_of
 from lowering.forms import linear
 from lowering.ir import Op, Value
-from lowering.layout import Layout, Span
+from lowering.layout import BasisSpan, Layout
 from lowering.ops import operand, space_of
 from lowering.ops.memory import writes
 from lowering.types import SharedType
@@ -130,7 +130,7 @@ class Phase:
         """Passes over the banks: the most words that lie in one bank."""
         inside = [WORD << i for i in range((self.bytes // WORD).bit_length() - 1)]
         moved = [swizzled(b, swizzle) & -WORD for b in self.lanes]
-        words, banks = Span(inside), Span(inside)
+        words, banks = BasisSpan(inside), BasisSpan(inside)
         for vector in moved:
             words.add(vector)
             banks.add(vector % BANKS)

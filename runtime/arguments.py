@@ -15,10 +15,10 @@ from typing import Any
 from runtime.arrays import Array
 from runtime.dtypes import DTYPES, converter, is_masked
 from runtime.errors import LaunchError
-from runtime.header import Argument, Header, Scalar, Table
+from runtime.header import KINDS, Argument, Header, HeaderTable, Scalar
 
 
-class Layout:
+class ParamLayout:
     """The argument buffer of a header.
 
     `pack_into(buffer, 0, *values)` writes the changing part: `values` are pointers, scalars, then table elements.
@@ -30,11 +30,11 @@ class Layout:
         self.converters: list[tuple[int, Callable[[Any], Sequence[Any]]]] = []
         codes = "Q" * len(header.tensors)
         at = {("pointer", tensor.name): 8 * index for index, tensor in enumerate(header.tensors)}
-        for kind in (Scalar, Table):
+        for kind in (Scalar, HeaderTable):
             for position, param in enumerate(header.params):
-                if isinstance(param, Scalar | Table) and isinstance(param, kind):
-                    at[kind.__name__.lower(), param.name] = struct.calcsize(f"={codes}")
-                    length = param.length if isinstance(param, Table) else 1
+                if isinstance(param, Scalar | HeaderTable) and isinstance(param, kind):
+                    at[KINDS[kind], param.name] = struct.calcsize(f"={codes}")
+                    length = param.length if isinstance(param, HeaderTable) else 1
                     codes += f"{length}{DTYPES[param.dtype].code}"
                     self.converters.append((position, _converter(param)))
         changing = struct.Struct(f"={codes}")
@@ -78,7 +78,7 @@ class Buffer:
 
     __slots__ = ("_addresses", "_view", "address", "bytes", "config", "values")
 
-    def __init__(self, layout: Layout, template: bytes) -> None:
+    def __init__(self, layout: ParamLayout, template: bytes) -> None:
         self.bytes = bytearray(template)
         self._view = (ctypes.c_char * max(1, len(template))).from_buffer(self.bytes or bytearray(1))
         base = ctypes.addressof(self._view)
@@ -88,7 +88,7 @@ class Buffer:
         self.values: Sequence[Any] | None = None
 
 
-def _converter(param: Scalar | Table) -> Callable[[Any], Sequence[Any]]:
+def _converter(param: Scalar | HeaderTable) -> Callable[[Any], Sequence[Any]]:
     convert = converter(param.dtype, param.name)
     if isinstance(param, Scalar):
         return lambda value: (convert(value),)

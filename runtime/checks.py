@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from runtime.arrays import HOST_ALIGNMENT, Array
 from runtime.errors import LaunchError
 from runtime.expressions import Expression, ExpressionError, Number, compile_expression, show
-from runtime.header import Header, Tensor, stride_name
+from runtime.header import Header, HeaderTensor, stride_name
 
 MOST_INT32 = (1 << 31) - (1 << 21)
 """Elements that 32 bits count, with room above them for a slice that passes the edge."""
@@ -118,13 +118,13 @@ class Checker:
                     f"pass a copy of {second}",
                 )
 
-    def _pointer_error(self, tensor: Tensor, pointer: int) -> LaunchError:
+    def _pointer_error(self, tensor: HeaderTensor, pointer: int) -> LaunchError:
         if not pointer:
             return self.fail("array", f"{tensor.name} has no memory")
         message = f"{tensor.name} is aligned to {pointer & -pointer} bytes, this variant takes {tensor.align}"
         return self.fail("array", message, "pass a copy, or compile for this alignment")
 
-    def _check_tensor(self, tensor: Tensor, array: Array) -> None:
+    def _check_tensor(self, tensor: HeaderTensor, array: Array) -> None:
         name = tensor.name
         if array.dtype != tensor.dtype:
             raise self.fail("type", f"{name} is {array.dtype}, the kernel takes {tensor.dtype}")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from runtime.arguments import Buffer, Layout
+from runtime.arguments import Buffer, ParamLayout
 from runtime.checks import CallClass, Checker
 from runtime.cuda import driver
 from runtime.cuda.memory import HostCopy
@@ -66,7 +66,7 @@ class CudaLaunch(Repeated):
         self,
         kernel: LoadedKernel,
         checker: Checker,
-        layout: Layout,
+        layout: ParamLayout,
         call: CallClass,
         frameworks: Sequence[Framework],
     ) -> None:
@@ -98,7 +98,7 @@ class CudaLaunch(Repeated):
         return buffer
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
-        """Packs `values` (see `Layout`) and launches on `stream`, else on the frameworks' current one."""
+        """Packs `values` (see `ParamLayout`) and launches on `stream`, else on the frameworks' current one."""
         try:
             buffer = self._free.pop()
         except IndexError:

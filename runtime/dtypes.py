@@ -12,7 +12,7 @@ from runtime.errors import LaunchError
 
 
 @dataclass(frozen=True, slots=True)
-class DType:
+class ElementType:
     """One element type. `bytes` of one element in memory, `code` of `struct`, `numpy` the name that numpy, JAX and
     torch use for it (ml_dtypes for bfloat16 and those of 8 bits)."""
 
@@ -29,21 +29,21 @@ class DType:
 DTYPES = {
     row.name: row
     for row in (
-        DType("i1", 1, "?", "bool"),
-        DType("s8", 1, "b", "int8"),
-        DType("s16", 2, "h", "int16"),
-        DType("s32", 4, "i", "int32"),
-        DType("s64", 8, "q", "int64"),
-        DType("u8", 1, "B", "uint8"),
-        DType("u16", 2, "H", "uint16"),
-        DType("u32", 4, "I", "uint32"),
-        DType("u64", 8, "Q", "uint64"),
-        DType("f16", 2, "e", "float16"),
-        DType("bf16", 2, "H", "bfloat16"),
-        DType("f32", 4, "f", "float32"),
-        DType("f64", 8, "d", "float64"),
-        DType("e4m3", 1, "B", "float8_e4m3fn"),
-        DType("e5m2", 1, "B", "float8_e5m2"),
+        ElementType("i1", 1, "?", "bool"),
+        ElementType("s8", 1, "b", "int8"),
+        ElementType("s16", 2, "h", "int16"),
+        ElementType("s32", 4, "i", "int32"),
+        ElementType("s64", 8, "q", "int64"),
+        ElementType("u8", 1, "B", "uint8"),
+        ElementType("u16", 2, "H", "uint16"),
+        ElementType("u32", 4, "I", "uint32"),
+        ElementType("u64", 8, "Q", "uint64"),
+        ElementType("f16", 2, "e", "float16"),
+        ElementType("bf16", 2, "H", "bfloat16"),
+        ElementType("f32", 4, "f", "float32"),
+        ElementType("f64", 8, "d", "float64"),
+        ElementType("e4m3", 1, "B", "float8_e4m3fn"),
+        ElementType("e5m2", 1, "B", "float8_e5m2"),
     )
 }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from runtime.arguments import Layout
+from runtime.arguments import ParamLayout
 from runtime.arrays import Array
 from runtime.checks import CallClass, Checker
 from runtime.errors import DeviceError, FindingError, LaunchError
@@ -27,7 +27,7 @@ class EmulatedLaunch(Repeated):
 
     ordinal = None
 
-    def __init__(self, ptx: str, checker: Checker, layout: Layout, call: CallClass) -> None:
+    def __init__(self, ptx: str, checker: Checker, layout: ParamLayout, call: CallClass) -> None:
         self.ptx = ptx
         self.header = checker.header
         self.call = call

@@ -27,7 +27,7 @@ RECORD_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceRecord:
     """The `.tile` file: its path as given, and the SHA-256 of its text in hex."""
 
     file: str
@@ -35,7 +35,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class HeaderTensor:
     """An array parameter. `dims`: a name or an int an axis; `access`: r, w or rw; `align`: bytes, of its pointer;
     `present`: False when this variant was compiled without an optional one."""
 
@@ -62,7 +62,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class HeaderTable:
     """A small array passed by value: `length` elements."""
 
     name: str
@@ -70,7 +70,7 @@ class Table:
     length: int
 
 
-Param = Tensor | Scalar | Table
+Param = HeaderTensor | Scalar | HeaderTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Require:
+class Requirement:
     """A condition of this variant: its text, line and hint as the `.tile` file has them."""
 
     expr: Tree
@@ -99,7 +99,7 @@ class Header:
     entry: str
     kernel: str
     schedule: str | None
-    source: Source
+    source: SourceRecord
     arch: str
     constants: Mapping[str, int | float | bool | str]
     threads: int
@@ -111,7 +111,7 @@ class Header:
     arguments: tuple[Argument, ...]
     grid: tuple[Tree, Tree, Tree]
     index_bits: Literal[32, 64]
-    requires: tuple[Require, ...] = ()
+    requires: tuple[Requirement, ...] = ()
     moves: Tree | None = None
     computes: Tree | None = None
 
@@ -121,9 +121,9 @@ class Header:
         return self.kernel if self.schedule is None else f"{self.kernel} with {self.schedule}"
 
     @property
-    def tensors(self) -> tuple[Tensor, ...]:
+    def tensors(self) -> tuple[HeaderTensor, ...]:
         """The array parameters that this variant has."""
-        return tuple(param for param in self.params if isinstance(param, Tensor) and param.present)
+        return tuple(param for param in self.params if isinstance(param, HeaderTensor) and param.present)
 
     def argument_bytes(self, argument: Argument) -> int:
         """Size in the parameter space."""
@@ -132,7 +132,7 @@ class Header:
         if argument.kind in ("stride", "dim"):
             return self.index_bits // 8
         param = next(param for param in self.params if param.name == argument.of)
-        return DTYPES[param.dtype].bytes * (param.length if isinstance(param, Table) else 1)
+        return DTYPES[param.dtype].bytes * (param.length if isinstance(param, HeaderTable) else 1)
 
     def argument_dtype(self, argument: Argument) -> str:
         """Element type in the parameter space; indices are signed."""
@@ -145,7 +145,7 @@ class Header:
 
 NOT_FINITE = {name: float(name) for name in ("inf", "-inf", "nan")}
 """Constants that JSON has no numbers for, as the header writes them."""
-KINDS: dict[type, str] = {Tensor: "tensor", Scalar: "scalar", Table: "table"}
+KINDS: dict[type, str] = {HeaderTensor: "tensor", Scalar: "scalar", HeaderTable: "table"}
 
 
 def to_json(header: Header) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def parse(record: Any) -> Header:
         entry=fields.name("entry", ptx=True),
         kernel=fields.text("kernel"),
         schedule=fields.text("schedule", null=True),
-        source=Source(source.text("file"), source.text("sha256")),
+        source=SourceRecord(source.text("file"), source.text("sha256")),
         arch=fields.architecture("arch"),
         constants=constants,
         threads=fields.integer("threads", 1, 1024),
@@ -269,7 +269,7 @@ def _param(row: Fields) -> Param:
         align = row.integer("align", 1, 4096)
         if align & (align - 1):
             row.fail("align", f"is no power of two: {align}")
-        param = Tensor(
+        param = HeaderTensor(
             name,
             dtype,
             tuple(row.dims("dims")),
@@ -284,7 +284,7 @@ def _param(row: Fields) -> Param:
     elif kind == "scalar":
         param = Scalar(name, dtype)
     elif kind == "table":
-        param = Table(name, dtype, row.integer("length", 1, 1 << 15))
+        param = HeaderTable(name, dtype, row.integer("length", 1, 1 << 15))
     else:
         row.fail("kind", f"is {kind!r}, not tensor, scalar or table")
     row.done()
@@ -307,8 +307,10 @@ def _argument(row: Fields) -> Argument:
     return argument
 
 
-def _require(row: Fields) -> Require:
-    require = Require(row.value("expr"), row.text("text"), row.integer("line", 0, 1 << 31), row.text("hint", null=True))
+def _require(row: Fields) -> Requirement:
+    require = Requirement(
+        row.value("expr"), row.text("text"), row.integer("line", 0, 1 << 31), row.text("hint", null=True)
+    )
     row.done()
     return require
 
@@ -322,7 +324,7 @@ def _check_names(header: Header, fields: Fields) -> None:
     """Everything that refers to something by name refers to something that there is."""
     if len({param.name for param in header.params}) != len(header.params):
         fields.fail("params", "has a name twice")
-    present = [param for param in header.params if isinstance(param, Tensor) and param.present]
+    present = [param for param in header.params if isinstance(param, HeaderTensor) and param.present]
     bound = {dim for tensor in present for dim in tensor.dims if isinstance(dim, str)}
     if unbound := sorted(set(header.dims) - bound):
         fields.fail("dims", f"has {unbound[0]}, which no tensor binds")
@@ -350,10 +352,10 @@ def _check_argument(header: Header, argument: Argument, fields: Fields, where: s
             fields.fail(where, f"names {argument.of!r}, which is no dim")
         return
     param = next((param for param in header.params if param.name == argument.of), None)
-    wanted = {"scalar": Scalar, "table": Table}.get(argument.kind, Tensor)
+    wanted = {"scalar": Scalar, "table": HeaderTable}.get(argument.kind, HeaderTensor)
     if not isinstance(param, wanted):
         fields.fail(where, f"is a {argument.kind} of {argument.of!r}, which is no such parameter")
-    if isinstance(param, Tensor):
+    if isinstance(param, HeaderTensor):
         if not param.present:
             fields.fail(where, f"is of {param.name}, which is not present")
         if argument.kind == "stride" and not (param.strided and argument.axis < len(param.dims)):

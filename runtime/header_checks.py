@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from runtime.dtypes import DTYPES
 from runtime.errors import LaunchError
 from runtime.expressions import ExpressionError, Tree, compile_expression
-from runtime.signature import Parameter
+from runtime.signature import SignatureParameter
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 PTX_IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*", re.ASCII)
@@ -152,7 +152,7 @@ def check_expression(where: str, tree: Tree, known: Collection[str]) -> None:
 
 
 def check_signature(
-    entry: str, arguments: Sequence[tuple[str, str, str, int]], parameters: Sequence[Parameter]
+    entry: str, arguments: Sequence[tuple[str, str, str, int]], parameters: Sequence[SignatureParameter]
 ) -> None:
     """Compares the header's arguments (kind, of, dtype, bytes) with the entry's `.param`s, in order."""
     if len(arguments) != len(parameters):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Union
 
-from runtime.arguments import Layout
+from runtime.arguments import ParamLayout
 from runtime.arrays import Array
 from runtime.backend import choose
 from runtime.checks import CallClass, Checker
@@ -20,7 +20,7 @@ from runtime.emulation import EmulatedLaunch
 from runtime.errors import LaunchError
 from runtime.expressions import Number
 from runtime.frameworks import Framework, Reader, Recogniser, framework_of, reader_of, unread, unrecognised
-from runtime.header import Header, Scalar, Tensor, read
+from runtime.header import Header, HeaderTensor, Scalar, read
 from runtime.repeated import Again, Repeated, never
 from runtime.result import LaunchResult
 
@@ -52,10 +52,10 @@ class Kernel:
         self.device = device
         params = self.header.params
         self._checker = Checker(self.header)
-        self._layout = Layout(self.header)
+        self._layout = ParamLayout(self.header)
         self._count = len(params)
-        self._tensors = [i for i, param in enumerate(params) if isinstance(param, Tensor) and param.present]
-        self._absent = [i for i, param in enumerate(params) if isinstance(param, Tensor) and not param.present]
+        self._tensors = [i for i, param in enumerate(params) if isinstance(param, HeaderTensor) and param.present]
+        self._absent = [i for i, param in enumerate(params) if isinstance(param, HeaderTensor) and not param.present]
         self._only_tensors = len(self._tensors) == len(params)
         self._keyed = [
             index
@@ -144,7 +144,7 @@ class Kernel:
             raise LaunchError("call", f"{label} takes {len(params)} arguments, {len(arguments)} were given")
         ordered = list(arguments)
         for param in params[len(arguments) :]:
-            if param.name not in named and not (isinstance(param, Tensor) and param.optional):
+            if param.name not in named and not (isinstance(param, HeaderTensor) and param.optional):
                 takes = ", ".join(param.name for param in params)
                 raise LaunchError("call", f"{label} misses {param.name}", f"it takes {takes}")
             ordered.append(named.pop(param.name, None))
@@ -154,7 +154,7 @@ class Kernel:
         return tuple(ordered), _three(grid), stream
 
     def _prepare(self, arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> tuple[Launch, list[Any]]:
-        """The prepared launch of the class of `arguments`, and the values to pack (see `Layout`).
+        """The prepared launch of the class of `arguments`, and the values to pack (see `ParamLayout`).
 
         What a class does not settle, the pointers, its launch checks.
         """

@@ -17,7 +17,7 @@ PARAMETER = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class SignatureParameter:
     """One `.param`: its fundamental `type` (`u64`, `b8`, …) and its size in `bytes`, arrays included."""
 
     name: str
@@ -26,7 +26,7 @@ class Parameter:
     is_array: bool
 
 
-def entries(ptx: str) -> dict[str, tuple[Parameter, ...]]:
+def entries(ptx: str) -> dict[str, tuple[SignatureParameter, ...]]:
     """The parameters of each entry, in order. Raises LaunchError `ptx` for a parameter that is no legal PTX."""
     code = NOT_CODE.sub(" ", ptx)
     return {
@@ -35,10 +35,10 @@ def entries(ptx: str) -> dict[str, tuple[Parameter, ...]]:
     }
 
 
-def _parameter(text: str, entry: str) -> Parameter:
+def _parameter(text: str, entry: str) -> SignatureParameter:
     match = PARAMETER.fullmatch(text.strip())
     if match is None:
         raise LaunchError("ptx", f"entry {entry}: {' '.join(text.split())!r} is no parameter")
     width = int(match["type"].lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
     count = match["count"]
-    return Parameter(match["name"], match["type"], width * int(count or 1), count is not None)
+    return SignatureParameter(match["name"], match["type"], width * int(count or 1), count is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -136,6 +137,17 @@ def test_functions_are_short(module: Path) -> None:
     functions = [node for node in ast.walk(ast.parse((ROOT / module).read_text())) if isinstance(node, kinds)]
     lines = {node.name: (node.end_lineno or node.lineno) - node.lineno + 1 for node in functions}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
+SAME_NAMES = {"Bound", "Function", "Kernel"}
+"""Names of two classes: what callers have (`runtime.Kernel`, `runtime.Bound`), and a concept of the compiler."""
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """Whoever looks for a name lands in the right room."""
+    trees = (ast.parse((ROOT / module).read_text()) for module in MODULES)
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, count in names.items() if count > 1} == SAME_NAMES
 
 
 HEAVY = ("cuda", "llvmlite", "runtime.emulator", "torch", "jax", "cupy")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.text.heads import ArrayParameter, Head
+from dsl.text.heads import ArrayParameter, KernelHead
 from dsl.values.facts import ArrayFacts
 from lowering.location import TileError
 
@@ -33,7 +33,7 @@ class Bound:
     scalars: dict[str, Any] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
 
-    def array(self, head: Head, p: ArrayParameter, facts: ArrayFacts) -> None:
+    def array(self, head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
         """Binds one tensor. Misfit 'shape' or 'type' where it does not go with the head, or with those before."""
         check_array(head, p, facts)
         for dim, extent in zip(p.dims, facts.shape, strict=True):
@@ -53,7 +53,7 @@ class Bound:
         if p.strided and facts.strides is not None:
             self.strides[p.name] = facts.strides
 
-    def constants(self, head: Head, given: Mapping[str, Any]) -> None:
+    def constants(self, head: KernelHead, given: Mapping[str, Any]) -> None:
         """What the caller gives by name: a type parameter is set, a dim must be that of the arrays."""
         for name, choices in head.types.items():
             if name in given:
@@ -64,7 +64,7 @@ class Bound:
                     raise Misfit("type", None, f"'{name}' is {self.types[name]} in the arrays; {wanted} was given")
 
 
-def check_array(head: Head, p: ArrayParameter, facts: ArrayFacts) -> None:
+def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
     """What an array alone tells: Misfit 'shape', or 'type' where its type parameter has no such alternative."""
     if len(facts.shape) != len(p.dims):
         raise Misfit("shape", p.loc, f"'{p.name}' has rank {len(p.dims)}; the array has shape {list(facts.shape)}")
@@ -73,7 +73,7 @@ def check_array(head: Head, p: ArrayParameter, facts: ArrayFacts) -> None:
         raise Misfit("type", p.loc, f"'{p.name}' is {facts.dtype}; '{p.dtype}' is one of {choices}")
 
 
-def bind(head: Head, arguments: Mapping[str, Any]) -> Bound:
+def bind(head: KernelHead, arguments: Mapping[str, Any]) -> Bound:
     """The arguments of a kernel, bound: by parameter ArrayFacts, numbers, tables, or None. TileError or Misfit."""
     bound = Bound()
     for name in head.names:

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from dsl.calls.binding import check_array
 from dsl.calls.plan import Output
 from dsl.text import tree as ast
-from dsl.text.heads import ArrayParameter, Head
+from dsl.text.heads import ArrayParameter, KernelHead
 from dsl.text.program import Program
 from dsl.values.facts import ArrayFacts
 from lowering.location import TileError, closest
@@ -27,7 +27,7 @@ class Called:
     def __init__(self, program: Program, name: str):
         self.program, self.name = program, name
         self.dispatch = program.dispatches.get(name)
-        self.passed: list[tuple[Head, str, str]] = []
+        self.passed: list[tuple[KernelHead, str, str]] = []
         if self.dispatch is not None:
             self.node: ast.Dispatch | ast.Kernel = self.dispatch
             self.params = self.dispatch.params
@@ -47,7 +47,7 @@ class Called:
             known = [*program.dispatches, *program.kernels]
             message = f"{program.source.name} has no kernel or dispatch '{name}'"
             raise TileError("name", None, message, closest(name, known))
-        self.heads: dict[str, Head] = {}
+        self.heads: dict[str, KernelHead] = {}
         self.parameters: dict[str, str] = {}
         for head, argument, parameter in self.passed:
             self.heads.setdefault(argument, head)

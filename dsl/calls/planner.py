@@ -30,7 +30,7 @@ from dsl.kernels.variant import Request, Variant
 from dsl.schedules import target_facts
 from dsl.text import tree as ast
 from dsl.text.branches import named_ways, names_of_branch
-from dsl.text.heads import Head
+from dsl.text.heads import KernelHead
 from dsl.text.program import Program
 from dsl.text.tree import names_in
 from dsl.values.arrays import Arrays
@@ -404,7 +404,7 @@ class Planner:
         return Step(self.request(head, schedule, constants, arguments), arguments)
 
     def launch_arguments(
-        self, launch: ast.Launch, head: Head, names: Mapping[str, Any], passed: Mapping[str, Any]
+        self, launch: ast.Launch, head: KernelHead, names: Mapping[str, Any], passed: Mapping[str, Any]
     ) -> list[Any]:
         params, optional = head.names, {name for name, array in head.arrays.items() if array.optional}
         if launch.args is None:
@@ -462,7 +462,7 @@ class Planner:
         return None
 
     def request(
-        self, head: Head, schedule: str | None, constants: Mapping[str, Any], arguments: Sequence[Any]
+        self, head: KernelHead, schedule: str | None, constants: Mapping[str, Any], arguments: Sequence[Any]
     ) -> Request:
         """The variant of a launch, its arguments bound."""
         bound = bind(head, dict(zip(head.names, map(self.known, arguments), strict=True)))

@@ -20,7 +20,7 @@ from dsl.text.files import write_text
 from lowering.location import printable
 
 if TYPE_CHECKING:
-    from dsl.studies.bench import Row
+    from dsl.studies.bench import BenchRow
 
 TIME_LIMIT = 600.0
 
@@ -80,22 +80,22 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return {"rows": [asdict(row) for row in rows]}
 
 
-def row_from_json(record: dict[str, Any]) -> Row:
+def row_from_json(record: dict[str, Any]) -> BenchRow:
     """The inverse of `asdict`."""
     from dsl.examples.report import from_json
-    from dsl.studies.bench import Row
+    from dsl.studies.bench import BenchRow
 
     report = record.pop("report")
-    return Row(**record, report=None if report is None else from_json(report))
+    return BenchRow(**record, report=None if report is None else from_json(report))
 
 
-def as_json(file: str, rows: list[Row]) -> dict[str, Any]:
+def as_json(file: str, rows: list[BenchRow]) -> dict[str, Any]:
     """What --json writes: figures by row, times in microseconds."""
     some = next(row.report for row in rows if row.report)
     return {"file": file, "device": some.device, "chip": some.chip, "rows": [row_as_json(row) for row in rows]}
 
 
-def row_as_json(row: Row) -> dict[str, Any]:
+def row_as_json(row: BenchRow) -> dict[str, Any]:
     named: dict[str, Any] = {"example": row.example, "options": row.options}
     named |= {"kernels": row.kernels, "schedules": row.schedules}
     if row.edited is not None:
@@ -137,7 +137,7 @@ def row_as_json(row: Row) -> dict[str, Any]:
 # ---- the table ----
 
 
-def show_rows(file: str, rows: list[Row]) -> None:
+def show_rows(file: str, rows: list[BenchRow]) -> None:
     """The rows that ran as a table, with what they share above it and what is to be said of others below."""
     ran = [row for row in rows if row.report is not None]
     reports = [row.report for row in ran if row.report]
@@ -167,12 +167,12 @@ def show_rows(file: str, rows: list[Row]) -> None:
         click.echo(f"  {printable(note)}")
 
 
-def compared_within_examples(rows: list[Row]) -> bool:
+def compared_within_examples(rows: list[BenchRow]) -> bool:
     """Are the examples jobs of their own, done in several ways? Else they are ways to do one job."""
     return len({row.example for row in rows}) < len(rows)
 
 
-def names_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
+def names_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
     """Columns that tell the rows apart: (title, a text a row)."""
     others = any(row.schedule for row in rows)
     found = [
@@ -191,7 +191,7 @@ def names_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
     return telling or [column for column in found if column[0] == "kernel"]
 
 
-def options_of(row: Row) -> str:
+def options_of(row: BenchRow) -> str:
     """As the language spells them."""
     return pairs(
         {name: str(value).lower() if isinstance(value, bool) else value for name, value in row.options.items()}
@@ -202,7 +202,7 @@ def joined(names: list[str]) -> str:
     return " + ".join(dict.fromkeys(names))
 
 
-def figures_of(rows: list[Row]) -> list[tuple[str, list[str]]]:
+def figures_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
     """Columns of figures: (title, a text a row), without those that no row has."""
     figures = [row.figures() for row in rows]
     reports = [row.report for row in rows if row.report]
@@ -268,7 +268,7 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
-def notes(rows: list[Row]) -> list[str]:
+def notes(rows: list[BenchRow]) -> list[str]:
     """Below the table."""
     found = [
         "instructions of the PTX, and the moves among them, of which the assembler keeps few: of warps, in all blocks",

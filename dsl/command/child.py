@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from dsl.command.failures import DEVICE_FAILED, INTERNAL, ChildFailure, record, told
-from dsl.command.request import Request
+from dsl.command.request import CommandRequest
 from dsl.examples.report import Report, from_json
 from lowering.location import TileError
 
 
-def run_in_child(request: Request, output: Any, time_limit: float) -> Report:
+def run_in_child(request: CommandRequest, output: Any, time_limit: float) -> Report:
     """The report of a request. What the kernel prints goes to `output`. Raises ChildFailure."""
     return from_json(answer_of_child("dsl.command.request", asdict(request), output, time_limit))
 

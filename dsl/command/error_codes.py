@@ -10,7 +10,7 @@ TABLE = Path(__file__).with_name("error_codes.toml")
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class ErrorCode:
     """`meaning`: what is wrong; `example`: what leads to it; `mend`: what to write or do instead.
 
     `shown`: whether running the example alone shows the code; it does not where a GPU or another state is needed.
@@ -22,7 +22,7 @@ class Code:
     shown: bool = True
 
 
-def read_codes() -> dict[str, Code]:
+def read_codes() -> dict[str, ErrorCode]:
     """All codes by name, in the order of the table."""
     rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return {name: Code(**row) for name, row in rows.items()}
+    return {name: ErrorCode(**row) for name, row in rows.items()}

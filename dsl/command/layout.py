@@ -10,7 +10,7 @@ import click
 from dsl.command.compile import requests_for
 from dsl.command.failures import show
 from dsl.kernels.compile import lower
-from dsl.pictures.names import Fragment, Named, describe, fragments, named_tiles, swizzle_words
+from dsl.pictures.names import DrawnFragment, DrawnValue, describe, fragments, named_tiles, swizzle_words
 from dsl.text.files import write_text
 from dsl.text.program import load
 from lowering.ir import Function
@@ -50,7 +50,7 @@ def command(file: str, values: tuple[str, ...], **options: Any) -> int:
         requests = requests_for(
             program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
         )
-        found: list[tuple[Function, Named]] = []
+        found: list[tuple[Function, DrawnValue]] = []
         for request in requests:
             function = lower(program, request).variant.function
             tiles = named_tiles(function)
@@ -74,7 +74,7 @@ def command(file: str, values: tuple[str, ...], **options: Any) -> int:
     return 0
 
 
-def show_list(title: str, function: Function, tiles: list[Named]) -> None:
+def show_list(title: str, function: Function, tiles: list[DrawnValue]) -> None:
     """One line a tile."""
     from dsl.pictures import text
 
@@ -85,7 +85,7 @@ def show_list(title: str, function: Function, tiles: list[Named]) -> None:
     write([*text.table(rows), text.Text()])
 
 
-def summary(function: Function, tile: Named, spread: dict[Layout, Fragment]) -> str:
+def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:
     """The layout of a tile in one line."""
     type = tile.value.type
     if not isinstance(type, SharedType):
@@ -103,7 +103,7 @@ def summary(function: Function, tile: Named, spread: dict[Layout, Fragment]) -> 
     return "; ".join(filter(None, [swizzle_words(type), *words])) or "no accesses"
 
 
-def draw(chosen: list[tuple[Function, Named]], svg: str | None) -> None:
+def draw(chosen: list[tuple[Function, DrawnValue]], svg: str | None) -> None:
     """The pictures of tiles, on the terminal or into a file."""
     from dsl.pictures import registers, shared, text
 

@@ -9,7 +9,7 @@ from dsl.examples.report import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CommandRequest:
     """A file with an example (by name, by index, or the first) or a PTX text, and how to run it. `most_bytes` bounds
     the arrays of a launch."""
 
@@ -31,17 +31,17 @@ class Request:
     choose: dict[str, str] = field(default_factory=dict)
 
 
-def execute(request: Request) -> Report:
+def execute(request: CommandRequest) -> Report:
     """Runs it in this process. Raises TileError, LaunchError or DeviceError."""
     from pathlib import Path
 
-    from dsl.examples.launches import Settings
+    from dsl.examples.launches import LaunchSettings
     from dsl.kernels.edited import ptx_from
     from dsl.text.files import MAX_TEXT, read_text
     from lowering.choices import Asked
 
     ptx = None if request.ptx is None else ptx_from(request.ptx, request.choose)
-    settings = Settings(
+    settings = LaunchSettings(
         schedule=request.schedule,
         ptx=ptx,
         seed=request.seed,
@@ -74,4 +74,4 @@ def execute(request: Request) -> Report:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The report of a request, both as JSON."""
-    return asdict(execute(Request(**request)))
+    return asdict(execute(CommandRequest(**request)))

@@ -10,7 +10,7 @@ import click
 
 from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, records, render, show, told
 from dsl.command.options import CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
-from dsl.command.request import Request, execute
+from dsl.command.request import CommandRequest, execute
 from lowering.location import TileError, printable
 from runtime.errors import LaunchError
 
@@ -120,11 +120,11 @@ def requests_for(
     example: str | None,
     run_all: bool,
     settings: dict[str, Any],
-) -> list[Request]:
+) -> list[CommandRequest]:
     """What to run: the chosen example, all, or the entry of a PTX text."""
     common: dict[str, Any] = {"file": file, "values": list(values), "device": device, "why": why, **settings}
     if not run_all or file.endswith(".ptx"):
-        return [Request(example=example, **common)]
+        return [CommandRequest(example=example, **common)]
     if example is not None:
         raise TileError("option", None, "--example and --all exclude each other")
     from dsl.examples.shapes import find_example
@@ -132,10 +132,10 @@ def requests_for(
 
     program = load(file)
     find_example(program, None)
-    return [Request(example=None, index=index, **common) for index in range(len(program.examples))]
+    return [CommandRequest(example=None, index=index, **common) for index in range(len(program.examples))]
 
 
-def run_request(request: Request, as_json: bool, time_limit: float) -> Any:
+def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> Any:
     """The report of one request: here on the emulator, in a child process on a GPU, whose faults poison a process."""
     if request.device == "emulator":
         return execute(request)
@@ -144,7 +144,7 @@ def run_request(request: Request, as_json: bool, time_limit: float) -> Any:
     return run_in_child(request, sys.stderr if as_json else None, time_limit)
 
 
-def repeated(request: Request) -> tuple[str, list[dict[str, Any]]]:
+def repeated(request: CommandRequest) -> tuple[str, list[dict[str, Any]]]:
     """What the emulator says of a launch that a GPU failed at, in words, and the faults that it finds as data."""
     from dataclasses import replace
 

@@ -12,7 +12,7 @@ from dsl.kernels.variant import Request
 from dsl.text.files import write_text
 from dsl.text.program import Program
 from lowering.location import TileError
-from lowering.text.printer import Names, printed
+from lowering.text.printer import PrintedNames, printed
 
 CONTEXT = 2
 """Lines around a difference."""
@@ -27,7 +27,7 @@ def write_trace(program: Program, request: Request, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TileError("file", None, f"cannot write to {folder}: {error.strerror}") from None
-    names = Names()
+    names = PrintedNames()
     before: list[str] = []
     for number, (name, seconds, stage) in enumerate(stages_of(program, request)):
         text = printed(stage, names)

@@ -19,7 +19,7 @@ from lowering.targets import target
 if TYPE_CHECKING:
     from dsl.calls.tuned import Entry
     from dsl.tuning.session import Outcome
-    from dsl.tuning.space import Place
+    from dsl.tuning.space import TuningPlace
 
 
 MAX_DIGITS = 18
@@ -85,7 +85,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     from dsl.tuning.report import as_json as record
     from dsl.tuning.report import show as show_outcome
     from dsl.tuning.session import Session, Settings
-    from dsl.tuning.space import Choice, cases
+    from dsl.tuning.space import SpaceChoice, cases
     from dsl.tuning.trials import Log, default_log
 
     if options["plot"] is not None:
@@ -101,7 +101,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     ranges = parse_ranges(options["ranges"], {name for k in program.kernels.values() for name in dim_names(k)})
     overrides, domains = cases(program, example, values)
     schedules = options["schedule"].split(",") if options["schedule"] else ()
-    choice = Choice(domains, schedules, options["branches"], options["budget"], options["seed"])
+    choice = SpaceChoice(domains, schedules, options["branches"], options["budget"], options["seed"])
     jobs = options["jobs"] or os.cpu_count() or 1
     edited = [edited_from(each, choose) for each in options["edited"]]
     settings = Settings(choice, jobs, options["seconds"], options["fresh"], options["seed"], choose, edited)
@@ -134,9 +134,9 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     return DIFFERS if any(outcome.trials and not outcome.fine for outcome in outcomes) else 0
 
 
-def find_place(device: str) -> Place:
+def find_place(device: str) -> TuningPlace:
     """The device of this name. Raises LaunchError or DeviceError."""
-    from dsl.tuning.space import Place
+    from dsl.tuning.space import TuningPlace
     from runtime import device_facts
     from runtime.backend import choose
 
@@ -148,7 +148,7 @@ def find_place(device: str) -> Place:
         from runtime.cuda.driver import version
 
         driver = version()
-    return Place(name, facts.name, target(facts.arch).arch, facts.sms, driver)
+    return TuningPlace(name, facts.name, target(facts.arch).arch, facts.sms, driver)
 
 
 def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int | None, int | None]]:
@@ -177,7 +177,7 @@ def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int
 
 
 def write(
-    file: str, outcomes: list[Outcome], place: Place, ranges: dict[str, tuple[int | None, int | None]]
+    file: str, outcomes: list[Outcome], place: TuningPlace, ranges: dict[str, tuple[int | None, int | None]]
 ) -> list[str]:
     """Puts the winners into the data beside the file; what was done, in words."""
     from dsl.calls.tuned import Tuned, stale, tuned_path
@@ -201,7 +201,7 @@ def write(
     return [*notes, *lines, written]
 
 
-def entry_of(outcome: Outcome, place: Place, ranges: dict[str, tuple[int | None, int | None]]) -> Entry:
+def entry_of(outcome: Outcome, place: TuningPlace, ranges: dict[str, tuple[int | None, int | None]]) -> Entry:
     """The winner of an outcome, as data."""
     from dsl.calls.tuned import Entry, text_digest
 

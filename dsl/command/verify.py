@@ -35,7 +35,7 @@ def command(
 
     Exit status: 0 all agree, 1 something differs, 2 the input is wrong, 3 the device failed.
     """
-    from dsl.examples.launches import Settings
+    from dsl.examples.launches import LaunchSettings
     from dsl.examples.shapes import find_example
     from dsl.studies.verify import BOUNDARIES, verify_example
     from dsl.text.program import load
@@ -46,7 +46,7 @@ def command(
         examples = program.examples if example is None else [find_example(program, example)]
         found = []
         for each in examples:
-            settings = Settings(schedule=schedule, seed=seed)
+            settings = LaunchSettings(schedule=schedule, seed=seed)
             boundaries = () if given_only else BOUNDARIES
             found.append(verify_example(program, each, values, settings, blocks, boundaries=boundaries))
             if not as_json:

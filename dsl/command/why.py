@@ -83,7 +83,7 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import find_example
     from dsl.kernels.compile import compile_variant
-    from dsl.studies.why import Kernel, kernels_of
+    from dsl.studies.why import ExplainedKernel, kernels_of
     from dsl.text.program import load
     from lowering.choices import Asked
     from lowering.targets import target
@@ -107,7 +107,7 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
         near = [kernel.request for kernel in kernels_of(program, planned, options["arch"])]
         request = request_of(program, node, options["schedule"], options["arch"], overrides, near, example)
         request = replace(request, choices=asked.options)
-        found = [Kernel(program, request, None, compile_variant(program, request))]
+        found = [ExplainedKernel(program, request, None, compile_variant(program, request))]
     for kernel in found:
         asked.note(kernel.compiled.variant.function.choices)
     asked.check()

@@ -23,7 +23,7 @@ MOST_KEPT = 1 << 28
 
 
 @dataclass(slots=True)
-class Settings:
+class LaunchSettings:
     """How to run an example. `ptx`: text whose kernels replace those of the same name; `seed`: of the random inputs;
     `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
     own; `most_bytes`: of the arrays of a launch;
@@ -44,7 +44,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Launch:
+class ExampleLaunch:
     """One kernel of a plan: what was compiled, and what runs (an edited text may take its place)."""
 
     step: Step
@@ -58,13 +58,13 @@ class Launch:
 
 
 @dataclass(slots=True)
-class Call:
+class ExampleCall:
     """A launch line that ran: its arguments in host memory, and its kernels with the arguments that they took."""
 
     function: ModuleFunction
     plan: Plan
     given: Mapping[str, Any]
-    launches: list[tuple[Launch, list[Any]]]
+    launches: list[tuple[ExampleLaunch, list[Any]]]
 
     def prepared(self) -> list[Any]:
         """Each kernel as a launch without arguments."""
@@ -74,10 +74,10 @@ class Call:
 class Launcher:
     """Launches for one example; adds to its report."""
 
-    def __init__(self, module: Module, settings: Settings, report: Report):
+    def __init__(self, module: Module, settings: LaunchSettings, report: Report):
         self.module, self.settings, self.report = module, settings, report
         self.ordinal = None if module.device == "emulator" else int(module.device.partition(":")[2] or 0)
-        self.calls: list[Call] = []
+        self.calls: list[ExampleCall] = []
         self.written: list[Any] = []  # who wrote each array in each launch, the newest last
         self.edited = edited_kernels(settings.ptx, module.device) if settings.ptx is not None else {}
 
@@ -90,7 +90,7 @@ class Launcher:
         plan = function.plan(function.facts(arrays), schedule=schedule, **rest)
         bound = BoundPlan(function, plan)
         launches = [
-            Launch(step, compiled, self.edited.get(step.request.kernel, compiled.kernel))
+            ExampleLaunch(step, compiled, self.edited.get(step.request.kernel, compiled.kernel))
             for step, compiled in zip(plan.steps, bound.kernels, strict=True)
         ]
         if self.edited and not any(launch.kernel is not launch.compiled.kernel for launch in launches):
@@ -98,7 +98,7 @@ class Launcher:
             has = ", ".join(self.edited)
             raise TileError("ptx", None, f"the PTX has the kernels {has}; this example launches {used}")
         arguments = [bound.arguments(launch.step, arrays) for launch in launches]
-        call = Call(function, plan, given, list(zip(launches, arguments, strict=True)))
+        call = ExampleCall(function, plan, given, list(zip(launches, arguments, strict=True)))
         self.calls.append(call)
         with bound.call():
             for launch, values in call.launches:
@@ -108,7 +108,7 @@ class Launcher:
             if self.settings.measure:
                 self.measure(call)
 
-    def run(self, plan: Plan, launch: Launch, values: list[Any]) -> LaunchReport:
+    def run(self, plan: Plan, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
         report = run_kernel(launch.kernel, values, self.ordinal, self.settings, self.keep_writers)
         request = launch.step.request
         report.dims = {name: int(extent) for name, extent in request.dims.items()}
@@ -117,7 +117,7 @@ class Launcher:
             report.explanation = explanation(plan, launch.compiled)
         return report
 
-    def measure(self, call: Call) -> None:
+    def measure(self, call: ExampleCall) -> None:
         """Times the launches of a call: each alone where there are several, and all together."""
         assert self.ordinal is not None
         prepared = call.prepared()
@@ -144,7 +144,11 @@ class Launcher:
 
 
 def run_kernel(
-    kernel: Any, values: list[Any], ordinal: int | None, settings: Settings, keep: Callable[[Any], None] | None = None
+    kernel: Any,
+    values: list[Any],
+    ordinal: int | None,
+    settings: LaunchSettings,
+    keep: Callable[[Any], None] | None = None,
 ) -> LaunchReport:
     """Launches a `runtime.Kernel` once on a GPU, or on the emulator for None, and says what it costs.
 
@@ -223,14 +227,14 @@ def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
     return out
 
 
-def written_arguments(launches: list[tuple[Launch, list[Any]]]) -> set[str]:
+def written_arguments(launches: list[tuple[ExampleLaunch, list[Any]]]) -> set[str]:
     """Names of the call's arguments that some kernel writes."""
-    from runtime.header import Tensor
+    from runtime.header import HeaderTensor
 
     found = set()
     for launch, _ in launches:
         for argument, param in zip(launch.step.arguments, launch.kernel.header.params, strict=True):
-            if isinstance(argument, FromCall) and isinstance(param, Tensor) and param.written:
+            if isinstance(argument, FromCall) and isinstance(param, HeaderTensor) and param.written:
                 found.add(argument.name)
     return found
 

@@ -57,7 +57,7 @@ def free_types(kernels: Iterable[ast.Kernel]) -> set[str]:
     """Type parameters that no array decides."""
     found: set[str] = set()
     for kernel in kernels:
-        decided = {p.type.dtype for p in kernel.params if isinstance(p.type, ast.TensorType)}
+        decided = {p.type.dtype for p in kernel.params if isinstance(p.type, ast.TensorAnnotation)}
         found |= {c.name for c in kernel.constants if c.types is not None} - decided
     return found
 

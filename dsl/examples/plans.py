@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from dsl.calls.api import ModuleFunction
-from dsl.examples.launches import Launcher, Settings
+from dsl.examples.launches import Launcher, LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import ExampleRun
 from dsl.examples.shapes import UNKNOWN, LaunchFacts
@@ -19,7 +19,7 @@ from dsl.text.program import Program
 from dsl.values.facts import ArrayFacts
 
 
-class Recorder(Launcher):
+class PlanRecorder(Launcher):
     """Keeps what planning needs of each launch's arguments, in place of launching."""
 
     arguments: list[dict[str, Any]]
@@ -38,9 +38,9 @@ def evaluated(
     A number behind another launch stays unknown, since it may hang on what that one writes; of an array only its shape,
     type and alignment count. Raises TileError.
     """
-    settings = Settings()
+    settings = LaunchSettings()
     run = ExampleRun(program, example, "emulator", "", overrides, settings)
-    run.launcher = recorder = Recorder(run.module, settings, run.report)
+    run.launcher = recorder = PlanRecorder(run.module, settings, run.report)
     recorder.arguments = []
     last = max(number for number, line in enumerate(example.lines) if isinstance(line, ast.Launch))
     for line in example.lines[: last + 1]:

@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from dsl.examples.launches import Settings, on_device, run_kernel, timed
+from dsl.examples.launches import LaunchSettings, on_device, run_kernel, timed
 from dsl.examples.overrides import parse_value
 from dsl.examples.report import Report
 from dsl.values.host import MAX_BYTES
@@ -19,7 +19,7 @@ MAX_TRIALS = 20_000
 
 
 def run_ptx(
-    text: str, name: str, device: str, why: str, given: list[str], settings: Settings, entry: str | None = None
+    text: str, name: str, device: str, why: str, given: list[str], settings: LaunchSettings, entry: str | None = None
 ) -> Report:
     """Launches the entry once and measures it; `given` sets dims and scalars. Raises LaunchError or TileError."""
     from runtime import Kernel, device_facts
@@ -101,7 +101,7 @@ def random_arguments(header: Any, dims: Mapping[str, int], values: Mapping[str, 
 
     from dsl.values.element_types import fill
     from lowering.types import DTYPES
-    from runtime.header import Scalar, Tensor
+    from runtime.header import HeaderTensor, Scalar
 
     random = np.random.default_rng(seed)
 
@@ -119,7 +119,7 @@ def random_arguments(header: Any, dims: Mapping[str, int], values: Mapping[str, 
         raise TileError("limit", None, message, f"give smaller dims than {known}" if known else None)
     out: dict[str, Any] = {}
     for param in header.params:
-        if isinstance(param, Tensor):
+        if isinstance(param, HeaderTensor):
             shape = shapes.get(param.name, ())
             out[param.name] = draw(param.dtype, shape) if param.present else None
         elif isinstance(param, Scalar):

@@ -7,7 +7,7 @@ from typing import Any
 from dsl.calls.api import Module, ModuleFunction
 from dsl.calls.binding import Misfit
 from dsl.examples.comparison import compare
-from dsl.examples.launches import Launcher, Settings
+from dsl.examples.launches import Launcher, LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import Check, Report
 from dsl.examples.shapes import bound_nodes, check_bound, check_cost, from_launch
@@ -19,7 +19,7 @@ from lowering.types import DTYPES
 
 
 def run_example(
-    program: Program, example: ast.Example, device: str, why: str, overrides: Overrides, settings: Settings
+    program: Program, example: ast.Example, device: str, why: str, overrides: Overrides, settings: LaunchSettings
 ) -> Report:
     """Runs one example on `device` (`emulator` or `cuda:0`). Raises TileError, LaunchError or DeviceError."""
     return ExampleRun(program, example, device, why, overrides, settings).run()
@@ -35,7 +35,7 @@ class ExampleRun:
         device: str,
         why: str,
         overrides: Overrides,
-        settings: Settings,
+        settings: LaunchSettings,
         launcher: type[Launcher] = Launcher,
     ):
         from runtime import device_facts

@@ -6,7 +6,7 @@ from typing import Any
 
 from dsl.kernels.variant import source_digest
 from lowering.text.stage import Stage
-from runtime.header import Argument, Header, Require, Scalar, Source, Table, Tensor
+from runtime.header import Argument, Header, HeaderTable, HeaderTensor, Requirement, Scalar, SourceRecord
 
 
 def make_header(stage: Stage) -> Header:
@@ -16,7 +16,7 @@ def make_header(stage: Stage) -> Header:
     for p in function.params:
         if p.kind == "tensor":
             params.append(
-                Tensor(
+                HeaderTensor(
                     p.name,
                     p.dtype.name,
                     tuple(p.dims),
@@ -30,7 +30,7 @@ def make_header(stage: Stage) -> Header:
         elif p.kind == "scalar":
             params.append(Scalar(p.name, p.dtype.name))
         else:
-            params.append(Table(p.name, p.dtype.name, p.length))
+            params.append(HeaderTable(p.name, p.dtype.name, p.length))
     arguments: list[Argument] = []
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
@@ -47,7 +47,7 @@ def make_header(stage: Stage) -> Header:
         entry=function.name,
         kernel=function.name,
         schedule=stage.schedule,
-        source=Source(ascii_name(stage.source.name), source_digest(stage.source.text)),
+        source=SourceRecord(ascii_name(stage.source.name), source_digest(stage.source.text)),
         arch=stage.target.arch,
         constants=stage.constants,
         threads=function.threads,
@@ -59,7 +59,7 @@ def make_header(stage: Stage) -> Header:
         arguments=tuple(arguments),
         grid=tuple(stage.grid),  # type: ignore[arg-type]
         index_bits=function.index_bits,  # type: ignore[arg-type]
-        requires=tuple(Require(c.expr, c.text, c.line, c.hint) for c in stage.requires),
+        requires=tuple(Requirement(c.expr, c.text, c.line, c.hint) for c in stage.requires),
     )
 
 

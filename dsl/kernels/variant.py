@@ -28,7 +28,7 @@ from lowering.layout import row_major
 from lowering.location import Errors, Loc, TileError, closest
 from lowering.nesting import deep_recursion
 from lowering.targets import Target, target
-from lowering.text.stage import Condition
+from lowering.text.stage import StageCondition
 from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, type_hint
 
 MAX_DIVISOR = 16
@@ -85,7 +85,7 @@ class Variant:
     schedule: ResolvedSchedule
     constants: dict[str, int | float | bool | str]
     grid: list[Any]
-    requires: list[Condition]
+    requires: list[StageCondition]
     tables: dict[str, int]
 
 
@@ -387,14 +387,14 @@ class _Variant:
         self,
         builder: KernelBuilder,
         function: Function,
-        p: ast.Parameter,
+        p: ast.KernelParameter,
         constants: dict[str, Any],
         special: dict[str, Any],
     ) -> None:
         scope = builder.scope.names
         if p.name in scope or p.name in self.constant_names or p.name in {q.name for q in function.params}:
             raise TileError("name", p.loc, f"'{p.name}' is declared twice")
-        if isinstance(p.type, ast.TensorType):
+        if isinstance(p.type, ast.TensorAnnotation):
             self._tensor(builder, function, p, p.type, constants, special)
         elif isinstance(p.type, ast.ScalarType):
             dtype = self._dtype(p.type.dtype, p.type.loc)
@@ -416,7 +416,7 @@ class _Variant:
             function.params.append(Parameter("table", p.name, dtype, value, length=length, loc=p.loc))
             scope[p.name] = Table(value, length)
 
-    def _refuse_fp8(self, p: ast.Parameter, dtype: DType) -> None:
+    def _refuse_fp8(self, p: ast.KernelParameter, dtype: DType) -> None:
         if dtype in FP8:
             raise TileError("type", p.loc, f"only tensors have elements of {dtype}", "pass f32, and convert it")
 
@@ -431,8 +431,8 @@ class _Variant:
         self,
         builder: KernelBuilder,
         function: Function,
-        p: ast.Parameter,
-        type: ast.TensorType,
+        p: ast.KernelParameter,
+        type: ast.TensorAnnotation,
         constants: dict[str, Any],
         special: dict[str, Any],
     ) -> None:
@@ -498,7 +498,7 @@ class _Variant:
         function: Function,
         special: dict[str, Any],
         constants: dict[str, Any],
-    ) -> list[Condition]:
+    ) -> list[StageCondition]:
         names = {**self._tree_names(builder, special), **dict.fromkeys(constants)}
         text = self.program.source.text
         out = []
@@ -508,13 +508,13 @@ class _Variant:
                 loc = schedule.definitions[name].value.loc
                 written = loc.source.text[loc.start : loc.end]
                 hint = "another variant is needed for these dims"
-                out.append(Condition(["==", name, tree], f"{name} == {written}", loc.line, hint))
+                out.append(StageCondition(["==", name, tree], f"{name} == {written}", loc.line, hint))
         for line in builder.requires:
             written = text[line.loc.start : line.loc.end] if line.loc.source is self.program.source else "assert"
-            out.append(Condition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
+            out.append(StageCondition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
         for name, value in special.items():
             out.append(
-                Condition(
+                StageCondition(
                     ["==", name, value], f"{name} == {value}", schedule.places["specialize", name].line, "specialised"
                 )
             )
@@ -522,12 +522,12 @@ class _Variant:
             if divisor == 1:
                 continue
             out.append(
-                Condition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)
+                StageCondition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)
             )
         for tensor, strides in self.request.strides.items():
             if 1 in strides:
                 name = stride_name(tensor, strides.index(1))
-                out.append(Condition(["==", name, 1], f"{name} == 1", self.kernel.loc.line, None))
+                out.append(StageCondition(["==", name, 1], f"{name} == 1", self.kernel.loc.line, None))
         return out
 
     def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ AXES = {1: ("element",), 2: ("row", "column")}
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class DrawnFragment:
     """A tile's part in a product: which operand of which instruction ("A", "B", "C", "A transposed", "rows of C" …).
 
     box: the extents that one instruction takes of the tile.
@@ -33,7 +33,7 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class DrawnValue:
     """A tile that a kernel names: its line, and the value with its layout (a tile in registers or in shared memory)."""
 
     line: int
@@ -49,16 +49,16 @@ class Named:
         return str(self.value.type)
 
 
-def named_tiles(function: Function) -> list[Named]:
+def named_tiles(function: Function) -> list[DrawnValue]:
     """The tiles that the kernel and its functions name, each name with each of its layouts once, in program order."""
-    found: dict[tuple[str, object], Named] = {}
+    found: dict[tuple[str, object], DrawnValue] = {}
 
     def add(value: Value, op: Op) -> None:
         type = value.type
         if value.name is not None and isinstance(type, TileType | SharedType) and type.shape:
             # Shared tiles of one type are several: scratch memory has one name.
             key = value if isinstance(type, SharedType) else type
-            found.setdefault((value.name, key), Named(line_of(op.loc, function), value))
+            found.setdefault((value.name, key), DrawnValue(line_of(op.loc, function), value))
 
     for op in walk(function.body):
         for region in op.regions:
@@ -77,9 +77,9 @@ def line_of(loc: Loc | None, function: Function) -> int:
     return loc.line if loc else 0
 
 
-def fragments(function: Function) -> dict[Layout, Fragment]:
+def fragments(function: Function) -> dict[Layout, DrawnFragment]:
     """The layouts that the products of a function dictate."""
-    found: dict[Layout, Fragment] = {}
+    found: dict[Layout, DrawnFragment] = {}
     for op in walk(function.body):
         if not op.spec.product:
             continue
@@ -88,17 +88,17 @@ def fragments(function: Function) -> dict[Layout, Fragment]:
         assert spread is not None
         m, n, k = instruction.m, instruction.n, instruction.k
         for name, layout, box in (("C", spread.c, (m, n)), ("A", spread.a, (m, k)), ("B", spread.b, (k, n))):
-            found.setdefault(layout, Fragment(instruction, name, box))
+            found.setdefault(layout, DrawnFragment(instruction, name, box))
         for name, layout, box in (("A", spread.a, (k, m)), ("B", spread.b, (n, k))):
-            found.setdefault(layout.transpose((1, 0)), Fragment(instruction, f"{name} transposed", box))
+            found.setdefault(layout.transpose((1, 0)), DrawnFragment(instruction, f"{name} transposed", box))
         for keep in (False, True):
             for name, axis, box in (("rows", 1, (m, 1)), ("columns", 0, (1, n))):
                 part = box if keep else (max(box),)
-                found.setdefault(spread.c.drop(axis, keep), Fragment(instruction, f"{name} of C", part))
+                found.setdefault(spread.c.drop(axis, keep), DrawnFragment(instruction, f"{name} of C", part))
     return found
 
 
-def describe(layout: Layout, spread: dict[Layout, Fragment]) -> str:
+def describe(layout: Layout, spread: dict[Layout, DrawnFragment]) -> str:
     """One line: what a schedule would say to have this layout, and how often an element is held.
 
     spread: what products dictate.
@@ -121,7 +121,7 @@ def describe(layout: Layout, spread: dict[Layout, Fragment]) -> str:
     return text + (f"; {copies} threads hold each element" if copies > 1 else "")
 
 
-def fragment_words(layout: Layout, fragment: Fragment) -> str:
+def fragment_words(layout: Layout, fragment: DrawnFragment) -> str:
     return f"{fragment}, warps {list(warps_of(layout))}" + contiguous_of(layout, fragment)
 
 
@@ -141,7 +141,7 @@ def warps_of(layout: Layout) -> tuple[int, ...]:
     return _along(layout, layout.warp)
 
 
-def contiguous_of(layout: Layout, fragment: Fragment) -> str:
+def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
     """The `contiguous` of an accumulator's layout, if it has one."""
     if fragment.operand != "C" or copies_of(layout) > 1:
         return ""

@@ -30,7 +30,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PictureLine:
     """Cells side by side, of which the first begins at `start`, a coordinate of the tile."""
 
     start: tuple[int, ...]
@@ -38,7 +38,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DrawnStep:
     """What lies `distance` further along `axis` than an element of the corner: the change of its place.
 
     exact: the change adds to every place in the corner; else it is an exclusive or.
@@ -62,8 +62,8 @@ class RegisterPicture:
     bits: tuple[tuple[str, ...], ...]
     idle: tuple[str, ...]
     corner: tuple[int, ...]
-    lines: tuple[Line, ...]
-    steps: tuple[Step, ...]
+    lines: tuple[PictureLine, ...]
+    steps: tuple[DrawnStep, ...]
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def split(layout: Layout, place: int) -> dict[str, int]:
     return out
 
 
-def lines(layout: Layout, inverse: Layout, corner: tuple[int, ...], run: int, cells: int) -> Iterator[Line]:
+def lines(layout: Layout, inverse: Layout, corner: tuple[int, ...], run: int, cells: int) -> Iterator[PictureLine]:
     width = min(corner[-1], run * cells)
     for index in range(prod(corner) // width):
         at = index * width
@@ -184,10 +184,10 @@ def lines(layout: Layout, inverse: Layout, corner: tuple[int, ...], run: int, ce
         for offset in range(0, width, run):
             place = split(layout, inverse.apply(first + offset))
             row.append(Cell(start[-1] + offset, run, place["warp"], place["lane"], place["register"]))
-        yield Line(tuple(start), tuple(row))
+        yield PictureLine(tuple(start), tuple(row))
 
 
-def steps(layout: Layout, inverse: Layout, corner: tuple[int, ...]) -> Iterator[Step]:
+def steps(layout: Layout, inverse: Layout, corner: tuple[int, ...]) -> Iterator[DrawnStep]:
     """One for each bit of a coordinate that the corner does not have."""
     every = inverse.flat
     for axis in reversed(range(len(layout.shape))):
@@ -197,4 +197,4 @@ def steps(layout: Layout, inverse: Layout, corner: tuple[int, ...]) -> Iterator[
             change = every[number]
             places = tuple((name, value) for name, value in reversed(split(layout, change).items()) if value)
             exact = not any(change & other for i, other in enumerate(every) if i != number)
-            yield Step(axis, 1 << bit, places, exact)
+            yield DrawnStep(axis, 1 << bit, places, exact)

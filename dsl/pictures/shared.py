@@ -30,7 +30,7 @@ MOST_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class DrawnTouch:
     """One lane of a phase: its number, the byte offset in a slot that it touches first."""
 
     lane: int
@@ -38,7 +38,7 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class DrawnAccess:
     """One kind of access: its operation, the line of the kernel, bytes a lane, and how many operations are like it.
 
     beyond: passes over the banks of a phase beyond the one needed, None where that is not known; touches: the lanes of
@@ -50,7 +50,7 @@ class Access:
     line: int
     bytes: int
     beyond: int | None
-    touches: tuple[Touch, ...]
+    touches: tuple[DrawnTouch, ...]
     count: int = 1
 
     @property
@@ -99,7 +99,7 @@ class SharedPicture:
     type: SharedType
     unit: int
     lines: tuple[tuple[tuple[int, ...], ...], ...]
-    accesses: tuple[Access, ...]
+    accesses: tuple[DrawnAccess, ...]
 
     @property
     def slot(self) -> tuple[int, ...]:
@@ -148,30 +148,32 @@ def bank_name(first: int, count: int) -> str:
     return f"{first}-{first + count - 1}" if count > 1 else str(first)
 
 
-def accesses(function: Function, memory: Value) -> list[Access]:
+def accesses(function: Function, memory: Value) -> list[DrawnAccess]:
     """The accesses of a shared tile, each kind once."""
     maps = SharedMaps(facts_of(function))
-    found: dict[Access, int] = {}
+    found: dict[DrawnAccess, int] = {}
     for op in shared_accesses(walk(function.body)):
         if op.operands[0] is memory:
             access = access_of(function, maps, op)
             found[access] = found.get(access, 0) + 1
-    return [Access(a.name, a.line, a.bytes, a.beyond, a.touches, count) for a, count in found.items()]
+    return [DrawnAccess(a.name, a.line, a.bytes, a.beyond, a.touches, count) for a, count in found.items()]
 
 
-def access_of(function: Function, maps: SharedMaps, op: Op) -> Access:
+def access_of(function: Function, maps: SharedMaps, op: Op) -> DrawnAccess:
     memory = op.operands[0].type
     assert isinstance(memory, SharedType)
     layout = access_layout_of(op)
     size = access_bytes(maps.analysis, op)
-    touches: tuple[Touch, ...] = ()
+    touches: tuple[DrawnTouch, ...] = ()
     map = maps.of(op, layout) if layout is not None and layout.shape else None
     if map is not None and layout is not None:
         phase = phase_of(maps.analysis, op, map)
         silent = layout.replicated["lane"] if writes(op) and not op.spec.joint else 0
         acting = [lane for lane in range(1 << lanes_together(size)) if not lane & silent]
-        touches = tuple(Touch(lane, swizzled(apply(phase.lanes, i), memory.swizzle)) for i, lane in enumerate(acting))
-    return Access(op.name, line_of(op.loc, function), size, conflicts(maps, op), touches)
+        touches = tuple(
+            DrawnTouch(lane, swizzled(apply(phase.lanes, i), memory.swizzle)) for i, lane in enumerate(acting)
+        )
+    return DrawnAccess(op.name, line_of(op.loc, function), size, conflicts(maps, op), touches)
 
 
 def picture(function: Function, memory: Value) -> SharedPicture:

@@ -7,7 +7,7 @@ from html import escape
 
 from dsl.pictures.colours import colour
 from dsl.pictures.registers import RegisterPicture, blocks
-from dsl.pictures.shared import Access, SharedPicture, first_lane
+from dsl.pictures.shared import DrawnAccess, SharedPicture, first_lane
 from dsl.pictures.text import cell_text, step_words
 from lowering.shared_map import BANKS
 
@@ -151,7 +151,7 @@ def draw_shared(canvas: Canvas, picture: SharedPicture) -> None:
             draw_access(canvas, access)
 
 
-def draw_access(canvas: Canvas, access: Access) -> None:
+def draw_access(canvas: Canvas, access: DrawnAccess) -> None:
     rows = []
     for i, row in enumerate(access.rows):
         cells = []

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from dsl.pictures.colours import background
-from dsl.pictures.registers import Cell, RegisterPicture, Step
-from dsl.pictures.shared import Access, SharedPicture, first_lane
+from dsl.pictures.registers import Cell, DrawnStep, RegisterPicture
+from dsl.pictures.shared import DrawnAccess, SharedPicture, first_lane
 from lowering.shared_map import BANKS
 
 INDENT = "  "
@@ -76,7 +76,7 @@ def step_lines(picture: RegisterPicture) -> list[Text]:
     return out
 
 
-def step_words(step: Step) -> str:
+def step_words(step: DrawnStep) -> str:
     sign = "+" if step.exact else "^"
     return " and ".join(f"{name} {sign}{value}" for name, value in step.places) or "the same place"
 
@@ -121,7 +121,7 @@ def parts(count: int, size: int, width: int) -> Iterator[slice]:
     return (slice(first, first + per) for first in range(0, count, per))
 
 
-def access_lines(access: Access, width: int) -> list[Text]:
+def access_lines(access: DrawnAccess, width: int) -> list[Text]:
     """What an access is, its verdict, and pass by pass the lanes that are served."""
     times = f", {access.count} times" if access.count > 1 else ""
     head = Text(f"{INDENT}line {access.line}: {access.name}, {access.bytes} bytes a lane{times}: ")

@@ -23,7 +23,7 @@ from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS
 class Setting:
     """A property of one subject (None without), as written. caller: the `like` line that brought it."""
 
-    row: Property
+    row: PropertyRow
     subject: ast.Name | None
     values: list[ast.Expr]
     loc: Loc
@@ -54,7 +54,7 @@ class Takes:
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
+class PropertyRow:
     """subject: what stands before the colon, None of a property of the whole kernel. example: a whole line. field: the
     field of `ResolvedSchedule` that it fills."""
 
@@ -131,7 +131,7 @@ class Whole(Takes):
         return number
 
 
-class Instruction(Takes):
+class InstructionSetting(Takes):
     """`mma.sync.m16n8k32.satfinite`: its shape and modifier."""
 
     text = "mma.sync.SHAPE"
@@ -224,7 +224,7 @@ class Condition(Takes):
 
 
 _ROWS = (
-    Property(
+    PropertyRow(
         "layout",
         "values",
         Rows(),
@@ -235,15 +235,15 @@ _ROWS = (
         "layout v: vector [1, 8], lanes [1, 32], warps [4, 1]",
         "pins",
     ),
-    Property(
+    PropertyRow(
         "instruction",
         "values",
-        Instruction(),
+        InstructionSetting(),
         "The tensor-core instruction of these products.",
         "instruction acc: mma.sync.m16n8k16",
         "instructions",
     ),
-    Property(
+    PropertyRow(
         "swizzle",
         "tiles",
         Swizzle(),
@@ -251,7 +251,7 @@ _ROWS = (
         "swizzle s: 3, 4, 3",
         "swizzles",
     ),
-    Property(
+    PropertyRow(
         "specialize",
         "dims",
         Condition(),
@@ -259,30 +259,30 @@ _ROWS = (
         "specialize cols: cols <= 1024",
         "specialize",
     ),
-    Property("barriers", None, Word("manual", "automatic"), "`manual` adds no barriers.", "barriers manual"),
-    Property(
+    PropertyRow("barriers", None, Word("manual", "automatic"), "`manual` adds no barriers.", "barriers manual"),
+    PropertyRow(
         "require",
         None,
         Word("async"),
         "A `copy` that is no `cp.async` is an error.",
         "require async",
     ),
-    Property(
+    PropertyRow(
         "contract",
         None,
         Switch("off", "fast"),
         "`fast` lets products and sums become fused ones.",
         "contract fast",
     ),
-    Property(
+    PropertyRow(
         "maxregs",
         None,
         Whole(LEAST_REGISTERS, MOST_REGISTERS),
         "Registers of a thread at most; more than the assembler chose by itself may end spills.",
         "maxregs 128",
     ),
-    Property("blocks_per_sm", None, Whole(1, 32), "Blocks that a multiprocessor must hold.", "blocks_per_sm 2"),
-    Property(
+    PropertyRow("blocks_per_sm", None, Whole(1, 32), "Blocks that a multiprocessor must hold.", "blocks_per_sm 2"),
+    PropertyRow(
         "cluster",
         None,
         Whole(1, 16),
@@ -290,8 +290,8 @@ _ROWS = (
         "where the device allows it).",
         "cluster 2",
     ),
-    Property("unroll", "counter", Whole(1), "Rounds of this loop of the run in one; 1 leaves it.", "unroll p: 4"),
-    Property(
+    PropertyRow("unroll", "counter", Whole(1), "Rounds of this loop of the run in one; 1 leaves it.", "unroll p: 4"),
+    PropertyRow(
         "peel",
         "counter",
         Condition(),
@@ -299,7 +299,7 @@ _ROWS = (
         "its end.",
         "peel p",
     ),
-    Property(
+    PropertyRow(
         "recompute",
         "values",
         Nothing(),
@@ -307,14 +307,14 @@ _ROWS = (
         "meanwhile.",
         "recompute v",
     ),
-    Property(
+    PropertyRow(
         "evict",
         "tensor",
         Word("first", "last", "normal", "unchanged", "no_allocate"),
         "What the L2 does with lines of this tensor, where an access does not say.",
         "evict x: first",
     ),
-    Property(
+    PropertyRow(
         "cache",
         "tensor",
         Word("all", "global", "streaming", "last_use", "write_back", "write_through"),
@@ -325,10 +325,12 @@ _ROWS = (
 PROPERTIES = {row.name: row for row in _ROWS}
 
 
-def settings_of(line: ast.Layout | ast.Property, caller: Loc | None = None) -> dict[tuple[str, str | None], Setting]:
+def settings_of(
+    line: ast.LayoutLine | ast.Property, caller: Loc | None = None
+) -> dict[tuple[str, str | None], Setting]:
     """The settings of a line by property and subject; `caller`: the `like` line that brought it. TileError for a
     property that there is not, or another form."""
-    if isinstance(line, ast.Layout):
+    if isinstance(line, ast.LayoutLine):
         row, at = PROPERTIES["layout"], line.loc
         named = {name: ast.Name(at, name) for name in line.names}
         return {("layout", name): Setting(row, node, [], at, line.parts, caller) for name, node in named.items()}

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from dsl.calls.plan import BoundPlan
-from dsl.examples.launches import Call, Launch, Settings, assembled
+from dsl.examples.launches import ExampleCall, ExampleLaunch, LaunchSettings, assembled
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
@@ -34,7 +34,7 @@ COUNTED_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class BenchWay:
     """How to do an example: with these options of its dispatch, and this schedule in place of the file's choice; with
     the kernels of an edited file in the place of those that the plan has."""
 
@@ -44,7 +44,7 @@ class Way:
 
 
 @dataclass(slots=True)
-class Row:
+class BenchRow:
     """An example done one way. `counted`: blocks of each launch that its counters are of; without a report, `failed`
     says why, and `is_wrong` that it should have run: it is what the file chooses. `edited`: the file, IR or PTX by
     hand, that a kernel of it is from."""
@@ -105,20 +105,22 @@ def block_count(launch: LaunchReport) -> int:
 # ---- which rows ----
 
 
-def ways(program: Program, example: ast.Example, overrides: Overrides, wanted: Collection[str] = ()) -> Iterator[Way]:
+def ways(
+    program: Program, example: ast.Example, overrides: Overrides, wanted: Collection[str] = ()
+) -> Iterator[BenchWay]:
     """The ways to do an example: one for each combination of its dispatch's options that nobody has set, then one for
     each schedule. With `wanted`, these schedules alone."""
     lines = [line for line in example.lines if isinstance(line, ast.Launch)]
     schedules = named_schedules(program, lines[0].name) if len(lines) == 1 else []
     if wanted:
         known = dict.fromkeys([*schedules, *(unnamed_schedules(program, lines[0].name) if len(lines) == 1 else ())])
-        yield from (Way(schedule=name) for name in known if name in wanted)
+        yield from (BenchWay(schedule=name) for name in known if name in wanted)
         return
     options = {name: values for line in lines for name, values in option_values(program, line.name).items()}
     options = {name: values for name, values in options.items() if name not in overrides.options}
     for chosen in product(*options.values()):
-        yield Way(dict(zip(options, chosen, strict=True)))
-    yield from (Way(schedule=name) for name in schedules)
+        yield BenchWay(dict(zip(options, chosen, strict=True)))
+    yield from (BenchWay(schedule=name) for name in schedules)
 
 
 def named_schedules(program: Program, name: str) -> list[str]:
@@ -166,7 +168,7 @@ def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[st
     return found
 
 
-def made_from(rows: Sequence[Row], edited: Edited) -> Row | None:
+def made_from(rows: Sequence[BenchRow], edited: Edited) -> BenchRow | None:
     """The row that an edited file is put into: one that launches a kernel of its, of the same schedule if there is."""
     able = [row for row in rows if row.edited is None and edited.headers.keys() & {*row.kernels}]
     wanted = {(kernel, header.schedule or "-") for kernel, header in edited.headers.items()}
@@ -174,7 +176,7 @@ def made_from(rows: Sequence[Row], edited: Edited) -> Row | None:
     return next(iter([*same, *able]), None)
 
 
-def joined_names(rows: Sequence[Row]) -> str:
+def joined_names(rows: Sequence[BenchRow]) -> str:
     return ", ".join(dict.fromkeys(kernel for row in rows for kernel in row.kernels))
 
 
@@ -184,20 +186,20 @@ def joined_names(rows: Sequence[Row]) -> str:
 class Bench:
     """The rows of one file on one device (`emulator` or `cuda:0`), with what counting and measuring them needs."""
 
-    def __init__(self, program: Program, device: str, why: str, settings: Settings):
+    def __init__(self, program: Program, device: str, why: str, settings: LaunchSettings):
         self.program, self.device, self.why = program, device, why
         self.settings = settings
-        self.rows: list[Row] = []
-        self.calls: list[list[Call]] = []
+        self.rows: list[BenchRow] = []
+        self.calls: list[list[ExampleCall]] = []
         self.errors: list[Exception] = []
 
-    def add(self, example: ast.Example, overrides: Overrides, way: Way) -> Row:
+    def add(self, example: ast.Example, overrides: Overrides, way: BenchWay) -> BenchRow:
         """A further row, run and checked once. Raises DeviceError for a GPU that failed; what else goes wrong is the
         row's."""
         ptx = None if way.edited is None else way.edited.ptx
         settings = replace(self.settings, schedule=way.schedule, ptx=ptx)
         options = replace(overrides, options={**overrides.options, **way.options})
-        row = Row(example.name, dict(way.options), way.schedule)
+        row = BenchRow(example.name, dict(way.options), way.schedule)
         row.edited = None if way.edited is None else way.edited.name
         run = ExampleRun(self.program, example, self.device, self.why, options, settings)
         try:
@@ -249,7 +251,7 @@ def array_bytes(given: Mapping[str, Any]) -> int:
     return sum(array.size * array.itemsize for array in map(describe, filter(is_array, given.values())))
 
 
-def first_blocks(launch: Launch, arguments: Sequence[Any], grid: Sequence[int]) -> dict[str, Any] | None:
+def first_blocks(launch: ExampleLaunch, arguments: Sequence[Any], grid: Sequence[int]) -> dict[str, Any] | None:
     """The emulator's counters of the first blocks of a launch that a GPU made; None for an empty grid."""
     from runtime import Kernel
 
@@ -286,10 +288,10 @@ def bench(
     time_limit: float | None = None,
     choose: Mapping[str, str] | None = None,
     edited: Sequence[str] = (),
-) -> list[Row]:
+) -> list[BenchRow]:
     """The rows of a file's examples, in its order; `edited` are files of IR or PTX, whose kernels make further rows.
     Raises TileError, LaunchError or DeviceError if there is none."""
-    settings = Settings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
+    settings = LaunchSettings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
     made = Bench(program, device, why, settings)
     missing = dict.fromkeys(schedules)
     by_hand = {file: edited_from(file, choose or {}) for file in edited}
@@ -309,7 +311,7 @@ def bench(
         for file, kernels_of in by_hand.items():
             base = made_from(made.rows[first:], kernels_of)
             if base is not None:
-                made.add(example, overrides, Way(base.options, base.schedule, kernels_of))
+                made.add(example, overrides, BenchWay(base.options, base.schedule, kernels_of))
                 unused.pop(file, None)
     if any(row.report for row in made.rows):
         settings.choose.check()

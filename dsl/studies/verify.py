@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dsl.examples.launches import Launch, Launcher, Settings
+from dsl.examples.launches import ExampleLaunch, Launcher, LaunchSettings
 from dsl.examples.overrides import assigned_names, resolve
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
@@ -266,7 +266,7 @@ def verify_example(
     program: Program,
     example: ast.Example,
     given: Sequence[str] = (),
-    settings: Settings | None = None,
+    settings: LaunchSettings | None = None,
     most: int = BLOCKS,
     passes: Passes = PASSES,
     boundaries: Sequence[int] = BOUNDARIES,
@@ -278,7 +278,7 @@ def verify_example(
     class Verifier(Launcher):
         """Launches whose kernels are verified before they run, as far as others come after them."""
 
-        def run(self, plan: Any, launch: Launch, values: list[Any]) -> LaunchReport:
+        def run(self, plan: Any, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
             arguments = dict(zip(launch.names, values, strict=True))
             found.kernels.append(verify_kernel(program, launch.step.request, arguments, most, passes))
             if found.divergence is not None or (launch.step is plan.steps[-1] and self.is_last):
@@ -287,7 +287,7 @@ def verify_example(
 
         is_last = False
 
-    class Lines(ExampleRun):
+    class VerifiedLines(ExampleRun):
         """The lines of the example that make arrays and launch."""
 
         def run(self) -> Report:
@@ -303,7 +303,7 @@ def verify_example(
 
     def run(values: Sequence[str]) -> dict[str, Any]:
         overrides = resolve(program, example, list(values))
-        made = Lines(program, example, "emulator", "verify", overrides, settings or Settings(), Verifier)
+        made = VerifiedLines(program, example, "emulator", "verify", overrides, settings or LaunchSettings(), Verifier)
         with suppress(_Finished):
             made.run()
         return made.names

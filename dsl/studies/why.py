@@ -22,7 +22,7 @@ from lowering.location import Loc, TileError, closest
 
 
 @dataclass(slots=True)
-class Kernel:
+class ExplainedKernel:
     """A kernel of an example with its choices by key. plan: that of its launch, None for one named by itself."""
 
     program: Program
@@ -70,7 +70,7 @@ def kernels_of(
     schedule: str | None = None,
     choose: Mapping[str, str] | None = None,
     device: str | None = None,
-) -> Iterator[Kernel]:
+) -> Iterator[ExplainedKernel]:
     """The kernels that the launches of an example come to with these options, each variant once; with what was tuned
     for a device, if one is named."""
     path = program.path
@@ -87,7 +87,7 @@ def kernels_of(
             if step.request not in seen:
                 seen.append(step.request)
                 request = replace(step.request, choices=choose or {})
-                yield Kernel(program, request, plan, compile_variant(program, request), branch)
+                yield ExplainedKernel(program, request, plan, compile_variant(program, request), branch)
 
 
 def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | None:

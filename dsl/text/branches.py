@@ -15,7 +15,7 @@ class Blocks(Protocol):
     """What branches are made of: blocks of a program, by name."""
 
     kernels: dict[str, ast.Kernel]
-    choices: dict[str, ast.Choice]
+    choices: dict[str, ast.ChoiceBlock]
     dispatches: dict[str, ast.Dispatch]
 
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:

@@ -22,7 +22,7 @@ class ArrayParameter:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Head:
+class KernelHead:
     """The parameters of a kernel, by kind and name. types: the alternatives of each type parameter; constants: those
     that are no types; dims: in the order in which they first stand; widths: those that decide the widths of accesses,
     which are all that are not only ever the first of several."""
@@ -30,15 +30,15 @@ class Head:
     name: str
     names: tuple[str, ...]
     arrays: dict[str, ArrayParameter]
-    scalars: dict[str, ast.Parameter]
-    tables: dict[str, ast.Parameter]
+    scalars: dict[str, ast.KernelParameter]
+    tables: dict[str, ast.KernelParameter]
     types: dict[str, list[str]]
     constants: frozenset[str]
     dims: tuple[str, ...]
     widths: frozenset[str]
 
 
-def head_of(kernel: ast.Kernel) -> Head:
+def head_of(kernel: ast.Kernel) -> KernelHead:
     """The head of a kernel, read; `Program.head` keeps it."""
     known = {c.name for c in kernel.constants}
 
@@ -49,17 +49,17 @@ def head_of(kernel: ast.Kernel) -> Head:
 
     arrays = {}
     for p in kernel.params:
-        if isinstance(p.type, ast.TensorType):
+        if isinstance(p.type, ast.TensorAnnotation):
             dims = tuple(map(extent, p.type.dims))
             arrays[p.name] = ArrayParameter(p.name, p.type.dtype, dims, p.type.strided, p.type.optional, p.loc)
     axes = [array.dims for array in arrays.values()]
     inner = (dims[1:] if len(dims) > 1 else dims for dims in axes)
-    return Head(
+    return KernelHead(
         kernel.name,
         tuple(p.name for p in kernel.params),
         arrays,
         {p.name: p for p in kernel.params if isinstance(p.type, ast.ScalarType)},
-        {p.name: p for p in kernel.params if isinstance(p.type, ast.TableType)},
+        {p.name: p for p in kernel.params if isinstance(p.type, ast.TableAnnotation)},
         {c.name: c.types for c in kernel.constants if c.types is not None},
         frozenset(c.name for c in kernel.constants if c.types is None),
         tuple(dict.fromkeys(d for dims in axes for d in dims if isinstance(d, str))),

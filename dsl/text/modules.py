@@ -58,10 +58,10 @@ def _bound(node: Any) -> set[str]:
     if isinstance(node, ast.Def | ast.Kernel):
         found |= {p if isinstance(p, str) else p.name for p in node.params} | {c.name for c in node.constants}
         if isinstance(node, ast.Kernel):
-            types = [p.type for p in node.params if isinstance(p.type, ast.TensorType)]
+            types = [p.type for p in node.params if isinstance(p.type, ast.TensorAnnotation)]
             found |= {dim.id for type in types for dim in type.dims if isinstance(dim, ast.Name)}
         body: Any = node.body
-    elif isinstance(node, ast.Choice):
+    elif isinstance(node, ast.ChoiceBlock):
         return set(node.params)
     elif isinstance(node, ast.Dispatch):
         found, body = {*node.params}, node.lines

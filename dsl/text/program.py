@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from dsl.text import tree as ast
 from dsl.text.branches import expand
 from dsl.text.files import is_file, read_text, resolved
-from dsl.text.heads import Head, head_of
+from dsl.text.heads import KernelHead, head_of
 from dsl.text.modules import qualified
 from dsl.text.syntax import parse
 from dsl.text.tree import names_in
@@ -33,7 +33,7 @@ class Program:
     functions: dict[str, ast.Def] = field(default_factory=dict)
     schedules: dict[tuple[str, str], ast.Schedule] = field(default_factory=dict)  # (kernel, schedule)
     parts: dict[str, ast.Schedule] = field(default_factory=dict)  # schedules of no kernel
-    choices: dict[str, ast.Choice] = field(default_factory=dict)
+    choices: dict[str, ast.ChoiceBlock] = field(default_factory=dict)
     dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
     examples: list[ast.Example] = field(default_factory=list)
     found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # by `once`
@@ -45,7 +45,7 @@ class Program:
             self.found[key] = what(self, name)
         return self.found[key]
 
-    def head(self, kernel: str) -> Head:
+    def head(self, kernel: str) -> KernelHead:
         """What a kernel's parameters are."""
         return self.once(_head, kernel)
 
@@ -107,7 +107,7 @@ class Program:
     def sources(self) -> list[Source]:
         """The files that its blocks stand in, its own first."""
         groups = (self.kernels, self.functions, self.schedules, self.parts, self.choices, self.dispatches)
-        blocks: list[ast.Kernel | ast.Def | ast.Schedule | ast.Choice | ast.Dispatch] = [
+        blocks: list[ast.Kernel | ast.Def | ast.Schedule | ast.ChoiceBlock | ast.Dispatch] = [
             b for g in groups for b in g.values()
         ]
         return list({source.name: source for source in (self.source, *(block.loc.source for block in blocks))}.values())
@@ -131,7 +131,7 @@ class Program:
         return self.kernels[name]
 
 
-def _head(program: Program, kernel: str) -> Head:
+def _head(program: Program, kernel: str) -> KernelHead:
     return head_of(program.kernels[kernel])
 
 
@@ -166,7 +166,7 @@ RESERVED = frozenset({"vprintf", "WARP_SZ", "_"})
 def dim_names(kernel: ast.Kernel, absent: Collection[str] = ()) -> list[str]:
     """Names of the dims of a kernel's tensors but those `absent`, in the order in which they first stand."""
     constants = {c.name for c in kernel.constants}
-    tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorType) and p.name not in absent]
+    tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorAnnotation) and p.name not in absent]
     named = (d.id for t in tensors for d in t.dims if isinstance(d, ast.Name))
     return list(dict.fromkeys(name for name in named if name not in constants))
 
@@ -246,7 +246,7 @@ def _add(
             errors += error.errors
 
 
-def _define(program: Program, block: ast.Kernel | ast.Def | ast.Choice | ast.Dispatch) -> None:
+def _define(program: Program, block: ast.Kernel | ast.Def | ast.ChoiceBlock | ast.Dispatch) -> None:
     if isinstance(block, ast.Kernel) and (block.name in RESERVED or block.name.startswith(OURS)):
         raise TileError("name", block.loc, f"a kernel cannot be called '{block.name}': PTX has that name already")
     kinds: tuple[Mapping[str, Any], ...] = (program.kernels, program.functions, program.choices, program.dispatches)
@@ -258,7 +258,7 @@ def _define(program: Program, block: ast.Kernel | ast.Def | ast.Choice | ast.Dis
         program.kernels[block.name] = block
     elif isinstance(block, ast.Def):
         program.functions[block.name] = block
-    elif isinstance(block, ast.Choice):
+    elif isinstance(block, ast.ChoiceBlock):
         program.choices[block.name] = block
     else:
         program.dispatches[block.name] = block
@@ -390,17 +390,17 @@ def _listed(kernels: list[ast.Kernel]) -> str:
     return f"{names} {'has' if len(kernels) == 1 else 'have'}"
 
 
-def _set_by(line: ast.Assign | ast.Tune | ast.Layout | ast.Property) -> list[ast.Name]:
+def _set_by(line: ast.Assign | ast.Tune | ast.LayoutLine | ast.Property) -> list[ast.Name]:
     if isinstance(line, ast.Assign):
         return [t for t in line.targets if isinstance(t, ast.Name)]
     return [ast.Name(line.loc, line.name)] if isinstance(line, ast.Tune) else []
 
 
-def _expressions(line: ast.Assign | ast.Tune | ast.Layout | ast.Property) -> list[ast.Expr]:
+def _expressions(line: ast.Assign | ast.Tune | ast.LayoutLine | ast.Property) -> list[ast.Expr]:
     """What a line of a schedule evaluates."""
     if isinstance(line, ast.Assign):
         return [line.value]
-    if isinstance(line, ast.Layout):
+    if isinstance(line, ast.LayoutLine):
         return list(line.parts.values())
     return [*line.values, *(line.subject if isinstance(line, ast.Property) else ())]
 

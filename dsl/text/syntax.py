@@ -23,7 +23,7 @@ from dsl.text.tree import (
     Binary,
     Call,
     Case,
-    Choice,
+    ChoiceBlock,
     Compare,
     ConstantParameter,
     Cost,
@@ -40,13 +40,13 @@ from dsl.text.tree import (
     Import,
     Index,
     Kernel,
+    KernelParameter,
     Launch,
-    Layout,
+    LayoutLine,
     Match,
     Name,
     Number,
     Option,
-    Parameter,
     Property,
     Require,
     Return,
@@ -56,8 +56,8 @@ from dsl.text.tree import (
     Shared,
     Slice,
     String,
-    TableType,
-    TensorType,
+    TableAnnotation,
+    TensorAnnotation,
     Tune,
     Unary,
     When,
@@ -371,14 +371,14 @@ class _Builder(Transformer):
     def scalar_type(self, c: list) -> ScalarType:
         return ScalarType(self._at(c[0]), str(c[0]))
 
-    def table_type(self, c: list) -> TableType:
-        return TableType(self._at(c[0]).to(c[1].loc), str(c[0]), c[1])
+    def table_type(self, c: list) -> TableAnnotation:
+        return TableAnnotation(self._at(c[0]).to(c[1].loc), str(c[0]), c[1])
 
-    def tensor_type(self, c: list) -> TensorType:
+    def tensor_type(self, c: list) -> TensorAnnotation:
         dtype, dims, word, optional = c
         if word is not None and word != "strided":
             raise TileError("syntax", self._at(word), f"unknown tensor property '{word}'", "known: strided")
-        return TensorType(
+        return TensorAnnotation(
             self._at(dtype).to(dims[-1].loc),
             str(dtype),
             dims,
@@ -386,8 +386,8 @@ class _Builder(Transformer):
             optional=optional is not None,
         )
 
-    def param(self, c: list) -> Parameter:
-        return Parameter(self._at(c[0]), str(c[0]), c[1])
+    def param(self, c: list) -> KernelParameter:
+        return KernelParameter(self._at(c[0]), str(c[0]), c[1])
 
     def kernel(self, c: list) -> Kernel:
         return Kernel(self._at(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
@@ -413,14 +413,14 @@ class _Builder(Transformer):
     def layout_part(self, c: list) -> tuple:
         return (c[0], c[1])
 
-    def layout(self, c: list) -> Layout:
+    def layout(self, c: list) -> LayoutLine:
         names = [x for x in c if isinstance(x, Name)]
         parts: dict[str, Sequence] = {}
         for key, value in (x for x in c if isinstance(x, tuple)):
             if key in parts:
                 raise TileError("syntax", self._at(key), f"'{key}' is given twice")
             parts[str(key)] = value
-        return Layout(self._span(names), [n.id for n in names], parts)
+        return LayoutLine(self._span(names), [n.id for n in names], parts)
 
     def property_(self, c: list) -> Property:
         name, first, second = c
@@ -465,8 +465,8 @@ class _Builder(Transformer):
     def choice_rest(self, c: list) -> Case:
         return Case(self._at(c[0]), None, str(c[0]))
 
-    def choice(self, c: list) -> Choice:
-        return Choice(self._at(c[0]), str(c[0]), _names(c[1]), [x for x in c[2:] if isinstance(x, Case)])
+    def choice(self, c: list) -> ChoiceBlock:
+        return ChoiceBlock(self._at(c[0]), str(c[0]), _names(c[1]), [x for x in c[2:] if isinstance(x, Case)])
 
     def arm(self, c: list) -> Arm:
         return Arm(self._at(c[0][0]), _names(c[0]), c[1])

@@ -223,7 +223,7 @@ Statement = Union[Assign, ExprStatement, Return, Grid, Assert, Shared, If, For, 
 
 
 @node
-class TensorType:
+class TensorAnnotation:
     loc: Loc
     dtype: str
     dims: list[Expr]
@@ -238,29 +238,29 @@ class ScalarType:
 
 
 @node
-class TableType:
+class TableAnnotation:
     loc: Loc
     dtype: str
     length: Expr
 
 
 @node
-class Parameter:
+class KernelParameter:
     loc: Loc
     name: str
-    type: TensorType | ScalarType | TableType
+    type: TensorAnnotation | ScalarType | TableAnnotation
 
     @property
     def is_optional(self) -> bool:
         """True of a tensor that may be absent."""
-        return isinstance(self.type, TensorType) and self.type.optional
+        return isinstance(self.type, TensorAnnotation) and self.type.optional
 
 
 @node
 class Kernel:
     loc: Loc
     name: str
-    params: list[Parameter]
+    params: list[KernelParameter]
     constants: list[ConstantParameter]
     body: list[Statement]
 
@@ -273,7 +273,7 @@ class Tune:
 
 
 @node
-class Layout:
+class LayoutLine:
     """`layout a, b.copy: vector [1, 8], lanes [1, 32]`: names with their suffix, parts by key."""
 
     loc: Loc
@@ -296,7 +296,7 @@ class Schedule:
     loc: Loc
     name: str
     kernels: list[str]
-    lines: list[Assign | Tune | Layout | Property]
+    lines: list[Assign | Tune | LayoutLine | Property]
 
 
 @node
@@ -352,7 +352,7 @@ class Case:
 
 
 @node
-class Choice:
+class ChoiceBlock:
     """A choice among names that several dispatches share."""
 
     loc: Loc
@@ -426,7 +426,7 @@ class Import:
 @node
 class File:
     source: Source
-    blocks: list[Kernel | Def | Schedule | Choice | Dispatch | Example | Import] = field(default_factory=list)
+    blocks: list[Kernel | Def | Schedule | ChoiceBlock | Dispatch | Example | Import] = field(default_factory=list)
 
 
 def is_none(node: Any) -> bool:

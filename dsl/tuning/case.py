@@ -13,14 +13,14 @@ from typing import Any
 
 from dsl.calls.api import ModuleFunction
 from dsl.calls.plan import BoundPlan, FromCall
-from dsl.examples.launches import Launcher, Settings, copy_back, on_device
+from dsl.examples.launches import Launcher, LaunchSettings, copy_back, on_device
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import LaunchReport
 from dsl.examples.run import ExampleRun
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from dsl.text.tree import names_in
-from dsl.tuning.space import Place
+from dsl.tuning.space import TuningPlace
 from lowering.location import TileError
 
 EXPECTED_BYTES = 16 << 20
@@ -82,13 +82,13 @@ class Recorder(Launcher):
 
 def written_names(bound: BoundPlan) -> list[str]:
     """The call's arguments that some kernel of the plan writes."""
-    from runtime.header import Tensor
+    from runtime.header import HeaderTensor
 
     found: dict[str, None] = {}
     for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
         header = kernel.compiled.header
         for argument, param in zip(step.arguments, header.params, strict=True):
-            if isinstance(argument, FromCall) and isinstance(param, Tensor) and param.written:
+            if isinstance(argument, FromCall) and isinstance(param, HeaderTensor) and param.written:
                 found[argument.name] = None
     return list(found)
 
@@ -112,12 +112,12 @@ def put(array: Any, contents: Any) -> None:
         array[...] = contents
 
 
-class Case:
+class TuningCase:
     """The example at one case. Raises what a run of it raises, a wrong answer excepted: `verified` says that."""
 
-    def __init__(self, program: Program, example: ast.Example, overrides: Overrides, place: Place, seed: int):
+    def __init__(self, program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, seed: int):
         self.place = place
-        settings = Settings(seed=seed)
+        settings = LaunchSettings(seed=seed)
         self.run = ExampleRun(program, example, place.device, "", overrides, settings)
         recorder = Recorder(self.run.module, settings, self.run.report)
         recorder.launched, recorder.run_names = [], self.run.names

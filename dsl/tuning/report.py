@@ -14,7 +14,7 @@ from rich.table import Table
 
 from dsl.examples.report import finite
 from dsl.tuning.session import Outcome
-from dsl.tuning.space import Candidate, Place
+from dsl.tuning.space import Candidate, TuningPlace
 from dsl.tuning.trials import Trial
 from lowering.location import printable
 
@@ -70,7 +70,7 @@ def title(outcome: Outcome) -> str:
     return f"{facts.call} " + ", ".join(f"{n}={v}" for n, v in {**facts.types, **facts.dims, **facts.options}.items())
 
 
-def show(outcome: Outcome, place: Place, console: Console) -> None:
+def show(outcome: Outcome, place: TuningPlace, console: Console) -> None:
     """One outcome, for people."""
     console.print()
     console.print(f"[bold]{escape(printable(title(outcome)))}[/bold] on {escape(place.name)}", highlight=False)
@@ -172,7 +172,7 @@ def show_thrown_out(outcome: Outcome, console: Console) -> None:
             console.print(f"    {trial.status}: {escape(point)}: {escape(reason)}", highlight=False)
 
 
-def as_json(outcomes: list[Outcome], place: Place, file: str) -> dict[str, Any]:
+def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str, Any]:
     """What `dsl tune --json` prints."""
     records = []
     for outcome in outcomes:

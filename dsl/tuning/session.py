@@ -16,10 +16,10 @@ from dsl.kernels.edited import Edited
 from dsl.kernels.variant import Request
 from dsl.text import tree as ast
 from dsl.text.program import Program, reached_kernels
-from dsl.tuning.case import Case
+from dsl.tuning.case import TuningCase
 from dsl.tuning.compiling import Compiler, Made, made_of
 from dsl.tuning.contest import contest, tying
-from dsl.tuning.space import Call, Candidate, Choice, Place, by_hand, calls, candidates
+from dsl.tuning.space import Candidate, SpaceChoice, TuningCall, TuningPlace, by_hand, calls, candidates
 from dsl.tuning.trials import Log, StepFacts, Trial, versions
 from lowering.location import TileError
 from runtime.errors import DeviceError, RuntimeFault
@@ -44,7 +44,7 @@ class Settings:
     log has, too; seed: of inputs and orders; choose: options of choices by key; edited: files whose kernels are points,
     too."""
 
-    choice: Choice
+    choice: SpaceChoice
     jobs: int = 1
     seconds: float | None = None
     fresh: bool = False
@@ -58,7 +58,7 @@ class Outcome:
     """A launch at one case. trials: by the candidate's index; left_out: candidates that there was no time for; found:
     trials that the log had; moves: bytes of the launch, None if unknown."""
 
-    call: Call
+    call: TuningCall
     values: dict[str, Any]
     candidates: dict[int, Candidate]
     trials: dict[int, Trial] = field(default_factory=dict)
@@ -103,7 +103,13 @@ class Session:
     """Tunes the launches of an example at several cases. Trials go to the log as soon as they are settled."""
 
     def __init__(
-        self, program: Program, example: ast.Example, place: Place, log: Log, settings: Settings, progress: Progress
+        self,
+        program: Program,
+        example: ast.Example,
+        place: TuningPlace,
+        log: Log,
+        settings: Settings,
+        progress: Progress,
     ):
         self.program, self.example, self.place = program, example, place
         self.log, self.settings, self.progress = log, settings, progress
@@ -124,7 +130,9 @@ class Session:
                 found = calls(self.program, self.example, overrides, self.place)
                 if not found:
                     raise TileError("example", self.example.loc, "this example launches nothing to tune")
-                case = LazyCase(partial(Case, self.program, self.example, overrides, self.place, self.settings.seed))
+                case = LazyCase(
+                    partial(TuningCase, self.program, self.example, overrides, self.place, self.settings.seed)
+                )
                 for call in found:
                     if not call.facts.is_known:
                         call = replace(call, facts=replace(call.facts, arguments=case().arguments(call.index)))
@@ -138,11 +146,11 @@ class Session:
 class LazyCase:
     """A case that is run when its arrays are first needed."""
 
-    def __init__(self, make: Callable[[], Case]):
+    def __init__(self, make: Callable[[], TuningCase]):
         self.make = make
-        self.made: Case | None = None
+        self.made: TuningCase | None = None
 
-    def __call__(self) -> Case:
+    def __call__(self) -> TuningCase:
         if self.made is None:
             self.made = self.make()
         return self.made
@@ -151,7 +159,7 @@ class LazyCase:
 class _Tuning:
     """One launch at one case."""
 
-    def __init__(self, session: Session, compiler: Compiler, call: Call, overrides: Overrides, case: LazyCase):
+    def __init__(self, session: Session, compiler: Compiler, call: TuningCall, overrides: Overrides, case: LazyCase):
         self.session, self.compiler, self.call, self.case = session, compiler, call, case
         self.place = session.place
         self.facts = call.planner().facts()

@@ -28,7 +28,7 @@ MAX_POINTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TuningPlace:
     """Where it runs: `device` is `emulator` or `cuda:0`, `name` that of the chip, `driver` its version."""
 
     device: str
@@ -79,12 +79,12 @@ def distinct(values: Sequence[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TuningCall:
     """A launch line of an example. `index`: which of the example's launches; the arguments may be known only when it
     has run (`facts.is_known`)."""
 
     program: Program
-    place: Place
+    place: TuningPlace
     facts: LaunchFacts
     index: int
 
@@ -108,12 +108,12 @@ class Call:
         return self.planner(chosen=candidate.steps).plan()
 
 
-def calls(program: Program, example: ast.Example, overrides: Overrides, place: Place) -> list[Call]:
+def calls(program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace) -> list[TuningCall]:
     """The launches of an example at one case, as far as they are known without running it."""
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
-    return [Call(program, place, launch, i) for i, launch in enumerate(facts.launches)]
+    return [TuningCall(program, place, launch, i) for i, launch in enumerate(facts.launches)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SpaceChoice:
     """Which candidates are wanted. domains: values of constants in place of those of the file's sets; schedules: only
     these; branches: all of the dispatch; budget: at most so many."""
 
@@ -147,7 +147,7 @@ class Choice:
     seed: int = 0
 
 
-def candidates(call: Call, choice: Choice) -> list[Candidate]:
+def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
     """The points of a launch in the order in which to try them: the defaults, then the others shuffled.
 
     Raises TileError for a schedule that the launch does not have, or more than MAX_POINTS points.
@@ -187,7 +187,7 @@ def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candi
     return found
 
 
-def branches(call: Call, choice: Choice) -> list[tuple[StepChoice, ...]]:
+def branches(call: TuningCall, choice: SpaceChoice) -> list[tuple[StepChoice, ...]]:
     """What may serve the call, each as its steps without constants; what its own conditions choose comes first."""
     schedules = choice.schedules or ([call.facts.schedule] if call.facts.schedule is not None else [])
     for name in schedules:
@@ -205,7 +205,7 @@ def branches(call: Call, choice: Choice) -> list[tuple[StepChoice, ...]]:
     return [default_steps(call)]
 
 
-def default_steps(call: Call) -> tuple[StepChoice, ...]:
+def default_steps(call: TuningCall) -> tuple[StepChoice, ...]:
     """The branch that the conditions choose."""
     planner = call.planner()
     (step, *_) = planner.plan().steps
@@ -214,7 +214,7 @@ def default_steps(call: Call) -> tuple[StepChoice, ...]:
     return (StepChoice(step.request.kernel, step.request.schedule, {}),)
 
 
-def with_requests(call: Call, steps: Sequence[StepChoice]) -> list[tuple[StepChoice, Request | None]]:
+def with_requests(call: TuningCall, steps: Sequence[StepChoice]) -> list[tuple[StepChoice, Request | None]]:
     """The steps with their variants; None for a branch that cannot be planned, whose error a trial will tell."""
     try:
         plan = call.planner(chosen=steps).plan()
@@ -224,7 +224,7 @@ def with_requests(call: Call, steps: Sequence[StepChoice]) -> list[tuple[StepCho
 
 
 def points(
-    call: Call, step: StepChoice, request: Request | None, domains: Mapping[str, list[Any]]
+    call: TuningCall, step: StepChoice, request: Request | None, domains: Mapping[str, list[Any]]
 ) -> Iterator[dict[str, Any]]:
     """The constants that one launch may take: all combinations of its `tune` sets, in order.
 

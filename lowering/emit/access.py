@@ -14,7 +14,7 @@ def width_name(bytes: int) -> str:
     return {1: "b8", 2: "b16", 4: "b32", 8: "v2.b32", 16: "v4.b32"}[bytes]
 
 
-class Address:
+class AccessAddress:
     """Addresses of the elements of one access."""
 
     def __init__(self, w: Writer, op: Op, memory: Value, slot: Value | None, offset: Value, space: str):

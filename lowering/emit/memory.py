@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.emit.access import Address, access_name, guard
+from lowering.emit.access import AccessAddress, access_name, guard
 from lowering.emit.carriers import from_carrier, into_carrier
 from lowering.emit.constants import constant
 from lowering.emit.partial import load_partly, source_bytes, store_partly
@@ -27,7 +27,7 @@ def _load(w: Writer, op: Op) -> None:
     dtype = memory.dtype
     way, count = w.accesses[op], count_of(op.result)
     width = way.width
-    address = Address(w, op, memory, operand(op, "slot"), offset, space)
+    address = AccessAddress(w, op, memory, operand(op, "slot"), offset, space)
     if mask is not None and constant_of(mask) is True:
         mask = None
     fill = w.registers[other] if other is not None else [constant(0, dtype)] * count
@@ -77,7 +77,7 @@ def _store(w: Writer, op: Op) -> None:
     layout = value.tile.layout
     way = w.accesses[op]
     width = way.width
-    address = Address(w, op, memory, operand(op, "slot"), offset, space)
+    address = AccessAddress(w, op, memory, operand(op, "slot"), offset, space)
     if mask is not None and constant_of(mask) is True:
         mask = None
     if mask is not None and way.partial:
@@ -114,7 +114,7 @@ def _atomic(w: Writer, op: Op) -> None:
     assert offset is not None and value is not None
     dtype, space = memory.dtype, space_of(memory)
     layout, action = value.tile.layout, op.attrs["action"]
-    address = Address(w, op, memory, operand(op, "slot"), offset, space)
+    address = AccessAddress(w, op, memory, operand(op, "slot"), offset, space)
     llvm = w.llvm(dtype)
     row_type = _atomic_type(w, dtype, action)
     name = atomic_row(op, f"{_ACTIONS.get(action, action)}.{row_type}")
@@ -153,8 +153,8 @@ def _copy(w: Writer, op: Op) -> None:
     width = way.width
     bytes = op.attrs["bytes"]
     assert bytes == width * size
-    to = Address(w, op, shared, operand(op, "slot"), offset, "shared")
-    origin = Address(w, op, tensor, None, source, "global")
+    to = AccessAddress(w, op, shared, operand(op, "slot"), offset, "shared")
+    origin = AccessAddress(w, op, tensor, None, source, "global")
     assert layout is not None
     # 16 bytes go by `.cg`, past the L1: `.ca` makes products 3 to 12 % slower (docs/measurements.md). Fewer bytes have
     # no `.cg`.

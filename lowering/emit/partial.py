@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from lowering.emit.access import Address, access_name, guard
+from lowering.emit.access import AccessAddress, access_name, guard
 from lowering.emit.accesses import Way
 from lowering.emit.masks import Flags, anew, ends, span
 from lowering.emit.words import count_of
@@ -104,7 +104,7 @@ def _phis(w: Writer, kind: str, ways: list[tuple[list[str], str]]) -> list[str]:
     ]
 
 
-def load_partly(w: Writer, op: Op, address: Address, mask: Value, fill: list[str], width: int) -> list[str]:
+def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: list[str], width: int) -> list[str]:
     """The elements of a load, `fill` where the mask is off."""
     dtype, space = op.result.dtype, space_of(op.operands[0])
     name, single = (access_name(op, "ld", space, n * dtype.bytes) for n in (width, 1))
@@ -127,7 +127,7 @@ def load_partly(w: Writer, op: Op, address: Address, mask: Value, fill: list[str
     return [e for r in registers for e in w.words.unpack(r, dtype, width)]
 
 
-def store_partly(w: Writer, op: Op, address: Address, mask: Value, value: Value, width: int) -> None:
+def store_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, value: Value, width: int) -> None:
     """A store of the elements whose mask is on."""
     dtype, space, data = value.dtype, space_of(op.operands[0]), w.registers[value]
     name, single = (access_name(op, "st", space, n * dtype.bytes) for n in (width, 1))

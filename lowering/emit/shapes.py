@@ -9,7 +9,7 @@ from lowering.emit.rules import rule
 from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Op
-from lowering.layout import Layout, Span, apply
+from lowering.layout import BasisSpan, Layout, apply
 from lowering.ops import OPS
 
 
@@ -91,7 +91,7 @@ def _stack(w: Writer, op: Op) -> None:
     count = len(op.operands)
     source = op.operands[0].tile.layout
     assert source is not None
-    span = Span(source.register)
+    span = BasisSpan(source.register)
     out = []
     for r in range(layout.count):
         coordinate = apply(layout.register, r)

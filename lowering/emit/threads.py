@@ -8,7 +8,7 @@ from lowering.emit.rules import inline, rule
 from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Block, Op
-from lowering.layout import Layout, Span
+from lowering.layout import BasisSpan, Layout
 from lowering.location import TileError
 from lowering.types import I1, DType
 
@@ -224,7 +224,7 @@ def _shuffle(w: Writer, op: Op) -> None:
         )
 
     if mode == "xor" and distance is not None:
-        split = Span(layout.lane + layout.register).solve(distance * stride)
+        split = BasisSpan(layout.lane + layout.register).solve(distance * stride)
         if split is None:
             raise refuse()
         lanes, registers = split & 31, split >> 5

@@ -7,8 +7,8 @@ Written from docs/language.md and docs/functions.md, apart from `lowering/emit`:
 from lowering.meaning import control, elementwise, matrix, memory, shapes, threads
 from lowering.meaning.run import (
     MEANINGS,
-    Arguments,
-    Memory,
+    MeaningArguments,
+    MeaningMemory,
     Outside,
     Run,
     Undecided,
@@ -23,8 +23,8 @@ FAMILIES = (elementwise, shapes, threads, matrix, memory, control)
 __all__ = [
     "FAMILIES",
     "MEANINGS",
-    "Arguments",
-    "Memory",
+    "MeaningArguments",
+    "MeaningMemory",
     "Outside",
     "Run",
     "Undecided",

@@ -12,16 +12,16 @@ import numpy as np
 from lowering.formats import Array, held, load, spread, stored, to_bf16
 from lowering.formats import store as to_memory
 from lowering.ir import Op, Value
-from lowering.meaning.run import Memory, Outside, Run, meaning
+from lowering.meaning.run import MeaningMemory, Outside, Run, meaning
 from lowering.ops import operand
 from lowering.types import BF16, DType, SharedType
 
 
 @dataclass
-class Access:
+class ElementAccess:
     """The elements that an operation touches: flat, in row-major order of the tile."""
 
-    memory: Memory
+    memory: MeaningMemory
     at: np.ndarray  # places in the memory, of those elements that are on
     on: np.ndarray | None  # which elements are on; None for all
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ def _named(run: Run, op: Op, name: str) -> Array | None:
     return None if value is None else run[value]
 
 
-def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool = True) -> Access:
+def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool = True) -> ElementAccess:
     """Where the elements of an operation lie. Raises Outside for one that is on and lies nowhere."""
     at = np.asarray(_named(run, op, offset))
     shape, mask = at.shape, _named(run, op, "mask") if masked else None
@@ -62,7 +62,7 @@ def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool
     if flat.size and (flat.min() < 0 or flat.max() >= there.size):
         wrong = int(flat[(flat < 0) | (flat >= there.size)][0])
         raise Outside(op, f"{op.name} of element {wrong} of '{memory.name}', which has {there.size}")
-    return Access(there, there.places(flat), on, shape)
+    return ElementAccess(there, there.places(flat), on, shape)
 
 
 @meaning("load", "ldmatrix")
@@ -93,7 +93,7 @@ def _store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 
-def _note(run: Run, op: Op, a: Access) -> None:
+def _note(run: Run, op: Op, a: ElementAccess) -> None:
     """Keeps who wrote what, of tensors that are watched."""
     if a.memory.by is not None:
         numbers = np.arange(a.at.size) if a.on is None else np.flatnonzero(a.on)

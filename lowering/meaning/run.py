@@ -39,7 +39,7 @@ class Outside(Exception):
 
 
 @dataclass(slots=True)
-class Memory:
+class MeaningMemory:
     """The elements of a tensor, a table or a shared tile along one axis. `order`: where each lies in `data`, if not in
     its own place. `by`: of tensors that are watched, the operation that wrote each element last, which of its elements
     that was, and the block; `met`: what two blocks have stored in one element of it, in words."""
@@ -60,10 +60,10 @@ class Memory:
 
 
 @dataclass(slots=True)
-class Arguments:
+class MeaningArguments:
     """What a launch gives: memories by the values of tensors and tables, numbers by those of scalars, dims, strides."""
 
-    memories: dict[Value, Memory] = field(default_factory=dict)
+    memories: dict[Value, MeaningMemory] = field(default_factory=dict)
     numbers: dict[Value, Array] = field(default_factory=dict)
 
 
@@ -81,7 +81,7 @@ class Run:
     def __init__(
         self,
         function: Function,
-        arguments: Arguments,
+        arguments: MeaningArguments,
         grid: Sequence[int],
         watch: Watch | None = None,
         noise: np.random.Generator | None = None,
@@ -101,9 +101,9 @@ class Run:
         self.values: dict[Value, Array] = dict(self.arguments.numbers)
         self.active: np.ndarray | None = None
         self.joining = 0
-        self.groups: list[list[tuple[Memory, np.ndarray, np.ndarray]]] = []
-        self.open_group: list[tuple[Memory, np.ndarray, np.ndarray]] = []
-        self.tiles: dict[Value, Memory] = {}
+        self.groups: list[list[tuple[MeaningMemory, np.ndarray, np.ndarray]]] = []
+        self.open_group: list[tuple[MeaningMemory, np.ndarray, np.ndarray]] = []
+        self.tiles: dict[Value, MeaningMemory] = {}
         self.bytes: np.ndarray | None = None
 
     def __getitem__(self, value: Value) -> Array:
@@ -151,7 +151,7 @@ class Run:
 
     # ---- memory ----
 
-    def memory(self, value: Value) -> Memory:
+    def memory(self, value: Value) -> MeaningMemory:
         found = self.arguments.memories.get(value) or self.tiles.get(value)
         assert found is not None, value
         return found
@@ -165,7 +165,9 @@ class Run:
         count, kind = prod(type.shape), stored(type.dtype)
         order = _order(type, op) if type.swizzle else None
         if "offset" not in op.attrs:
-            self.tiles[op.result] = Memory(np.full(count * kind.itemsize, 0xA5, np.uint8).view(kind), count, order)
+            self.tiles[op.result] = MeaningMemory(
+                np.full(count * kind.itemsize, 0xA5, np.uint8).view(kind), count, order
+            )
             return
         if self.bytes is None:
             ends = (o.attrs["offset"] + o.attrs["type"].bytes for o in self.allocations)
@@ -174,7 +176,7 @@ class Run:
         if start % kind.itemsize:
             raise Outside(op, f"the tile '{op.attrs['name']}' begins at byte {start}, in the middle of an element")
         data = self.bytes[start : start + type.bytes].view(kind)
-        self.tiles[op.result] = Memory(data, count, order)
+        self.tiles[op.result] = MeaningMemory(data, count, order)
 
     def shaken(self, value: Array, dtype: DType) -> Array:
         """A float within half a unit in the last place, at random."""
@@ -238,7 +240,7 @@ def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray |
     return flat, at
 
 
-def write_back(memory: Memory, array: np.ndarray, dtype: DType) -> None:
+def write_back(memory: MeaningMemory, array: np.ndarray, dtype: DType) -> None:
     """What a run has left in a memory, into the array that it was made of."""
     data, at = as_memory(array, dtype)
     if at is None:
@@ -247,11 +249,11 @@ def write_back(memory: Memory, array: np.ndarray, dtype: DType) -> None:
         array[...] = memory.data[at].view(array.dtype).reshape(array.shape)
 
 
-def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = False) -> Arguments:
+def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = False) -> MeaningArguments:
     """The arguments of a launch by the names of parameters. Memory is copied; an array given twice stays one."""
-    out = Arguments()
+    out = MeaningArguments()
     index = held(INDEX, function.index_bits)
-    known: dict[tuple, Memory] = {}
+    known: dict[tuple, MeaningMemory] = {}
     dims: dict[str, int] = {}
     for p in function.params:
         if p.kind == "tensor" and given.get(p.name) is not None:
@@ -264,7 +266,7 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
             if key not in known:
                 data = as_memory(array, p.dtype)[0].copy()
                 by: dict[int, tuple[Op, int, tuple[int, int, int]]] | None = {} if watched else None
-                known[key] = Memory(data, data.size, None, by)
+                known[key] = MeaningMemory(data, data.size, None, by)
             out.memories[p.value] = known[key]
             for stride, step in zip(p.strides, array.strides, strict=False):
                 out.numbers[stride] = index.type(step // array.dtype.itemsize)
@@ -273,7 +275,7 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
         else:
             numbers = [number(n, p.dtype, function.index_bits) for n in np.asarray(given[p.name]).tolist()]
             data = store(np.array(numbers, held(p.dtype)), p.dtype)
-            out.memories[p.value] = Memory(data, data.size)
+            out.memories[p.value] = MeaningMemory(data, data.size)
     for name, value in function.dims.items():
         out.numbers[value] = index.type(dims[name])
     return out

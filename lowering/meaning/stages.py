@@ -17,7 +17,7 @@ from lowering.formats import from_fp8, least, load, unit
 from lowering.ir import Function, Value, uses, walk
 from lowering.layout import Layout
 from lowering.location import Loc
-from lowering.meaning.run import Memory, Outside, Run, Undecided, arguments_of
+from lowering.meaning.run import MeaningMemory, Outside, Run, Undecided, arguments_of
 from lowering.ops import operand
 from lowering.passes import PASSES, Pass
 from lowering.targets import WARP, Target
@@ -105,7 +105,7 @@ def equal(a: Array, b: Array) -> np.ndarray:
 
 
 @dataclass
-class Trace:
+class StageTrace:
     """Every value that a stage made in one block, in order."""
 
     values: defaultdict[Value, list[Array]] = field(default_factory=lambda: defaultdict(list))
@@ -123,26 +123,26 @@ def is_sum(value: Value) -> bool:
 
 
 @dataclass
-class Outcome:
+class StageOutcome:
     """What a stage made of the arguments: memories by name, lines of asserts that failed."""
 
-    memories: dict[str, Memory]
+    memories: dict[str, MeaningMemory]
     failed: set[int]
     inexact: bool
-    traces: dict[Block, Trace] = field(default_factory=dict)
+    traces: dict[Block, StageTrace] = field(default_factory=dict)
 
 
-class Comparison:
+class StageComparison:
     """Watches one stage, and compares with the stage before."""
 
-    def __init__(self, before: Outcome | None):
+    def __init__(self, before: StageOutcome | None):
         self.before = before
         self.first: tuple[Block, Value, Array, Array] | None = None
-        self.traces: dict[Block, Trace] = {}
+        self.traces: dict[Block, StageTrace] = {}
 
     def begin(self, run: Run, block: Block) -> None:
         self.run, self.block = run, block
-        self.trace = self.traces[block] = Trace()
+        self.trace = self.traces[block] = StageTrace()
         self.known = None if self.before is None else self.before.traces.get(block)
         self.counts: defaultdict[Value, int] = defaultdict(int)
 
@@ -223,10 +223,10 @@ def run_stage(
     given: Mapping[str, Any],
     grid: Sequence[int],
     blocks: Iterable[Block],
-    comparison: Comparison | None = None,
+    comparison: StageComparison | None = None,
     noise: np.random.Generator | None = None,
     watched: bool = False,
-) -> Outcome:
+) -> StageOutcome:
     """Carries out these blocks on copies of the arguments. Raises Undecided and Outside."""
     arguments = arguments_of(function, given, watched)
     run = Run(function, arguments, grid, None if comparison is None else comparison.watch, noise)
@@ -237,14 +237,14 @@ def run_stage(
     memories = {
         p.name: arguments.memories[p.value] for p in function.params if p.kind == "tensor" and p.value is not None
     }
-    return Outcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
+    return StageOutcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
 
 
 @dataclass
 class Stages:
     """What `compare_stages` found: the outcome after the last pass, how many stages and values were compared."""
 
-    last: Outcome
+    last: StageOutcome
     divergence: Divergence | None = None
     passes: int = 0
     values: int = 0
@@ -259,14 +259,14 @@ def compare_stages(
     passes: Sequence[Pass] = PASSES,
 ) -> Stages:
     """Runs the passes one by one, and the kernel after each. Raises Undecided where the kernel has no meaning."""
-    comparison = Comparison(None)
+    comparison = StageComparison(None)
     before = run_stage(function, given, grid, blocks, comparison)
     found = Stages(before)
     for each in passes:
         name = each.name
         each.apply(function, target)
         found.passes += 1
-        comparison = Comparison(before)
+        comparison = StageComparison(before)
         try:
             verify(function, name)
             now = run_stage(function, given, grid, blocks, comparison)
@@ -284,7 +284,7 @@ def compare_stages(
     return found
 
 
-def memory_divergence(stage: str, function: Function, before: Outcome, now: Outcome) -> Divergence | None:
+def memory_divergence(stage: str, function: Function, before: StageOutcome, now: StageOutcome) -> Divergence | None:
     """The first element of a tensor that differs, or an assert that failed in one of the two alone."""
     for p in function.params:
         if p.name not in now.memories:
@@ -410,7 +410,9 @@ def as_numbers(bits: np.ndarray, dtype: DType) -> np.ndarray:
     return from_fp8(bits, dtype) if dtype.name in ("e4m3", "e5m2") else np.asarray(load(bits, dtype))
 
 
-def _emitted(function: Function, name: str, memory: Memory, at: int, wanted: np.ndarray, got: np.ndarray) -> Divergence:
+def _emitted(
+    function: Function, name: str, memory: MeaningMemory, at: int, wanted: np.ndarray, got: np.ndarray
+) -> Divergence:
     """A wrong element, and which value of which thread the meaning has stored there."""
     found = Divergence("emission", f"tensor '{name}' differs at {at}", name, before=wanted[at], after=got[at])
     written = None if memory.by is None else memory.by.get(at)
@@ -432,7 +434,7 @@ def _emitted(function: Function, name: str, memory: Memory, at: int, wanted: np.
 
 __all__ = [
     "Divergence",
-    "Outcome",
+    "StageOutcome",
     "Stages",
     "Undecided",
     "compare_ptx",

@@ -13,7 +13,7 @@ from typing import Any
 import ptx_templates
 from lowering.ir import Op, Value
 from lowering.ops.placing import Exchanging, Placed, Placing, alike, in_one, plain
-from lowering.ops.spec import Effect, nothing, row
+from lowering.ops.spec import AccessEffect, nothing, row
 from lowering.types import SharedType, TableType, TensorType, TileType, Type
 from ptx_templates import instruction
 
@@ -49,7 +49,7 @@ BONDS = ("acquire", "release")
 _BONDS_OF = {"acquire": ("acquire",), "release": ("release",), "acq_rel": BONDS}
 
 
-def of_instruction(op: Op) -> list[Effect]:
+def of_instruction(op: Op) -> list[AccessEffect]:
     """What the row of its instruction says, each of the operand that is in that space.
 
     An order says something to other blocks: not in shared memory, nor where its scope is the block.
@@ -59,8 +59,8 @@ def of_instruction(op: Op) -> list[Effect]:
     memory = op.operands[0]
     if len(rows) == 1:
         by, kinds = rows[0]
-        return [Effect(kind, memory, by.space or "", by) for kind in kinds]
-    return [Effect(kind, _operand_in(op, by.space), by.space or "", by) for by, kinds in rows for kind in kinds]
+        return [AccessEffect(kind, memory, by.space or "", by) for kind in kinds]
+    return [AccessEffect(kind, _operand_in(op, by.space), by.space or "", by) for by, kinds in rows for kind in kinds]
 
 
 @cache
@@ -80,10 +80,10 @@ def _operand_in(op: Op, space: str | None) -> Value:
 _PARAM = ptx_templates.Effect("reads", space="param", order="constant")
 
 
-def _load_effects(op: Op) -> list[Effect]:
+def _load_effects(op: Op) -> list[AccessEffect]:
     """A table is read by LLVM's own load."""
     table = op.operands[0]
-    return [Effect("read", table, "param", _PARAM)] if space_of(table) == "param" else of_instruction(op)
+    return [AccessEffect("read", table, "param", _PARAM)] if space_of(table) == "param" else of_instruction(op)
 
 
 def _access_row(verb: str) -> Callable[[Op], str]:
@@ -107,7 +107,7 @@ def writes(op: Op) -> bool:
     return op.spec.effects is not None and any(e.kind == "write" for e in op.spec.effects(op))
 
 
-def place_of(op: Op, effect: Effect) -> tuple[Value, Value | None]:
+def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
     """The offsets of an access, and its slot if it is in one. What a copy reads is at its source."""
     if op.spec.in_flight and effect.kind == "read":
         source = operand(op, "source")

@@ -8,7 +8,7 @@ from typing import Any
 
 from lowering.facts import ANY, Analysis, Facts, start_of, unknown
 from lowering.ir import Op, Value
-from lowering.layout import Layout, Span
+from lowering.layout import BasisSpan, Layout
 from lowering.ops.placing import Placed, Placing, in_one
 from lowering.ops.spec import Infer, Makes, Mismatch, row
 from lowering.types import INDEX, DType, TileType, Type
@@ -227,7 +227,7 @@ def _transposed(op: Op, source: Layout, result: Layout) -> list[int] | None:
 def _picked(op: Op, source: Layout, result: Layout) -> list[int] | None:
     """The registers with this index along an axis that lies in registers alone."""
     axis, index = op.attrs["axis"], op.attrs["index"]
-    span, inner = Span(source.register), prod(source.shape[axis + 1 :])
+    span, inner = BasisSpan(source.register), prod(source.shape[axis + 1 :])
     out = []
     for at in result.offsets:
         register = span.solve(at // inner * inner * source.shape[axis] + index * inner + at % inner)

@@ -25,7 +25,7 @@ class Mismatch(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class AccessEffect:
     """One access to memory: which memory, which way, and `by` what the row of its instruction says of it (order, scope,
     proxy, completion). Of a `copy` they happen between its issue and a `wait`.
 
@@ -58,7 +58,7 @@ Picks = Callable[[Op, Layout, Layout], list[int] | None]
 """For each register of the result in its layout, that of the operand in its own; None where threads would exchange."""
 
 Infer = Callable[[Sequence[Value], dict[str, Any]], list[Type]]
-Effects = Callable[[Op], list[Effect]]
+Effects = Callable[[Op], list[AccessEffect]]
 
 Fold = Callable[[Makes, Sequence[Value], dict[str, Any]], Value | None]
 """The value that an operation on these operands, with these attributes, need not compute."""

@@ -12,10 +12,10 @@ from lowering.types import TileType
 
 def lower_copies(function: Function) -> None:
     """Sets `bytes` on each copy that stays asynchronous; `require async` in the schedule makes any other an error."""
-    _Lowering(function).run()
+    _CopyLowering(function).run()
 
 
-class _Lowering(Rewriter):
+class _CopyLowering(Rewriter):
     def __init__(self, function: Function):
         super().__init__()
         self.function = function

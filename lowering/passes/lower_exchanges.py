@@ -15,10 +15,10 @@ from lowering.types import INDEX, S32, S64, DType, SharedType, TileType
 
 
 def lower_exchanges(function: Function) -> None:
-    _Lowering(function).run()
+    _ExchangeLowering(function).run()
 
 
-class _Lowering(Rewriter):
+class _ExchangeLowering(Rewriter):
     def __init__(self, function: Function):
         super().__init__()
         self.function = function

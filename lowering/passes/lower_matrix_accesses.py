@@ -28,10 +28,10 @@ STORE = "stmatrix.sync.m8n8.x1.shared.b16"
 
 def lower_matrix_accesses(function: Function, target: Target) -> None:
     """See the module's text. Raises TileError `layout` for what the kernel calls by name and cannot be."""
-    _Lowering(function, target).run()
+    _MatrixLowering(function, target).run()
 
 
-class Misfit(Enum):
+class NoMatrixAccess(Enum):
     """Why an access is none of matrices: what is wrong, and what helps."""
 
     OUTSIDE = (
@@ -78,12 +78,12 @@ class Misfit(Enum):
     )
 
     @staticmethod
-    def of_layouts() -> tuple[Misfit, ...]:
+    def of_layouts() -> tuple[NoMatrixAccess, ...]:
         """Those that another layout of the value would mend."""
-        return Misfit.NEIGHBOURS, Misfit.ACROSS, Misfit.BYTES_ACROSS
+        return NoMatrixAccess.NEIGHBOURS, NoMatrixAccess.ACROSS, NoMatrixAccess.BYTES_ACROSS
 
 
-class _Lowering:
+class _MatrixLowering:
     def __init__(self, function: Function, target: Target):
         self.function, self.target = function, target
         self.maps = SharedMaps(facts_of(function))
@@ -113,7 +113,7 @@ class _Lowering:
                 raise TileError("target", op.loc, needs, "store with '=': it takes stmatrix where there is one")
             return op
         trans = self.fits(op, value)
-        if isinstance(trans, Misfit):
+        if isinstance(trans, NoMatrixAccess):
             if asked:
                 raise self.refusal(op, value, trans)
             return op
@@ -138,7 +138,7 @@ class _Lowering:
             result.op = made
         return made
 
-    def refusal(self, op: Op, value: Value, why: Misfit) -> TileError:
+    def refusal(self, op: Op, value: Value, why: NoMatrixAccess) -> TileError:
         """The error of an access that the kernel asks to be one of matrices."""
         memory, store = op.operands[0], op.spec.accesses == "write"
         size, map = memory.dtype.bytes, self.maps.of(op, value.tile.layout)
@@ -158,40 +158,40 @@ class _Lowering:
             "word": max(1, 4 // size),
             "step": ROW // size,
         }
-        if why in Misfit.of_layouts() and value not in (self.results if store else self.operands):
-            why = Misfit.NO_PRODUCT
+        if why in NoMatrixAccess.of_layouts() and value not in (self.results if store else self.operands):
+            why = NoMatrixAccess.NO_PRODUCT
         message, hint = why.value
         return TileError("layout", op.loc, message.format(**words), hint.format(**words))
 
-    def fits(self, op: Op, value: Value) -> bool | Misfit:
+    def fits(self, op: Op, value: Value) -> bool | NoMatrixAccess:
         """Whether the access is a transposed one; or why it is none of matrices."""
         memory, mask, layout = op.operands[0], operand(op, "mask"), value.tile.layout
         assert isinstance(memory.type, SharedType)
         if mask is not None and constant_of(mask) is not True:
-            return Misfit.OUTSIDE
+            return NoMatrixAccess.OUTSIDE
         if layout is None or (op.spec.accesses == "write" and layout.is_replicated):
-            return Misfit.COPIES
+            return NoMatrixAccess.COPIES
         if memory.type.ring and slot_bytes(memory.type) % ROW:
-            return Misfit.SLOTS
+            return NoMatrixAccess.SLOTS
         size = memory.dtype.bytes
         if size > 4:
-            return Misfit.WIDE
+            return NoMatrixAccess.WIDE
         map = self.maps.of(op, layout)
         if map is None:
-            return Misfit.INDICES
+            return NoMatrixAccess.INDICES
         if not map.all_multiples(ROW):
-            return Misfit.START
+            return NoMatrixAccess.START
         bits = (4 // size).bit_length() - 1
         if map.register[:bits] == tuple(size << i for i in range(bits)) and map.lane[:2] == (4, 8):
             rest = (*map.register[bits:], *map.lane[2:], *map.warp)
-            return False if map.all_multiples(ROW, *rest) else Misfit.NEIGHBOURS
+            return False if map.all_multiples(ROW, *rest) else NoMatrixAccess.NEIGHBOURS
         in_pairs = size == 1 and op.spec.accesses == "read" and 1 in map.register[2:]  # see emit/tensor.py
         registers = tuple(b for b in map.register if b != 1 or not in_pairs)
         if (size == 2 or in_pairs) and registers and map.lane[2:] == (2, 4, 8):
-            return True if map.all_multiples(ROW, *registers, *map.lane[:2], *map.warp) else Misfit.NEIGHBOURS
+            return True if map.all_multiples(ROW, *registers, *map.lane[:2], *map.warp) else NoMatrixAccess.NEIGHBOURS
         if size == 1 and map.register[:1] != (1,):
-            return Misfit.BYTES_ACROSS
-        return Misfit.ACROSS if size == 4 and map.lane[2:] == (4, 8, 16) else Misfit.NEIGHBOURS
+            return NoMatrixAccess.BYTES_ACROSS
+        return NoMatrixAccess.ACROSS if size == 4 and map.lane[2:] == (4, 8, 16) else NoMatrixAccess.NEIGHBOURS
 
 
 def feeding(body: Block) -> set[Value]:

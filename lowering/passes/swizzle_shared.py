@@ -15,7 +15,7 @@ from itertools import combinations
 from lowering.access_width import slot_bytes
 from lowering.facts import facts_of
 from lowering.ir import Function, Op, walk
-from lowering.layout import Span
+from lowering.layout import BasisSpan
 from lowering.location import TileError, closest
 from lowering.schedule import SwizzlePin
 from lowering.shared_map import (
@@ -229,7 +229,7 @@ def least_passes(phase: Phase, keep: int) -> int:
     element by 32 lanes 16 bytes apart, takes 4.
     """
     inside = [WORD << i for i in range((phase.bytes // WORD).bit_length() - 1)]
-    words, low = Span(inside), Span(inside)
+    words, low = BasisSpan(inside), BasisSpan(inside)
     for lane in phase.lanes:
         words.add(lane & -WORD)
         low.add(lane & -WORD & (1 << keep) - 1)

@@ -11,13 +11,13 @@ from lowering.layout import Layout, LayoutError
 from lowering.location import Loc, Source, TileError, closest
 from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import Target, target
-from lowering.text.rows import Row
-from lowering.text.stage import Condition
+from lowering.text.rows import TextRow
+from lowering.text.stage import StageCondition
 from lowering.text.values import Values, flat, inside, integers
 from lowering.types import INDEX, TableType, TensorType, TileType, Type
 
 
-class Head(Values):
+class FunctionHead(Values):
     """The rows of the head; each kind has a method. names: the values that are known, by their names in the text."""
 
     def __init__(self, source: Source):
@@ -26,7 +26,7 @@ class Head(Values):
         self.dims: dict[str, Value] = {}
         self.rows: dict[str, Any] = {}  # of the head, those that stand once
         self.constants: dict[str, Any] = {}
-        self.requires: list[Condition] = []
+        self.requires: list[StageCondition] = []
         self.divisors: dict[str, int] = {}
         self.attributes: dict[str, Any] = {}
         self.pins: dict[str, Pin] = {}
@@ -37,7 +37,7 @@ class Head(Values):
         self.void: list[tuple[str, Loc]] = []
         self.names: dict[str, Value] = {}
 
-    def head(self, row: Row) -> None:
+    def head(self, row: TextRow) -> None:
         kind = row.token if row.kind == "word" else ""
         read = getattr(self, f"row_{kind}", None) if kind in ROWS else None
         if read is None:
@@ -48,7 +48,7 @@ class Head(Values):
         read(row)
         row.end()
 
-    def row_kernel(self, row: Row) -> None:
+    def row_kernel(self, row: TextRow) -> None:
         name = row.name()
         row.need("arch")
         loc, arch = row.loc, row.take("word", "a target")
@@ -66,74 +66,74 @@ class Head(Values):
             row.fail("indices have 32 or 64 bits", None, loc)
         self.rows["kernel"] = name, chosen, warps, bits, self.place_or_none(row)
 
-    def row_passes(self, row: Row) -> None:
+    def row_passes(self, row: TextRow) -> None:
         self.rows["passes"] = row.several("[", "]", row.name)
 
-    def row_holds(self, row: Row) -> None:
+    def row_holds(self, row: TextRow) -> None:
         self.rows["holds"] = row.several("[", "]", row.string)
 
-    def row_schedule(self, row: Row) -> None:
+    def row_schedule(self, row: TextRow) -> None:
         self.rows["schedule"] = row.string()
 
-    def row_constant(self, row: Row) -> None:
+    def row_constant(self, row: TextRow) -> None:
         name = self.new(row, self.constants)
         loc, value = row.loc, self.value(row)
         if not isinstance(value, bool | int | float | str):
             row.fail("a constant is a number or a name in quotes", None, loc)
         self.constants[name] = value
 
-    def row_grid(self, row: Row) -> None:
+    def row_grid(self, row: TextRow) -> None:
         loc, grid = row.loc, self.value(row)
         if not isinstance(grid, list) or len(grid) != 3:
             row.fail("a grid has three extents", None, loc)
         self.rows["grid"] = grid
 
-    def row_requires(self, row: Row) -> None:
+    def row_requires(self, row: TextRow) -> None:
         expr = self.value(row)
         row.need("text")
         text = row.string()
         row.need("line")
         line = row.integer()
         hint = row.string() if row.has("hint") else None
-        self.requires.append(Condition(expr, text, line, hint))
+        self.requires.append(StageCondition(expr, text, line, hint))
 
-    def row_divisor(self, row: Row) -> None:
+    def row_divisor(self, row: TextRow) -> None:
         name = self.new(row, self.divisors)
         loc, divisor = row.loc, row.integer(1)
         if divisor & (divisor - 1):
             row.fail(f"{divisor} is no power of two", None, loc)
         self.divisors[name] = divisor
 
-    def row_attribute(self, row: Row) -> None:
+    def row_attribute(self, row: TextRow) -> None:
         name = self.new(row, self.attributes)
         self.attributes[name] = self.value(row)
 
-    def row_pin(self, row: Row) -> None:
+    def row_pin(self, row: TextRow) -> None:
         name = self.new(row, self.pins)
         loc, parts = row.loc, self.value(row)
         if not isinstance(parts, dict):
             row.fail("a pin has rows: {vector: [1, 8], lanes: [1, 32], warps: [4, 1]}", None, loc)
         self.pins[name] = Pin(parts, self.place(row))
 
-    def row_instruction(self, row: Row) -> None:
+    def row_instruction(self, row: TextRow) -> None:
         name = self.new(row, self.instructions)
         loc, words = row.loc, self.value(row)
         if not isinstance(words, tuple) or len(words) != 2 or not all(isinstance(each, str) for each in words):
             row.fail('an instruction has a shape and a modifier: ("m16n8k16", "")', None, loc)
         self.instructions[name] = Named(words, self.place(row))
 
-    def row_swizzle(self, row: Row) -> None:
+    def row_swizzle(self, row: TextRow) -> None:
         name = self.new(row, self.swizzles)
         loc, bits = row.loc, self.value(row)
         if bits is not None and not integers(bits, 3):
             row.fail("a swizzle has three numbers, or is none: (3, 4, 4)", None, loc)
         self.swizzles[name] = SwizzlePin(bits, self.place(row))
 
-    def row_unrolled(self, row: Row) -> None:
+    def row_unrolled(self, row: TextRow) -> None:
         name = row.name()
         self.unrolled[name] = self.place(row)
 
-    def row_choose(self, row: Row) -> None:
+    def row_choose(self, row: TextRow) -> None:
         key = self.new(row, self.choices)
         option = row.string()
         row.need("by")
@@ -141,13 +141,13 @@ class Head(Values):
         forced.loc = self.place_or_none(row)
         self.choices[key] = forced
 
-    def row_branches(self, row: Row) -> None:
+    def row_branches(self, row: TextRow) -> None:
         self.rows["branches"] = row.several("[", "]", row.name)
 
-    def row_void(self, row: Row) -> None:
+    def row_void(self, row: TextRow) -> None:
         self.void.append((row.name(), self.place(row)))
 
-    def row_layout(self, row: Row) -> None:
+    def row_layout(self, row: TextRow) -> None:
         name = row.take("layout", "a layout's name")
         row.need("=")
         loc, shape = row.loc, self.shape(row)
@@ -172,7 +172,7 @@ class Head(Values):
         except LayoutError as error:
             row.fail(str(error), None, loc)
 
-    def row_tensor(self, row: Row) -> None:
+    def row_tensor(self, row: TextRow) -> None:
         name = row.name()
         row.need(":")
         dtype = self.dtype(row)
@@ -183,13 +183,13 @@ class Head(Values):
         p.access = row.take("word", "an access") if row.has("access") else ""
         self.parameter(row, p, TensorType(len(dims), dtype))
 
-    def row_scalar(self, row: Row) -> None:
+    def row_scalar(self, row: TextRow) -> None:
         name = row.name()
         row.need(":")
         dtype = self.dtype(row)
         self.parameter(row, Parameter("scalar", name, dtype, None), TileType((), dtype))
 
-    def row_table(self, row: Row) -> None:
+    def row_table(self, row: TextRow) -> None:
         name = row.name()
         row.need(":")
         dtype = self.dtype(row)
@@ -198,7 +198,7 @@ class Head(Values):
         row.need("]")
         self.parameter(row, Parameter("table", name, dtype, None, length=length), TableType(length, dtype))
 
-    def parameter(self, row: Row, p: Parameter, type: Type) -> None:
+    def parameter(self, row: TextRow, p: Parameter, type: Type) -> None:
         if row.has("as"):
             p.value = self.define(row, type)
         if row.has("strides"):
@@ -206,12 +206,12 @@ class Head(Values):
         p.loc = self.place_or_none(row)
         self.parameters.append(p)
 
-    def row_dim(self, row: Row) -> None:
+    def row_dim(self, row: TextRow) -> None:
         name = row.name()
         row.need("as")
         self.dims[name] = self.define(row, TileType((), INDEX))
 
-    def new(self, row: Row, known: dict[str, Any]) -> str:
+    def new(self, row: TextRow, known: dict[str, Any]) -> str:
         """A name that has no row yet, and the sign behind it."""
         loc, name = row.loc, row.name()
         if name in known:
@@ -219,12 +219,12 @@ class Head(Values):
         row.need("=")
         return name
 
-    def define(self, row: Row, type: Type) -> Value:
+    def define(self, row: TextRow, type: Type) -> Value:
         token = self.new_value(row)
         self.names[token] = Value(type, None, user_name(token))
         return self.names[token]
 
-    def new_value(self, row: Row) -> str:
+    def new_value(self, row: TextRow) -> str:
         loc, token = row.loc, row.take("value", "a value such as %x")
         if token in self.names:
             row.fail(f"{token} is there already", "a value is made once; another one called x is %x#2", loc)
@@ -241,5 +241,5 @@ def user_name(token: str) -> str | None:
     return str(json.loads(name[: name.rindex('"') + 1]))
 
 
-ROWS = tuple(name.removeprefix("row_") for name in vars(Head) if name.startswith("row_"))
+ROWS = tuple(name.removeprefix("row_") for name in vars(FunctionHead) if name.startswith("row_"))
 ONCE = ("kernel", "passes", "holds", "schedule", "grid", "branches")

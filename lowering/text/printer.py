@@ -20,7 +20,7 @@ INDENT = "  "
 COMMON_NAN = struct.pack(">d", float("nan"))
 
 
-class Names:
+class PrintedNames:
     """Names of values, layouts and sources. Kept from stage to stage, what is the same has the same name in each, and a
     value that stands for one that is gone takes over its name."""
 
@@ -56,9 +56,9 @@ class Names:
         return known + (f"#{count}" if count > 1 else "")
 
 
-def printed(stage: Stage, names: Names | None = None) -> str:
+def printed(stage: Stage, names: PrintedNames | None = None) -> str:
     """The text of a kernel at a stage; `read` makes the same of it."""
-    return _Printer(stage, names or Names()).text()
+    return _Printer(stage, names or PrintedNames()).text()
 
 
 def quoted(text: str) -> str:
@@ -71,7 +71,7 @@ def word(name: str) -> str:
 
 
 class _Printer:
-    def __init__(self, stage: Stage, names: Names):
+    def __init__(self, stage: Stage, names: PrintedNames):
         self.stage = stage
         self.sources, self.layouts, self.name = names.sources, names.layouts, names.of
         self.sources.setdefault(stage.source, 0)

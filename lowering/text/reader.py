@@ -11,8 +11,8 @@ from lowering.location import Loc, Source, TileError, closest
 from lowering.nesting import MAX_REGIONS
 from lowering.ops import OPS
 from lowering.ops.control import names
-from lowering.text.head import Head, user_name
-from lowering.text.rows import Row
+from lowering.text.head import FunctionHead, user_name
+from lowering.text.rows import TextRow
 from lowering.text.stage import FIRST, Stage
 from lowering.types import TileType, Type
 from lowering.verify import flaw
@@ -23,7 +23,7 @@ def read(text: str, name: str) -> Stage:
     return _Reader(Source(name, text)).stage()
 
 
-class _Reader(Head):
+class _Reader(FunctionHead):
     def __init__(self, source: Source):
         super().__init__(source)
         self.ops: list[tuple[Op, Loc]] = []  # of the body, with their places in the text
@@ -32,7 +32,7 @@ class _Reader(Head):
         lines = self.source.text.split("\n")
         quoted = next((i for i, line in enumerate(lines) if line.startswith("source ")), len(lines))
         self.read_sources(lines, quoted)
-        rows = [Row(self.source, self.source.starts[i], line) for i, line in enumerate(lines[:quoted])]
+        rows = [TextRow(self.source, self.source.starts[i], line) for i, line in enumerate(lines[:quoted])]
         rows = [row for row in rows if row.kind != "end"]
         if not rows or rows[0].text.strip() != FIRST:
             where = rows[0].loc if rows else Loc(self.source, 0, 1)
@@ -48,7 +48,7 @@ class _Reader(Head):
             self.head(row)
         rows[-1].fail("the text has no body", "a line 'body {' starts it, a line '}' ends it")
 
-    def made(self, body: Block, row: Row) -> Stage:
+    def made(self, body: Block, row: TextRow) -> Stage:
         for name in ("kernel", "passes", "grid"):
             if name not in self.rows:
                 row.fail(f"the head has no row '{name}'")
@@ -80,12 +80,12 @@ class _Reader(Head):
 
     # ---- the body ----
 
-    def use(self, row: Row) -> Value:
+    def use(self, row: TextRow) -> Value:
         if row.kind == "value" and row.token not in self.names:
             row.fail(f"{row.token} is not known here", closest(row.token, self.names))
         return self.names[row.take("value", "a value such as %x")]
 
-    def body(self, rows: list[Row], opening: Row) -> Block:
+    def body(self, rows: list[TextRow], opening: TextRow) -> Block:
         """The operations up to the end of the body."""
         block = Block()
         open: list[_Open] = []  # operations whose regions are not read to their end
@@ -114,20 +114,20 @@ class _Reader(Head):
             row.end()
         (open[-1].row if open else opening).fail("this has no end", "a line '}' ends it")
 
-    def region(self, row: Row, of: _Open) -> Block:
+    def region(self, row: TextRow, of: _Open) -> Block:
         """The next region of an operation, whose arguments stand behind its brace."""
         self.names = dict(of.names)
         region = Block(row.several("(", ")", lambda: self.argument(row)) if row.token == "(" else ())
         of.op.regions.append(region)
         return region
 
-    def argument(self, row: Row) -> Value:
+    def argument(self, row: TextRow) -> Value:
         token = self.new_value(row)
         row.need(":")
         self.names[token] = Value(self.type(row), None, user_name(token))
         return self.names[token]
 
-    def op(self, row: Row) -> tuple[Op, list[tuple[str, Value]]]:
+    def op(self, row: TextRow) -> tuple[Op, list[tuple[str, Value]]]:
         """An operation without its regions, and its results by their names in the text."""
         results: list[str] = []
         if row.kind == "value":
@@ -208,6 +208,6 @@ class _Open:
 
     op: Op
     results: list[tuple[str, Value]]
-    row: Row
+    row: TextRow
     names: dict[str, Value]
     block: Block

@@ -25,7 +25,7 @@ TOKEN = re.compile(
 )
 
 
-class Row:
+class TextRow:
     """The tokens of one line, taken from the left."""
 
     def __init__(self, source: Source, start: int, text: str):

@@ -16,7 +16,7 @@ FIRST = f"tile-ir {VERSION}"
 
 
 @dataclass(slots=True)
-class Condition:
+class StageCondition:
     """A condition of the variant, for the header's `requires`."""
 
     expr: Any
@@ -38,5 +38,5 @@ class Stage:
     schedule: str | None
     constants: dict[str, int | float | bool | str]
     grid: list[Any]
-    requires: list[Condition]
+    requires: list[StageCondition]
     passes: list[str]

@@ -10,7 +10,7 @@ from lowering.layout import Layout
 from lowering.location import Loc, Source, closest
 from lowering.nesting import MAX_REGIONS
 from lowering.tensor_cores import OPERANDS, Mma, instructions
-from lowering.text.rows import Row
+from lowering.text.rows import TextRow
 from lowering.types import DType, SharedType, TableType, TensorType, TileType, Type
 
 WORDS = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
@@ -32,11 +32,11 @@ class Values:
         name, number = "", -1
         for i in range(first, len(lines)):
             line = lines[i].removesuffix("\r")
-            row = Row(self.source, self.source.starts[i], line if not line.startswith("|") else "")
+            row = TextRow(self.source, self.source.starts[i], line if not line.startswith("|") else "")
             if line.startswith("| "):
                 texts.append(line[2:])
             elif line.startswith("|"):
-                row = Row(self.source, self.source.starts[i] + 1, line[1:])
+                row = TextRow(self.source, self.source.starts[i] + 1, line[1:])
                 texts.append(row.string())
             elif row.has("source"):
                 if number >= 0:
@@ -47,13 +47,13 @@ class Values:
         if number >= 0:
             self.sources[number] = Source(name, "\n".join(texts))
 
-    def place(self, row: Row) -> Loc:
+    def place(self, row: TextRow) -> Loc:
         loc = self.place_or_none(row)
         if loc is None:
             row.wanted("a place such as @12:5+18")
         return loc
 
-    def place_or_none(self, row: Row) -> Loc | None:
+    def place_or_none(self, row: TextRow) -> Loc | None:
         if row.kind != "place":
             return None
         loc: Loc | None = None
@@ -72,7 +72,7 @@ class Values:
 
     # ---- values of all kinds ----
 
-    def value(self, row: Row) -> Any:
+    def value(self, row: TextRow) -> Any:
         row.depth += 1
         if row.depth > MAX_REGIONS:
             row.fail("values are nested too deeply")
@@ -81,7 +81,7 @@ class Values:
         finally:
             row.depth -= 1
 
-    def one(self, row: Row) -> Any:
+    def one(self, row: TextRow) -> Any:
         token = row.token
         match row.kind, token:
             case "string", _:
@@ -117,16 +117,16 @@ class Values:
                 return self.dtype(row)
         row.wanted("a value")
 
-    def pair(self, row: Row) -> tuple[str, Any]:
+    def pair(self, row: TextRow) -> tuple[str, Any]:
         name = row.name()
         row.need(":")
         return name, self.value(row)
 
-    def number(self, row: Row) -> int | float:
+    def number(self, row: TextRow) -> int | float:
         token = row.take("number", "a number")
         return int(token) if token.removeprefix("-").isdigit() and len(token) < 40 else float(token)
 
-    def bits(self, row: Row) -> float:
+    def bits(self, row: TextRow) -> float:
         row.next()
         row.need("(")
         if len(row.token) != 18:
@@ -135,7 +135,7 @@ class Values:
         row.need(")")
         return float(number)
 
-    def mma(self, row: Row) -> Mma:
+    def mma(self, row: TextRow) -> Mma:
         row.next()
         row.need("(")
         loc, name = row.loc, row.string()
@@ -145,26 +145,26 @@ class Values:
         row.need(")")
         return found
 
-    def dtype(self, row: Row) -> DType:
+    def dtype(self, row: TextRow) -> DType:
         if row.kind != "word" or row.token not in OPERANDS:
             row.fail(f"'{row.token}' is no element type", closest(row.token, OPERANDS))
         return OPERANDS[row.take("word", "an element type")]
 
-    def layout(self, row: Row) -> Layout:
+    def layout(self, row: TextRow) -> Layout:
         if row.token not in self.layouts:
             row.fail(f"there is no layout {row.token}", "the head has a row 'layout #0 = …' for each")
         return self.layouts[row.take("layout", "a layout")]
 
-    def shape(self, row: Row) -> tuple[int, ...]:
+    def shape(self, row: TextRow) -> tuple[int, ...]:
         return tuple(row.several("[", "]", lambda: self.extent(row)))
 
-    def extent(self, row: Row) -> int:
+    def extent(self, row: TextRow) -> int:
         loc, extent = row.loc, row.integer(1)
         if extent > MAX_EXTENT:
             row.fail(f"an extent is at most {MAX_EXTENT}", None, loc)
         return extent
 
-    def type(self, row: Row) -> Type:
+    def type(self, row: TextRow) -> Type:
         if row.has("shared"):
             row.need("(")
             made = SharedType(dtype=self.dtype(row), shape=self.shape(row))
@@ -191,7 +191,7 @@ class Values:
             row.fail(f"the layout is of a tile of {list(layout.shape)}, not of {list(shape)}", None, loc)
         return TileType(shape, dtype, layout)
 
-    def counted(self, row: Row, what: str) -> tuple[DType, int]:
+    def counted(self, row: TextRow, what: str) -> tuple[DType, int]:
         """(TYPE, WHAT COUNT)."""
         row.need("(")
         dtype = self.dtype(row)
@@ -201,7 +201,7 @@ class Values:
         row.need(")")
         return dtype, count
 
-    def swizzle(self, row: Row) -> tuple[tuple[int, int], ...]:
+    def swizzle(self, row: TextRow) -> tuple[tuple[int, int], ...]:
         loc, pairs = row.loc, self.value(row)
         if not isinstance(pairs, tuple) or any(not integers(pair, 2) for pair in pairs):
             row.fail("a swizzle has pairs of a bit and a mask: ((7, 16), (8, 32))", None, loc)

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from .code import DTYPES
-from .memory import GLOBAL_WINDOW, Allocation, DevicePointer, Memory
-from .program import Program
+from .memory import GLOBAL_WINDOW, DevicePointer, EmulatedAllocation, Memory
+from .program import EmulatedProgram
 from .reader import TYPE_BYTES, Variable
 
 
 class Arguments:
     """The launch's arguments as bytes; arrays are put in device memory, those that overlap at one place."""
 
-    def __init__(self, program: Program, args: Sequence[Any]):
+    def __init__(self, program: EmulatedProgram, args: Sequence[Any]):
         self.params = program.function.params
         if len(args) != len(self.params):
             raise ValueError(f"{program.function.name} takes {len(self.params)} arguments, {len(args)} were given")
@@ -27,7 +27,7 @@ class Arguments:
         if len(memories) > 1:
             raise ValueError("the pointers of one launch must belong to one Memory")
         self.memory = next(iter(memories.values()), None) or Memory()
-        self.temporary: list[Allocation] = []
+        self.temporary: list[EmulatedAllocation] = []
         self.placed: dict[int, int] = {}
         self.place_arrays()
 
@@ -86,7 +86,7 @@ class Arguments:
             if array.flags.writeable:
                 array.reshape(-1).view(np.uint8)[...] = self.bytes_at(position)
 
-    def release(self, others: list[Allocation]) -> None:
+    def release(self, others: list[EmulatedAllocation]) -> None:
         """Frees what the launch has put in memory, the latest first."""
         for allocation in others[::-1] + self.temporary[::-1]:
             self.memory.free(allocation)

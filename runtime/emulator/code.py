@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .findings import Location, PtxError
-from .reader import Address, Float, Function, Instruction, Integer, Not, Operand, Register, Symbol
+from .reader import Float, Integer, Not, Operand, PtxAddress, PtxFunction, PtxInstruction, Register, Symbol
 from .stamps import SITE_BITS
 
 Values = list[Any]
@@ -54,7 +54,7 @@ LAST_STAMP = (1 << SITE_BITS) - 1  # stands for "some later instruction"
 
 
 @dataclass(frozen=True)
-class Entry:
+class OperandEntry:
     """One frame entry.  `kind` is "register", "constant", "bits", "parameter", "symbol" or "special"."""
 
     kind: str
@@ -117,15 +117,15 @@ class Record:
 class Code:
     """The frame layout of one program while its instructions are built."""
 
-    def __init__(self, registers: dict[str, str], variables: dict[str, Any], parameters: Function):
+    def __init__(self, registers: dict[str, str], variables: dict[str, Any], parameters: PtxFunction):
         self.registers = registers
         self.variables = variables
         self.parameter_names = {variable.name for variable in parameters.params}
-        self.entries: list[Entry] = []
-        self.index: dict[Entry, int] = {}
+        self.entries: list[OperandEntry] = []
+        self.index: dict[OperandEntry, int] = {}
         self.sites: list[Site] = []
         self.record = Record()
-        self.ins: Instruction = Instruction((), (), None, False, 0, None)
+        self.ins: PtxInstruction = PtxInstruction((), (), None, False, 0, None)
         self.site = Site(0, 0, "", 0, None)
         self.stamped: list[Site] = []
         self.uses: Counter[str] = Counter()
@@ -133,7 +133,7 @@ class Code:
         self.hidden = 0
         self.in_loop = False
 
-    def begin(self, ins: Instruction, effect: bool) -> None:
+    def begin(self, ins: PtxInstruction, effect: bool) -> None:
         self.ins, self.record = ins, Record()
         stamp = min(len(self.stamped), LAST_STAMP) if effect else LAST_STAMP
         self.site = Site(len(self.sites), stamp, str(ins), ins.ptx_line, ins.location, self.in_loop)
@@ -144,7 +144,7 @@ class Code:
     def error(self, message: str) -> PtxError:
         return PtxError(f"{message} in `{self.ins}`", self.ins.ptx_line)
 
-    def entry(self, entry: Entry) -> int:
+    def entry(self, entry: OperandEntry) -> int:
         number = self.index.get(entry)
         if number is None:
             number = self.index[entry] = len(self.entries)
@@ -188,15 +188,15 @@ class Code:
             self.record.reads.append(name)
             return self.entry(self.register_entry(name, type_name))
         if name in THREAD_SPECIALS or name in LAUNCH_SPECIALS:
-            return self.entry(Entry("special", name, type_name))
+            return self.entry(OperandEntry("special", name, type_name))
         return self.symbol(name, 0, type_name)
 
-    def register_entry(self, name: str, type_name: str) -> Entry:
+    def register_entry(self, name: str, type_name: str) -> OperandEntry:
         held = self.bytes_of(name)
         wanted = PACKED[type_name][1] if type_name in PACKED else np.dtype(DTYPES[type_name]).itemsize
         if wanted > held or (type_name == "pred") != (held == 1):
             raise self.error(f"register {name} of type .{self.registers[name]} cannot hold .{type_name}")
-        return Entry("register", name, type_name, held)
+        return OperandEntry("register", name, type_name, held)
 
     def write(self, operand: Operand, type_name: str) -> int:
         """The entry of a destination; `_` is a register that nobody reads."""
@@ -227,17 +227,17 @@ class Code:
 
     def constant(self, value: int, type_name: str) -> int:
         if type_name in PACKED:
-            return self.entry(Entry("constant", value & 0xFFFFFFFF, type_name))
+            return self.entry(OperandEntry("constant", value & 0xFFFFFFFF, type_name))
         if type_name == "pred":
-            return self.entry(Entry("constant", bool(value), "pred"))
+            return self.entry(OperandEntry("constant", bool(value), "pred"))
         dtype = np.dtype(DTYPES[type_name])
         wrapped = int(np.array([value & (1 << 8 * dtype.itemsize) - 1], np.uint64).astype(dtype)[0])
-        return self.entry(Entry("constant", wrapped, type_name))
+        return self.entry(OperandEntry("constant", wrapped, type_name))
 
     def float_constant(self, operand: Float, type_name: str) -> int:
         """A floating constant by its bits, which tell -0 from +0 and one NaN from another, as values do not."""
         if type_name in FLOATS:
-            return self.entry(Entry("bits", float_bits(operand, type_name), type_name))
+            return self.entry(OperandEntry("bits", float_bits(operand, type_name), type_name))
         width = 32 if type_name in PACKED else np.dtype(DTYPES[type_name]).itemsize * 8
         bits = float_bits(operand, f"f{width}") if width in {32, 64} else None
         if bits is None or (width == 32 and operand.width != 32):
@@ -255,11 +255,11 @@ class Code:
         wanted = 32 if type_name in PACKED else 8 * np.dtype(DTYPES[type_name]).itemsize
         if wanted > width:
             raise self.error(f"a constant of {width} bits cannot be read as .{type_name}")
-        return self.entry(Entry("bits", bits & ((1 << wanted) - 1), type_name))
+        return self.entry(OperandEntry("bits", bits & ((1 << wanted) - 1), type_name))
 
     def symbol(self, name: str, offset: int, type_name: str) -> int:
         if name in self.variables or name in self.parameter_names:
-            return self.entry(Entry("symbol", (name, offset), type_name))
+            return self.entry(OperandEntry("symbol", (name, offset), type_name))
         if name.startswith("%"):
             raise self.error(f"unknown register {name}")
         raise self.error(f"unknown name {name}")
@@ -267,8 +267,10 @@ class Code:
     def address(self, operand: Operand) -> tuple[int, int]:
         """(entry of the base, offset in bytes) of a memory operand; symbols and constants fold their offset."""
         if isinstance(operand, Register | Symbol | Integer):
-            operand = Address(operand) if isinstance(operand, Register) else Address(None, getattr(operand, "value", 0))
-        if not isinstance(operand, Address):
+            operand = (
+                PtxAddress(operand) if isinstance(operand, Register) else PtxAddress(None, getattr(operand, "value", 0))
+            )
+        if not isinstance(operand, PtxAddress):
             raise self.error(f"{operand} is not an address")
         if operand.base is None:
             return self.constant(operand.offset, "u64"), 0

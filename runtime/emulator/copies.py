@@ -15,11 +15,11 @@ import numpy as np
 from .code import Site
 from .findings import Kind
 from .landings import Landing, Landings
-from .shadow import PLAIN_READ, Place
+from .shadow import PLAIN_READ, SpacePlace
 from .spaces import Space
 from .stamps import U
 
-Source = tuple[Any, Place]  # positions among an operation's threads, and what each of them reads
+Source = tuple[Any, SpacePlace]  # positions among an operation's threads, and what each of them reads
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Operation:
     groups: Any  # the number of the group, of its thread, that each copy belongs to
     numbers: Any  # of each copy, in its wave
     memory: Space
-    target: Place
+    target: SpacePlace
     device: Space
     sources: list[Source]
     stamps: Any  # without the time
@@ -95,7 +95,7 @@ class Sources:
             for _, place in operation.sources:
                 np.subtract.at(self.readers, place.units(self.granule), 1)
 
-    def check_write(self, place: Place, g: Any, site: Site) -> None:
+    def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
         """Reports a write to what a copy is still reading."""
         if not self.operations:
             return
@@ -129,7 +129,13 @@ class Copies:
         self.most_landed = 64
 
     def start(
-        self, g: Any, site: Site, memory: Space, target: Place, device: Space, sources: list[tuple[Any, Place]]
+        self,
+        g: Any,
+        site: Site,
+        memory: Space,
+        target: SpacePlace,
+        device: Space,
+        sources: list[tuple[Any, SpacePlace]],
     ) -> None:
         threads = g.index()
         numbers = self.made + 1 + np.arange(g.n)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .shadow import PLAIN_WRITE, Access, Place
+from .shadow import PLAIN_WRITE, AccessKind, SpacePlace
 from .spaces import Space
 from .stamps import LAST_TIME, U, threads_of, times
 
@@ -32,7 +32,7 @@ class Delays:
         self.before = Space(np.zeros_like(space.data), None)
         self.stamps = np.zeros(self.shadow.count, U)  # of those writes; 0 where there is none, or several at once
 
-    def wrote(self, place: Place, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
+    def wrote(self, place: SpacePlace, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
         """A strong write has happened; `before` is what was there."""
         granule = self.shadow.granule
         stamps = g.stamps(site)
@@ -46,7 +46,7 @@ class Delays:
                     self.stamps, granule, U(0)
                 )
 
-    def read(self, place: Place, g: Any, values: Any, dtype: Any, count: int) -> tuple[Any, Any]:
+    def read(self, place: SpacePlace, g: Any, values: Any, dtype: Any, count: int) -> tuple[Any, Any]:
         """(the values of a strong load, which of them are earlier ones: [lanes, count] or None)."""
         late = self.late(place, g, count)
         if late is None:
@@ -55,7 +55,7 @@ class Delays:
         before = self.before.load(place, dtype, count)
         return np.where(late if count > 1 else late[:, 0], before, values), late
 
-    def polled(self, place: Place, g: Any, dtype: Any, unchanged: Any) -> tuple[Any, Any]:
+    def polled(self, place: SpacePlace, g: Any, dtype: Any, unchanged: Any) -> tuple[Any, Any]:
         """The same of an atomic operation: (earlier values, which: [lanes]) where it leaves those as they are."""
         late = self.late(place, g, 1)
         if late is None:
@@ -64,7 +64,7 @@ class Delays:
         lanes = late[:, 0] & unchanged(before)
         return (before, self.choose(lanes, g)) if lanes.any() else (None, None)
 
-    def late(self, place: Place, g: Any, count: int) -> Any:
+    def late(self, place: SpacePlace, g: Any, count: int) -> Any:
         """[lanes, count]: which elements meet a write that they need not see yet; None where there are none."""
         met = place.take(self.stamps, self.shadow.granule).reshape(g.n, -1)
         if not met.any():
@@ -79,14 +79,14 @@ class Delays:
             learned[slots[late.any(1)]] = g.ordering.clock.now
         return late if late.any() else None
 
-    def leave_unordered(self, late: Any, stamps: Any, place: Place, g: Any) -> None:
+    def leave_unordered(self, late: Any, stamps: Any, place: SpacePlace, g: Any) -> None:
         """Takes out those for which something orders the write, or a later plain one, before the load."""
         lanes, elements = np.nonzero(late)
         asked = stamps[lanes, elements]
         at = place.start + lanes if place.index is None else place.index[lanes]
         addresses = self.shadow.base + at * place.size + elements * (place.size // late.shape[1])
         ok = g.ordering.ordered(asked, addresses, g, lanes)
-        plain = self.shadow.records.get(Access(PLAIN_WRITE))
+        plain = self.shadow.records.get(AccessKind(PLAIN_WRITE))
         if plain is not None:
             since = place.take(plain, self.shadow.granule).reshape(g.n, -1)
             since = times(of_elements(since, late.shape[1], True)[lanes, elements])

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from .reader import Address, Register, Symbol
-from .step import Step
+from .reader import PtxAddress, Register, Symbol
+from .step import RegisterStep
 from .undefined_bits import name_of
 
 COPY, COMPUTED, STALE = 1, 2, 3
@@ -35,25 +35,25 @@ def guesses(segments: list[Any]) -> frozenset[int]:
     steps = [step for segment in segments for step in segment.steps]
     if not any(is_swap(step) for step in steps):
         return frozenset()
-    words = Words(steps)
+    words = LoadedWords(steps)
     swapped = {words.of(step) for step in steps if is_swap(step)} - {None}
     loads = [step for step in steps if is_load(step) and words.of(step) in swapped]
     return frozenset(step.site.number for step in loads if Guess(segments, step, words).is_checked())
 
 
-def is_swap(step: Step) -> bool:
+def is_swap(step: RegisterStep) -> bool:
     return step.ins.opcode[0] == "atom" and "cas" in step.ins.opcode
 
 
-def is_load(step: Step) -> bool:
+def is_load(step: RegisterStep) -> bool:
     words = step.ins.opcode
     return words[0] == "ld" and not STRONG & set(words) and len(step.writes) == 1
 
 
-class Words:
+class LoadedWords:
     """What memory operands name: (register or symbol, offset, size)."""
 
-    def __init__(self, steps: list[Step]):
+    def __init__(self, steps: list[RegisterStep]):
         definitions = Counter(name for step in steps for name in step.writes)
         self.symbols: dict[str, tuple[str, int]] = {}  # of registers that only ever hold the address of a variable
         for step in steps:
@@ -62,9 +62,9 @@ class Words:
                 if definitions[target] == 1 and isinstance(source, Register | Symbol):
                     self.symbols[target] = source.name, getattr(source, "offset", 0)
 
-    def of(self, step: Step) -> tuple[str, int, str] | None:
+    def of(self, step: RegisterStep) -> tuple[str, int, str] | None:
         address = step.ins.operands[1]
-        if not isinstance(address, Address) or address.base is None:
+        if not isinstance(address, PtxAddress) or address.base is None:
             return None
         base, offset = self.symbols.get(address.base.name, (address.base.name, 0))
         return base, offset + address.offset, step.ins.opcode[-1][1:]
@@ -73,7 +73,7 @@ class Words:
 class Guess:
     """One load, followed through the program."""
 
-    def __init__(self, segments: list[Any], load: Step, words: Words):
+    def __init__(self, segments: list[Any], load: RegisterStep, words: LoadedWords):
         self.segments, self.load, self.words = segments, load, words
         self.word = words.of(load)
         self.swaps = 0
@@ -100,7 +100,7 @@ class Guess:
             return False
         return self.swaps > 0
 
-    def follow(self, state: State, step: Step) -> None:
+    def follow(self, state: State, step: RegisterStep) -> None:
         """What an instruction makes of the registers; raises `Used` where something of the guess gets away."""
         if step is self.load:
             age(state)
@@ -124,10 +124,10 @@ class Guess:
         if self.word is not None and self.word[0] in step.writes:
             age(state)
 
-    def is_swap_here(self, step: Step) -> bool:
+    def is_swap_here(self, step: RegisterStep) -> bool:
         return is_swap(step) and self.words.of(step) == self.word
 
-    def swap(self, state: State, step: Step) -> None:
+    def swap(self, state: State, step: RegisterStep) -> None:
         """The guess must be what is compared with, and what is put there must come from it alone."""
         others = [name for name in step.uses if name in state]
         expected, new = name_of(step.ins.operands[2]), name_of(step.ins.operands[3])
@@ -138,11 +138,11 @@ class Guess:
         self.swaps += 1
         age(state)
 
-    def compares(self, step: Step) -> bool:
+    def compares(self, step: RegisterStep) -> bool:
         """Is this the question whether a compare-and-swap found what it expected?"""
         return self.question(step) is not None
 
-    def question(self, step: Step) -> tuple[str, bool] | None:
+    def question(self, step: RegisterStep) -> tuple[str, bool] | None:
         """(predicate, does it say that they are equal) of the comparison of a guess with what the swap returned."""
         words = step.ins.opcode
         if words[0] != "setp" or len(words) != 3 or words[1] not in {"eq", "ne"} or len(step.writes) != 1:
@@ -172,9 +172,9 @@ class Guess:
         return None
 
 
-def last_swap(steps: list[Step], before: Step) -> Step | None:
+def last_swap(steps: list[RegisterStep], before: RegisterStep) -> RegisterStep | None:
     """The last compare-and-swap before a step whose operands nothing has written since."""
-    found: Step | None = None
+    found: RegisterStep | None = None
     for step in steps:
         if step is before:
             return found
@@ -185,7 +185,7 @@ def last_swap(steps: list[Step], before: Step) -> Step | None:
     return None
 
 
-def is_copy(step: Step) -> bool:
+def is_copy(step: RegisterStep) -> bool:
     return step.ins.opcode[0] == "mov" and step.guard is None and name_of(step.ins.operands[1]) != ""
 
 

@@ -8,16 +8,16 @@ from .findings import PtxError
 from .limits import MOST_INSTRUCTIONS
 from .reader import (
     TYPE_BYTES,
-    Address,
-    Arguments,
-    Function,
-    Instruction,
+    ArgumentList,
     Label,
-    Module,
     Not,
     Operand,
     Pair,
     Part,
+    PtxAddress,
+    PtxFunction,
+    PtxInstruction,
+    PtxModule,
     Register,
     Symbol,
     Variable,
@@ -31,10 +31,10 @@ def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
         return Register(names.get(operand.name, operand.name))
     if isinstance(operand, Symbol):
         return Symbol(names.get(operand.name, operand.name), operand.offset)
-    if isinstance(operand, Address):
+    if isinstance(operand, PtxAddress):
         base = renamed(operand.base, names, suffix) if operand.base is not None else None
-        return Address(base, operand.offset)  # type: ignore[arg-type]
-    if isinstance(operand, Vector | Arguments):
+        return PtxAddress(base, operand.offset)  # type: ignore[arg-type]
+    if isinstance(operand, Vector | ArgumentList):
         return type(operand)(tuple(renamed(item, names, suffix) for item in operand.items))
     if isinstance(operand, Pair):
         return Pair(renamed(operand.first, names, suffix), renamed(operand.second, names, suffix))
@@ -46,7 +46,7 @@ def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
 
 
 def list_of(operand: Operand) -> tuple[Operand, ...]:
-    return operand.items if isinstance(operand, Arguments) else ()
+    return operand.items if isinstance(operand, ArgumentList) else ()
 
 
 def access_type(variable: Variable) -> str:
@@ -62,7 +62,7 @@ class Inliner:
     the caller's variable, unless that one stands on both sides of the call.
     """
 
-    def __init__(self, module: Module):
+    def __init__(self, module: PtxModule):
         self.module = module
         self.count = 0
         self.size = 0
@@ -71,8 +71,8 @@ class Inliner:
         self.targets: dict[str, tuple[str, ...]] = {}
 
     def expand(
-        self, function: Function, names: dict[str, str], suffix: str, callers: tuple[str, ...] = ()
-    ) -> list[Instruction | Label]:
+        self, function: PtxFunction, names: dict[str, str], suffix: str, callers: tuple[str, ...] = ()
+    ) -> list[PtxInstruction | Label]:
         if function.name in callers:
             raise PtxError(f"recursive calls of {function.name} are not supported", function.ptx_line)
         for name, kind in function.registers.items():
@@ -85,7 +85,7 @@ class Inliner:
         names.update({label: label + suffix for label in labels})
         for label, targets in function.targets.items():
             self.targets[names[label]] = tuple(names.get(target, target) for target in targets)
-        body: list[Instruction | Label] = []
+        body: list[PtxInstruction | Label] = []
         for item in function.body:
             if isinstance(item, Label):
                 body.append(Label(names[item.name]))
@@ -103,7 +103,7 @@ class Inliner:
             body += self.call(ins, (*callers, function.name)) if ins.opcode[0] == "call" else [ins]
         return body
 
-    def call(self, ins: Instruction, callers: tuple[str, ...]) -> list[Instruction | Label]:
+    def call(self, ins: PtxInstruction, callers: tuple[str, ...]) -> list[PtxInstruction | Label]:
         callee = next(
             (self.module.functions.get(item.name) for item in ins.operands if isinstance(item, Register)), None
         )
@@ -117,8 +117,8 @@ class Inliner:
         self.count += 1
         suffix = f"/{self.count}"
         names: dict[str, str] = {}
-        before: list[Instruction] = []
-        behind: list[Instruction] = []
+        before: list[PtxInstruction] = []
+        behind: list[PtxInstruction] = []
         given = {str(result) for result in results}
         for formal, actual in zip(callee.params, arguments, strict=True):
             shared = self.is_variable(actual) and formal.space == "param" and str(actual) not in given
@@ -132,10 +132,10 @@ class Inliner:
                 behind += self.transfer(actual, self.target(formal, names), formal, ins)
         after, skipped = Label(f"return{suffix}"), Label(f"after call{suffix}")
         body = self.expand(callee, names, suffix, callers)
-        jump = Instruction(("bra",), (Register(after.name),), None, False, ins.ptx_line, ins.location)
-        inlined: list[Instruction | Label] = [
+        jump = PtxInstruction(("bra",), (Register(after.name),), None, False, ins.ptx_line, ins.location)
+        inlined: list[PtxInstruction | Label] = [
             replace(item, opcode=("bra",), operands=jump.operands)
-            if isinstance(item, Instruction) and item.opcode[0] == "ret"
+            if isinstance(item, PtxInstruction) and item.opcode[0] == "ret"
             else item
             for item in body
         ]
@@ -162,24 +162,24 @@ class Inliner:
     def target(self, formal: Variable, names: dict[str, str]) -> Operand:
         return Register(names[formal.name])
 
-    def transfer(self, to: Operand, source: Operand, formal: Variable, ins: Instruction) -> list[Instruction]:
+    def transfer(self, to: Operand, source: Operand, formal: Variable, ins: PtxInstruction) -> list[PtxInstruction]:
         """Moves one argument or result, between registers, constants and `.param` variables."""
 
-        def made(opcode: str, *operands: Operand) -> Instruction:
-            return Instruction(tuple(opcode.split(".")), operands, None, False, ins.ptx_line, ins.location)
+        def made(opcode: str, *operands: Operand) -> PtxInstruction:
+            return PtxInstruction(tuple(opcode.split(".")), operands, None, False, ins.ptx_line, ins.location)
 
         kind = access_type(formal)
         if not self.is_variable(to) and not self.is_variable(source):
             return [made(f"mov.{kind}", to, source)]
         if not self.is_variable(to):
-            return [made(f"ld.param.{kind}", to, Address(source))]  # type: ignore[arg-type]
+            return [made(f"ld.param.{kind}", to, PtxAddress(source))]  # type: ignore[arg-type]
         if not self.is_variable(source):
-            return [made(f"st.param.{kind}", Address(to), source)]  # type: ignore[arg-type]
+            return [made(f"st.param.{kind}", PtxAddress(to), source)]  # type: ignore[arg-type]
         unit = TYPE_BYTES[formal.type]
         scratch = Register(f"copy/{self.count}")
         self.registers[scratch.name] = f"b{8 * max(unit, 2)}"
         moves = []
         for at in range(0, formal.size, unit):
-            moves.append(made(f"ld.param.b{8 * unit}", scratch, Address(source, at)))  # type: ignore[arg-type]
-            moves.append(made(f"st.param.b{8 * unit}", Address(to, at), scratch))  # type: ignore[arg-type]
+            moves.append(made(f"ld.param.b{8 * unit}", scratch, PtxAddress(source, at)))  # type: ignore[arg-type]
+            moves.append(made(f"st.param.b{8 * unit}", PtxAddress(to, at), scratch))  # type: ignore[arg-type]
         return moves

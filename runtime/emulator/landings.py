@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .shadow import Place
+from .shadow import SpacePlace
 from .stamps import threads_of
 
 
@@ -49,7 +49,7 @@ class Landings:
         self.copies[units] = numbers[:, None]
         self.landing[units] = 0
 
-    def overwritten(self, place: Place, granule: int) -> None:
+    def overwritten(self, place: SpacePlace, granule: int) -> None:
         place.put(self.copies, granule, 0)
         place.put(self.landing, granule, 0)
 

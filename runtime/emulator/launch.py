@@ -14,24 +14,24 @@ import numpy as np
 
 from .allocation import keep_freed_memory
 from .arguments import Arguments
-from .code import DTYPES, Entry, Site, array_of_bits, constant_array
+from .code import DTYPES, OperandEntry, Site, array_of_bits, constant_array
 from .counters import Counters, LaunchCounters
 from .delays import Delays
 from .findings import EmulatorError, Finding, Kind, LaunchRefusedError, Location
 from .legal import check_module
 from .limits import MOST_LOCAL, MOST_SHARED
-from .memory import GLOBAL_WINDOW, SHARED_START, Allocation, Memory
+from .memory import GLOBAL_WINDOW, SHARED_START, EmulatedAllocation, Memory
 from .origins import Origins, Writers, writers_of
 from .printf import c_string
-from .program import Program, Segment, static_counters
+from .program import EmulatedProgram, Segment, static_counters
 from .provenance import ANYWHERE
-from .reader import Function, Instruction, Variable, read_module
+from .reader import PtxFunction, PtxInstruction, Variable, read_module
 from .scratch import end_scratch, unwritten_granules
 from .shadow import Shadow
 from .spaces import GlobalSpace, PatternCache, Space
 from .spinning import Spins
 from .stamps import SITE_MASK, THREAD_BITS, Clock, threads_of
-from .wave import Registers, Wave
+from .wave import Wave, WaveRegisters
 
 MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
@@ -73,12 +73,12 @@ class BudgetSpent(Exception):
     """The launch stops here; what it spent is already reported."""
 
 
-class Launch:
+class RunningLaunch:
     """The state that all waves of a launch share."""
 
     def __init__(
         self,
-        program: Program,
+        program: EmulatedProgram,
         grid: Extent,
         block: Extent,
         cluster: Extent,
@@ -119,9 +119,9 @@ class Launch:
         self.site_counters: dict[int, Counters] = {}
         self.patterns = PatternCache()
         self.clock = Clock(self.blocks, np.arange(self.block_lanes) < self.threads)
-        self.spare_registers: list[Registers] = []
+        self.spare_registers: list[WaveRegisters] = []
         self.addresses: dict[str, int] = {}
-        self.allocations: list[Allocation] = []
+        self.allocations: list[EmulatedAllocation] = []
         self.origins = Origins(self.block, self.block_lanes, self.cluster, self.cluster_grid, program.code.stamped)
         self.active: list[Wave] = []
         self.waiting: list[Any] = []  # blocks of the waves to come, the next one last
@@ -129,7 +129,7 @@ class Launch:
         self.spins = Spins(self)
         self.lay_out_variables(shared_bytes)
 
-    def check_block(self, function: Function) -> None:
+    def check_block(self, function: PtxFunction) -> None:
         """`.reqntid` names the block's shape, `.maxntid` the most threads it has (PTX ISA 11.4)."""
         if function.required_block is not None and extent(function.required_block) != self.block:
             raise LaunchRefusedError(
@@ -234,7 +234,7 @@ class Launch:
             reached += [self.memory.find(int.from_bytes(image[at : at + 8], "little")) for at in words]
         return {allocation.address for allocation in reached if allocation is not None}
 
-    def stores_to(self, address: int) -> list[Instruction]:
+    def stores_to(self, address: int) -> list[PtxInstruction]:
         """The stores and atomic operations of the program that may reach the allocation that starts there."""
         return [
             ins
@@ -243,7 +243,7 @@ class Launch:
             for ins in stores
         ]
 
-    def constant(self, entry: Entry, image: bytes, offsets: dict[str, int]) -> Any:
+    def constant(self, entry: OperandEntry, image: bytes, offsets: dict[str, int]) -> Any:
         if entry.kind == "constant":
             return constant_array(entry.name, entry.type)
         if entry.kind == "bits":
@@ -346,14 +346,14 @@ class Launch:
         wave.causality.end()
         self.spare_registers.append(wave.registers)
 
-    def registers_of(self, lanes: int) -> Registers:
+    def registers_of(self, lanes: int) -> WaveRegisters:
         """Those of a wave that has ended, where one had as many lanes."""
         for index, spare in enumerate(self.spare_registers):
             if spare.lanes == lanes:
                 del self.spare_registers[index]
                 spare.clear()
                 return spare
-        return Registers(self, lanes)
+        return WaveRegisters(self, lanes)
 
     def may_admit(self, wave: Wave, start: int) -> bool:
         """Only a program with flags in memory can wait for other blocks; a wave of any other runs on."""
@@ -513,9 +513,9 @@ def emulate(
     program = program_of(ptx, entry)
     check_target(program.module.target, arch)
     arguments = Arguments(program, args)
-    launch: Launch | None = None
+    launch: RunningLaunch | None = None
     try:
-        launch = Launch(
+        launch = RunningLaunch(
             program, grid, block, cluster, shared_bytes, arguments.memory, seed, budget, on_finding, blocks, time_limit
         )
         launch.set_arguments(arguments.images())
@@ -534,11 +534,11 @@ def emulate(
 
 
 @lru_cache(maxsize=32)
-def program_of(ptx: str, entry: str) -> Program:
+def program_of(ptx: str, entry: str) -> EmulatedProgram:
     """A program is the same for all launches, so that a text is read once."""
     module = read_module(ptx)
     check_module(module)
-    return Program(module, entry)
+    return EmulatedProgram(module, entry)
 
 
 def check_target(target: str, arch: str) -> None:

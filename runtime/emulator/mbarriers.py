@@ -19,7 +19,7 @@ from .knowledge import Snapshot
 from .landings import Landing
 from .memory import RANK_SHIFT
 from .relaxed import BLOCK, CLUSTER
-from .shadow import PLAIN_WRITE, STRONG_READ, STRONG_WRITE, Place
+from .shadow import PLAIN_WRITE, STRONG_READ, STRONG_WRITE, SpacePlace
 from .spaces import BadLanes, SharedSpace, Space
 
 BYTES = 8
@@ -32,14 +32,14 @@ KEPT_LANDINGS = 4  # phases back, of which a wait may still tell
 
 
 @dataclass(frozen=True)
-class Order:
+class ArrivalOrder:
     """What an arrival or a wait orders: with which threads, and by itself or only with a fence."""
 
     reach: int = BLOCK
     relaxed: bool = False
 
 
-ORDERS = Order()
+ORDERS = ArrivalOrder()
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Mbarriers:
 
     # Where they are
 
-    def place(self, g: Any, memory: Space, address: Any, site: Site, own: bool) -> Place:
+    def place(self, g: Any, memory: Space, address: Any, site: Site, own: bool) -> SpacePlace:
         """Where the lanes' objects lie; `own` operations are those of the object's own block only."""
         if not isinstance(memory, SharedSpace):
             message = "an mbarrier lies in shared memory, which this address does not"
@@ -110,7 +110,9 @@ class Mbarriers:
                 raise BadLanes(foreign)
         return place
 
-    def objects_at(self, g: Any, memory: Space, address: Any, site: Site, own: bool = False) -> tuple[Place, list[int]]:
+    def objects_at(
+        self, g: Any, memory: Space, address: Any, site: Site, own: bool = False
+    ) -> tuple[SpacePlace, list[int]]:
         """(place, numbers of the places) of valid objects; lanes that name none are reported."""
         place = self.place(g, memory, address, site, own)
         keys = place.index.tolist()
@@ -123,7 +125,7 @@ class Mbarriers:
             raise BadLanes(np.array(missing))
         return place, keys
 
-    def touch(self, kind: int, place: Place, g: Any, memory: Space, site: Site) -> None:
+    def touch(self, kind: int, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
         """Records the access of an mbarrier instruction, which alone may meet a valid object."""
         shadow = memory.shadow
         assert shadow is not None
@@ -159,7 +161,7 @@ class Mbarriers:
                 g.launch.report(Kind.BARRIER_MISUSE, f"invalidates an mbarrier at which {what}", g, lane, site)
         memory.shadow.reserve(place, False)  # type: ignore[union-attr]
 
-    def note_users(self, place: Place, g: Any, memory: Space, site: Site) -> None:
+    def note_users(self, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
         """Notes uses that nothing orders before the end of an object.
 
         They may come too late, strictly; but libcu++'s pipeline ends its objects after an atomic that one lane of each
@@ -207,7 +209,7 @@ class Mbarriers:
         amounts: Any,
         site: Site,
         drops: bool = False,
-        order: Order = ORDERS,
+        order: ArrivalOrder = ORDERS,
         completes: bool = True,
     ) -> Any:
         """Each lane arrives; returns the states before, which a wait names.  `completes`: may this end the phase?"""
@@ -232,7 +234,7 @@ class Mbarriers:
                 self.advance(found)
         return state
 
-    def released(self, g: Any, lanes: list[int], owner: Any, reach: int, order: Order) -> Any:
+    def released(self, g: Any, lanes: list[int], owner: Any, reach: int, order: ArrivalOrder) -> Any:
         """What those of the lanes publish whose block is the object's (`reach` BLOCK), or those of other blocks."""
         members = g.index()[[lane for lane in lanes if owner[lane] == (reach == BLOCK)]]
         if not len(members) or order.reach < reach:
@@ -312,7 +314,7 @@ class Mbarriers:
         return done
 
     def test(
-        self, g: Any, memory: Space, address: Any, state: Any, parity: bool, site: Site, order: Order = ORDERS
+        self, g: Any, memory: Space, address: Any, state: Any, parity: bool, site: Site, order: ArrivalOrder = ORDERS
     ) -> Any:
         """For each lane: is the phase that it names complete?  Those who see so learn what was published with it."""
         place, keys = self.objects_at(g, memory, address, site, own=True)

@@ -38,7 +38,7 @@ class DevicePointer:
 
 
 @dataclass(frozen=True)
-class Allocation:
+class EmulatedAllocation:
     address: int
     size: int
     name: str
@@ -60,7 +60,7 @@ class Memory:
     def __init__(self) -> None:
         self.data = np.zeros(1 << 20, np.uint8)
         self.top = ALIGNMENT
-        self.allocations: list[Allocation] = []
+        self.allocations: list[EmulatedAllocation] = []
         self.starts: list[int] = []
         self.scratch: list[tuple[DevicePointer, Scratch]] = []  # workspaces, and where they lie
 
@@ -69,12 +69,12 @@ class Memory:
         image = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return DevicePointer(self, self.reserve(image, len(image), name).address)
 
-    def reserve(self, image: Any, size: int, name: str, read_only: bool = False) -> Allocation:
+    def reserve(self, image: Any, size: int, name: str, read_only: bool = False) -> EmulatedAllocation:
         start = self.top
         self.make_room([size])
         self.top = after(start, size)
         self.data[start : start + len(image)] = image
-        allocation = Allocation(GLOBAL_WINDOW + start, size, name, read_only)
+        allocation = EmulatedAllocation(GLOBAL_WINDOW + start, size, name, read_only)
         self.allocations.append(allocation)
         self.starts.append(allocation.address)
         return allocation
@@ -89,7 +89,7 @@ class Memory:
             grown[: self.top] = self.data[: self.top]
             self.data = grown
 
-    def free(self, allocation: Allocation) -> None:
+    def free(self, allocation: EmulatedAllocation) -> None:
         """Takes an allocation out of the table; the space at the end of memory is used again."""
         self.allocations.remove(allocation)
         self.starts.remove(allocation.address)
@@ -99,7 +99,7 @@ class Memory:
             end = self.allocations[-1].end - GLOBAL_WINDOW + GAP if self.allocations else ALIGNMENT
             self.top = -(-end // ALIGNMENT) * ALIGNMENT
 
-    def find(self, address: int) -> Allocation | None:
+    def find(self, address: int) -> EmulatedAllocation | None:
         """The allocation that contains an address."""
         index = bisect.bisect_right(self.starts, address) - 1
         if index >= 0 and address < self.allocations[index].end:
@@ -111,7 +111,7 @@ class Memory:
         if not self.allocations:
             return "there is no allocation"
 
-        def distance(one: Allocation) -> int:
+        def distance(one: EmulatedAllocation) -> int:
             return one.address - address if address < one.address else address - one.end + 1
 
         best = min(self.allocations, key=distance)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .code import Site
-from .memory import GLOBAL_WINDOW, Allocation
+from .memory import GLOBAL_WINDOW, EmulatedAllocation
 from .shadow import WRITES, Shadow
 from .stamps import SITE_MASK, U, threads_of, times
 
@@ -75,7 +75,7 @@ class Writers:
         return self.origins.of_stamp(self.stamps[(address - self.first) // self.granule])
 
 
-def writers_of(shadow: Shadow, allocation: Allocation, origins: Origins) -> Writers:
+def writers_of(shadow: Shadow, allocation: EmulatedAllocation, origins: Origins) -> Writers:
     """Those of an allocation, while the launch that the records are of is still there."""
     granule = shadow.granule
     start = (allocation.address - GLOBAL_WINDOW) // granule

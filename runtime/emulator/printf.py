@@ -20,7 +20,7 @@ def c_string(data: Any, start: int) -> str:
     return bytes(data[start:end]).decode("utf-8", "replace")
 
 
-class Arguments:
+class PrintArguments:
     """Arguments lie one after another, each aligned to its size; floats are doubles."""
 
     def __init__(self, data: Any, start: int):
@@ -36,7 +36,7 @@ class Arguments:
 
 def formatted(text: str, data: Any, start: int, text_at: Callable[[int], str]) -> str:
     """`text` with its specifiers replaced; `text_at` reads the string behind an address, for %s."""
-    arguments = Arguments(data, start)
+    arguments = PrintArguments(data, start)
 
     def replace(match: re.Match[str]) -> str:
         flags, width, precision, length, kind = match.groups()

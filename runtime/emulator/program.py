@@ -21,21 +21,21 @@ from .order import weak_topological_order
 from .provenance import stored_through
 from .reader import (
     TYPE_BYTES,
-    Address,
-    Arguments,
+    ArgumentList,
     Float,
-    Instruction,
     Integer,
     Label,
-    Module,
     Not,
     Pair,
     Part,
+    PtxAddress,
+    PtxInstruction,
+    PtxModule,
     Register,
     Symbol,
     Vector,
 )
-from .step import Step
+from .step import RegisterStep
 from .undefined import Undefined, step_of
 
 # Bytes of one kernel (CUDA C++ guide, compute capability).
@@ -71,7 +71,7 @@ class Segment:
     written_slots: frozenset[int] = frozenset()
     live_slots: frozenset[int] = frozenset()
     counters: list[tuple[Site, str]] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[RegisterStep] = field(default_factory=list)
     arrival: list[Op] = field(default_factory=list)  # run when threads come to the rendezvous
     mask_name: str = ""
     size: int = 0
@@ -82,16 +82,16 @@ class Segment:
 class Raw:
     """A segment before ordering: instructions, and the labels it may continue at."""
 
-    instructions: list[Instruction] = field(default_factory=list)
-    end: Instruction | None = None
+    instructions: list[PtxInstruction] = field(default_factory=list)
+    end: PtxInstruction | None = None
     targets: list[str] = field(default_factory=list)
     falls: bool = True
 
 
-class Program:
+class EmulatedProgram:
     """One entry of a module, ready to run: segments in execution order, entries, register slots."""
 
-    def __init__(self, module: Module, entry: str):
+    def __init__(self, module: PtxModule, entry: str):
         if entry not in module.functions or not module.functions[entry].is_entry:
             known = ", ".join(name for name, each in module.functions.items() if each.is_entry)
             raise PtxError(f"there is no entry {entry!r}; the module has {known or 'none'}")
@@ -131,20 +131,22 @@ class Program:
         self.granules = self.smallest_accesses(body)
         self.stored_through = stored_through(body, self.function, inliner.registers)
         self.tracks_copies = any(
-            isinstance(item, Instruction) and item.opcode[:3] == ("cp", "async", "mbarrier") for item in body
+            isinstance(item, PtxInstruction) and item.opcode[:3] == ("cp", "async", "mbarrier") for item in body
         )
         self.relaxes = any(
-            isinstance(item, Instruction)
+            isinstance(item, PtxInstruction)
             and {"mbarrier", "cluster"} & set(item.opcode[:2])
             and "relaxed" in item.opcode
             for item in body
         )
-        self.has_mbarriers = any(isinstance(item, Instruction) and item.opcode[0] == "mbarrier" for item in body)
+        self.has_mbarriers = any(isinstance(item, PtxInstruction) and item.opcode[0] == "mbarrier" for item in body)
         self.needs_clocks = self.has_partial_synchronisation(body)
-        opcodes = [item.opcode for item in body if isinstance(item, Instruction)]
+        opcodes = [item.opcode for item in body if isinstance(item, PtxInstruction)]
         self.has_chains = any(map(orders_memory, opcodes))
         self.names_narrow_scopes = any(map(names_narrow_scope, opcodes))
-        self.waits_for_memory = any(isinstance(item, Instruction) and can_wait(item, self.code.uses) for item in body)
+        self.waits_for_memory = any(
+            isinstance(item, PtxInstruction) and can_wait(item, self.code.uses) for item in body
+        )
 
     def check_static_memory(self) -> None:
         """What the kernel names of `.shared`, and all of `.const` and of local memory, have room in an SM."""
@@ -161,10 +163,12 @@ class Program:
 
     # Control flow
 
-    def split(self, body: list[Instruction | Label]) -> tuple[list[Raw], dict[str, int]]:
+    def split(self, body: list[PtxInstruction | Label]) -> tuple[list[Raw], dict[str, int]]:
         """Cuts the body at labels, after jumps and before instructions that are a rendezvous."""
         raws, labels = [Raw()], {}
-        wanted = {str(item.operands[0]) for item in body if isinstance(item, Instruction) and item.opcode[0] == "bra"}
+        wanted = {
+            str(item.operands[0]) for item in body if isinstance(item, PtxInstruction) and item.opcode[0] == "bra"
+        }
         wanted.update(label for targets in self.branch_targets.values() for label in targets)
         for item in body:
             if isinstance(item, Label):
@@ -202,10 +206,10 @@ class Program:
         raws[-1].falls = False
         return raws, labels
 
-    def is_jump(self, ins: Instruction) -> bool:
+    def is_jump(self, ins: PtxInstruction) -> bool:
         return ins.opcode[0] in {"bra", "brx", "ret", "exit"}
 
-    def finish(self, raw: Raw, ins: Instruction) -> None:
+    def finish(self, raw: Raw, ins: PtxInstruction) -> None:
         raw.end = ins
         raw.falls = ins.guard is not None
         if ins.opcode[0] == "bra":
@@ -234,7 +238,7 @@ class Program:
             self.add(segment, ins)
         return segment
 
-    def add(self, segment: Segment, ins: Instruction) -> None:
+    def add(self, segment: Segment, ins: PtxInstruction) -> None:
         row = row_of(ins)
         self.code.begin(ins, row is not None and row.effect)
         if row is None:
@@ -259,7 +263,7 @@ class Program:
         segment.counters.append((site, "moves" if self.is_move(ins) else row.counts))
         segment.size += 1
 
-    def is_move(self, ins: Instruction) -> bool:
+    def is_move(self, ins: PtxInstruction) -> bool:
         """Does it give a register another one's value or a constant, without a guard? Special registers are read."""
         if ins.opcode[0] != "mov" or ins.guard is not None or not isinstance(ins.operands[0], Register):
             return False
@@ -374,11 +378,11 @@ class Program:
 
     # Facts about the text
 
-    def smallest_accesses(self, body: list[Instruction | Label]) -> dict[str, int]:
+    def smallest_accesses(self, body: list[PtxInstruction | Label]) -> dict[str, int]:
         """Bytes of the smallest access to each space; generic ones count for all."""
         smallest = {"global": 16, "shared": 16, "local": 16}
         for item in body:
-            if not isinstance(item, Instruction):
+            if not isinstance(item, PtxInstruction):
                 continue
             size = access_bytes(item)
             if size is None:
@@ -396,10 +400,10 @@ class Program:
                 smallest["local"] = min(smallest["local"], 1)
         return smallest
 
-    def has_partial_synchronisation(self, body: list[Instruction | Label]) -> bool:
+    def has_partial_synchronisation(self, body: list[PtxInstruction | Label]) -> bool:
         """Does the text synchronise fewer than all threads of a block or a warp?"""
         for item in body:
-            if not isinstance(item, Instruction):
+            if not isinstance(item, PtxInstruction):
                 continue
             if "mbarrier" in item.opcode or ("cluster" in item.opcode and item.opcode[0] == "barrier"):
                 return True
@@ -429,7 +433,7 @@ def in_loops(successors: list[list[int]]) -> set[int]:
     return found
 
 
-def can_wait(ins: Instruction, uses: Counter[str]) -> bool:
+def can_wait(ins: PtxInstruction, uses: Counter[str]) -> bool:
     """Could a loop around this instruction wait for what another thread does?"""
     if ins.opcode[0] == "atom":
         target = ins.operands[0]
@@ -448,7 +452,7 @@ def names_narrow_scope(opcode: tuple[str, ...]) -> bool:
     return opcode[0] in {"ld", "st", "atom", "red", "fence", "membar"} and scope_of(opcode) != GPU
 
 
-def access_bytes(ins: Instruction) -> int | None:
+def access_bytes(ins: PtxInstruction) -> int | None:
     """Bytes that one lane accesses at once, for instructions that touch memory."""
     root = ins.opcode[0]
     if root in {"ld", "ldu", "st", "atom", "red"}:
@@ -464,16 +468,16 @@ def access_bytes(ins: Instruction) -> int | None:
     return None
 
 
-def count_uses(body: list[Instruction | Label]) -> Counter[str]:
+def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
     """How often each name stands in the text, as a destination or a source."""
     uses: Counter[str] = Counter()
 
     def visit(operand: Any) -> None:
         if isinstance(operand, Register | Symbol):
             uses[operand.name] += 1
-        elif isinstance(operand, Address):
+        elif isinstance(operand, PtxAddress):
             visit(operand.base)
-        elif isinstance(operand, Vector | Arguments):
+        elif isinstance(operand, Vector | ArgumentList):
             for item in operand.items:
                 visit(item)
         elif isinstance(operand, Pair):
@@ -485,19 +489,19 @@ def count_uses(body: list[Instruction | Label]) -> Counter[str]:
             visit(operand.register)
 
     for item in body:
-        if isinstance(item, Instruction):
+        if isinstance(item, PtxInstruction):
             visit(item.guard)
             for operand in item.operands:
                 visit(operand)
     return uses
 
 
-def constant_registers(body: list[Instruction | Label], registers: dict[str, str]) -> dict[str, tuple[int, int]]:
+def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, str]) -> dict[str, tuple[int, int]]:
     """(bits, width) of registers whose only definition is an unguarded `mov` of a constant."""
     definitions: Counter[str] = Counter()
     found: dict[str, tuple[int, int]] = {}
     for item in body:
-        if not isinstance(item, Instruction) or not item.operands:
+        if not isinstance(item, PtxInstruction) or not item.operands:
             continue
         target = item.operands[0]
         parts = (target.first, target.second) if isinstance(target, Pair) else (target,)

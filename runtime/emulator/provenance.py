@@ -7,7 +7,7 @@ memory, or packed from parts, may point anywhere.
 
 from __future__ import annotations
 
-from .reader import Address, Function, Instruction, Label, Operand, Pair, Part, Register, Symbol, Vector
+from .reader import Label, Operand, Pair, Part, PtxAddress, PtxFunction, PtxInstruction, Register, Symbol, Vector
 
 ANYWHERE = "anywhere"
 STORES = {"st", "atom", "red"}
@@ -18,7 +18,7 @@ def names_in(operand: Operand | None) -> list[str]:
     """Registers and symbols of an operand."""
     if isinstance(operand, Register | Symbol):
         return [operand.name]
-    if isinstance(operand, Address):
+    if isinstance(operand, PtxAddress):
         return names_in(operand.base)
     if isinstance(operand, Part):
         return [operand.register.name]
@@ -29,16 +29,16 @@ def names_in(operand: Operand | None) -> list[str]:
     return []
 
 
-def spaces_of(ins: Instruction) -> set[str]:
+def spaces_of(ins: PtxInstruction) -> set[str]:
     return {word.split("::")[0] for word in ins.opcode}
 
 
 def stored_through(
-    body: list[Instruction | Label], function: Function, registers: dict[str, str]
-) -> dict[str, list[Instruction]]:
+    body: list[PtxInstruction | Label], function: PtxFunction, registers: dict[str, str]
+) -> dict[str, list[PtxInstruction]]:
     """Parameters and variables (or `ANYWHERE`) that the addresses of global stores may come from, and these stores."""
     parameters = {variable.name for variable in function.params}
-    instructions = [item for item in body if isinstance(item, Instruction) and item.operands]
+    instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
     flows = [(names_in(ins.operands[0]), sources_of(ins, parameters, registers)) for ins in instructions]
     known: dict[str, set[str]] = {}
     changed = True
@@ -52,17 +52,17 @@ def stored_through(
                 if target in registers and not found <= known.setdefault(target, set()):
                     known[target] |= found
                     changed = True
-    reached: dict[str, list[Instruction]] = {}
+    reached: dict[str, list[PtxInstruction]] = {}
     for ins in instructions:
         if ins.opcode[0] in STORES and not spaces_of(ins) & PRIVATE:
-            address = next(operand for operand in ins.operands if isinstance(operand, Address))
+            address = next(operand for operand in ins.operands if isinstance(operand, PtxAddress))
             for name in names_in(address):
                 for source in known.get(name, set()) if name in registers else {name}:
                     reached.setdefault(source, []).append(ins)
     return reached
 
 
-def sources_of(ins: Instruction, parameters: set[str], registers: dict[str, str]) -> list[str]:
+def sources_of(ins: PtxInstruction, parameters: set[str], registers: dict[str, str]) -> list[str]:
     """What an instruction's destinations are computed from."""
     root = ins.opcode[0]
     if root in {"ld", "ldu", "atom"}:

@@ -74,7 +74,7 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Address:
+class PtxAddress:
     """`[base + offset]`; base is a register, a symbol or None for an absolute address."""
 
     base: Register | Symbol | None
@@ -125,7 +125,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ArgumentList:
     """The parenthesised list of a call."""
 
     items: tuple[Operand, ...]
@@ -134,11 +134,11 @@ class Arguments:
         return "(" + ", ".join(map(str, self.items)) + ")"
 
 
-Operand = Register | Integer | Float | Symbol | Address | Vector | Pair | Not | Part | Arguments
+Operand = Register | Integer | Float | Symbol | PtxAddress | Vector | Pair | Not | Part | ArgumentList
 
 
 @dataclass(frozen=True)
-class Instruction:
+class PtxInstruction:
     """One instruction: `opcode` split at its dots, so `ld.global.u32` is ("ld", "global", "u32")."""
 
     opcode: tuple[str, ...]
@@ -179,7 +179,7 @@ class Variable:
 
 
 @dataclass
-class Function:
+class PtxFunction:
     name: str
     is_entry: bool
     params: list[Variable]
@@ -187,7 +187,7 @@ class Function:
     registers: dict[str, str] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    body: list[Instruction | Label] = field(default_factory=list)
+    body: list[PtxInstruction | Label] = field(default_factory=list)
     required_cluster: tuple[int, ...] | None = None
     required_block: tuple[int, ...] | None = None
     most_threads: tuple[int, ...] | None = None
@@ -198,12 +198,12 @@ class Function:
 
 
 @dataclass
-class Module:
+class PtxModule:
     version: str = ""
     target: str = ""
     files: dict[int, str] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
-    functions: dict[str, Function] = field(default_factory=dict)
+    functions: dict[str, PtxFunction] = field(default_factory=dict)
 
 
 TYPE_BYTES = {
@@ -308,7 +308,7 @@ class Reader:
     def __init__(self, text: str):
         self.tokens = tokens_of(text)
         self.at = 0
-        self.module = Module()
+        self.module = PtxModule()
         self.location: Location | None = None
         self.inlined: dict[tuple[int, int, int], tuple[int, int, int]] = {}
         self.scopes: list[dict[str, str]] = []
@@ -361,7 +361,7 @@ class Reader:
 
     # Module
 
-    def read(self) -> Module:
+    def read(self) -> PtxModule:
         self.read_file_names()
         self.header()
         while self.at < len(self.tokens):
@@ -477,7 +477,7 @@ class Reader:
         if token.kind != "word" or name[0] == ".":
             raise PtxError(f"expected the name of a function, found {name!r}", token.line)
         params = self.parameters() if self.peek() == "(" else []
-        function = Function(name, is_entry, params, results, ptx_line=start.line, external=external)
+        function = PtxFunction(name, is_entry, params, results, ptx_line=start.line, external=external)
         self.check_parameters(function)
         while self.peek() not in {"{", ";", ""}:
             self.performance_directive(function)
@@ -496,15 +496,15 @@ class Reader:
         if function.has_body or known is None:
             self.module.functions[name] = function
 
-    def check_prototype(self, known: Function, function: Function) -> None:
-        def shape(each: Function) -> tuple[Any, ...]:
+    def check_prototype(self, known: PtxFunction, function: PtxFunction) -> None:
+        def shape(each: PtxFunction) -> tuple[Any, ...]:
             formals = [(one.space, TYPE_BYTES[one.type], one.size) for one in (*each.results, *each.params)]
             return each.is_entry, len(each.results), formals
 
         if shape(known) != shape(function):
             raise PtxError(f"{function.name} is declared with other parameters before", function.ptx_line)
 
-    def check_parameters(self, function: Function) -> None:
+    def check_parameters(self, function: PtxFunction) -> None:
         seen: set[str] = set()
         total = 0
         for variable in (*function.results, *function.params):
@@ -522,7 +522,7 @@ class Reader:
         if function.is_entry and total > most:
             raise PtxError(f"the parameters of {function.name} have {total} bytes of {most} at most", function.ptx_line)
 
-    def performance_directive(self, function: Function) -> None:
+    def performance_directive(self, function: PtxFunction) -> None:
         token = self.next()
         if token.text in EXTENTS:
             setattr(function, EXTENTS[token.text], self.extents(token))
@@ -698,7 +698,7 @@ class Reader:
 
     # Function bodies
 
-    def body(self, function: Function) -> None:
+    def body(self, function: PtxFunction) -> None:
         self.location = None
         self.scopes = [{variable.name: variable.name for variable in (*function.params, *function.results)}]
         self.vectors = function.vectors
@@ -748,7 +748,7 @@ class Reader:
         starts = before.text in {";", "{", "}", ":"} or before.kind in {"int", "string"}
         return starts and self.tokens[index].kind == "word"
 
-    def body_statement(self, function: Function, token: Token) -> None:
+    def body_statement(self, function: PtxFunction, token: Token) -> None:
         if token.text == ".loc":
             self.location_directive(token)
         elif token.text == ".reg":
@@ -772,7 +772,7 @@ class Reader:
             self.at -= 1
             function.body.append(self.instruction())
 
-    def label(self, function: Function, token: Token) -> None:
+    def label(self, function: PtxFunction, token: Token) -> None:
         if self.peek() in {".branchtargets", ".calltargets"}:
             if self.resolve(token.text) in function.targets:
                 raise PtxError(f"{token.text} is declared twice", token.line)
@@ -787,7 +787,7 @@ class Reader:
         else:
             function.body.append(Label(self.resolve(token.text), token.line))
 
-    def register_declaration(self, function: Function) -> None:
+    def register_declaration(self, function: PtxFunction) -> None:
         line, kind, lanes = self.tokens[self.at - 1].line, "", 1
         while self.peek().startswith("."):
             word = self.next().text[1:]
@@ -865,7 +865,7 @@ class Reader:
         assert result is not None
         return result
 
-    def instruction(self) -> Instruction:
+    def instruction(self) -> PtxInstruction:
         guard, negated = None, False
         line = self.tokens[self.at].line
         if self.accept("@"):
@@ -880,7 +880,7 @@ class Reader:
             while self.accept(","):
                 operands.append(self.operand())
             self.expect(";")
-        return Instruction(tuple(token.text.split(".")), tuple(operands), guard, negated, line, self.location)
+        return PtxInstruction(tuple(token.text.split(".")), tuple(operands), guard, negated, line, self.location)
 
     def operand(self) -> Operand:
         token = self.tokens[self.at] if self.at < len(self.tokens) else self.next()
@@ -899,7 +899,7 @@ class Reader:
             while self.accept(","):
                 items.append(self.simple_operand())
             self.expect(end)
-        return Vector(tuple(items)) if end == "}" else Arguments(tuple(items))
+        return Vector(tuple(items)) if end == "}" else ArgumentList(tuple(items))
 
     def simple_operand(self) -> Operand:
         token = self.next()
@@ -930,7 +930,7 @@ class Reader:
         if self.accept("+"):
             return Symbol(name, self.number())
         if self.accept("["):
-            address = Address(Register(name), self.number())
+            address = PtxAddress(Register(name), self.number())
             self.expect("]")
             return address
         if name in self.vectors:
@@ -968,9 +968,9 @@ class Reader:
         if self.peek() == ",":
             raise PtxError("tensor coordinates in an address are not supported", token.line)
         self.expect("]")
-        return Address(base, offset)
+        return PtxAddress(base, offset)
 
 
-def read_module(text: str) -> Module:
+def read_module(text: str) -> PtxModule:
     """Reads one PTX module; raises `PtxError` with the line of what cannot be read."""
     return Reader(text).read()

@@ -134,7 +134,7 @@ def compact(lanes: list[int]) -> str:
 
 
 @dataclass
-class Meeting:
+class BarrierMeeting:
     """Those who have arrived at one barrier of one block: positions in the wave, and where they go on (or not)."""
 
     arrived: list[Any] = field(default_factory=list)
@@ -166,7 +166,7 @@ class BlockMeetings:
 
     def __init__(self, wave: Any):
         self.wave = wave
-        self.meetings: dict[tuple[int, int], Meeting] = {}
+        self.meetings: dict[tuple[int, int], BarrierMeeting] = {}
         self.partial: dict[int, list[Group]] = {}
         self.sleeping: list[tuple[int, Group]] = []
         self.watched: dict[int, int] = {}
@@ -329,7 +329,7 @@ class BlockMeetings:
             named = None if counts is None else self.one_count(segment, g, lanes, counts)
             meeting = self.meetings.get((slot, number))
             if meeting is None:
-                meeting = self.meetings[slot, number] = Meeting(expected=named)
+                meeting = self.meetings[slot, number] = BarrierMeeting(expected=named)
             else:
                 self.check_meeting(meeting, named, number, segment, g, int(lanes[0]))
             touched.append((slot, number))
@@ -356,7 +356,7 @@ class BlockMeetings:
         return int(named[0])
 
     def check_meeting(
-        self, meeting: Meeting, named: int | None, number: int, segment: Segment, g: Group, lane: int
+        self, meeting: BarrierMeeting, named: int | None, number: int, segment: Segment, g: Group, lane: int
     ) -> None:
         """Those who meet execute the same kind of barrier, for the same number of threads."""
         mine, theirs = meeting_kind(segment), meeting.kind
@@ -368,7 +368,7 @@ class BlockMeetings:
             message = f"barrier {number} for {wanted} threads, where others wait for {other}"
             self.report_meeting(message, meeting, segment, g, lane)
 
-    def report_meeting(self, message: str, meeting: Meeting, segment: Segment, g: Group, lane: int) -> None:
+    def report_meeting(self, message: str, meeting: BarrierMeeting, segment: Segment, g: Group, lane: int) -> None:
         site = meeting.segment.site if meeting.segment else None
         where = None
         if site is not None:
@@ -410,7 +410,7 @@ class BlockMeetings:
         if joined:
             self.wave.ordering.blocks_joined(np.array(joined))
 
-    def give_result(self, meeting: Meeting) -> None:
+    def give_result(self, meeting: BarrierMeeting) -> None:
         votes = sum(int(flags.sum()) for flags in meeting.flags if flags is not None)
         present = sum(len(lanes) for lanes in meeting.arrived)
         for lanes, barrier in zip(meeting.arrived, meeting.reductions, strict=True):

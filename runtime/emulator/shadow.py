@@ -55,7 +55,7 @@ WORDS = {
 WRITES = {PLAIN_WRITE, STRONG_WRITE}
 
 
-class Access(NamedTuple):
+class AccessKind(NamedTuple):
     """What a record is of: a kind above, and for strong accesses their scope and the size of an element."""
 
     base: int
@@ -64,7 +64,7 @@ class Access(NamedTuple):
 
 
 @dataclass
-class Place:
+class SpacePlace:
     """Where the lanes of a group access a space: units of `size` bytes from `start` on, or at `index` for each lane."""
 
     size: int
@@ -91,10 +91,10 @@ class Place:
         else:
             array.reshape(-1, ratio)[self.index] = values
 
-    def widened(self, size: int) -> Place:
+    def widened(self, size: int) -> SpacePlace:
         """The larger units that contain these."""
         index = self.start + np.arange(self.lanes) if self.index is None else self.index
-        return Place(size, self.lanes, 0, index * self.size // size)
+        return SpacePlace(size, self.lanes, 0, index * self.size // size)
 
     def granules(self, where: Any, granule: int) -> Any:
         """Numbers of the granules at some positions in what `take` gives."""
@@ -107,9 +107,9 @@ class Place:
         index = self.start + np.arange(self.lanes) if self.index is None else self.index
         return index[:, None] * ratio + np.arange(ratio)
 
-    def restricted(self, lanes: Any) -> Place:
+    def restricted(self, lanes: Any) -> SpacePlace:
         index = self.start + lanes if self.index is None else self.index[lanes]
-        return Place(self.size, len(lanes), 0, index)
+        return SpacePlace(self.size, len(lanes), 0, index)
 
 
 Report = Callable[..., None]
@@ -142,29 +142,29 @@ class Shadow:
         self.private = private
         self.starts_empty = starts_empty
         self.report = report
-        self.records: dict[Access, Any] = {}
-        self.histories: dict[Access, History] = {}
+        self.records: dict[AccessKind, Any] = {}
+        self.histories: dict[AccessKind, History] = {}
         self.read_only_reads: Any = None
         self.unwritten: Any = None  # [granules] of global memory that nobody has written (`scratch.py`)
         self.reserved: Any = None  # [granules]: part of a valid mbarrier
         self.sources: Any = None  # what asynchronous copies are reading (`copies.py`)
         self.landings: Any = None  # copies that mbarriers complete (`landings.py`)
 
-    def record(self, kind: Access) -> Any:
+    def record(self, kind: AccessKind) -> Any:
         found = self.records.get(kind)
         if found is None:
             found = self.records[kind] = np.zeros(self.count, U)
         return found
 
-    def kind_of(self, base: int, strong: Strong | None) -> Access:
+    def kind_of(self, base: int, strong: Strong | None) -> AccessKind:
         if strong is None:
-            return Access(base)
-        return Access(base, GPU if self.private else strong.scope, strong.size)
+            return AccessKind(base)
+        return AccessKind(base, GPU if self.private else strong.scope, strong.size)
 
     # Accesses
 
     def access(
-        self, base: int, place: Place, g: Any, site: Site, strong: Strong | None = None, read_modify: bool = False
+        self, base: int, place: SpacePlace, g: Any, site: Site, strong: Strong | None = None, read_modify: bool = False
     ) -> None:
         """Checks an access against the records that it can race with, then records it."""
         kind = self.kind_of(base, strong)
@@ -178,7 +178,7 @@ class Shadow:
         may_be_empty = self.starts_empty or self.unwritten is not None
         needs_value = may_be_empty and (base in (PLAIN_READ, STRONG_READ, GUESS_READ) or read_modify)
         if needs_value:
-            self.record(Access(PLAIN_WRITE))
+            self.record(AccessKind(PLAIN_WRITE))
         for other, record in self.records.items():
             is_plain_write = other.base == PLAIN_WRITE
             if self.may_race(kind, other):
@@ -192,13 +192,13 @@ class Shadow:
             self.check_read_only(place, g, site)
         self.note(kind, place, column, limit, g, site)
 
-    def may_race(self, kind: Access, other: Access) -> bool:
+    def may_race(self, kind: AccessKind, other: AccessKind) -> bool:
         if other.base in CHECKED[kind.base]:
             return True
         is_conflict = kind.base in WRITES or other.base in WRITES
         return is_conflict and bool(kind.size and other.size) and not (kind[1:] == other[1:] and kind.scope == GPU)
 
-    def volatile(self, base: int, place: Place, g: Any, site: Site) -> None:
+    def volatile(self, base: int, place: SpacePlace, g: Any, site: Site) -> None:
         """Before a volatile access is recorded: reports a volatile read and a write that nothing orders.
 
         They do not race, but the read gives what the memory happens to hold.  A read in a loop may wait for the write.
@@ -210,7 +210,9 @@ class Shadow:
             if kind.base == wanted and self.unordered_volatile(base, kind, record, place, g, site):
                 return
 
-    def unordered_volatile(self, base: int, other: Access, record: Any, place: Place, g: Any, site: Site) -> bool:
+    def unordered_volatile(
+        self, base: int, other: AccessKind, record: Any, place: SpacePlace, g: Any, site: Site
+    ) -> bool:
         stamps = g.stamps(site)
         met = place.take(record, self.granule)
         column = stamps[:, None] if place.size != self.granule else stamps
@@ -246,7 +248,9 @@ class Shadow:
             suspect &= met != 0
         return suspect if suspect.any() else None
 
-    def check(self, kind: Access, other: Access, place: Place, met: Any, suspect: Any, g: Any, site: Site) -> None:
+    def check(
+        self, kind: AccessKind, other: AccessKind, place: SpacePlace, met: Any, suspect: Any, g: Any, site: Site
+    ) -> None:
         where = np.nonzero(suspect)
         found, units = met[suspect], place.granules(where, self.granule)
         both_strong = other.base not in CHECKED[kind.base]
@@ -259,7 +263,7 @@ class Shadow:
             self.conflict(kind, other, culprits[bad], where[0][bad], g, site)
 
     def ordered(
-        self, kind: Access, units: Any, stamps: Any, g: Any, lanes: Any, scope: int | None = None
+        self, kind: AccessKind, units: Any, stamps: Any, g: Any, lanes: Any, scope: int | None = None
     ) -> tuple[Any, Any]:
         """Is all that the stamps of a record stand for before what the lanes do now?  And else, what is not?
 
@@ -285,14 +289,16 @@ class Shadow:
             culprits[which[bad]] = others[bad]
         return ok, culprits
 
-    def unordered(self, base: int, place: Place, g: Any, site: Site) -> tuple[int, str] | None:
+    def unordered(self, base: int, place: SpacePlace, g: Any, site: Site) -> tuple[int, str] | None:
         """(lane, who) of an access of a kind that nothing orders before an access here; None where all are."""
         for kind, record in self.records.items():
             if kind.base == base and (found := self.unordered_in(kind, record, place, g, site)) is not None:
                 return found
         return None
 
-    def unordered_in(self, kind: Access, record: Any, place: Place, g: Any, site: Site) -> tuple[int, str] | None:
+    def unordered_in(
+        self, kind: AccessKind, record: Any, place: SpacePlace, g: Any, site: Site
+    ) -> tuple[int, str] | None:
         stamps = g.stamps(site)
         met = place.take(record, self.granule)
         column = stamps[:, None] if place.size != self.granule else stamps
@@ -307,13 +313,13 @@ class Shadow:
         stamp = culprits[bad[:1]]
         return int(where[0][bad[0]]), g.launch.who(int(threads_of(stamp)[0]), int(stamp[0]) & SITE_MASK)
 
-    def remember(self, kind: Access, units: Any, stamps: Any) -> None:
+    def remember(self, kind: AccessKind, units: Any, stamps: Any) -> None:
         """What the stamp in the record, of level GRID, leaves out."""
         if kind not in self.histories:
             self.histories[kind] = History()
         self.histories[kind].add(units, stamps)
 
-    def conflict(self, kind: Access, other: Access, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
+    def conflict(self, kind: AccessKind, other: AccessKind, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
         who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
         verb = "writes" if kind.base in WRITES else "reads"
         if int(times(stamps[:1])[0]) == LAST_TIME:
@@ -332,7 +338,7 @@ class Shadow:
             return
         self.report(Kind.RACE, message, g, int(lanes[0]), site, f"{words} by {who}")
 
-    def check_written(self, stamps: Any, place: Place, g: Any, site: Site) -> None:
+    def check_written(self, stamps: Any, place: SpacePlace, g: Any, site: Site) -> None:
         empty = stamps == 0
         if self.unwritten is not None:
             empty &= place.take(self.unwritten, self.granule)
@@ -345,20 +351,20 @@ class Shadow:
             lane = int(np.nonzero(empty)[0][0])
             self.report(Kind.UNINITIALISED, f"reads {self.name} memory that nobody has written", g, lane, site, None)
 
-    def check_reserved(self, kind: int, place: Place, g: Any, site: Site) -> None:
+    def check_reserved(self, kind: int, place: SpacePlace, g: Any, site: Site) -> None:
         met = place.take(self.reserved, self.granule) != 0
         if met.any():
             verb = "writes" if kind in (PLAIN_WRITE, STRONG_WRITE) else "reads"
             message = f"{verb} {self.name} memory that holds an mbarrier, which only mbarrier instructions may do"
             self.report(Kind.BARRIER_MISUSE, message, g, int(np.nonzero(met)[0][0]), site, None)
 
-    def reserve(self, place: Place, valid: bool) -> None:
+    def reserve(self, place: SpacePlace, valid: bool) -> None:
         """An mbarrier begins or ends to be valid here."""
         if self.reserved is None:
             self.reserved = np.zeros(self.count, np.uint8)
         place.put(self.reserved, self.granule, int(valid))
 
-    def check_read_only(self, place: Place, g: Any, site: Site) -> None:
+    def check_read_only(self, place: SpacePlace, g: Any, site: Site) -> None:
         alias = place.take(self.read_only_reads, self.granule) != 0
         if alias.any():
             lane = int(np.nonzero(alias)[0][0])
@@ -366,7 +372,7 @@ class Shadow:
                 Kind.READ_ONLY_ALIAS, "writes memory that ld.global.nc has read in this launch", g, lane, site, None
             )
 
-    def read_only(self, place: Place, g: Any, site: Site) -> None:
+    def read_only(self, place: SpacePlace, g: Any, site: Site) -> None:
         """`ld.global.nc`: the bytes must not be written in the whole launch."""
         for kind, record in self.records.items():
             if kind.base not in WRITES:
@@ -384,7 +390,7 @@ class Shadow:
 
     # Recording
 
-    def note(self, kind: Access, place: Place, column: Any, limit: Any, g: Any, site: Site) -> None:
+    def note(self, kind: AccessKind, place: SpacePlace, column: Any, limit: Any, g: Any, site: Site) -> None:
         record = self.record(kind)
         if kind.base == PLAIN_WRITE:
             place.put(record, self.granule, column)
@@ -402,7 +408,7 @@ class Shadow:
         if place.index is not None:
             self.merge_duplicates(kind, place, new, g, site)
 
-    def combined(self, kind: Access, place: Place, old: Any, column: Any, limit: Any, g: Any) -> Any:
+    def combined(self, kind: AccessKind, place: SpacePlace, old: Any, column: Any, limit: Any, g: Any) -> Any:
         """A stamp replaces what is ordered before it; otherwise it comes to stand for several threads."""
         suspect = self.suspects(old, column, limit)
         if suspect is None:
@@ -421,12 +427,12 @@ class Shadow:
         new[suspect] |= level << U(LEVEL_SHIFT)
         return new
 
-    def relation(self, kind: Access, stamps: Any, mine: Any, g: Any) -> Any:
+    def relation(self, kind: AccessKind, stamps: Any, mine: Any, g: Any) -> Any:
         if self.exact and (kind.size or self.name == "global"):
             return np.full(len(stamps), GRID, U)
         return g.ordering.relation(stamps, mine)
 
-    def merge_duplicates(self, kind: Access, place: Place, new: Any, g: Any, site: Site) -> None:
+    def merge_duplicates(self, kind: AccessKind, place: SpacePlace, new: Any, g: Any, site: Site) -> None:
         """Several lanes of one instruction at one granule: one stamp stays and gets the level of all of them."""
         record = self.record(kind)
         again = place.take(record, self.granule)
@@ -456,20 +462,24 @@ class Shadow:
 
     # Asynchronous copies
 
-    def start_copy(self, place: Place, g: Any, site: Site) -> None:
+    def start_copy(self, place: SpacePlace, g: Any, site: Site) -> None:
         """The destination must be free to write; then it is in flight, even for the thread that issued the copy."""
         self.access(PLAIN_WRITE, place, g, site)
         stamps = g.stamps(site) | IN_FLIGHT
         place.put(
-            self.record(Access(PLAIN_WRITE)), self.granule, stamps[:, None] if place.size != self.granule else stamps
+            self.record(AccessKind(PLAIN_WRITE)),
+            self.granule,
+            stamps[:, None] if place.size != self.granule else stamps,
         )
 
     def settle_copy(self, units: Any, chosen: Any, stamps: Any, now: int) -> None:
         """Those granules of copies that still hold them become writes made now."""
         done = np.broadcast_to((stamps | U(now << TIME_SHIFT))[:, None], units.shape)
-        self.record(Access(PLAIN_WRITE))[units[chosen]] = done[chosen]
+        self.record(AccessKind(PLAIN_WRITE))[units[chosen]] = done[chosen]
 
-    def finish_copy(self, place: Place, stamps: Any, now: int) -> None:
+    def finish_copy(self, place: SpacePlace, stamps: Any, now: int) -> None:
         """The copy has become a write of the thread that issued it, made now."""
         done = stamps | U(now << TIME_SHIFT)
-        place.put(self.record(Access(PLAIN_WRITE)), self.granule, done[:, None] if place.size != self.granule else done)
+        place.put(
+            self.record(AccessKind(PLAIN_WRITE)), self.granule, done[:, None] if place.size != self.granule else done
+        )

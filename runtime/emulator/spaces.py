@@ -10,7 +10,7 @@ from .code import Site
 from .counters import Counters
 from .findings import Kind
 from .memory import GLOBAL_WINDOW, RANK_SHIFT, Memory
-from .shadow import Place, Shadow
+from .shadow import Shadow, SpacePlace
 from .traffic import atomic_wavefronts, copy_wavefronts, global_sectors, phase_lanes, shared_wavefronts
 
 RAMP = np.arange(1 << 15, dtype=np.int64)
@@ -27,13 +27,13 @@ class BadLanes(Exception):
 class LateWrites(Protocol):
     """What accesses ask of the writes of a space that are seen late (`delays.py`)."""
 
-    def wrote(self, place: Place, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
+    def wrote(self, place: SpacePlace, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
         """A strong write has happened."""
 
-    def read(self, place: Place, g: Any, values: Any, dtype: Any, count: int) -> tuple[Any, Any]:
+    def read(self, place: SpacePlace, g: Any, values: Any, dtype: Any, count: int) -> tuple[Any, Any]:
         """What a strong load gets, and which of it are earlier values."""
 
-    def polled(self, place: Place, g: Any, dtype: Any, unchanged: Any) -> tuple[Any, Any]:
+    def polled(self, place: SpacePlace, g: Any, dtype: Any, unchanged: Any) -> tuple[Any, Any]:
         """Earlier values that an atomic operation leaves as they are, and which."""
 
 
@@ -47,7 +47,7 @@ class Space:
         self.changes = 0  # writes so far; once `compares` is set, only those that changed something
         self.compares = False
 
-    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
+    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
         """Where the lanes' addresses lie; reports and raises `BadLanes` for those that cannot be accessed."""
         raise NotImplementedError
 
@@ -58,14 +58,14 @@ class Space:
         view = self.data.view(dtype)
         return view if count == 1 else view.reshape(-1, count)
 
-    def load(self, place: Place, dtype: Any, count: int) -> Any:
+    def load(self, place: SpacePlace, dtype: Any, count: int) -> Any:
         """[lanes] elements, or [lanes, count]."""
         view = self.elements(dtype, count)
         if place.index is None:
             return view[place.start : place.start + place.lanes]
         return view.take(place.index, axis=0)
 
-    def store(self, place: Place, values: Any, dtype: Any, count: int) -> None:
+    def store(self, place: SpacePlace, values: Any, dtype: Any, count: int) -> None:
         view = self.elements(dtype, count)
         if not self.compares or (self.load(place, dtype, count) != values).any():
             self.changes += 1
@@ -100,7 +100,7 @@ class GlobalSpace(Space):
         self.unwritten = np.array([address not in known for address in memory.starts], bool)
         self.turns: dict[int, Any] = {}  # by atomic instruction, its operations on each unit
 
-    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
+    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
         offsets = address.view(np.int64) - GLOBAL_WINDOW
         n = g.n
         if len(offsets) != n:
@@ -115,13 +115,13 @@ class GlobalSpace(Space):
                 unwritten = self.check_bounds(offsets, first, last, size, g, site, write)
                 if counters is not None:
                     self.count_run(first, offsets, size, g, write, counters)
-                return Place(size, n, start, unwritten=unwritten)
+                return SpacePlace(size, n, start, unwritten=unwritten)
         low, high = int(offsets.min()), int(offsets.max())
         unwritten = self.check_bounds(offsets, low, high, size, g, site, write)
         check_alignment(offsets, size, g, site)
         if counters is not None:
             self.count(offsets, size, g, write, counters)
-        return Place(size, n, 0, offsets // size if size > 1 else offsets.copy(), unwritten)
+        return SpacePlace(size, n, 0, offsets // size if size > 1 else offsets.copy(), unwritten)
 
     def check_bounds(self, offsets: Any, low: int, high: int, size: int, g: Any, site: Site, write: bool) -> bool:
         """Reports lanes outside of every allocation; True for reads of one that no store reaches."""
@@ -197,7 +197,7 @@ class SharedSpace(Space):
         super().__init__(np.zeros(slots * arena, np.uint8), shadow)
         self.arena, self.start, self.end, self.cluster = arena, start, end, cluster
 
-    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
+    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
         offsets = address.astype(np.int64)
         if len(offsets) != g.n:
             offsets = np.broadcast_to(offsets, g.n)
@@ -215,7 +215,7 @@ class SharedSpace(Space):
         index += offsets
         if size > 1:
             index >>= size.bit_length() - 1
-        return Place(size, g.n, 0, index)
+        return SpacePlace(size, g.n, 0, index)
 
     def check_rank(self, rank: Any, g: Any, site: Site) -> None:
         bad = (rank < 0) | (rank > self.cluster)
@@ -265,7 +265,7 @@ class LocalSpace(Space):
         super().__init__(np.zeros(lanes * size, np.uint8), shadow)
         self.bytes = size
 
-    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> Place:
+    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
         offsets = np.broadcast_to(address.astype(np.int64), g.n)
         bad = (offsets < 0) | (offsets + size > self.bytes)
         if bad.any():
@@ -275,7 +275,7 @@ class LocalSpace(Space):
             g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
             raise BadLanes(bad)
         check_alignment(offsets, size, g, site)
-        return Place(size, g.n, 0, (g.index() * self.bytes + offsets) // size)
+        return SpacePlace(size, g.n, 0, (g.index() * self.bytes + offsets) // size)
 
 
 class PatternCache:

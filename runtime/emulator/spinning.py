@@ -13,8 +13,8 @@ from typing import Any
 
 from .code import Site
 from .memory import GLOBAL_WINDOW
-from .reader import Instruction
-from .shadow import Place
+from .reader import PtxInstruction
+from .shadow import SpacePlace
 from .spaces import Space
 
 ROTATIONS = 3  # without a change: late writes (`delays.py`) have been seen after the first
@@ -27,7 +27,7 @@ class Poll:
     """The latest strong read by one instruction of a loop; `spent`: instructions of the launch before it."""
 
     site: Site
-    place: Place
+    place: SpacePlace
     memory: Space
     group: Any
     spent: int
@@ -47,7 +47,7 @@ class Spins:
         names = {entry.name for _, entry in program.special_entries}
         self.is_decidable = program.waits_for_memory and not program.has_mbarriers and not names & CLOCKS
 
-    def read(self, site: Site, place: Place, memory: Space, g: Any) -> None:
+    def read(self, site: Site, place: SpacePlace, memory: Space, g: Any) -> None:
         """A strong read, or an atomic operation whose result is used."""
         if site.in_loop and place.lanes:
             self.polls[site.number] = Poll(site, place, memory, g, self.launch.spent)
@@ -108,7 +108,7 @@ class Spins:
         return text + (f", {waiting} blocks have not started" if waiting else "")
 
 
-def places_of(sites: list[Instruction]) -> str:
+def places_of(sites: list[PtxInstruction]) -> str:
     """The lines of some instructions, each once."""
     found = list(dict.fromkeys(f"{site.location or f'PTX line {site.ptx_line}'}" for site in sites))
     return ", ".join(found[:MOST_NAMED]) + (", …" if len(found) > MOST_NAMED else "")

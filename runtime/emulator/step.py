@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .code import Site
-from .reader import Instruction
+from .reader import PtxInstruction
 
 
 @dataclass(frozen=True)
-class Step:
+class RegisterStep:
     """What an instruction does with registers, in the order of a segment: `at` is its place among the operations."""
 
     at: int
-    ins: Instruction
+    ins: PtxInstruction
     site: Site
     effect: bool
     uses: tuple[str, ...]  # without the guard

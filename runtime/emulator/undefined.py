@@ -22,15 +22,15 @@ import numpy as np
 from .code import Code, Op, Record, Site, Values
 from .findings import Kind
 from .instructions.warp import source_lanes
-from .reader import Address, Instruction, Integer, Operand
-from .step import Step
+from .reader import Integer, Operand, PtxAddress, PtxInstruction
+from .step import RegisterStep
 from .undefined_bits import Bits, Masks, Transfer, if_any, looked_at, name_of, ones, transfer
 
 WARP_WIDE = {"mma", "movmatrix"}
 ORIGIN = np.uint16
 
 
-def step_of(code: Code, record: Record, ins: Instruction, site: Site, effect: bool, at: int) -> Step:
+def step_of(code: Code, record: Record, ins: PtxInstruction, site: Site, effect: bool, at: int) -> RegisterStep:
     kinds = {"register", "special"}
     entries = {code.entries[each].name: each for each in record.entries if code.entries[each].kind in kinds}
     guard = ins.guard.name if ins.guard is not None else None
@@ -40,7 +40,7 @@ def step_of(code: Code, record: Record, ins: Instruction, site: Site, effect: bo
     if passed:
         effect = False
         uses, writes = ((passed,), writes) if ins.opcode[0] == "ld" else (uses, (passed,))
-    return Step(
+    return RegisterStep(
         at,
         ins,
         site,
@@ -62,10 +62,10 @@ def register_bits(code: Code, name: str) -> int:
     return 1 if size == 1 else 8 * size
 
 
-def passed_variable(code: Code, ins: Instruction) -> str:
+def passed_variable(code: Code, ins: PtxInstruction) -> str:
     """What a call passes in memory goes on like a register: the name of the place, with its type."""
     address = ins.operands[0 if ins.opcode[0] == "st" else 1] if len(ins.operands) == 2 else None
-    if ins.opcode[0] not in {"ld", "st"} or "param" not in ins.opcode[1] or not isinstance(address, Address):
+    if ins.opcode[0] not in {"ld", "st"} or "param" not in ins.opcode[1] or not isinstance(address, PtxAddress):
         return ""
     name = getattr(address.base, "name", "")
     if name not in code.variables or code.variables[name].space != "param":
@@ -73,13 +73,13 @@ def passed_variable(code: Code, ins: Instruction) -> str:
     return f"[{name}+{address.offset}] {'.'.join(word for word in ins.opcode[2:-1])}{ins.opcode[-1][1:]}"
 
 
-def uses_of(ins: Instruction, name: str) -> bool:
+def uses_of(ins: PtxInstruction, name: str) -> bool:
     """Is the register among the operands themselves?"""
     return any(name_of(operand) == name for operand in ins.operands[1:])
 
 
 @dataclass
-class Table:
+class UndefinedTable:
     """Of each register and thread the bits that are undefined, and the register (from 1) that they come from."""
 
     bits: Any
@@ -104,10 +104,10 @@ class Undefined:
             for segment in segments:
                 self.instrument(segment)
 
-    def table(self, lanes: int) -> Table:
+    def table(self, lanes: int) -> UndefinedTable:
         """At the start: nobody has written any."""
         origins = np.arange(1, len(self.names) + 1, dtype=ORIGIN)
-        return Table(*(np.repeat(column[:, None], lanes, axis=1) for column in (self.ones, origins)))
+        return UndefinedTable(*(np.repeat(column[:, None], lanes, axis=1) for column in (self.ones, origins)))
 
     # Which registers
 
@@ -196,7 +196,7 @@ class Undefined:
                 ops.append(op)
         segment.ops = ops
 
-    def operation(self, step: Step) -> Op | None:
+    def operation(self, step: RegisterStep) -> Op | None:
         """What comes before the instruction; None where it touches none of the registers."""
         rows = [self.row[name] for name in dict.fromkeys(step.uses) if name in self.row]
         targets = [name for name in step.writes if name in self.row]
@@ -204,7 +204,7 @@ class Undefined:
             return None
         return self.built(step, self.matter(step), targets)
 
-    def matter(self, step: Step) -> dict[str, int]:
+    def matter(self, step: RegisterStep) -> dict[str, int]:
         """What the instruction must know: registers, and which of their bits."""
         if not step.effect:
             return {}
@@ -214,12 +214,12 @@ class Undefined:
             names = tuple(each for each in names if passed is not None and each != passed)
         return {name: looked_at(step.ins, name) for name in names if name in self.row}
 
-    def mask_check(self, segment: Any, step: Step) -> Op | None:
+    def mask_check(self, segment: Any, step: RegisterStep) -> Op | None:
         """The member mask decides who waits for whom, before the instruction runs."""
         name = segment.mask_name
         return self.built(step, {name: ones(32)}, []) if name in self.row else None
 
-    def built(self, step: Step, matter: dict[str, int], targets: list[str]) -> Op:
+    def built(self, step: RegisterStep, matter: dict[str, int], targets: list[str]) -> Op:
         site, guard, negated = step.site, step.guard_entry, step.negated
         guard_row = self.row.get(step.guard or "")
         lanes_of = matters_for(step.ins)
@@ -263,7 +263,7 @@ class Undefined:
 
         return run
 
-    def settle(self, table: Table, row: Any, at: Any, reported: Any) -> None:
+    def settle(self, table: UndefinedTable, row: Any, at: Any, reported: Any) -> None:
         """What has been reported counts as written."""
         for column in (table.bits, table.origins):
             kept = np.array(column[row, at])
@@ -281,7 +281,7 @@ class Undefined:
 
     # How values go through instructions
 
-    def flow(self, step: Step) -> Flow:
+    def flow(self, step: RegisterStep) -> Flow:
         """What is undefined of what the instruction gives, and where it comes from."""
         if step.ins.opcode[0] == "shfl":
             return shuffled(step)
@@ -299,7 +299,7 @@ class Undefined:
 class Reading:
     """The table for the threads of a group."""
 
-    def __init__(self, undefined: Undefined, table: Table, at: Any):
+    def __init__(self, undefined: Undefined, table: UndefinedTable, at: Any):
         self.row, self.table, self.at = undefined.row, table, at
 
     def bits(self, name: str) -> Any:
@@ -320,19 +320,19 @@ class Reading:
 Flow = Callable[[Values, Any, Reading], tuple[Masks, Any]]
 
 
-def passes_on(step: Step) -> bool:
+def passes_on(step: RegisterStep) -> bool:
     """Does the instruction compute, and is that all?  Loads and what threads do together check their operands."""
     return not step.effect or step.ins.opcode[0] in WARP_WIDE | {"shfl"}
 
 
-def matters_for(ins: Instruction) -> int | None:
+def matters_for(ins: PtxInstruction) -> int | None:
     """Lanes of each warp, from 0 on, whose addresses an instruction looks at; None: all."""
     if ins.opcode[0] == "ldmatrix":
         return 8 * int(next(word for word in ins.opcode if word in {"x1", "x2", "x4"})[1:])
     return None
 
 
-def purpose(ins: Instruction) -> str:
+def purpose(ins: PtxInstruction) -> str:
     """What the instruction does with a value that must be known, with `by` to follow."""
     root = ins.opcode[0]
     if root in {"bra", "brx", "exit", "ret"}:
@@ -356,7 +356,7 @@ def over_warps(names: tuple[str, ...]) -> Flow:
     return run
 
 
-def shuffled(step: Step) -> Flow:
+def shuffled(step: RegisterStep) -> Flow:
     """A lane gets what its source lane has."""
     ins = step.ins
     mode, source, b, c = ins.opcode[2], name_of(ins.operands[1]), ins.operands[2], ins.operands[3]

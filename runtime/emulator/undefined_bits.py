@@ -18,8 +18,8 @@ import numpy as np
 
 from . import integers
 from .code import DTYPES, PACKED, Values
-from .reader import Float, Instruction, Integer, Not, Operand, Register, Vector
-from .step import Step
+from .reader import Float, Integer, Not, Operand, PtxInstruction, Register, Vector
+from .step import RegisterStep
 
 Bits = np.uint64
 ALL = (1 << 64) - 1
@@ -51,7 +51,7 @@ def name_of(operand: Operand) -> str:
     return operand.name if isinstance(operand, Register) else ""
 
 
-def transfer(step: Step) -> Transfer:
+def transfer(step: RegisterStep) -> Transfer:
     """How undefined bits go through an instruction that computes."""
     row = ROWS.get(step.ins.opcode[0])
     if row is None and step.ins.opcode[-1] in PACKED:
@@ -81,7 +81,7 @@ def extended(bits: Any, width: int, signed: bool) -> Any:
     return bits
 
 
-def source(step: Step, operand: Operand, width: int) -> Source | None:
+def source(step: RegisterStep, operand: Operand, width: int) -> Source | None:
     """None where the value of an operand is not at hand."""
     cut = Bits(ones(width))
     if isinstance(operand, Not):
@@ -112,7 +112,7 @@ def source(step: Step, operand: Operand, width: int) -> Source | None:
     return lambda v, of: (bits_of(v[entry]) & cut, of(name) & cut)
 
 
-def sources(step: Step, operands: tuple[Operand, ...], *widths: int) -> list[Source] | None:
+def sources(step: RegisterStep, operands: tuple[Operand, ...], *widths: int) -> list[Source] | None:
     found = [source(step, operand, width) for operand, width in zip(operands, widths, strict=True)]
     return [each for each in found if each is not None] if None not in found else None
 
@@ -130,7 +130,7 @@ def if_any(mask: Any, bits: int = ALL) -> Any:
 # Instructions
 
 
-def whole(step: Step, width: int = 64) -> Transfer:
+def whole(step: RegisterStep, width: int = 64) -> Transfer:
     """Everything is undefined if a bit of an operand is."""
     names, cut = tuple(dict.fromkeys(step.uses)), Bits(ones(width))
 
@@ -143,7 +143,7 @@ def whole(step: Step, width: int = 64) -> Transfer:
     return run
 
 
-def moved(step: Step) -> Transfer | None:
+def moved(step: RegisterStep) -> Transfer | None:
     ins = step.ins
     to, given = ins.operands[:2]
     width = width_of(ins.opcode[-1])
@@ -168,7 +168,7 @@ def moved(step: Step) -> Transfer | None:
     return lambda v, of: {"": take(of)}
 
 
-def passed(step: Step) -> Transfer | None:
+def passed(step: RegisterStep) -> Transfer | None:
     """What a call passes in memory: the place is named like a register."""
     opcode = step.ins.opcode
     if any(word in opcode for word in ("v2", "v4", "v8")):
@@ -178,7 +178,7 @@ def passed(step: Step) -> Transfer | None:
     return lambda v, of: {"": extended(of(name), width, signed)}
 
 
-def logical(step: Step) -> Transfer | None:
+def logical(step: RegisterStep) -> Transfer | None:
     ins = step.ins
     width = width_of(ins.opcode[-1])
     if ins.opcode[0] != "lop3":
@@ -216,7 +216,7 @@ def by_table(table: int, operands: tuple[Operand, ...], given: list[Source] | No
     return run
 
 
-def selected(step: Step) -> Transfer | None:
+def selected(step: RegisterStep) -> Transfer | None:
     operands = step.ins.operands[1:4]
     width = width_of(step.ins.opcode[-1])
     given = sources(step, operands, width, width, 1)
@@ -231,7 +231,7 @@ def selected(step: Step) -> Transfer | None:
     return by_table(SELECT, operands, [first, second, everywhere])
 
 
-def rearranged(step: Step) -> Transfer | None:
+def rearranged(step: RegisterStep) -> Transfer | None:
     """Bits change their places as other operands say: the undefined ones with them, if those are known."""
     ins = step.ins
     root, type_name = ins.opcode[0], ins.opcode[-1]
@@ -270,7 +270,7 @@ def rearranged(step: Step) -> Transfer | None:
     return run
 
 
-def converted(step: Step) -> Transfer | None:
+def converted(step: RegisterStep) -> Transfer | None:
     ins = step.ins
     result, given = ins.opcode[-2], ins.opcode[-1]
     if "pack" in ins.opcode:
@@ -289,7 +289,7 @@ def converted(step: Step) -> Transfer | None:
     return run
 
 
-def converted_pair(step: Step, result: str, given: str) -> Transfer | None:
+def converted_pair(step: RegisterStep, result: str, given: str) -> Transfer | None:
     """Two values side by side, from two registers (the first goes above) or from such a pair."""
     half = 8 if result[0] == "e" else 16
     operands = step.ins.operands[1:]
@@ -309,7 +309,7 @@ def by_parts(mask: Any, part: int, to: int) -> Any:
     return if_any(mask & Bits(ones(part)), ones(to)) | if_any(mask >> Bits(part) & Bits(ones(part)), ones(to) << to)
 
 
-def halves(step: Step) -> Transfer:
+def halves(step: RegisterStep) -> Transfer:
     """Arithmetic on two halves, each by itself."""
     names = tuple(dict.fromkeys(step.uses))
 
@@ -331,7 +331,7 @@ def sum_mask(a: tuple[Any, Any], b: tuple[Any, Any], carry: int = 0) -> Any:
     return m | n | first & ~last
 
 
-def added(step: Step) -> Transfer | None:
+def added(step: RegisterStep) -> Transfer | None:
     ins = step.ins
     root, type_name = ins.opcode[0], ins.opcode[-1]
     if type_name in PACKED:
@@ -362,7 +362,7 @@ def from_lowest(mask: Any) -> Any:
     return mask | (Bits(0) - mask)
 
 
-def multiplied(step: Step) -> Transfer | None:
+def multiplied(step: RegisterStep) -> Transfer | None:
     """The lowest undefined bit moves up by the zeros below the other factor; all above it is undefined."""
     ins = step.ins
     type_name = ins.opcode[-1]
@@ -397,7 +397,7 @@ def range_of(read: tuple[Any, Any], width: int, signed: bool) -> Ends:
     return value & ~mask, value | mask
 
 
-def compared(step: Step) -> Transfer | None:
+def compared(step: RegisterStep) -> Transfer | None:
     ins = step.ins
     opcode, type_name = ins.opcode, ins.opcode[-1]
     if not is_integer(type_name) or type_name in PACKED or len(ins.operands) != 3:
@@ -422,7 +422,7 @@ def compared(step: Step) -> Transfer | None:
     return run
 
 
-def extreme(step: Step) -> Transfer | None:
+def extreme(step: RegisterStep) -> Transfer | None:
     ins = step.ins
     type_name = ins.opcode[-1]
     if type_name in PACKED:
@@ -446,7 +446,7 @@ def extreme(step: Step) -> Transfer | None:
     return run
 
 
-ROWS: dict[str, Callable[[Step], Transfer | None]] = {
+ROWS: dict[str, Callable[[RegisterStep], Transfer | None]] = {
     "mov": moved,
     **dict.fromkeys(("ld", "st"), passed),
     **dict.fromkeys(("and", "or", "xor", "not", "lop3"), logical),
@@ -460,7 +460,7 @@ ROWS: dict[str, Callable[[Step], Transfer | None]] = {
 }
 
 
-def looked_at(ins: Instruction, name: str) -> int:
+def looked_at(ins: PtxInstruction, name: str) -> int:
     """Bits of a register that an instruction with an effect looks at: of data no more than its type has."""
     root = ins.opcode[0]
     data = {"st": {1}, "red": {1}, "atom": {2, 3} if "cas" in ins.opcode else {2}}.get(root, set())

@@ -24,7 +24,7 @@ from .origins import coordinates
 from .program import Segment
 from .relaxed import Relaxed
 from .rendezvous import BlockMeetings, WarpMeetings
-from .shadow import Place, Shadow
+from .shadow import Shadow, SpacePlace
 from .spaces import LocalSpace, SharedSpace, Space
 from .stamps import THREAD_SHIFT, U
 
@@ -34,7 +34,7 @@ SHARED_BASE_BITS = 36  # more than the shared memory of a wave
 LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
-class Registers:
+class WaveRegisters:
     """The rows of a wave, and the frame of the values that are seen in them; a later wave takes them over."""
 
     def __init__(self, launch: Any, lanes: int):
@@ -359,20 +359,20 @@ class Wave:
 
     # Release and acquire
 
-    def addresses(self, place: Place, memory: Space) -> Any:
+    def addresses(self, place: SpacePlace, memory: Space) -> Any:
         """Of each lane, unlike those of any other space of the launch."""
         base = memory.shadow.base if memory.shadow is not None else 0
         index = place.index if place.index is not None else place.start + np.arange(place.lanes)
         return base + index * place.size
 
-    def observe(self, place: Place, g: Lanes, memory: Space, strong: Strong, late: Any = None) -> None:
+    def observe(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any = None) -> None:
         """A strong read; the elements in `late` ([lanes, elements]) are what was there before the last write."""
         if self.launch.clock.published:
             for element, offset in enumerate(range(0, place.size, strong.size)):
                 addresses = self.addresses(place, memory) + offset
                 self.causality.observe(addresses, g.index(), strong, None if late is None else late[:, element])
 
-    def observe_late(self, place: Place, g: Lanes, memory: Space, strong: Strong, late: Any) -> None:
+    def observe_late(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any) -> None:
         """Atomic operations of the lanes in `late` (a mask), which came before the last write and changed nothing."""
         if self.launch.clock.published:
             lanes = np.flatnonzero(late)
@@ -380,14 +380,14 @@ class Wave:
                 addresses = self.addresses(place, memory)[lanes] + offset
                 self.causality.observe(addresses, g.index()[lanes], strong, np.ones(len(lanes), bool))
 
-    def publish(self, place: Place, g: Lanes, memory: Space, strong: Strong) -> None:
+    def publish(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong) -> None:
         """A strong write; of several to one address the last one stays."""
         if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
             for offset in range(0, place.size, strong.size):
                 addresses = self.addresses(place, memory) + offset
                 self.causality.publish(addresses, g.index(), strong, granule_of(memory, place))
 
-    def modify(self, place: Place, g: Lanes, memory: Space, order: Any, wrote: Any, strong: Strong) -> None:
+    def modify(self, place: SpacePlace, g: Lanes, memory: Space, order: Any, wrote: Any, strong: Strong) -> None:
         """Atomic operations in their order: each sees what those before it have published.
 
         `wrote` tells which lanes write: a compare-and-swap that finds another value only reads.
@@ -409,7 +409,7 @@ class Wave:
         return self.launch.memory.data, address - GLOBAL_WINDOW
 
 
-def granule_of(memory: Space, place: Place) -> int:
+def granule_of(memory: Space, place: SpacePlace) -> int:
     return memory.shadow.granule if memory.shadow is not None else place.size
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from dsl.command import cli
 from dsl.command.bench import show_rows
-from dsl.examples.launches import Settings
+from dsl.examples.launches import LaunchSettings
 from dsl.studies import bench
 from dsl.text.program import load, parse_program
 
@@ -168,9 +168,9 @@ def test_json_goes_to_a_file(scale: str, tmp_path: Path) -> None:
 def test_the_first_blocks_count_as_all_do(rung: str) -> None:
     """What stands for a launch on a GPU: the same figures a block, from fewer blocks."""
     n = 512 * 2 * bench.COUNTED_BLOCKS
-    made = bench.Bench(load(REDUCTION), "emulator", "test", Settings(measure=False))
+    made = bench.Bench(load(REDUCTION), "emulator", "test", LaunchSettings(measure=False))
     example = next(e for e in made.program.examples if e.name == rung)
-    row = made.add(example, bench.resolve(made.program, example, [f"n={n}"]), bench.Way())
+    row = made.add(example, bench.resolve(made.program, example, [f"n={n}"]), bench.BenchWay())
     made.count()
     whole = row.figures()
     assert row.report is not None and row.counted[0] > bench.COUNTED_BLOCKS
@@ -201,9 +201,9 @@ def test_rows_take_turns_and_wrong_ones_are_not_timed(
         return times
 
     monkeypatch.setattr("runtime.cuda.timing.measure_rounds", measure_rounds)
-    made = bench.Bench(parse_program(SCALE), "emulator", "test", Settings(measure=False))
+    made = bench.Bench(parse_program(SCALE), "emulator", "test", LaunchSettings(measure=False))
     for example in made.program.examples:
-        made.add(example, bench.resolve(made.program, example, []), bench.Way())
+        made.add(example, bench.resolve(made.program, example, []), bench.BenchWay())
     made.count()
     made.measure()
     times = [row.report.times for row in made.rows if row.report]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.examples.launches import Settings
+from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
 from dsl.text.program import parse_program
@@ -98,7 +98,7 @@ example:
 def test_an_expectation_broadcasts_nothing_but_numbers(condition: str) -> None:
     program = parse_program(EXAMPLE.format(condition=condition))
     with pytest.raises(TileError, match="are not equal") as caught:
-        run_example(program, program.examples[0], "emulator", "", Overrides(), Settings())
+        run_example(program, program.examples[0], "emulator", "", Overrides(), LaunchSettings())
     assert caught.value.code == "shape" and caught.value.loc is not None
 
 
@@ -107,7 +107,7 @@ def test_an_expectation_broadcasts_nothing_but_numbers(condition: str) -> None:
 )
 def test_an_expectation_of_equal_shapes_or_numbers_is_compared(condition: str) -> None:
     program = parse_program(EXAMPLE.format(condition=condition))
-    report = run_example(program, program.examples[0], "emulator", "", Overrides(), Settings())
+    report = run_example(program, program.examples[0], "emulator", "", Overrides(), LaunchSettings())
     assert [check.passed for check in report.checks] == [True]
 
 

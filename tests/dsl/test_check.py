@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import dsl.studies.check
-from dsl.examples.launches import Settings
+from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
 from dsl.examples.shapes import examine
@@ -63,7 +63,7 @@ def of_run(tmp_path: Path, text: str) -> TileError | None:
     path.write_text(text)
     try:
         program = load(path)
-        run_example(program, program.examples[0], "emulator", "", Overrides(), Settings())
+        run_example(program, program.examples[0], "emulator", "", Overrides(), LaunchSettings())
     except TileError as error:
         return error.errors[0]
     return None
@@ -198,7 +198,7 @@ def test_check_knows_the_types_and_shapes_that_a_run_has(file: str, monkeypatch:
         if size > 1 << 22:
             continue
         with pytest.raises(Stop):
-            run_example(program, example, "emulator", "", Overrides(), Settings())
+            run_example(program, example, "emulator", "", Overrides(), LaunchSettings())
         for launch, arguments in zip(known.launches, met, strict=True):
             for name, facts in launch.arguments.items():
                 if hasattr(facts, "dtype"):

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import dsl
 from dsl.command import cli
-from dsl.command.error_codes import Code, read_codes
+from dsl.command.error_codes import ErrorCode, read_codes
 from lowering.location import TileError
 from runtime.errors import RuntimeFault
 
@@ -39,7 +39,7 @@ def whole(example: str) -> str:
     return f"kernel k(y: f32[n], x: f32[n]):\n    grid 1\n    {body}\n"
 
 
-def said(row: Code, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def said(row: ErrorCode, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """What the example leads to, as the user sees it."""
     monkeypatch.chdir(folder)
     (folder / "softmax.tile").write_text((ROOT / "samples/softmax.tile").read_text())

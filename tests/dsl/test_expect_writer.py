@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from dsl.examples.launches import Settings
+from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import Check
 from dsl.examples.run import run_example
@@ -16,7 +16,7 @@ def checked(tmp_path: Path, text: str) -> list[Check]:
     path = tmp_path / "k.tile"
     path.write_text(text)
     program = load(path)
-    settings = Settings(time_limit=20)
+    settings = LaunchSettings(time_limit=20)
     return run_example(program, program.examples[0], "emulator", "", Overrides(), settings).checks
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.examples.launches import Settings
+from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
 
@@ -110,7 +110,9 @@ def test_a_type_that_the_arrays_contradict_is_an_error() -> None:
 
 def passes(text: str, *values: str) -> bool:
     program = dsl.parse(text, device="emulator").program
-    run = [run_example(program, e, "emulator", "", resolve(program, e, values), Settings()) for e in program.examples]
+    run = [
+        run_example(program, e, "emulator", "", resolve(program, e, values), LaunchSettings()) for e in program.examples
+    ]
     return all(report.passed for report in run)
 
 

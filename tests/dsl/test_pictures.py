@@ -19,10 +19,10 @@ from dsl.command import cli
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request
 from dsl.pictures import names, registers, shared
-from dsl.pictures.names import Fragment, blocked_form, copies_of, describe, fragments, named_tiles
+from dsl.pictures.names import DrawnFragment, blocked_form, copies_of, describe, fragments, named_tiles
 from dsl.text.program import load
 from lowering.ir import Function
-from lowering.layout import Layout, Span, apply, bits_of
+from lowering.layout import BasisSpan, Layout, apply, bits_of
 from lowering.shared_map import swizzled
 from lowering.tensor_cores import accumulator, instructions
 from lowering.types import SharedType
@@ -162,7 +162,7 @@ def test_the_corner_of_a_product_is_one_instruction() -> None:
 def test_the_corner_of_a_product_with_permuted_columns_has_all_lanes() -> None:
     instruction = next(i for i in instructions() if i.shape == "m16n8k16")
     layout = accumulator(instruction, (64, 64), (2, 2), (1, 8))
-    fragment = Fragment(instruction, "C", (16, 8))
+    fragment = DrawnFragment(instruction, "C", (16, 8))
     assert describe(layout, {layout: fragment}) == "C of mma.sync.m16n8k16, warps [2, 2], contiguous [1, 8]"
     picture = registers.picture(layout, 8, fragment.box)
     assert picture.corner == (16, 32)
@@ -332,7 +332,7 @@ def test_offsets_of_a_phase_are_those_of_its_lanes() -> None:
     access = next(a for a in shared.picture(f, tile.value).accesses if a.name == "ldmatrix")
     assert [touch.lane for touch in access.touches] == list(range(8))
     assert sorted(touch.offset % 128 for touch in access.touches) == list(range(0, 128, 16))
-    span = Span([touch.offset for touch in access.touches if touch.lane in (1, 2, 4)])
+    span = BasisSpan([touch.offset for touch in access.touches if touch.lane in (1, 2, 4)])
     assert span.rank == 3 and all(
         apply([access.touches[1 << i].offset for i in range(3)], t.lane) == t.offset for t in access.touches
     )

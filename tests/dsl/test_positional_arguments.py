@@ -143,12 +143,12 @@ def test_a_tensor_that_is_read_too_is_given_and_what_stands_before_it_made(modul
 
 
 def passes(module: Any, name: str) -> bool:
-    from dsl.examples.launches import Settings
+    from dsl.examples.launches import LaunchSettings
     from dsl.examples.overrides import Overrides
     from dsl.examples.run import run_example
 
     example = next(e for e in module.program.examples if e.name == name)
-    return run_example(module.program, example, "emulator", "", Overrides(), Settings()).passed
+    return run_example(module.program, example, "emulator", "", Overrides(), LaunchSettings()).passed
 
 
 @pytest.mark.parametrize("name", [None, "none", "none_by_name", "of_a_dispatch"])

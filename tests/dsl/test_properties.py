@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dsl.kernels.variant import Request, build_variant
-from dsl.schedules.properties import PROPERTIES, Property, Whole, table
+from dsl.schedules.properties import PROPERTIES, PropertyRow, Whole, table
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
 from lowering.location import TileError
@@ -41,14 +41,14 @@ def test_the_document_has_the_table(update_golden: bool) -> None:
 
 
 @pytest.mark.parametrize("row", PROPERTIES.values(), ids=list(PROPERTIES))
-def test_the_example_of_a_row_is_a_line(row: Property) -> None:
+def test_the_example_of_a_row_is_a_line(row: PropertyRow) -> None:
     (schedule,) = parse_program(TEXT.format(line=row.example)).schedules.values()
     (line,) = schedule.lines
-    assert isinstance(line, ast.Layout) or line.name == row.name
+    assert isinstance(line, ast.LayoutLine) or line.name == row.name
 
 
 @pytest.mark.parametrize("row", PROPERTIES.values(), ids=list(PROPERTIES))
-def test_another_form_is_told_with_the_right_one(row: Property) -> None:
+def test_another_form_is_told_with_the_right_one(row: PropertyRow) -> None:
     if row.name == "layout":
         pytest.skip("the grammar has its form")
     program = parse_program(TEXT.format(line=f"{row.name} v, s: 1, 2, 3, 4"))
@@ -60,7 +60,7 @@ def test_another_form_is_told_with_the_right_one(row: Property) -> None:
 
 def test_a_property_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read, checked, listed and reaches the function with nothing else."""
-    row = Property("prefetch", None, Whole(0, 8), "Lines ahead.", "prefetch 2")
+    row = PropertyRow("prefetch", None, Whole(0, 8), "Lines ahead.", "prefetch 2")
     monkeypatch.setitem(PROPERTIES, "prefetch", row)
     variant = build_variant(parse_program(TEXT.format(line="prefetch A / 2")), Request("k", "s", {"n": 128}, {}))
     assert variant.function.attrs["prefetch"] == 4

@@ -21,7 +21,7 @@ from dsl.command import cli
 from dsl.examples.overrides import Overrides
 from dsl.text.program import Program, load
 from dsl.tuning import contest, session, trials
-from dsl.tuning.space import Choice, Place, calls, candidates, cases
+from dsl.tuning.space import SpaceChoice, TuningPlace, calls, candidates, cases
 from dsl.values.facts import ArrayFacts
 from lowering.location import TileError
 from lowering.targets import target
@@ -57,7 +57,7 @@ example:
 """
 GPU = "NVIDIA H200"
 EMULATED = "emulated H200"
-PLACE = Place("emulator", EMULATED, "sm_90", 132)
+PLACE = TuningPlace("emulator", EMULATED, "sm_90", 132)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def points(path: Path, *given: str, **choice: Any) -> list[dict[str, Any]]:
     program = load(path)
     (overrides, *_), domains = cases(program, program.examples[0], given)
     call = calls(program, program.examples[0], overrides, PLACE)[0]
-    found = sorted(candidates(call, Choice(domains, **choice)), key=lambda c: c.index)
+    found = sorted(candidates(call, SpaceChoice(domains, **choice)), key=lambda c: c.index)
     return [{"schedule": c.steps[0].schedule, **c.steps[0].constants} for c in found]
 
 
@@ -590,10 +590,10 @@ def test_on_a_gpu_points_are_timed_and_a_second_run_measures_nothing(double: Pat
 
 def test_large_outputs_are_compared_on_the_device_only_where_expect_compares_them(double: Path) -> None:
     """On the emulator every variant answers to `expect`: arrays are small there."""
-    from dsl.tuning.case import Case
+    from dsl.tuning.case import TuningCase
 
     program = load(double)
-    case = Case(program, program.examples[0], Overrides(), PLACE, 0)
+    case = TuningCase(program, program.examples[0], Overrides(), PLACE, 0)
     assert case.verified == [True] and case.bounds(0) is None and case.moves == 300 * 8
 
 

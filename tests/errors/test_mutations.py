@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from dsl.examples.launches import Settings
+from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
 from dsl.kernels.compile import compile_variant
@@ -257,7 +257,7 @@ def test_survivors_compile(path: Path) -> None:
         compiled += 1
         for example in parsed.examples if compiled % 2 else ():
             try:
-                run_example(parsed, example, "emulator", "", Overrides(), Settings(budget=BUDGET))
+                run_example(parsed, example, "emulator", "", Overrides(), LaunchSettings(budget=BUDGET))
             except TileError as error:
                 assert error.loc is not None, f"program {number}: {error}"
             except (LaunchError, DeviceError) as error:

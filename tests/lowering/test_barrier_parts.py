@@ -17,10 +17,10 @@ from lowering.passes import PASSES, run_passes
 from lowering.passes.barriers import order_of
 from lowering.passes.barriers.conflicts import Comparisons, collision, conflict, disjoint, earlier_rounds, meeting
 from lowering.passes.barriers.rounds import next_round
-from lowering.passes.barriers.state import Accesses, State, members
+from lowering.passes.barriers.state import OpenAccesses, State, members
 from lowering.passes.barriers.threads import Doubt, Meeting
 from lowering.passes.barriers.touches import Slot, Touch
-from lowering.passes.barriers.walking import Need, Walk
+from lowering.passes.barriers.walking import BarrierWalk, Need
 from lowering.types import F32, INDEX, SharedType, TensorType, TileType
 
 SHARED = Value(SharedType((4096,), F32), name="s")
@@ -146,7 +146,7 @@ def test_all_earlier_rounds() -> None:
 
 
 def test_each_pair_is_compared_once() -> None:
-    accesses, pairs = Accesses(), []
+    accesses, pairs = OpenAccesses(), []
 
     def met(pending: Touch, touch: Touch) -> Meeting | None:
         pairs.append((pending, touch))
@@ -175,7 +175,7 @@ def test_each_pair_is_compared_once() -> None:
 
 
 def test_sets_change_member_by_member() -> None:
-    accesses = Accesses()
+    accesses = OpenAccesses()
     numbers = [accesses.number(access(1, i)) for i in range(100)]
     assert [accesses.number(access(1, i)) for i in range(100)] == numbers
     everything = sum(1 << i for i in numbers)
@@ -275,7 +275,7 @@ def test_a_walk_says_what_needs_a_barrier() -> None:
             raise StopIteration
 
     with pytest.raises(StopIteration):
-        Walk(order_of(function), needed).block(function.body, State())
+        BarrierWalk(order_of(function), needed).block(function.body, State())
     (loop,) = (op for op in function.body.ops if op.spec.loops)
     assert [need.scope for need in needs] == ["block", "block"]
     assert [(need.op.operands[0].name, bool(need.op.results)) for need in needs] == [("s", True), ("s", False)]

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from sample_variants import SAMPLES, Case, cases, program
 
-from dsl.examples.launches import Settings
+from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
 from dsl.kernels.compile import compile_variant, lower
@@ -80,10 +80,10 @@ def test_random_options_give_the_same_results(file: Path, name: str | None) -> N
     for _ in range(rounds):
         probe = Asked({"level.llvm": "0"})
         overrides = resolve(text, example, [])
-        run_example(text, example, "emulator", "", overrides, Settings(choose=probe))
+        run_example(text, example, "emulator", "", overrides, LaunchSettings(choose=probe))
         assert probe.made
         asked = Asked(drawn(probe.made, source, 0.25))
-        report = run_example(text, example, "emulator", "", overrides, Settings(choose=asked))
+        report = run_example(text, example, "emulator", "", overrides, LaunchSettings(choose=asked))
         assert report.passed, (asked.options, report.checks)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dsl.examples.launches import Settings
+from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import ExampleRun
 from dsl.text.program import load
@@ -48,7 +48,7 @@ def emitted(example: Example, kind: str, option: str) -> list[str]:
     text = load(SAMPLES / f"{file}.tile")
     (line,) = [each for each in text.examples if each.name == name]
     asked = Asked({kind: option} if kind else {})
-    run = ExampleRun(text, line, "emulator", "", resolve(text, line, overrides), Settings(choose=asked))
+    run = ExampleRun(text, line, "emulator", "", resolve(text, line, overrides), LaunchSettings(choose=asked))
     report = run.run()
     assert report.passed, report.checks
     asked.check()

@@ -10,7 +10,7 @@ import pytest
 
 from lowering.ir import Value, walk
 from lowering.meaning import blocks_of
-from lowering.meaning.stages import Comparison, compare_stages, run_stage
+from lowering.meaning.stages import StageComparison, compare_stages, run_stage
 from lowering.passes import PASSES
 from tests.run_meaning import grid_of, variant_of
 
@@ -48,11 +48,11 @@ def test_each_round_of_an_unrolled_loop_is_matched(unroll: int) -> None:
     args = {"x": random.standard_normal(4096).astype(np.float32), "y": np.zeros(4096, np.float32)}
     variant = variant_of(TEXT.format(unroll), args)
     function, blocks = variant.function, blocks_of(grid_of(variant, args))
-    comparison = Comparison(None)
+    comparison = StageComparison(None)
     before = run_stage(function, args, (2, 1, 1), blocks, comparison)
     (original,) = [v for v in before.traces[blocks[0]].values if v.name == "twice"]
     next(each for each in PASSES if each.name == "unroll_loops").apply(function, variant.target)
-    after = Comparison(before)
+    after = StageComparison(before)
     met: list[np.ndarray] = []
     expected = after.expected
 

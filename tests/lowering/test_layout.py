@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowering.layout
-from lowering.layout import Layout, LayoutError, Span, apply, bits_of
+from lowering.layout import BasisSpan, Layout, LayoutError, apply, bits_of
 
 SHAPES = [(1,), (2,), (64,), (4, 8), (8, 1, 4), (2, 2, 2, 2), (16, 4), (1, 1)]
 Thread = tuple[int, int]
@@ -28,7 +28,7 @@ def layouts(draw: st.DrawFn, shapes: list[tuple[int, ...]] = SHAPES, onto: bool 
     register = draw(st.lists(basis, max_size=3))
     layout = Layout.registers(shape, register, lane, warp)
     if onto:
-        span = Span(layout.flat)
+        span = BasisSpan(layout.flat)
         register += [1 << b for b in range(bits) if span.add(1 << b)]
         layout = Layout.registers(shape, register, lane, warp)
     return layout
@@ -39,7 +39,7 @@ def permutations(draw: st.DrawFn, shape: tuple[int, ...] = (8, 8)) -> Layout:
     """One place `offset` with a basis for every bit, invertible: a swizzle of any kind."""
     bits = bits_of(prod(shape))
     bases: list[int] = []
-    span = Span()
+    span = BasisSpan()
     for _ in range(bits):
         basis = draw(st.integers(1, (1 << bits) - 1).filter(lambda b: b not in span))
         span.add(basis)
@@ -76,7 +76,7 @@ def test_examples_in_docstrings() -> None:
 
 @given(st.lists(st.integers(0, 127), max_size=8), st.integers(0, 127))
 def test_span_solves_exactly_what_it_contains(vectors: list[int], wanted: int) -> None:
-    span = Span(vectors)
+    span = BasisSpan(vectors)
     reachable = {apply(vectors, choice) for choice in range(1 << len(vectors))}
     assert len(reachable) == 1 << span.rank
     combination = span.solve(wanted)

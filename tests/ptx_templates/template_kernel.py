@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 
 from ptx_templates import Instruction, Operand
-from runtime.header import Argument, Header, Source, Tensor, write
+from runtime.header import Argument, Header, HeaderTensor, SourceRecord, write
 
 LANES = 32
 SLOT = LANES * 8
@@ -50,7 +50,7 @@ def header(rows: Sequence[Instruction], target: str, image: int, warps: int) -> 
         entry="rows",
         kernel="rows",
         schedule=None,
-        source=Source("rows.tile", "0" * 64),
+        source=SourceRecord("rows.tile", "0" * 64),
         arch=target,
         constants={},
         threads=LANES,
@@ -59,7 +59,7 @@ def header(rows: Sequence[Instruction], target: str, image: int, warps: int) -> 
         maxregs=None,
         dims=(),
         params=tuple(
-            Tensor(name, "u8", (max(size, 1),), strided=False, access="rw", align=16)
+            HeaderTensor(name, "u8", (max(size, 1),), strided=False, access="rw", align=16)
             for name, size in zip(ARGUMENTS, sizes, strict=True)
         ),
         arguments=tuple(Argument("pointer", name) for name in ARGUMENTS),

@@ -7,11 +7,11 @@ from typing import Any
 from runtime.header import (
     Argument,
     Header,
-    Require,
+    HeaderTable,
+    HeaderTensor,
+    Requirement,
     Scalar,
-    Source,
-    Table,
-    Tensor,
+    SourceRecord,
     write,
 )
 
@@ -35,7 +35,7 @@ def header(**changes: Any) -> Header:
         "entry": "scale",
         "kernel": "scale",
         "schedule": None,
-        "source": Source("scale.tile", "0" * 64),
+        "source": SourceRecord("scale.tile", "0" * 64),
         "arch": "sm_80",
         "constants": {"BLOCK": 128, "T": "f32"},
         "threads": 128,
@@ -44,8 +44,8 @@ def header(**changes: Any) -> Header:
         "maxregs": None,
         "dims": ("n",),
         "params": (
-            Tensor("y", "f32", ("n",), strided=False, access="w", align=4),
-            Tensor("x", "f32", ("n",), strided=False, access="r", align=4),
+            HeaderTensor("y", "f32", ("n",), strided=False, access="w", align=4),
+            HeaderTensor("x", "f32", ("n",), strided=False, access="r", align=4),
             Scalar("alpha", "f32"),
         ),
         "arguments": (
@@ -56,7 +56,7 @@ def header(**changes: Any) -> Header:
         ),
         "grid": (["cdiv", "n", "BLOCK"], 1, 1),
         "index_bits": 32,
-        "requires": (Require(["<=", "n", 1 << 20], "n <= 1048576", 3, "use the streamed schedule"),),
+        "requires": (Requirement(["<=", "n", 1 << 20], "n <= 1048576", 3, "use the streamed schedule"),),
         "moves": ["*", 8, "n"],
     }
     return Header(**{**fields, **changes})
@@ -103,10 +103,10 @@ def strided(**changes: Any) -> str:
         threads=32,
         dims=("rows",),
         params=(
-            Tensor("y", "s32", ("rows", 4), strided=False, access="w", align=16),
-            Tensor("x", "s32", ("rows", 4), strided=True, access="r", align=4),
-            Tensor("bias", "s32", (4,), strided=False, access="r", align=4, optional=True, present=False),
-            Table("delta", "s32", 4),
+            HeaderTensor("y", "s32", ("rows", 4), strided=False, access="w", align=16),
+            HeaderTensor("x", "s32", ("rows", 4), strided=True, access="r", align=4),
+            HeaderTensor("bias", "s32", (4,), strided=False, access="r", align=4, optional=True, present=False),
+            HeaderTable("delta", "s32", 4),
         ),
         arguments=(
             Argument("pointer", "y"),

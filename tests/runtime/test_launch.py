@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from runtime import DeviceAssertError, DeviceError, FindingError, Kernel, LaunchError, device_facts, synchronize
-from runtime.header import Tensor
+from runtime.header import HeaderTensor
 
 
 def pair(n: int = 1000) -> tuple[Any, Any]:
@@ -146,8 +146,8 @@ def test_refused_memory() -> None:
 
 def test_written_arrays_may_not_overlap_themselves() -> None:
     tensors = (
-        Tensor("y", "f32", ("n",), strided=True, access="rw", align=4),
-        Tensor("x", "f32", ("n",), strided=True, access="r", align=4),
+        HeaderTensor("y", "f32", ("n",), strided=True, access="rw", align=4),
+        HeaderTensor("x", "f32", ("n",), strided=True, access="r", align=4),
     )
     text = hand_written.copy(params=tensors)
     y = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (8,), (0,))
@@ -175,8 +175,8 @@ def test_refused_conditions() -> None:
 
 def test_32_bit_indices_refuse_arrays_of_2_to_the_31() -> None:
     tensors = (
-        Tensor("y", "f32", ("n",), strided=False, access="w", align=4),
-        Tensor("x", "f32", ("n",), strided=True, access="r", align=4),
+        HeaderTensor("y", "f32", ("n",), strided=False, access="w", align=4),
+        HeaderTensor("x", "f32", ("n",), strided=True, access="r", align=4),
     )
     n, step = 4, 1 << 30
     x = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (n,), (step * 4,))
@@ -282,8 +282,8 @@ def test_ptx_that_the_emulator_refuses() -> None:
 
 def test_a_misaligned_host_array_stays_misaligned_in_its_copy(device: str) -> None:
     tensors = (
-        Tensor("y", "f32", ("n",), strided=False, access="w", align=4),
-        Tensor("x", "f32", ("n",), strided=False, access="r", align=16),
+        HeaderTensor("y", "f32", ("n",), strided=False, access="w", align=4),
+        HeaderTensor("x", "f32", ("n",), strided=False, access="r", align=16),
     )
     kernel = Kernel(hand_written.copy(params=tensors), device=device)
     x = np.arange(1001, dtype=np.float32)

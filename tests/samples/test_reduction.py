@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dsl.examples.launches import Settings
+from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
-from dsl.studies.bench import Row, bench
+from dsl.studies.bench import BenchRow, bench
 from dsl.text.program import load, parse_program
 from runtime.emulator import Kind
 from runtime.errors import FindingError
@@ -23,12 +23,12 @@ WARPS = 8
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[str, Row]:
+def rows() -> dict[str, BenchRow]:
     """Rungs of the ladder at 256 threads, on whole blocks."""
     return {row.kernels[0]: row for row in bench(load(REDUCTION), "emulator", "test", ["n=8192"])}
 
 
-def figure(rows: dict[str, Row], name: str) -> list[Any]:
+def figure(rows: dict[str, BenchRow], name: str) -> list[Any]:
     return [rows[f"v{i}"].figures()[name] for i in range(6)]
 
 
@@ -36,7 +36,7 @@ def line_counters(rung: str, text: str) -> dict[str, float]:
     """Counters a block of the line of a rung's kernel that has this text."""
     program = load(REDUCTION)
     example = next(e for e in program.examples if e.name == rung)
-    settings = Settings(counters=True)
+    settings = LaunchSettings(counters=True)
     launch = run_example(
         program, example, "emulator", "test", resolve(program, example, ["n=8192"]), settings
     ).launches[0]
@@ -45,48 +45,48 @@ def line_counters(rung: str, text: str) -> dict[str, float]:
     return {name: count / launch.grid[0] for name, count in counters.items()}
 
 
-def test_every_rung_is_right(rows: dict[str, Row]) -> None:
+def test_every_rung_is_right(rows: dict[str, BenchRow]) -> None:
     assert list(rows) == ["v0", "v1", "v2", "v3", "v4", "v5"]
     assert all(row.report is not None and row.report.passed for row in rows.values())
 
 
-def test_divergent_branches(rows: dict[str, Row]) -> None:
+def test_divergent_branches(rows: dict[str, BenchRow]) -> None:
     """v0: all 8 warps part in the five steps below 64, then 4, 2 and 1 of them. v1 to v3: one warp in five steps."""
     assert figure(rows, "divergent_branches") == [5 * WARPS + 4 + 2 + 1, 5, 5, 5, 0, 0]
 
 
-def test_bank_conflicts(rows: dict[str, Row]) -> None:
+def test_bank_conflicts(rows: dict[str, BenchRow]) -> None:
     ratios = figure(rows, "wavefronts_over_fewest")
     assert [ratio > 1 for ratio in ratios] == [False, True, False, False, False, False]
     added = line_counters("v1", "s[j] = s[j] + s[j + d]")
     assert 3.5 < added["shared_wavefronts"] / added["shared_ideal"] < 4.5
 
 
-def test_shared_memory_is_touched_less_and_less(rows: dict[str, Row]) -> None:
+def test_shared_memory_is_touched_less_and_less(rows: dict[str, BenchRow]) -> None:
     """v5 stores a number a warp, and one warp loads them."""
     wavefronts = figure(rows, "wavefronts")
     assert wavefronts == sorted(wavefronts, reverse=True)
     assert wavefronts[5] == WARPS + 1
 
 
-def test_active_lanes(rows: dict[str, Row]) -> None:
+def test_active_lanes(rows: dict[str, BenchRow]) -> None:
     lanes = figure(rows, "active_lanes")
     assert lanes == sorted(lanes)
     assert lanes[0] < 25 and lanes[4] == lanes[5] == 32
 
 
-def test_barriers(rows: dict[str, Row]) -> None:
+def test_barriers(rows: dict[str, BenchRow]) -> None:
     """One after loading and one a step: 8 steps, of which v4 leaves 6 to one warp, and v5 none."""
     assert figure(rows, "barriers") == [9, 9, 9, 9, 3, 1]
 
 
-def test_global_sectors(rows: dict[str, Row]) -> None:
+def test_global_sectors(rows: dict[str, BenchRow]) -> None:
     """Each element once, 8 in a sector, and one sector for the result; v3 to v5 have twice the elements a block."""
     assert figure(rows, "sectors") == [33, 33, 33, 65, 65, 65]
     assert figure(rows, "sectors_over_fewest") == [1.0] * 6
 
 
-def test_instructions(rows: dict[str, Row]) -> None:
+def test_instructions(rows: dict[str, BenchRow]) -> None:
     counts = figure(rows, "instructions")
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > 5 * counts[5]
@@ -102,7 +102,7 @@ def finding(example: str) -> tuple[Kind, str, int]:
     program = load(LAST_WARP)
     node = next(e for e in program.examples if e.name == example)
     with pytest.raises(FindingError) as error:
-        run_example(program, node, "emulator", "test", resolve(program, node, []), Settings())
+        run_example(program, node, "emulator", "test", resolve(program, node, []), LaunchSettings())
     found = error.value.finding
     return found.kind, found.message, found.line
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsl.examples.launches import Settings
+from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import assigned_names, resolve
 from dsl.examples.run import run_example
 from dsl.text.program import Program, load, reached_kernels, type_parameters
@@ -58,7 +58,7 @@ def examples() -> list[tuple[str, int]]:
 
 def check(program: Program, example: Example, given: list[str], device: str) -> None:
     overrides = resolve(program, example, given)
-    report = run_example(program, example, device, "test", overrides, Settings())
+    report = run_example(program, example, device, "test", overrides, LaunchSettings())
     worst = report.worst
     assert report.checks and report.passed, f"{program.source.name} {given}: {worst}"
 

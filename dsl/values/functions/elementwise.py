@@ -17,7 +17,7 @@ from lowering.facts import counts_elements
 from lowering.ir import Value
 from lowering.location import Loc
 from lowering.ops import OPS
-from lowering.ops.elementwise import FUNCTIONS, Function
+from lowering.ops.elementwise import FUNCTIONS, LanguageFunction
 from lowering.types import DTYPES, F32, F64, I1, DType, int_range
 
 row = rows("Functions of elements")
@@ -42,7 +42,7 @@ def _of_shapes(domain: Any, loc: Loc, *sides: Any) -> Any:
 # ---- the operations of lowering/ops/elementwise/ ---------------------------------------------------------------------
 
 
-def _operation(each: Function) -> None:
+def _operation(each: LanguageFunction) -> None:
     """What an operation of kernels means on the host, in float64; what rounds to whole numbers leaves integers."""
     rounds = OPS[each.name].rounds is not None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from lowering.ops.elementwise.declare import CLASSES, FUNCTIONS, Element, Function, suffix
+from lowering.ops.elementwise.declare import CLASSES, FUNCTIONS, Element, LanguageFunction, suffix
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["CLASSES", "FUNCTIONS", "Element", "Function", "suffix"]
+__all__ = ["CLASSES", "FUNCTIONS", "Element", "LanguageFunction", "suffix"]

@@ -46,7 +46,7 @@ Element = Callable[[Writes, Op, DType, str, list[str]], str]
 
 
 @dataclass(frozen=True)
-class Function:
+class LanguageFunction:
     """An operation that the language calls by its name.
 
     usage, means: for documents. of: the types that it takes. emit: one element as LLVM IR. meaning: all elements in
@@ -88,7 +88,7 @@ class Function:
         return ", ".join(parts).replace("-", "−")
 
 
-FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, LanguageFunction] = {}
 
 
 def function(
@@ -98,7 +98,7 @@ def function(
 ) -> None:  # fmt: skip
     """States an operation that the language calls by its name. On the host it is there if it takes floats alone."""
     on_host = of in ("a float", "f32") if on_host is None else on_host
-    FUNCTIONS[name] = Function(name, arity, of, usage, means, emit, meaning, bound, numbers, on_host)
+    FUNCTIONS[name] = LanguageFunction(name, arity, of, usage, means, emit, meaning, bound, numbers, on_host)
     elementwise(name, arity, of, **facts)
 
 

@@ -15,7 +15,7 @@ from lowering.ir import Function, walk
 from lowering.loop_forms import loop_forms_of
 from lowering.passes.barriers.choose import choose
 from lowering.passes.barriers.conflicts import Comparisons, meeting
-from lowering.passes.barriers.copies import Copies, groups_kept
+from lowering.passes.barriers.copies import CopiesInFlight, groups_kept
 from lowering.passes.barriers.insert import insert
 from lowering.passes.barriers.remove import remove_superfluous
 from lowering.passes.barriers.rounds import LoopRounds
@@ -37,5 +37,5 @@ def order_of(function: Function) -> Order:
     forms = loop_forms_of(function, facts_of(function))
     steps = Steps(function, Touches(ops, forms))
     meetings = Comparisons(steps.accesses, lambda pending, touch: meeting(pending, touch, warps))
-    copies = Copies(steps, forms, groups_kept(ops))
+    copies = CopiesInFlight(steps, forms, groups_kept(ops))
     return Order(warps, steps, LoopRounds(steps, forms), meetings, copies)

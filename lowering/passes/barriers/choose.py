@@ -10,7 +10,7 @@ from lowering.ops import operand
 from lowering.ops.memory import subject_of
 from lowering.passes.barriers.conflicts import meeting
 from lowering.passes.barriers.insert import Placed
-from lowering.passes.barriers.remove import Outcome
+from lowering.passes.barriers.remove import RemovalOutcome
 from lowering.passes.barriers.threads import Doubt
 from lowering.passes.barriers.touches import Touch
 from lowering.passes.barriers.walking import Order
@@ -19,7 +19,7 @@ from lowering.targets import WARP
 NONE = "none"
 
 
-def choose(function: Function, order: Order, outcome: Outcome) -> None:
+def choose(function: Function, order: Order, outcome: RemovalOutcome) -> None:
     """Puts each barrier, and each one that is superfluous, to the choices; takes out and puts in what they say."""
     if not (outcome.standing or outcome.dropped):
         return
@@ -55,7 +55,7 @@ def choose(function: Function, order: Order, outcome: Outcome) -> None:
 class _Reasons:
     """position: of the steps of a function in its text, barriers that stand among them."""
 
-    def __init__(self, order: Order, outcome: Outcome):
+    def __init__(self, order: Order, outcome: RemovalOutcome):
         self.order, self.steps, self.touches = order, order.steps, order.steps.accesses.touches
         self.position: dict[Op, int] = {}
         self.loops: dict[Op, tuple[Op, ...]] = {}

@@ -15,7 +15,7 @@ from math import prod
 
 from lowering.affine import Affine
 from lowering.listed_offsets import Listed
-from lowering.passes.barriers.state import Accesses, members
+from lowering.passes.barriers.state import OpenAccesses, members
 from lowering.passes.barriers.threads import (
     IN_BLOCK,
     IN_WARP,
@@ -151,7 +151,7 @@ class _Met:
 class Comparisons:
     """Which accesses meet one that comes behind them. Each pair is looked at once."""
 
-    def __init__(self, accesses: Accesses, meeting: Callable[[Touch, Touch], Meeting | None]):
+    def __init__(self, accesses: OpenAccesses, meeting: Callable[[Touch, Touch], Meeting | None]):
         self.accesses, self.meeting = accesses, meeting
         self.known: dict[int, _Met] = defaultdict(_Met)
 

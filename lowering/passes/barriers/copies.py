@@ -21,7 +21,7 @@ def groups_kept(ops: list[Op]) -> int:
     return max((op.attrs["groups"] for op in ops if op.spec.orders == "end"), default=0) + 2
 
 
-class Copies:
+class CopiesInFlight:
     """The copies of one function."""
 
     def __init__(self, steps: Steps, forms: LoopForms, most_groups: int):

@@ -8,7 +8,7 @@ from lowering.ir import Block, Op
 from lowering.ops import OPS
 from lowering.passes.barriers.state import State
 from lowering.passes.barriers.threads import Scope
-from lowering.passes.barriers.walking import Need, Order, Walk
+from lowering.passes.barriers.walking import BarrierWalk, Need, Order
 
 BARRIER = OPS["barrier"]
 
@@ -38,6 +38,6 @@ def insert(order: Order) -> list[Placed]:
     def needed(need: Need) -> None:
         inserted.append(placed(order, need.block, need.op, need.scope, need))
 
-    Walk(order, needed).block(order.steps.function.body, State())
+    BarrierWalk(order, needed).block(order.steps.function.body, State())
     order.copies.check_waits()
     return inserted

@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from lowering.ir import Block, Op, walk
 from lowering.passes.barriers.insert import Placed, placed
 from lowering.passes.barriers.state import State
-from lowering.passes.barriers.walking import Need, Order, Walk
+from lowering.passes.barriers.walking import BarrierWalk, Need, Order
 
 MAX_DROPS = 32  # barriers of one loop looked at again
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RemovalOutcome:
     """Barriers that stand, and those that were superfluous."""
 
     standing: list[Placed]
     dropped: list[Placed] = field(default_factory=list)
 
 
-def remove_superfluous(order: Order, inserted: list[Placed]) -> Outcome:
+def remove_superfluous(order: Order, inserted: list[Placed]) -> RemovalOutcome:
     """What remains of the inserted barriers, and what came instead."""
-    removal = _Removal(order, Outcome(inserted))
+    removal = _Removal(order, RemovalOutcome(inserted))
     body = order.steps.function.body
     for loop in (op for op in body.ops if op.spec.loops):
         inside = removal.inside(loop)
@@ -54,10 +54,10 @@ def _refuse(need: Need) -> None:
 
 
 class _Removal:
-    def __init__(self, order: Order, outcome: Outcome):
+    def __init__(self, order: Order, outcome: RemovalOutcome):
         self.order, self.steps, self.outcome = order, order.steps, outcome
         self.body = order.steps.function.body
-        self.walk = Walk(order, _refuse, again=True)
+        self.walk = BarrierWalk(order, _refuse, again=True)
         self.around = {region: block for block in _blocks(self.body) for op in block.ops for region in op.regions}
 
     def inside(self, loop: Op) -> list[Placed]:

@@ -17,7 +17,7 @@ PART_BITS = 5  # accesses of a set that are changed as one
 
 @dataclass(slots=True)
 class State:
-    """What no barrier has ordered and what copies are in flight, as sets of accesses (see `Accesses`)."""
+    """What no barrier has ordered and what copies are in flight, as sets of accesses (see `OpenAccesses`)."""
 
     pending: int = 0
     groups: tuple[int, ...] = ()  # committed copies, oldest first
@@ -56,7 +56,7 @@ class State:
         return reduce(or_, self.groups, self.open)
 
 
-class Accesses:
+class OpenAccesses:
     """All accesses met, numbered: a set of them is an integer, whose bit i says that access i is in it."""
 
     def __init__(self) -> None:

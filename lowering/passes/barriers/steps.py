@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lowering.ir import Block, Function, Op
-from lowering.passes.barriers.state import Accesses
+from lowering.passes.barriers.state import OpenAccesses
 from lowering.passes.barriers.touches import Touches
 
 
@@ -13,7 +13,7 @@ class Steps:
     """The order is that of the blocks, also behind a barrier that is put in or taken out here."""
 
     def __init__(self, function: Function, touches: Touches):
-        self.function, self.touches, self.accesses = function, touches, Accesses()
+        self.function, self.touches, self.accesses = function, touches, OpenAccesses()
         self.touched: dict[Op, list[int]] = {}
         self.known: dict[Block, list[Op]] = {}
 

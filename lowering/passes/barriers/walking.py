@@ -14,7 +14,7 @@ from lowering.ir import Block, Op
 from lowering.location import TileError
 from lowering.ops.control import parting
 from lowering.passes.barriers.conflicts import Comparisons
-from lowering.passes.barriers.copies import Copies
+from lowering.passes.barriers.copies import CopiesInFlight
 from lowering.passes.barriers.rounds import LoopRounds
 from lowering.passes.barriers.state import State, members
 from lowering.passes.barriers.steps import Steps
@@ -42,10 +42,10 @@ class Order:
     steps: Steps
     rounds: LoopRounds
     meetings: Comparisons
-    copies: Copies
+    copies: CopiesInFlight
 
 
-class Walk:
+class BarrierWalk:
     """One or more walks. `needed` is called where no barrier orders an access; if it comes back, one stands there.
 
     again: of a program that was walked before: copies are waited for in any case, and what is not ordered behind a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..code import Code, Op
-from ..reader import Instruction
+from ..reader import PtxInstruction
 from . import (
     asynchronous,
     atomics,
@@ -36,7 +36,7 @@ FAMILIES = (
 )
 
 
-def build(code: Code, ins: Instruction, row: Row) -> Op:
+def build(code: Code, ins: PtxInstruction, row: Row) -> Op:
     """The closure of one instruction; raises `PtxError` for a form that is not known."""
     try:
         return row.build(code, ins)

@@ -8,11 +8,11 @@ import numpy as np
 
 from ..code import BarrierOperands, Code, Op, Values
 from ..findings import Kind
-from ..mbarriers import MOST, Order
+from ..mbarriers import MOST, ArrivalOrder
 from ..memory import SHARED_WINDOW
-from ..reader import Instruction, Integer, Not, Register
+from ..reader import Integer, Not, PtxInstruction, Register
 from ..relaxed import BLOCK, CLUSTER
-from ..shadow import PLAIN_READ, Place
+from ..shadow import PLAIN_READ, SpacePlace
 from ..spaces import BadLanes, SharedSpace, Space
 from ..traffic import LINE
 from .memory_access import access, state_space
@@ -20,7 +20,7 @@ from .registry import instruction
 
 
 @instruction("cp.async", effect=True)
-def copy(code: Code, ins: Instruction) -> Op:
+def copy(code: Code, ins: PtxInstruction) -> Op:
     """`cp.async.{ca,cg}.shared.global [dst], [src], cp-size{, src-size | ignore-src}`."""
     word = ins.opcode[2]
     if word == "commit_group":
@@ -35,7 +35,7 @@ def copy(code: Code, ins: Instruction) -> Op:
     return start_copy(code, ins)
 
 
-def start_copy(code: Code, ins: Instruction) -> Op:
+def start_copy(code: Code, ins: PtxInstruction) -> Op:
     constant = ins.operands[2]
     assert isinstance(constant, Integer)  # 4, 8 or 16, as the legal forms say
     size = constant.value
@@ -85,7 +85,7 @@ def start_copy(code: Code, ins: Instruction) -> Op:
         memory.store(target, data if count > 1 else data[:, 0], dtype, count)
         g.wave.copies.start(g, site, memory, target, g.wave.space("global"), sources)
 
-    def read_source(source: Any, part: Any) -> tuple[Place, Any]:
+    def read_source(source: Any, part: Any) -> tuple[SpacePlace, Any]:
         device = part.wave.space("global")
         place = device.place(source, size, part, site, False, part.launch.counters_of(site))
         if not place.unwritten:
@@ -97,7 +97,7 @@ def start_copy(code: Code, ins: Instruction) -> Op:
 
 def read_bytes(
     data: Any, lanes: Any, wanted: Any, source: Any, g: Any, device: Space, site: Any
-) -> list[tuple[Any, Place]]:
+) -> list[tuple[Any, SpacePlace]]:
     """Source sizes below the copy's: that many bytes, the rest are zeros.  Returns who has read which granules."""
     image = data.view(np.uint8)
     read = []
@@ -114,7 +114,7 @@ def read_bytes(
     return read
 
 
-def copy_arrive(code: Code, ins: Instruction) -> Op:
+def copy_arrive(code: Code, ins: PtxInstruction) -> Op:
     """`cp.async.mbarrier.arrive{.noinc}`: arrives once the thread's copies are complete."""
     counted = "noinc" in ins.opcode
     site = code.site
@@ -126,7 +126,7 @@ def copy_arrive(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("mbarrier", effect=True)
-def mbarrier(code: Code, ins: Instruction) -> Op:
+def mbarrier(code: Code, ins: PtxInstruction) -> Op:
     action = ins.opcode[1]
     space = state_space(ins.opcode)
     if action in {"init", "inval", "expect_tx", "complete_tx"}:
@@ -145,7 +145,7 @@ def mbarrier(code: Code, ins: Instruction) -> Op:
     return pending
 
 
-def change(code: Code, ins: Instruction, action: str, space: str) -> Op:
+def change(code: Code, ins: PtxInstruction, action: str, space: str) -> Op:
     count = code.read(ins.operands[1], "u32") if action != "inval" else None
     site = code.site
 
@@ -160,12 +160,12 @@ def change(code: Code, ins: Instruction, action: str, space: str) -> Op:
     return access(code, space, ins.operands[0], body)
 
 
-def order_of(ins: Instruction) -> Order:
+def order_of(ins: PtxInstruction) -> ArrivalOrder:
     """The scope of an mbarrier operation is the block's unless it names the cluster's."""
-    return Order(CLUSTER if "cluster" in ins.opcode else BLOCK, "relaxed" in ins.opcode)
+    return ArrivalOrder(CLUSTER if "cluster" in ins.opcode else BLOCK, "relaxed" in ins.opcode)
 
 
-def arrive(code: Code, ins: Instruction, space: str) -> Op:
+def arrive(code: Code, ins: PtxInstruction, space: str) -> Op:
     """`mbarrier.arrive{.expect_tx} {state,} [addr]{, count}`."""
     expects = "expect_tx" in ins.opcode
     has_state = isinstance(ins.operands[0], Register)
@@ -190,7 +190,7 @@ def arrive(code: Code, ins: Instruction, space: str) -> Op:
     return access(code, space, operands[0], body)
 
 
-def wait(code: Code, ins: Instruction, space: str) -> Op:
+def wait(code: Code, ins: PtxInstruction, space: str) -> Op:
     """`mbarrier.{test,try}_wait{.parity} p, [addr], state{, time limit}`."""
     parity, order = "parity" in ins.opcode, order_of(ins)
     state = code.read(ins.operands[2], "u32" if parity else "b64")
@@ -217,7 +217,7 @@ def wait(code: Code, ins: Instruction, space: str) -> Op:
 
 
 @instruction("mbarrier.try_wait", effect=True, sync="barrier")
-def try_wait(code: Code, ins: Instruction) -> Op:
+def try_wait(code: Code, ins: PtxInstruction) -> Op:
     """May wait: threads stay here until the phase is complete."""
     parity = "parity" in ins.opcode
     base, offset = code.address(ins.operands[1])

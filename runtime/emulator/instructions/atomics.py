@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import numerics
 from ..code import DTYPES, Code, Op, Site, Values
-from ..reader import Instruction, Operand, Register
-from ..shadow import STRONG_WRITE, Place
+from ..reader import Operand, PtxInstruction, Register
+from ..shadow import STRONG_WRITE, SpacePlace
 from ..spaces import Space
 from .memory_access import VECTORS, access, state_space, strong_access
 from .registry import instruction
@@ -43,12 +43,12 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @instruction("atom", effect=True, counts="atomics")
-def atom(code: Code, ins: Instruction) -> Op:
+def atom(code: Code, ins: PtxInstruction) -> Op:
     return atomic(code, ins, ins.operands[0], ins.operands[1:])
 
 
 @instruction("red", effect=True, counts="atomics")
-def red(code: Code, ins: Instruction) -> Op:
+def red(code: Code, ins: PtxInstruction) -> Op:
     return atomic(code, ins, None, ins.operands)
 
 
@@ -59,7 +59,7 @@ def unchanged(step: Any, cells: Any, operand: Any, new: Any) -> Any:
     return after.view(bits) == cells.view(bits)
 
 
-def note_changes(memory: Space, place: Place, g: Any, site: Site, before: Any) -> None:
+def note_changes(memory: Space, place: SpacePlace, g: Any, site: Site, before: Any) -> None:
     """An operation has been done; `before` is what was there, where writes may be seen late."""
     if memory.delays is None or before is None:
         memory.changes += 1
@@ -70,7 +70,7 @@ def note_changes(memory: Space, place: Place, g: Any, site: Site, before: Any) -
         memory.delays.wrote(place.restricted(changed), g.part(changed), site, before[changed], before.dtype, 1)
 
 
-def atomic(code: Code, ins: Instruction, target: Operand | None, operands: tuple[Operand, ...]) -> Op:
+def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tuple[Operand, ...]) -> Op:
     words = ins.opcode[1:]
     name = next((word for word in words if word in OPERATIONS or word == "cas"), None)
     type_name = words[-1]

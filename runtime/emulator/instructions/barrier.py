@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..code import BarrierOperands, Code, Op, Values
-from ..reader import Instruction, Operand
+from ..reader import Operand, PtxInstruction
 from .memory_access import nothing
 from .registry import instruction
 
 
 @instruction("bar", "barrier", effect=True, sync="barrier", counts="barriers")
-def barrier(code: Code, ins: Instruction) -> Op:
+def barrier(code: Code, ins: PtxInstruction) -> Op:
     words = [word for word in ins.opcode[1:] if word != "cta"]
     mode = words[0]
     aligned = ins.opcode[0] == "bar" or "aligned" in words
@@ -33,7 +33,7 @@ def participants(code: Code, operands: tuple[Operand, ...]) -> tuple[int, int | 
     return code.read(operands[0], "u32"), count
 
 
-def reduction(code: Code, ins: Instruction, words: list[str], aligned: bool) -> Op:
+def reduction(code: Code, ins: PtxInstruction, words: list[str], aligned: bool) -> Op:
     """`bar.red.{and,or,popc} d, a{, b}, c`: every thread of the barrier gets the reduced predicate."""
     kind = words[1]
     number, count = participants(code, ins.operands[1:-1])

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import integers, numerics
 from ..code import PACKED, Code, Op, Values
-from ..reader import Instruction, Operand, Pair
+from ..reader import Operand, Pair, PtxInstruction
 from .registry import instruction
 
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"} | {
@@ -73,7 +73,7 @@ def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) 
 
 
 @instruction("setp")
-def setp(code: Code, ins: Instruction) -> Op:
+def setp(code: Code, ins: PtxInstruction) -> Op:
     """`setp p|q`: the second result is the comparison's opposite, joined with c; packed halves give one each."""
     target = ins.operands[0]
     words = ins.opcode[1:]
@@ -120,7 +120,7 @@ ONES = {"u32": 0xFFFFFFFF, "s32": -1, "f32": 1.0, "f16": 1.0, "bf16": 0x3F80, "u
 
 
 @instruction("set")
-def set_value(code: Code, ins: Instruction) -> Op:
+def set_value(code: Code, ins: PtxInstruction) -> Op:
     """`set.CmpOp…dtype.stype`: all ones, or 1.0 for a float destination; packed sources give one for each half."""
     *words, result_type, source_type = ins.opcode[1:]
     if source_type in PACKED and result_type not in PACKED:
@@ -137,7 +137,7 @@ def set_value(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("selp")
-def selp(code: Code, ins: Instruction) -> Op:
+def selp(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     a, b = (code.read(operand, type_name) for operand in ins.operands[1:3])
     p, negated = code.predicate(ins.operands[3])
@@ -152,7 +152,7 @@ def selp(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("slct")
-def slct(code: Code, ins: Instruction) -> Op:
+def slct(code: Code, ins: PtxInstruction) -> Op:
     """a where c >= 0, else b; NaN selects b and -0 counts as 0 (PTX ISA "slct")."""
     type_name, test_type = ins.opcode[-2:]
     a, b = (code.read(operand, type_name) for operand in ins.operands[1:3])

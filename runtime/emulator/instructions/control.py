@@ -10,26 +10,26 @@ import numpy as np
 from ..code import Code, Op, Values
 from ..findings import Kind
 from ..printf import formatted
-from ..reader import Address, Arguments, Float, Instruction, Integer, Operand, Register
+from ..reader import ArgumentList, Float, Integer, Operand, PtxAddress, PtxInstruction, Register
 from ..shadow import PLAIN_WRITE
 from .memory_access import nothing
 from .registry import instruction
 
 
 @instruction("trap", effect=True)
-def trap(code: Code, ins: Instruction) -> Op:
+def trap(code: Code, ins: PtxInstruction) -> Op:
     site = code.site
     return lambda v, g: g.launch.report(Kind.TRAP, "a thread executes trap", g, 0, site)
 
 
 @instruction("brkpt", "nanosleep")
-def pause(code: Code, ins: Instruction) -> Op:
+def pause(code: Code, ins: PtxInstruction) -> Op:
     return nothing
 
 
 def argument_reader(code: Code, operand: Operand, index: int, type_name: str) -> Any:
     """A function (values, group) giving an argument of a call for each lane."""
-    if not isinstance(operand, Arguments):
+    if not isinstance(operand, ArgumentList):
         raise code.error("unknown form of a call")
     item = operand.items[index]
     if code.is_register(item) or isinstance(item, Integer | Float):
@@ -37,7 +37,7 @@ def argument_reader(code: Code, operand: Operand, index: int, type_name: str) ->
         return lambda v, g: np.broadcast_to(v[entry], g.n)
     if not isinstance(item, Register):
         raise code.error(f"{item} cannot be an argument of a call")
-    base, _ = code.address(Address(item))
+    base, _ = code.address(PtxAddress(item))
     site, dtype = code.site, np.dtype(np.uint64 if type_name == "u64" else np.uint32)
 
     def read(v: Values, g: Any) -> Any:
@@ -49,9 +49,9 @@ def argument_reader(code: Code, operand: Operand, index: int, type_name: str) ->
 
 def result_writer(code: Code, operand: Operand) -> Op:
     """Gives the return variable of a call, if there is one, the value 1."""
-    if not isinstance(operand, Arguments) or not operand.items:
+    if not isinstance(operand, ArgumentList) or not operand.items:
         return nothing
-    base, _ = code.address(Address(operand.items[0]))  # type: ignore[arg-type]
+    base, _ = code.address(PtxAddress(operand.items[0]))  # type: ignore[arg-type]
     site = code.site
 
     def write(v: Values, g: Any) -> None:
@@ -64,7 +64,7 @@ def result_writer(code: Code, operand: Operand) -> Op:
 
 
 @instruction("call", effect=True)
-def call(code: Code, ins: Instruction) -> Op:
+def call(code: Code, ins: PtxInstruction) -> Op:
     """Calls left over after inlining are of the driver's functions: vprintf and __assertfail."""
     names = [operand.name for operand in ins.operands if isinstance(operand, Register)]
     name = names[0] if names else ""

@@ -9,7 +9,7 @@ import numpy as np
 from .. import numerics
 from ..code import Code, Op, Values
 from ..formats import to_f32
-from ..reader import Instruction
+from ..reader import PtxInstruction
 from .registry import instruction, take_modifiers
 
 ROUNDINGS = {"rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"}
@@ -28,7 +28,7 @@ def element(type_name: str) -> str:
     return type_name.removesuffix("x2")
 
 
-def split(code: Code, ins: Instruction) -> tuple[set[str], str, str]:
+def split(code: Code, ins: PtxInstruction) -> tuple[set[str], str, str]:
     """(modifiers, rounding, type) of a float instruction."""
     modifiers, types = take_modifiers(ins, MODIFIERS)
     if narrow_sources(ins):
@@ -39,14 +39,14 @@ def split(code: Code, ins: Instruction) -> tuple[set[str], str, str]:
     return modifiers, rounding, types[0]
 
 
-def narrow_sources(ins: Instruction) -> str:
+def narrow_sources(ins: PtxInstruction) -> str:
     """The 16-bit type of `add.f32.f16 d, a, c` and its like: a, and b of fma, are widened (PTX ISA 8.6, sm_100)."""
     narrow = ins.opcode[-1]
     is_mixed = ins.opcode[0] in ("add", "sub", "fma") and ins.opcode[-2] == "f32" and narrow in ("f16", "bf16")
     return narrow if is_mixed else ""
 
 
-def reads(code: Code, ins: Instruction, type_name: str) -> list[int]:
+def reads(code: Code, ins: PtxInstruction, type_name: str) -> list[int]:
     return [code.read(operand, type_name) for operand in ins.operands[1:]]
 
 
@@ -66,7 +66,7 @@ def plain_f32(function: np.ufunc, d: int, a: int, b: int) -> Op:
     return run
 
 
-def binary_float(code: Code, ins: Instruction) -> Op:
+def binary_float(code: Code, ins: PtxInstruction) -> Op:
     """add, sub and mul."""
     kind, narrow = ins.opcode[0], narrow_sources(ins)
     modifiers, rounding, type_name = split(code, ins)
@@ -85,7 +85,7 @@ def binary_float(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("fma")
-def fused(code: Code, ins: Instruction) -> Op:
+def fused(code: Code, ins: PtxInstruction) -> Op:
     modifiers, rounding, type_name = split(code, ins)
     narrow = narrow_sources(ins)
     types = (narrow or type_name, narrow or type_name, type_name)
@@ -100,7 +100,7 @@ def fused(code: Code, ins: Instruction) -> Op:
     return run
 
 
-def float_divide(code: Code, ins: Instruction) -> Op:
+def float_divide(code: Code, ins: PtxInstruction) -> Op:
     modifiers, rounding, type_name = split(code, ins)
     a, b = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)
@@ -118,7 +118,7 @@ def float_divide(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("rcp", "sqrt", "rsqrt")
-def root(code: Code, ins: Instruction) -> Op:
+def root(code: Code, ins: PtxInstruction) -> Op:
     modifiers, rounding, type_name = split(code, ins)
     (a,) = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)
@@ -142,7 +142,7 @@ def root(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("ex2", "lg2", "sin", "cos", "tanh")
-def special_function(code: Code, ins: Instruction) -> Op:
+def special_function(code: Code, ins: PtxInstruction) -> Op:
     modifiers, _, type_name = split(code, ins)
     (a,) = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)
@@ -154,7 +154,7 @@ def special_function(code: Code, ins: Instruction) -> Op:
     return run
 
 
-def float_extreme(code: Code, ins: Instruction) -> Op:
+def float_extreme(code: Code, ins: PtxInstruction) -> Op:
     """min and max, of two or three sources."""
     modifiers, _, type_name = split(code, ins)
     sources = reads(code, ins, type_name)
@@ -171,7 +171,7 @@ def float_extreme(code: Code, ins: Instruction) -> Op:
     return run
 
 
-def float_sign(code: Code, ins: Instruction) -> Op:
+def float_sign(code: Code, ins: PtxInstruction) -> Op:
     """abs and neg; `abs` is the opcode here, not a modifier."""
     type_name, ftz = ins.opcode[-1], "ftz" in ins.opcode
     (a,) = reads(code, ins, type_name)
@@ -185,7 +185,7 @@ def float_sign(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("copysign")
-def copysign(code: Code, ins: Instruction) -> Op:
+def copysign(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     a, b = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)
@@ -197,7 +197,7 @@ def copysign(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("testp")
-def testp(code: Code, ins: Instruction) -> Op:
+def testp(code: Code, ins: PtxInstruction) -> Op:
     _, test, type_name = ins.opcode
     a = code.read(ins.operands[1], type_name)
     d = code.write(ins.operands[0], "pred")

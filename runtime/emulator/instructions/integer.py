@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import integers
 from ..code import PACKED, Code, Op, Values
-from ..reader import Instruction, Register
+from ..reader import PtxInstruction, Register
 from .floating import binary_float, float_divide, float_extreme, float_sign, fused
 from .registry import instruction
 
@@ -50,12 +50,12 @@ def computed(function: Callable[..., Any], d: int, sources: list[int]) -> Op:
     return run
 
 
-def reads(code: Code, ins: Instruction, types: list[str]) -> list[int]:
+def reads(code: Code, ins: PtxInstruction, types: list[str]) -> list[int]:
     return [code.read(operand, name) for operand, name in zip(ins.operands[1:], types, strict=True)]
 
 
 @instruction("add", "sub")
-def add_sub(code: Code, ins: Instruction) -> Op:
+def add_sub(code: Code, ins: PtxInstruction) -> Op:
     kind, words = ins.opcode[0], ins.opcode[1:]
     type_name = words[-1]
     if type_name[0] not in "su":
@@ -93,7 +93,7 @@ def with_carry(
 
 
 @instruction("addc", "subc")
-def add_with_carry(code: Code, ins: Instruction) -> Op:
+def add_with_carry(code: Code, ins: PtxInstruction) -> Op:
     seen = unsigned(ins.opcode[-1])
     a, b = reads(code, ins, [seen, seen])
     d = code.write(ins.operands[0], seen)
@@ -103,7 +103,7 @@ def add_with_carry(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("mul", "mul24")
-def mul(code: Code, ins: Instruction) -> Op:
+def mul(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     if type_name[0] not in "su":
         return binary_float(code, ins)
@@ -136,13 +136,13 @@ def product24(a: Any, b: Any, mode: str, type_name: str) -> Any:
     return (x * y >> (16 if mode == "hi" else 0)).astype(np.uint32)
 
 
-def mul24(code: Code, ins: Instruction, mode: str, type_name: str) -> Op:
+def mul24(code: Code, ins: PtxInstruction, mode: str, type_name: str) -> Op:
     a, b = reads(code, ins, ["u32", "u32"])
     return computed(lambda x, y: product24(x, y, mode, type_name), code.write(ins.operands[0], "u32"), [a, b])
 
 
 @instruction("mad", "mad24", "madc")
-def mad(code: Code, ins: Instruction) -> Op:
+def mad(code: Code, ins: PtxInstruction) -> Op:
     kind, words = ins.opcode[0], ins.opcode[1:]
     type_name = words[-1]
     if type_name[0] not in "su":
@@ -176,7 +176,7 @@ def mad(code: Code, ins: Instruction) -> Op:
     return run
 
 
-def mad_with_carry(code: Code, ins: Instruction, mode: str, type_name: str, seen: str) -> Op:
+def mad_with_carry(code: Code, ins: PtxInstruction, mode: str, type_name: str, seen: str) -> Op:
     carries_in, carries_out = ins.opcode[0] == "madc", "cc" in ins.opcode
     code.registers.setdefault(CARRY, "pred")
     a, b, c = reads(code, ins, [seen, seen, seen])
@@ -198,7 +198,7 @@ LOGIC: dict[str, np.ufunc] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor":
 
 
 @instruction("and", "or", "xor")
-def logic(code: Code, ins: Instruction) -> Op:
+def logic(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     function = LOGIC[ins.opcode[0]]  # on predicates too
     a, b = reads(code, ins, [type_name, type_name])
@@ -206,14 +206,14 @@ def logic(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("not")
-def complement(code: Code, ins: Instruction) -> Op:
+def complement(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     (a,) = reads(code, ins, [type_name])
     return into(np.invert, code.write(ins.operands[0], type_name), a)
 
 
 @instruction("shl", "shr")
-def shift(code: Code, ins: Instruction) -> Op:
+def shift(code: Code, ins: PtxInstruction) -> Op:
     """numpy already gives 0 (or the sign) for counts past the width, which is PTX's clamp."""
     left, type_name = ins.opcode[0] == "shl", ins.opcode[-1]
     seen = type_name if type_name[0] == "s" and not left else unsigned(type_name)
@@ -249,7 +249,7 @@ ONE_SOURCE = {
 
 
 @instruction("popc", "clz", "brev", "cnot")
-def one_source(code: Code, ins: Instruction) -> Op:
+def one_source(code: Code, ins: PtxInstruction) -> Op:
     function, type_name = ONE_SOURCE[ins.opcode[0]], ins.opcode[-1]
     (a,) = reads(code, ins, [unsigned(type_name)])
     result = unsigned(type_name) if ins.opcode[0] in {"brev", "cnot"} else "u32"
@@ -257,7 +257,7 @@ def one_source(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("abs", "neg")
-def sign(code: Code, ins: Instruction) -> Op:
+def sign(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     if type_name[0] != "s":
         return float_sign(code, ins)
@@ -266,7 +266,7 @@ def sign(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("bfind")
-def bfind(code: Code, ins: Instruction) -> Op:
+def bfind(code: Code, ins: PtxInstruction) -> Op:
     type_name, shiftamt = ins.opcode[-1], "shiftamt" in ins.opcode
     (a,) = reads(code, ins, [unsigned(type_name)])
     return computed(lambda x: integers.bfind(x, type_name, shiftamt), code.write(ins.operands[0], "u32"), [a])
@@ -276,7 +276,7 @@ EXTREMES: dict[str, np.ufunc] = {"min": np.minimum, "max": np.maximum}
 
 
 @instruction("min", "max")
-def extreme(code: Code, ins: Instruction) -> Op:
+def extreme(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     if type_name[0] not in "su":
         return float_extreme(code, ins)
@@ -292,7 +292,7 @@ TWO_SOURCES = {"div": integers.div, "rem": integers.rem}
 
 
 @instruction("div", "rem")
-def divide(code: Code, ins: Instruction) -> Op:
+def divide(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     if type_name[0] not in "su":
         return float_divide(code, ins)
@@ -303,7 +303,7 @@ def divide(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("sad")
-def sad(code: Code, ins: Instruction) -> Op:
+def sad(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     sources = reads(code, ins, [unsigned(type_name)] * 3)
     d = code.write(ins.operands[0], unsigned(type_name))
@@ -311,7 +311,7 @@ def sad(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("dp4a", "dp2a")
-def dot_product(code: Code, ins: Instruction) -> Op:
+def dot_product(code: Code, ins: PtxInstruction) -> Op:
     *mode, a_type, b_type = ins.opcode[1:]
     sources = reads(code, ins, ["u32"] * 3)
     d = code.write(ins.operands[0], "u32")
@@ -321,7 +321,7 @@ def dot_product(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("bfe")
-def bfe(code: Code, ins: Instruction) -> Op:
+def bfe(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     sources = reads(code, ins, [unsigned(type_name), "u32", "u32"])
     d = code.write(ins.operands[0], unsigned(type_name))
@@ -329,7 +329,7 @@ def bfe(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("bfi")
-def bfi(code: Code, ins: Instruction) -> Op:
+def bfi(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     sources = reads(code, ins, [type_name, type_name, "u32", "u32"])
     d = code.write(ins.operands[0], type_name)
@@ -337,26 +337,26 @@ def bfi(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("fns")
-def fns(code: Code, ins: Instruction) -> Op:
+def fns(code: Code, ins: PtxInstruction) -> Op:
     return computed(integers.fns, code.write(ins.operands[0], "u32"), reads(code, ins, ["u32"] * 3))
 
 
 @instruction("szext")
-def szext(code: Code, ins: Instruction) -> Op:
+def szext(code: Code, ins: PtxInstruction) -> Op:
     _, mode, type_name = ins.opcode
     sources = reads(code, ins, ["u32", "u32"])
     return computed(lambda x, y: integers.szext(x, y, type_name, mode), code.write(ins.operands[0], "u32"), sources)
 
 
 @instruction("bmsk")
-def bmsk(code: Code, ins: Instruction) -> Op:
+def bmsk(code: Code, ins: PtxInstruction) -> Op:
     mode = ins.opcode[1]
     sources = reads(code, ins, ["u32", "u32"])
     return computed(lambda x, y: integers.bmsk(x, y, mode), code.write(ins.operands[0], "u32"), sources)
 
 
 @instruction("shf")
-def funnel(code: Code, ins: Instruction) -> Op:
+def funnel(code: Code, ins: PtxInstruction) -> Op:
     direction, mode = ins.opcode[1:3]
     sources = reads(code, ins, ["u32"] * 3)
     d = code.write(ins.operands[0], "u32")
@@ -364,14 +364,14 @@ def funnel(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("prmt")
-def prmt(code: Code, ins: Instruction) -> Op:
+def prmt(code: Code, ins: PtxInstruction) -> Op:
     mode = ins.opcode[2] if len(ins.opcode) > 2 else None
     sources = reads(code, ins, ["u32"] * 3)
     return computed(lambda a, b, c: integers.prmt(a, b, c, mode), code.write(ins.operands[0], "u32"), sources)
 
 
 @instruction("lop3")
-def lop3(code: Code, ins: Instruction) -> Op:
+def lop3(code: Code, ins: PtxInstruction) -> Op:
     """`lop3.b32 d, a, b, c, lut`; `lop3.{and,or}.b32 d|p, …, q` is not emitted by LLVM or nvcc."""
     if len(ins.opcode) != 2:
         raise code.error("lop3 with a predicate result is not supported")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..causality import Strong
-from ..code import DTYPES, Code, Entry, Op, Values
+from ..code import DTYPES, Code, Op, OperandEntry, Values
 from ..knowledge import scope_of
 from ..memory import LOCAL_WINDOW, SHARED_WINDOW
-from ..reader import Address, Instruction, Operand, Register, Symbol, Vector
+from ..reader import Operand, PtxAddress, PtxInstruction, Register, Symbol, Vector
 from ..shadow import GUESS_READ, PLAIN_READ, PLAIN_WRITE, STRONG_READ, STRONG_WRITE
 from ..spaces import BadLanes, Space
 from .registry import instruction
@@ -89,7 +89,7 @@ def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
 
 def space_of_symbol(code: Code, operand: Operand) -> str:
     """A generic access that names a variable goes to the variable's space."""
-    name = getattr(operand.base, "name", "") if isinstance(operand, Address) else ""
+    name = getattr(operand.base, "name", "") if isinstance(operand, PtxAddress) else ""
     variable = code.variables.get(name)
     return "generic" if variable is None else {"param": "local"}.get(variable.space, variable.space)
 
@@ -100,15 +100,15 @@ def vector_items(operand: Operand) -> tuple[Operand, ...]:
 
 def parameter(code: Code, operand: Operand, type_name: str, byte: int) -> int | None:
     """The constant entry of a kernel parameter, when the address names one."""
-    if isinstance(operand, Address) and isinstance(operand.base, Register | Symbol):
+    if isinstance(operand, PtxAddress) and isinstance(operand.base, Register | Symbol):
         name = operand.base.name
         if name in code.parameter_names:
-            return code.entry(Entry("parameter", (name, operand.offset + byte), type_name))
+            return code.entry(OperandEntry("parameter", (name, operand.offset + byte), type_name))
     return None
 
 
 @instruction("ld", "ldu", effect=True)
-def load(code: Code, ins: Instruction) -> Op:
+def load(code: Code, ins: PtxInstruction) -> Op:
     words = ins.opcode[1:]
     type_name, count = words[-1], next((VECTORS[word] for word in words if word in VECTORS), 1)
     check_words(code, words[:-1])
@@ -164,7 +164,7 @@ def check_words(code: Code, words: tuple[str, ...]) -> None:
 
 def names_variable(code: Code, operand: Operand) -> bool:
     """Is this the address of a `.param` variable of a call, which lives in local memory?"""
-    return isinstance(operand, Address) and getattr(operand.base, "name", None) in code.variables
+    return isinstance(operand, PtxAddress) and getattr(operand.base, "name", None) in code.variables
 
 
 def load_parameter(targets: list[int], constants: list[int | None]) -> Op:
@@ -178,7 +178,7 @@ def load_parameter(targets: list[int], constants: list[int | None]) -> Op:
 
 
 @instruction("st", effect=True)
-def store(code: Code, ins: Instruction) -> Op:
+def store(code: Code, ins: PtxInstruction) -> Op:
     words = ins.opcode[1:]
     type_name, count = words[-1], next((VECTORS[word] for word in words if word in VECTORS), 1)
     check_words(code, words[:-1])
@@ -217,7 +217,7 @@ def store(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("membar", "fence", effect=True)
-def fence(code: Code, ins: Instruction) -> Op:
+def fence(code: Code, ins: PtxInstruction) -> Op:
     """Orders what the thread did before with its later strong operations; proxy fences order nothing here.
 
     `fence.mbarrier_init` is for relaxed arrivals at the cluster's barrier, and is taken to order all there.
@@ -247,7 +247,7 @@ def nothing(v: Values, g: Any) -> None:
 @instruction(
     "prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy"
 )
-def hint(code: Code, ins: Instruction) -> Op:
+def hint(code: Code, ins: PtxInstruction) -> Op:
     if ins.opcode[0] == "createpolicy":
         d = code.write(ins.operands[0], "b64")
 

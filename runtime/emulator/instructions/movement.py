@@ -9,7 +9,7 @@ import numpy as np
 from .. import numerics
 from ..code import DTYPES, Code, Op, Values
 from ..memory import GLOBAL_WINDOW, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES
-from ..reader import Instruction, Integer, Operand, Register, Vector
+from ..reader import Integer, Operand, PtxInstruction, Register, Vector
 from .floating import ROUNDINGS
 from .integer import into
 from .memory_access import VECTORS, vector_items
@@ -19,7 +19,7 @@ CONVERSION_MODIFIERS = ROUNDINGS | {"sat", "relu", "satfinite", "ftz"}
 
 
 @instruction("mov")
-def mov(code: Code, ins: Instruction) -> Op:
+def mov(code: Code, ins: PtxInstruction) -> Op:
     target, source = ins.operands
     type_name = ins.opcode[-1]
     if ins.opcode[1] in VECTORS:
@@ -60,7 +60,7 @@ def copy(d: int, a: int) -> Op:
     return run
 
 
-def read_clock(code: Code, ins: Instruction, type_name: str) -> Op:
+def read_clock(code: Code, ins: PtxInstruction, type_name: str) -> Op:
     """Clocks count the instructions that the launch has run."""
     d = code.write(ins.operands[0], type_name)
 
@@ -77,7 +77,7 @@ def part_type(code: Code, total: str, parts: int) -> str:
     return f"b{bits}"
 
 
-def pack(code: Code, ins: Instruction, source: Vector) -> Op:
+def pack(code: Code, ins: PtxInstruction, source: Vector) -> Op:
     """`mov.b32 d, {a, b}`: the first is the least significant part."""
     part = part_type(code, ins.opcode[-1], len(source.items))
     sources = [code.read(item, part) for item in source.items]
@@ -95,7 +95,7 @@ def pack(code: Code, ins: Instruction, source: Vector) -> Op:
     return run
 
 
-def unpack(code: Code, ins: Instruction, target: Vector) -> Op:
+def unpack(code: Code, ins: PtxInstruction, target: Vector) -> Op:
     part = part_type(code, ins.opcode[-1], len(target.items))
     a = code.read(ins.operands[1], ins.opcode[-1])
     wanted = [
@@ -114,7 +114,7 @@ def unpack(code: Code, ins: Instruction, target: Vector) -> Op:
 
 
 @instruction("cvt")
-def cvt(code: Code, ins: Instruction) -> Op:
+def cvt(code: Code, ins: PtxInstruction) -> Op:
     modifiers, types = take_modifiers(ins, CONVERSION_MODIFIERS)
     if len(types) != 2:
         raise code.error("unknown form of cvt")
@@ -134,7 +134,7 @@ def cvt(code: Code, ins: Instruction) -> Op:
 
 
 def convert_one(
-    code: Code, ins: Instruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
+    code: Code, ins: PtxInstruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
 ) -> Op:
     is_integer = result[0] in "su" and source[0] in "su"
     a = code.read(ins.operands[1], source)
@@ -173,7 +173,7 @@ def truncate_or_extend(d: int, a: int, result: str) -> Op:
 
 
 def pack_converted(
-    code: Code, ins: Instruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
+    code: Code, ins: PtxInstruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
 ) -> Op:
     """`cvt.rn.f16x2.f32 d, a, b`: a becomes the upper half.  e4m3x2 and e5m2x2 fill 16 bits, also from one f16x2."""
     kind = result.removesuffix("x2")
@@ -203,7 +203,7 @@ def pack_converted(
 
 
 def pack_fp8(
-    code: Code, ins: Instruction, kind: str, source: str, rounding: str | None, options: dict[str, bool]
+    code: Code, ins: PtxInstruction, kind: str, source: str, rounding: str | None, options: dict[str, bool]
 ) -> Op:
     options = {**options, "satfinite": True}
     if source.endswith("x2"):
@@ -228,13 +228,13 @@ def pack_fp8(
 
 
 def unpack_converted(
-    code: Code, ins: Instruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
+    code: Code, ins: PtxInstruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
 ) -> Op:
     raise code.error(f"cvt from .{source} to .{result} is not supported")
 
 
 @instruction("cvt.pack")
-def cvt_pack(code: Code, ins: Instruction) -> Op:
+def cvt_pack(code: Code, ins: PtxInstruction) -> Op:
     """`cvt.pack.sat.convertType.s32{.b32} d, a, b{, c}`: a above b, above the low part of c (PTX ISA "cvt.pack")."""
     words = ins.opcode[2:]
     kind = words[1]
@@ -259,7 +259,7 @@ WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "global": 0, "const":
 
 
 @instruction("cvta")
-def cvta(code: Code, ins: Instruction) -> Op:
+def cvta(code: Code, ins: PtxInstruction) -> Op:
     """Shared and local addresses are offsets in their windows; global, const and param ones are generic already."""
     to_space = ins.opcode[1] == "to"
     space = ins.opcode[2 if to_space else 1].split("::")[0]
@@ -273,7 +273,7 @@ def cvta(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("isspacep")
-def isspacep(code: Code, ins: Instruction) -> Op:
+def isspacep(code: Code, ins: PtxInstruction) -> Op:
     space = ins.opcode[1].split("::")[0]
     a = code.read(ins.operands[1], "u64")
     d = code.write(ins.operands[0], "pred")
@@ -287,7 +287,7 @@ def isspacep(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("mapa")
-def mapa(code: Code, ins: Instruction) -> Op:
+def mapa(code: Code, ins: PtxInstruction) -> Op:
     """The address of the same variable in another block of the cluster (PTX ISA "mapa")."""
     type_name = "u" + ins.opcode[-1][1:]
     generic = "shared::cluster" not in ins.opcode
@@ -308,7 +308,7 @@ def mapa(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("getctarank")
-def getctarank(code: Code, ins: Instruction) -> Op:
+def getctarank(code: Code, ins: PtxInstruction) -> Op:
     type_name = "u" + ins.opcode[-1][1:]
     a = code.read(ins.operands[1], type_name)
     d = code.write(ins.operands[0], "u32")

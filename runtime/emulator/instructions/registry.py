@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..code import Code, Op, Values
-from ..reader import Instruction
+from ..reader import PtxInstruction
 
-Builder = Callable[[Code, Instruction], Op]
+Builder = Callable[[Code, PtxInstruction], Op]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def instruction(*names: str, effect: bool = False, sync: str = "", counts: str =
     return enter
 
 
-def row_of(ins: Instruction) -> Row | None:
+def row_of(ins: PtxInstruction) -> Row | None:
     """The row of the longest prefix of the opcode that the table knows."""
     for length in range(len(ins.opcode), 0, -1):
         row = ROWS.get(".".join(ins.opcode[:length]))
@@ -82,7 +82,7 @@ def restricted_by_guard(op: Op, guard: int, negated: bool, entries: list[int], w
     return run
 
 
-def take_modifiers(ins: Instruction, known: set[str]) -> tuple[set[str], list[str]]:
+def take_modifiers(ins: PtxInstruction, known: set[str]) -> tuple[set[str], list[str]]:
     """Splits the words after the first into the known modifiers and the rest (types, mostly)."""
     words = ins.opcode[1:]
     return {word for word in words if word in known}, [word for word in words if word not in known]

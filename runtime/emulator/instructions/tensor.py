@@ -9,8 +9,8 @@ import numpy as np
 from .. import matrix
 from ..code import Code, Op, Values
 from ..findings import PtxError
-from ..reader import Instruction
-from ..shadow import PLAIN_READ, PLAIN_WRITE, Place
+from ..reader import PtxInstruction
+from ..shadow import PLAIN_READ, PLAIN_WRITE, SpacePlace
 from ..spaces import BadLanes, Space
 from .memory_access import access, state_space, vector_items
 from .registry import instruction
@@ -28,7 +28,7 @@ def by_warps(values: Any, g: Any) -> Any:
 
 
 @instruction("mma.sync", effect=True, sync="warp", counts="mma")
-def mma(code: Code, ins: Instruction) -> Op:
+def mma(code: Code, ins: PtxInstruction) -> Op:
     words = list(ins.opcode[2:])
     shape = next(word for word in words if word[0] == "m" and "n" in word and word[1].isdigit())
     after = words[words.index(shape) + 1 :]
@@ -70,17 +70,17 @@ def mma(code: Code, ins: Instruction) -> Op:
     return run
 
 
-def matrix_count(ins: Instruction) -> int:
+def matrix_count(ins: PtxInstruction) -> int:
     return int(next(word for word in ins.opcode if word in {"x1", "x2", "x4"})[1:])
 
 
-def check_form(code: Code, ins: Instruction) -> None:
+def check_form(code: Code, ins: PtxInstruction) -> None:
     if "m8n8" not in ins.opcode or ins.opcode[-1] != "b16":
         raise code.error("only m8n8 matrices of b16 are supported")
 
 
 @instruction("ldmatrix.sync", effect=True, sync="warp")
-def ldmatrix(code: Code, ins: Instruction) -> Op:
+def ldmatrix(code: Code, ins: PtxInstruction) -> Op:
     """Lane l gives the address of row l % 8 of matrix l / 8; only the first 8 x num lanes' addresses are used."""
     check_form(code, ins)
     count, transposed = matrix_count(ins), "trans" in ins.opcode
@@ -106,7 +106,7 @@ def row_lanes(g: Any, count: int) -> tuple[Any, Any]:
     return rows, g.part(rows)
 
 
-def row_places(g: Any, count: int, memory: Space, address: Any, site: Any, write: bool) -> tuple[Place, Any]:
+def row_places(g: Any, count: int, memory: Space, address: Any, site: Any, write: bool) -> tuple[SpacePlace, Any]:
     """(where the rows lie, the lanes that say so); a row that cannot be accessed spoils its warp's matrices."""
     rows, part = row_lanes(g, count)
     try:
@@ -119,7 +119,7 @@ def row_places(g: Any, count: int, memory: Space, address: Any, site: Any, write
 
 
 @instruction("stmatrix.sync", effect=True, sync="warp")
-def stmatrix(code: Code, ins: Instruction) -> Op:
+def stmatrix(code: Code, ins: PtxInstruction) -> Op:
     check_form(code, ins)
     count, transposed = matrix_count(ins), "trans" in ins.opcode
     sources = [code.read(item, "b32") for item in vector_items(ins.operands[1])]
@@ -136,7 +136,7 @@ def stmatrix(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("movmatrix.sync", effect=True, sync="warp")
-def movmatrix(code: Code, ins: Instruction) -> Op:
+def movmatrix(code: Code, ins: PtxInstruction) -> Op:
     """Transposes an 8x8 matrix of b16 that is spread over the warp."""
     a = code.read(ins.operands[1], "b32")
     d = code.write(ins.operands[0], "b32")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..code import Code, Op, Values
-from ..reader import Instruction, Operand, Part
+from ..reader import Operand, Part, PtxInstruction
 from .registry import instruction
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -48,7 +48,7 @@ def part_reader(code: Code, operand: Operand, type_name: str) -> Callable[[Value
 
 
 @instruction(*OPERATIONS)
-def video(code: Code, ins: Instruction) -> Op:
+def video(code: Code, ins: PtxInstruction) -> Op:
     """The operation is exact; `.sat` clamps it to the type of d, or of the part of d that it is merged into."""
     d_type, a_type, b_type = ins.opcode[1:4]
     operation, words = OPERATIONS[ins.opcode[0]], ins.opcode[4:]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..code import Code, Op, Values
 from ..findings import Kind
-from ..reader import Instruction, Operand, Pair
+from ..reader import Operand, Pair, PtxInstruction
 from .registry import instruction
 
 LANE = np.arange(32, dtype=np.int64)
@@ -47,7 +47,7 @@ def source_lanes(mode: str, lane: Any, b: Any, c: Any) -> tuple[Any, Any]:
 
 
 @instruction("shfl.sync", effect=True, sync="warp", counts="shuffles")
-def shfl(code: Code, ins: Instruction) -> Op:
+def shfl(code: Code, ins: PtxInstruction) -> Op:
     mode = ins.opcode[2]
     a = code.read(ins.operands[1], "b32")
     b, c = code.read(ins.operands[2], "u32"), code.read(ins.operands[3], "u32")
@@ -118,7 +118,7 @@ def team_ballot(g: Any, flags: Any, mask: Any) -> Any:
 
 
 @instruction("vote.sync", effect=True, sync="warp")
-def vote(code: Code, ins: Instruction) -> Op:
+def vote(code: Code, ins: PtxInstruction) -> Op:
     mode = ins.opcode[2]
     a, negated = code.predicate(ins.operands[1])
     mask = code.meet(ins.operands[2])
@@ -139,7 +139,7 @@ def vote(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("match.any", "match.all", effect=True, sync="warp")
-def match(code: Code, ins: Instruction) -> Op:
+def match(code: Code, ins: PtxInstruction) -> Op:
     type_name = ins.opcode[-1]
     a = code.read(ins.operands[1], type_name)
     mask = code.meet(ins.operands[2])
@@ -179,7 +179,7 @@ REDUCTIONS: dict[str, np.ufunc] = {
 
 
 @instruction("redux.sync", effect=True, sync="warp")
-def redux(code: Code, ins: Instruction) -> Op:
+def redux(code: Code, ins: PtxInstruction) -> Op:
     operation, type_name = ins.opcode[2], ins.opcode[-1]
     if type_name[0] not in "sub":
         raise code.error("redux.sync of floats is not supported")
@@ -197,7 +197,7 @@ def redux(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("activemask")
-def activemask(code: Code, ins: Instruction) -> Op:
+def activemask(code: Code, ins: PtxInstruction) -> Op:
     """The lanes that run with this one now."""
     d = code.write(ins.operands[0], "b32")
 
@@ -208,7 +208,7 @@ def activemask(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("elect.sync", effect=True, sync="warp")
-def elect(code: Code, ins: Instruction) -> Op:
+def elect(code: Code, ins: PtxInstruction) -> Op:
     """The lowest named lane is elected; the ISA leaves the choice open."""
     mask = code.meet(ins.operands[1])
     d, p = results(code, ins.operands[0], "b32")
@@ -224,7 +224,7 @@ def elect(code: Code, ins: Instruction) -> Op:
 
 
 @instruction("bar.warp.sync", "barrier.warp.sync", effect=True, sync="warp", counts="warp_barriers")
-def warp_barrier(code: Code, ins: Instruction) -> Op:
+def warp_barrier(code: Code, ins: PtxInstruction) -> Op:
     mask = code.meet(ins.operands[0])
 
     def run(v: Values, g: Any) -> None:

@@ -9,22 +9,22 @@ from functools import cache
 from ..code import LAUNCH_SPECIALS, THREAD_SPECIALS
 from ..findings import PtxError
 from ..reader import (
-    Address,
-    Arguments,
+    ArgumentList,
     Float,
-    Function,
-    Instruction,
     Integer,
     Label,
-    Module,
     Operand,
+    PtxAddress,
+    PtxFunction,
+    PtxInstruction,
+    PtxModule,
     Register,
     Variable,
     Vector,
 )
 from . import arithmetic, machine
-from .forms import Form, Table, number_of, runs_on
-from .operands import BYTES, Mismatch, Scope, check_operands
+from .forms import FormTable, LegalForm, number_of, runs_on
+from .operands import BYTES, FormMismatch, RegisterScope, check_operands
 
 # Modifiers that need more than the oldest target and version of the forms that they stand in.
 WORD_NEEDS: dict[str, tuple[str, tuple[int, int]]] = {
@@ -45,8 +45,8 @@ WORD_NEEDS: dict[str, tuple[str, tuple[int, int]]] = {
 
 
 @cache
-def table() -> Table:
-    found = Table()
+def table() -> FormTable:
+    found = FormTable()
     for text in (
         arithmetic.INTEGER,
         arithmetic.VIDEO,
@@ -68,7 +68,7 @@ def table() -> Table:
 
 
 @cache
-def forms_of(name: str) -> tuple[tuple[Form, dict[str, str]], ...]:
+def forms_of(name: str) -> tuple[tuple[LegalForm, dict[str, str]], ...]:
     """The forms that an opcode has, each with what its names stand for."""
     found = []
     for form in table().forms.get(name.split(".")[0], []):
@@ -87,7 +87,7 @@ def specials() -> dict[str, str]:
     return found
 
 
-def check_module(module: Module) -> None:
+def check_module(module: PtxModule) -> None:
     """Raises `PtxError` at the first instruction that is not legal."""
     shared = {name: variable.space for name, variable in module.variables.items()}
     for function in module.functions.values():
@@ -95,7 +95,7 @@ def check_module(module: Module) -> None:
         check_labels(function, scope)
         legal: set[tuple] = set()
         for item in function.body:
-            if isinstance(item, Instruction):
+            if isinstance(item, PtxInstruction):
                 kinds = kinds_of(item, scope)
                 if kinds is None or kinds not in legal:
                     check_instruction(item, scope, module, function)
@@ -103,7 +103,7 @@ def check_module(module: Module) -> None:
                     legal.add(kinds)
 
 
-def kinds_of(ins: Instruction, scope: Scope) -> tuple | None:
+def kinds_of(ins: PtxInstruction, scope: RegisterScope) -> tuple | None:
     """All that the check of an instruction asks, where its operands are registers, numbers and addresses in registers:
     of a thousand unrolled instructions one is checked."""
     if ins.opcode[0] in {"bra", "brx", "call"}:  # their names are no registers
@@ -111,7 +111,7 @@ def kinds_of(ins: Instruction, scope: Scope) -> tuple | None:
     kinds: list[object] = [ins.opcode, "" if ins.guard is None else scope.registers.get(ins.guard.name)]
     for operand in ins.operands:
         for item in operand.items if isinstance(operand, Vector) else (operand,):
-            base = item.base if isinstance(item, Address) else item
+            base = item.base if isinstance(item, PtxAddress) else item
             kind: object = scope.registers.get(base.name) if isinstance(base, Register) else None
             if isinstance(item, Integer):
                 kind = item.value
@@ -124,8 +124,8 @@ def kinds_of(ins: Instruction, scope: Scope) -> tuple | None:
     return tuple(kinds)
 
 
-def scope_of(function: Function, shared: dict[str, str], functions: set[str]) -> Scope:
-    scope = Scope(dict(function.registers), dict(shared), functions=functions, specials=specials())
+def scope_of(function: PtxFunction, shared: dict[str, str], functions: set[str]) -> RegisterScope:
+    scope = RegisterScope(dict(function.registers), dict(shared), functions=functions, specials=specials())
     for formals, names in ((function.params, scope.inputs), (function.results, scope.outputs)):
         for variable in formals:
             if variable.space == "reg":
@@ -141,7 +141,7 @@ def scope_of(function: Function, shared: dict[str, str], functions: set[str]) ->
     return scope
 
 
-def check_labels(function: Function, scope: Scope) -> None:
+def check_labels(function: PtxFunction, scope: RegisterScope) -> None:
     for item in function.body:
         if isinstance(item, Label):
             if item.name in scope.labels:
@@ -161,7 +161,7 @@ ATOMIC_WORDS = (
 )
 
 
-def usual_order(ins: Instruction) -> str:
+def usual_order(ins: PtxInstruction) -> str:
     """The opcode, of atomics with order, scope and space in front, which ptxas takes anywhere: nvcc writes them behind
     the operation."""
     if ins.opcode[0] not in ("atom", "red"):
@@ -173,7 +173,7 @@ def usual_order(ins: Instruction) -> str:
     return ".".join([ins.opcode[0], *sorted(ins.opcode[1:], key=rank)])
 
 
-def check_instruction(ins: Instruction, scope: Scope, module: Module, function: Function) -> None:
+def check_instruction(ins: PtxInstruction, scope: RegisterScope, module: PtxModule, function: PtxFunction) -> None:
     def error(message: str) -> PtxError:
         return PtxError(f"{message} in `{ins}`", ins.ptx_line)
 
@@ -199,7 +199,7 @@ def check_instruction(ins: Instruction, scope: Scope, module: Module, function: 
                     if needs is not None:
                         check_needs(*needs, module)
             return
-        except Mismatch as mismatch:
+        except FormMismatch as mismatch:
             reasons.append(str(mismatch))
     raise error(min(reasons, key=nearness))
 
@@ -209,7 +209,7 @@ def nearness(reason: str) -> int:
     return 0 if reason.startswith("it needs") else 2 if reason.startswith("it takes") else 1
 
 
-def known_forms(known: list[Form], opcode: tuple[str, ...]) -> str:
+def known_forms(known: list[LegalForm], opcode: tuple[str, ...]) -> str:
     """Those that share most words with the opcode."""
     words = set(opcode)
     ranked = sorted(known, key=lambda form: -len(words & set(re.findall(r"[\w:]+", form.pattern))))
@@ -217,14 +217,14 @@ def known_forms(known: list[Form], opcode: tuple[str, ...]) -> str:
     return f"the nearest {'is' if len(shown) == 1 else 'are'} {' and '.join(shown)}"
 
 
-def check_needs(target: str, version: tuple[int, int], module: Module) -> None:
+def check_needs(target: str, version: tuple[int, int], module: PtxModule) -> None:
     if target and module.target and not runs_on(target, module.target):
-        raise Mismatch(f"it needs .target {target}{'' if target[-1].isalpha() else ' or later'}")
+        raise FormMismatch(f"it needs .target {target}{'' if target[-1].isalpha() else ' or later'}")
     if module.version and tuple(map(int, module.version.split("."))) < version:
-        raise Mismatch("it needs PTX .version {}.{} or later".format(*version))
+        raise FormMismatch("it needs PTX .version {}.{} or later".format(*version))
 
 
-def check_call(ins: Instruction, scope: Scope, module: Module, error: object) -> None:
+def check_call(ins: PtxInstruction, scope: RegisterScope, module: PtxModule, error: object) -> None:
     assert callable(error)
     words = set(ins.opcode[1:])
     if words - {"uni"}:
@@ -234,9 +234,9 @@ def check_call(ins: Instruction, scope: Scope, module: Module, error: object) ->
     if callee is None or len(names) != 1 or callee.is_entry:
         raise error(f"{names[0] if names else ins} is no function of the module, and indirect calls are not supported")
     at = next(index for index, item in enumerate(ins.operands) if isinstance(item, Register))
-    results = ins.operands[0].items if at == 1 and isinstance(ins.operands[0], Arguments) else ()
+    results = ins.operands[0].items if at == 1 and isinstance(ins.operands[0], ArgumentList) else ()
     rest = ins.operands[at + 1 :]
-    arguments = rest[0].items if rest and isinstance(rest[0], Arguments) else ()
+    arguments = rest[0].items if rest and isinstance(rest[0], ArgumentList) else ()
     if at > 1 or len(rest) > 1 or len(results) != len(callee.results) or len(arguments) != len(callee.params):
         raise error(
             f"{callee.name} has {len(callee.results)} results and {len(callee.params)} arguments, "
@@ -248,7 +248,7 @@ def check_call(ins: Instruction, scope: Scope, module: Module, error: object) ->
             raise error(f"{fault}, which {callee.name} calls {formal.name}")
 
 
-def unfit(formal: Variable, actual: Operand, scope: Scope, is_result: bool) -> str:
+def unfit(formal: Variable, actual: Operand, scope: RegisterScope, is_result: bool) -> str:
     """Why this cannot be an argument or a result; empty where it can."""
     if isinstance(actual, Integer | Float):
         return f"the constant {actual} cannot be a result" if is_result else ""
@@ -265,7 +265,7 @@ def unfit(formal: Variable, actual: Operand, scope: Scope, is_result: bool) -> s
     return "" if size == formal.size else f"{actual} has {size} bytes and not the {formal.size} of the parameter"
 
 
-def all_forms() -> list[Form]:
+def all_forms() -> list[LegalForm]:
     """The whole table."""
     return [form for forms in table().forms.values() for form in forms]
 

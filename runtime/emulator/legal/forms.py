@@ -38,7 +38,7 @@ OPERAND = re.compile(
 
 
 @dataclass(frozen=True)
-class Slot:
+class OperandSlot:
     """One operand of a form."""
 
     type: str
@@ -55,12 +55,12 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Form:
+class LegalForm:
     """One line of the table."""
 
     text: str
     pattern: str
-    slots: tuple[Slot, ...]
+    slots: tuple[OperandSlot, ...]
     target: str = ""
     version: tuple[int, int] = (1, 0)
 
@@ -84,12 +84,12 @@ def expression(pattern: str) -> str:
     return re.sub(r"([A-Z]?)\[([^\]]*)\]", words, text)
 
 
-def slot(text: str) -> Slot:
+def slot(text: str) -> OperandSlot:
     match = OPERAND.match(text)
     if match is None:
         raise ValueError(f"unknown operand {text!r} in the table of forms")
     target = match["target"] or ""
-    return Slot(
+    return OperandSlot(
         match["type"],
         bool(target),
         target == "=_",
@@ -102,10 +102,10 @@ def slot(text: str) -> Slot:
 
 
 @dataclass
-class Table:
+class FormTable:
     """All forms, by the first word of the opcode."""
 
-    forms: dict[str, list[Form]] = field(default_factory=dict)
+    forms: dict[str, list[LegalForm]] = field(default_factory=dict)
 
     def add(self, text: str, macros: dict[str, str]) -> None:
         for line in text.strip().splitlines():
@@ -119,7 +119,7 @@ class Table:
             target = next((word for word in words if word.startswith("sm_")), "")
             version = next((word for word in words if word[0].isdigit()), "1.0").split(".")
             slots = tuple(slot(each) for each in operands.split())
-            form = Form(line, pattern, slots, target, (int(version[0]), int(version[1])))
+            form = LegalForm(line, pattern, slots, target, (int(version[0]), int(version[1])))
             self.forms.setdefault(form.root, []).append(form)
 
 

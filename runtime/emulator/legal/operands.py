@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..reader import Address, Arguments, Float, Instruction, Integer, Not, Operand, Pair, Part, Register, Symbol, Vector
-from .forms import Form, Slot
+from ..reader import (
+    ArgumentList,
+    Float,
+    Integer,
+    Not,
+    Operand,
+    Pair,
+    Part,
+    PtxAddress,
+    PtxInstruction,
+    Register,
+    Symbol,
+    Vector,
+)
+from .forms import LegalForm, OperandSlot
 
 BYTES = {
     **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (8, 16, 32, 64)},
@@ -19,7 +32,7 @@ INTEGERS = {"i32", "i64"}  # of either sign, or bits
 
 
 @dataclass
-class Scope:
+class RegisterScope:
     """What the names of one function stand for."""
 
     registers: dict[str, str]
@@ -33,7 +46,7 @@ class Scope:
     specials: dict[str, str] = field(default_factory=dict)
 
 
-class Mismatch(Exception):
+class FormMismatch(Exception):
     """Why an operand does not fit."""
 
 
@@ -62,13 +75,13 @@ def agree(held: str, wanted: str, wider: bool) -> bool:
     return held == wanted
 
 
-def check_operands(ins: Instruction, form: Form, words: dict[str, str], scope: Scope) -> None:
-    """Raises `Mismatch` for the first operand that does not fit."""
+def check_operands(ins: PtxInstruction, form: LegalForm, words: dict[str, str], scope: RegisterScope) -> None:
+    """Raises `FormMismatch` for the first operand that does not fit."""
     slots = [slot for slot in form.slots if not slot.when or words.get(slot.when)]
     least = sum(not slot.optional for slot in slots)
     if not least <= len(ins.operands) <= len(slots):
         count = str(least) if least == len(slots) else f"{least} to {len(slots)}"
-        raise Mismatch(f"it takes {count} operands, not {len(ins.operands)}")
+        raise FormMismatch(f"it takes {count} operands, not {len(ins.operands)}")
     missing = len(slots) - len(ins.operands)
     for index in range(len(slots) - 1, -1, -1):
         if missing and slots[index].optional:
@@ -76,24 +89,26 @@ def check_operands(ins: Instruction, form: Form, words: dict[str, str], scope: S
             missing -= 1
     lanes, kind = words.get("V"), words.get("T", "")
     if lanes and int(lanes[1:]) * BYTES[kind] > 16 and form.target != "sm_100":
-        raise Mismatch(f"a vector of {lanes[1:]} .{kind} is wider than 16 bytes")
+        raise FormMismatch(f"a vector of {lanes[1:]} .{kind} is wider than 16 bytes")
     for operand, slot in zip(ins.operands, slots, strict=True):
         check_slot(operand, slot, words, scope, ins)
     if ins.opcode[0] == "cvta":
         check_converted(str(ins.operands[1]), ins.opcode[1].split("::")[0], scope)
 
 
-def check_converted(name: str, space: str, scope: Scope) -> None:
+def check_converted(name: str, space: str, scope: RegisterScope) -> None:
     """`cvta.space d, name`: the name of a variable must lie there."""
     lies = scope.spaces.get(name, "" if name in scope.functions else space)
     if name not in scope.registers and lies != space:
-        raise Mismatch(f"{name} lies in .{lies}, not in .{space}" if lies else f"{name} is a function")
+        raise FormMismatch(f"{name} lies in .{lies}, not in .{space}" if lies else f"{name} is a function")
 
 
-def check_slot(operand: Operand, slot: Slot, words: dict[str, str], scope: Scope, ins: Instruction) -> None:
+def check_slot(
+    operand: Operand, slot: OperandSlot, words: dict[str, str], scope: RegisterScope, ins: PtxInstruction
+) -> None:
     kind = words.get(slot.type, slot.type) if slot.type.isupper() else slot.type
-    if isinstance(operand, Arguments):
-        raise Mismatch(f"{operand} is a list for calls only")
+    if isinstance(operand, ArgumentList):
+        raise FormMismatch(f"{operand} is a list for calls only")
     if kind[0] == "@":
         check_address(operand, scope, ins, kind[1:])
     elif kind[0] == "#":
@@ -101,45 +116,45 @@ def check_slot(operand: Operand, slot: Slot, words: dict[str, str], scope: Scope
     elif kind == "!":
         source = operand.operand if isinstance(operand, Not) else operand
         if "*" in slot.mark and not is_register(source, scope):
-            raise Mismatch(f"{operand} is not a predicate")
+            raise FormMismatch(f"{operand} is not a predicate")
         check_source(source, "pred", slot, scope)
     elif kind == "_":
         if not (isinstance(operand, Register) and operand.name == "_"):
-            raise Mismatch(f"its first operand is _, not {operand}")
+            raise FormMismatch(f"its first operand is _, not {operand}")
     elif kind in {"barrier", "threads", "arrivals"}:  # their values are checked when a thread comes there
         if kind == "arrivals" and isinstance(operand, Integer) and not operand.value:
-            raise Mismatch("an arrival says how many threads the barrier has, and 0 are none")
-        check_source(operand, "u32", Slot("u32"), scope)
+            raise FormMismatch("an arrival says how many threads the barrier has, and 0 are none")
+        check_source(operand, "u32", OperandSlot("u32"), scope)
     elif kind == "count":
         if isinstance(operand, Integer) and not 0 < operand.value <= MOST_COUNT:
-            raise Mismatch(f"an mbarrier counts 1 to {MOST_COUNT} arrivals, not {operand}")
-        check_source(operand, "u32", Slot("u32"), scope)
+            raise FormMismatch(f"an mbarrier counts 1 to {MOST_COUNT} arrivals, not {operand}")
+        check_source(operand, "u32", OperandSlot("u32"), scope)
     elif kind == "parity":
         if isinstance(operand, Integer):
             check_constant(operand, "0,1")
-        check_source(operand, "u32", Slot("u32"), scope)
+        check_source(operand, "u32", OperandSlot("u32"), scope)
     elif kind == "fraction":
         if isinstance(operand, Float) and not 0 < operand.value <= 1:
-            raise Mismatch(f"the fraction {operand} is not above 0 and at most 1")
-        check_source(operand, "f32", Slot("f32"), scope)
+            raise FormMismatch(f"the fraction {operand} is not above 0 and at most 1")
+        check_source(operand, "f32", OperandSlot("f32"), scope)
     elif kind == "special":
         if str(operand) not in VECTOR_SPECIALS:
-            raise Mismatch(f"{operand} is no vector")
+            raise FormMismatch(f"{operand} is no vector")
     elif kind in {"label", "table"}:
         names = scope.labels if kind == "label" else scope.tables
         if not isinstance(operand, Register) or operand.name not in names:
-            raise Mismatch(f"unknown {'label' if kind == 'label' else 'branch targets'} {operand}")
+            raise FormMismatch(f"unknown {'label' if kind == 'label' else 'branch targets'} {operand}")
     elif kind in {"size", "byte"}:
         limit = 255 if kind == "byte" else next(each.value for each in ins.operands if isinstance(each, Integer))
         if isinstance(operand, Integer):
             check_constant(operand, f"0..{limit}")
         else:
-            check_source(operand, "u32", Slot("u32"), scope)
+            check_source(operand, "u32", OperandSlot("u32"), scope)
     else:
         check_value(operand, slot, kind, words, scope)
 
 
-def check_value(operand: Operand, slot: Slot, kind: str, words: dict[str, str], scope: Scope) -> None:
+def check_value(operand: Operand, slot: OperandSlot, kind: str, words: dict[str, str], scope: RegisterScope) -> None:
     if "<" in slot.mark:
         check_parts(operand, kind, slot, scope)
         return
@@ -147,48 +162,48 @@ def check_value(operand: Operand, slot: Slot, kind: str, words: dict[str, str], 
     if slot.count and count:
         size = int(count.removeprefix("v"))
         if not isinstance(operand, Vector) or len(operand.items) != size:
-            raise Mismatch(f"{operand} is not a vector of {size}")
+            raise FormMismatch(f"{operand} is not a vector of {size}")
         check_vector(operand, slot, kind, scope)
         return
     if slot.second:
         if isinstance(operand, Pair):
-            check_target(operand.second, "pred", Slot("pred", True, True), scope)
+            check_target(operand.second, "pred", OperandSlot("pred", True, True), scope)
             operand = operand.first
         elif not slot.second.endswith("?"):
-            raise Mismatch("it has two destinations, d|p")
+            raise FormMismatch("it has two destinations, d|p")
     check_one(operand, slot, kind, scope)
 
 
-def check_vector(vector: Vector, slot: Slot, kind: str, scope: Scope) -> None:
+def check_vector(vector: Vector, slot: OperandSlot, kind: str, scope: RegisterScope) -> None:
     """Registers of one type give the vector this type; those of several types, or with constants, are bits."""
     held = {scope.registers.get(str(item), "") for item in vector.items}
     loose = kind in HALVES | INTEGERS and "-" not in slot.mark and len(held) > 1
     for item in vector.items:
         if "-" in slot.mark and str(item) == "_":
-            raise Mismatch("it cannot drop a part of its result with _")
+            raise FormMismatch("it cannot drop a part of its result with _")
         check_one(item, slot, f"b{8 * BYTES[kind]}" if loose else kind, scope, in_vector=True)
     if slot.is_target and all(str(item) == "_" for item in vector.items):
-        raise Mismatch(f"{vector} drops the whole result")
+        raise FormMismatch(f"{vector} drops the whole result")
     if kind[0] in "bi" and not slot.type.isupper() and all(isinstance(item, Integer) for item in vector.items):
-        raise Mismatch(f"{vector} has no register, so that it has no type")
+        raise FormMismatch(f"{vector} has no register, so that it has no type")
     held.discard("")
     if len({BYTES[each] for each in held}) > 1:
-        raise Mismatch(f"the registers of {vector} have several widths")
+        raise FormMismatch(f"the registers of {vector} have several widths")
     if kind[0] in "su" and "f16x2" in held and len(held) > 1:
-        raise Mismatch(f"the registers of {vector} have several types")
+        raise FormMismatch(f"the registers of {vector} have several types")
 
 
-def is_register(operand: Operand, scope: Scope) -> bool:
+def is_register(operand: Operand, scope: RegisterScope) -> bool:
     return isinstance(operand, Register) and operand.name in scope.registers
 
 
-def check_one(operand: Operand, slot: Slot, kind: str, scope: Scope, in_vector: bool = False) -> None:
+def check_one(operand: Operand, slot: OperandSlot, kind: str, scope: RegisterScope, in_vector: bool = False) -> None:
     if isinstance(operand, Part) and "^" in slot.mark:
         operand = operand.register
         if not is_register(operand, scope):
-            raise Mismatch(f"unknown register {operand}")
+            raise FormMismatch(f"unknown register {operand}")
     elif slot.is_target and "^" in slot.mark:
-        raise Mismatch(f"the destination {operand} is no part of a register")
+        raise FormMismatch(f"the destination {operand} is no part of a register")
     if slot.is_target:
         if in_vector and isinstance(operand, Register) and operand.name == "_":
             return
@@ -197,24 +212,24 @@ def check_one(operand: Operand, slot: Slot, kind: str, scope: Scope, in_vector: 
         check_source(operand, kind, slot, scope)
 
 
-def check_target(operand: Operand, kind: str, slot: Slot, scope: Scope) -> None:
+def check_target(operand: Operand, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
     if isinstance(operand, Register) and operand.name == "_":
         if not slot.discards:
-            raise Mismatch("it cannot drop its result with _")
+            raise FormMismatch("it cannot drop its result with _")
         return
     if not isinstance(operand, Register) or operand.name not in scope.registers:
-        raise Mismatch(f"the destination {operand} is not a register")
+        raise FormMismatch(f"the destination {operand} is not a register")
     check_register(operand, kind, slot, scope)
 
 
-def check_register(operand: Register, kind: str, slot: Slot, scope: Scope) -> None:
+def check_register(operand: Register, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
     held = scope.registers[operand.name]
     packed = held == "f16x2" and kind[0] in "su" and not slot.type.isupper()  # only where the opcode names the type
     if held not in BYTES or packed or not agree(held, kind, "~" in slot.mark):
-        raise Mismatch(f"register {operand} of type .{held} does not fit .{kind}")
+        raise FormMismatch(f"register {operand} of type .{held} does not fit .{kind}")
 
 
-def check_source(operand: Operand, kind: str, slot: Slot, scope: Scope) -> None:
+def check_source(operand: Operand, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
     if isinstance(operand, Register):
         if operand.name in scope.registers:
             check_register(operand, kind, slot, scope)
@@ -222,16 +237,16 @@ def check_source(operand: Operand, kind: str, slot: Slot, scope: Scope) -> None:
         check_name(operand.name, kind, slot, scope)
         return
     if "*" in slot.mark or kind in HALVES:
-        raise Mismatch(f"{operand} is not a register of type .{kind}")
+        raise FormMismatch(f"{operand} is not a register of type .{kind}")
     if isinstance(operand, Integer):
         if kind[0] == "f":
-            raise Mismatch(f"the integer {operand} is no constant of type .{kind}")
+            raise FormMismatch(f"the integer {operand} is no constant of type .{kind}")
     elif isinstance(operand, Float):
         check_float(operand, kind)
     elif isinstance(operand, Symbol):
         check_name(operand.name, kind, slot, scope)
     else:
-        raise Mismatch(f"{operand} cannot stand for a .{kind}")
+        raise FormMismatch(f"{operand} cannot stand for a .{kind}")
 
 
 def check_float(operand: Float, kind: str) -> None:
@@ -239,85 +254,87 @@ def check_float(operand: Float, kind: str) -> None:
         return
     if (kind == "b64" and operand.width == 64) or (kind == "b32" and operand.bits is not None and operand.width == 32):
         return
-    raise Mismatch(f"the constant {operand} is no .{kind}")
+    raise FormMismatch(f"the constant {operand} is no .{kind}")
 
 
-def check_name(name: str, kind: str, slot: Slot, scope: Scope) -> None:
+def check_name(name: str, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
     """A name that is no register: a special register, a variable or a function; only `mov` and its like take them."""
     if name == "_":
-        raise Mismatch("_ is no source")
+        raise FormMismatch("_ is no source")
     if name in scope.specials:
         held = scope.specials[name]
         if not {"&", "%"} & set(slot.mark):
-            raise Mismatch(f"the special register {name} is read by mov only")
+            raise FormMismatch(f"the special register {name} is read by mov only")
         fits = kind == "pred" if held == "pred" else kind[0] in "bsu" and BYTES[kind] in map(int, held.split())
         if not fits:
-            raise Mismatch(f"the special register {name} does not fit .{kind}")
+            raise FormMismatch(f"the special register {name} does not fit .{kind}")
         return
     if name in scope.spaces or name in scope.functions:
         if not {"&", "+"} & set(slot.mark) or kind[0] not in "bsu":
-            raise Mismatch(f"{name} is an address, not a register; put it in one with mov")
+            raise FormMismatch(f"{name} is an address, not a register; put it in one with mov")
         if BYTES[kind] < 4 or (BYTES[kind] < 8 and scope.spaces.get(name) == "global"):
-            raise Mismatch(f"the address of {name} does not fit .{kind}")
+            raise FormMismatch(f"the address of {name} does not fit .{kind}")
         return
-    raise Mismatch(f"unknown {'register' if name.startswith('%') else 'name'} {name}")
+    raise FormMismatch(f"unknown {'register' if name.startswith('%') else 'name'} {name}")
 
 
-def check_parts(operand: Operand, kind: str, slot: Slot, scope: Scope) -> None:
+def check_parts(operand: Operand, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
     """`mov.b64 d, {a, b}`: the parts' widths make up the whole."""
     if not isinstance(operand, Vector):
-        raise Mismatch(f"{operand} is not a vector")
+        raise FormMismatch(f"{operand} is not a vector")
     count = len(operand.items)
     bits = 8 * BYTES[kind] // count if count in {1, 2, 4} else 0
     if bits < 8 or 8 * BYTES[kind] % count:
-        raise Mismatch(f"{operand} does not make up .{kind}")
+        raise FormMismatch(f"{operand} does not make up .{kind}")
     for item in operand.items:
         if slot.is_target and isinstance(item, Register) and item.name == "_":
             continue
         if not slot.is_target and isinstance(item, Integer | Float):
             continue
         if not isinstance(item, Register) or item.name not in scope.registers:
-            raise Mismatch(f"{item} is not a register")
+            raise FormMismatch(f"{item} is not a register")
         held = scope.registers[item.name]
         if held == "pred" or held not in BYTES or BYTES[held] * 8 != bits:
-            raise Mismatch(f"register {item} of type .{held} is no part of {bits} bits")
+            raise FormMismatch(f"register {item} of type .{held} is no part of {bits} bits")
 
 
-def check_address(operand: Operand, scope: Scope, ins: Instruction, space: str) -> None:
-    if not isinstance(operand, Address):
-        raise Mismatch(f"{operand} is not an address in brackets")
+def check_address(operand: Operand, scope: RegisterScope, ins: PtxInstruction, space: str) -> None:
+    if not isinstance(operand, PtxAddress):
+        raise FormMismatch(f"{operand} is not an address in brackets")
     named = [word.split("::")[0] for word in ins.opcode if word.split("::")[0] in STATE_SPACES]
     space = space or (named[0] if named else "")
     if operand.base is None:
         if space != "local":
-            raise Mismatch("a number is an address in .local only")
+            raise FormMismatch("a number is an address in .local only")
         return
     name = operand.base.name
     if name in scope.registers:
         held = scope.registers[name]
         if held[0] not in "bsu" or BYTES.get(held, 0) not in {4, 8}:
-            raise Mismatch(f"register {name} of type .{held} holds no address")
+            raise FormMismatch(f"register {name} of type .{held} holds no address")
         if BYTES[held] == 4 and space in {"", "global"} and ins.opcode[0] != "mbarrier":
-            raise Mismatch(f"register {name} of type .{held} is too narrow for an address of 64 bits")
+            raise FormMismatch(f"register {name} of type .{held} is too narrow for an address of 64 bits")
         return
     if name not in scope.spaces:
-        raise Mismatch(f"unknown {'register' if name.startswith('%') else 'name'} {name}")
+        raise FormMismatch(f"unknown {'register' if name.startswith('%') else 'name'} {name}")
     lies = scope.spaces[name]
     if name in scope.inputs and ins.opcode[0] != "ld":
-        raise Mismatch(f"the parameter {name} can only be read")
+        raise FormMismatch(f"the parameter {name} can only be read")
     if name in scope.outputs and ins.opcode[0] == "ld":
-        raise Mismatch(f"the result {name} can only be written")
+        raise FormMismatch(f"the result {name} can only be written")
     if name in scope.sizes and ins.opcode[0] in {"ld", "st"}:
         size = access_size(ins)
         if not 0 <= operand.offset <= scope.sizes[name] - size:
-            raise Mismatch(f"{size} bytes at {operand.offset} are past the end of {name}, of {scope.sizes[name]} bytes")
+            raise FormMismatch(
+                f"{size} bytes at {operand.offset} are past the end of {name}, of {scope.sizes[name]} bytes"
+            )
     if ins.guard is not None and lies == "param" and name not in scope.inputs and name not in scope.outputs:
-        raise Mismatch(f"an access to {name}, which goes with a call, cannot have a guard")
+        raise FormMismatch(f"an access to {name}, which goes with a call, cannot have a guard")
     if space != lies and (space or lies == "param"):
-        raise Mismatch(f"{name} lies in .{lies}, not in .{space}")
+        raise FormMismatch(f"{name} lies in .{lies}, not in .{space}")
 
 
-def access_size(ins: Instruction) -> int:
+def access_size(ins: PtxInstruction) -> int:
     lanes = next((int(word[1:]) for word in ins.opcode if word in {"v2", "v4", "v8"}), 1)
     return lanes * BYTES.get(ins.opcode[-1], 1)
 
@@ -327,11 +344,11 @@ STATE_SPACES = {"global", "shared", "local", "const", "param"}
 
 def check_constant(operand: Operand, limits: str) -> None:
     if not isinstance(operand, Integer):
-        raise Mismatch(f"{operand} is not an integer constant")
+        raise FormMismatch(f"{operand} is not an integer constant")
     if ".." in limits:
         low, high = map(int, limits.split(".."))
         if not low <= operand.value <= high:
-            raise Mismatch(f"the constant {operand} is not in {low} to {high}")
+            raise FormMismatch(f"the constant {operand} is not in {low} to {high}")
     elif limits and operand.value not in map(int, limits.split(",")):
         *others, last = limits.split(",")
-        raise Mismatch(f"the constant {operand} is not {', '.join(others) + ' or ' if others else ''}{last}")
+        raise FormMismatch(f"the constant {operand} is not {', '.join(others) + ' or ' if others else ''}{last}")

@@ -27,7 +27,7 @@ from runtime.emulator import EmulatorError, Memory, PtxError, emulate
 from runtime.emulator.launch import program_of
 from runtime.emulator.legal import all_forms, choices_of, runs_on
 from runtime.emulator.legal.check import table
-from runtime.emulator.legal.forms import Form, Slot
+from runtime.emulator.legal.forms import LegalForm, OperandSlot
 from runtime.tools import find
 
 HERE = Path(__file__).parent
@@ -222,7 +222,7 @@ SPECIAL_SLOTS |= {"special": "%tid", "barrier": "1", "threads": "64", "arrivals"
 SPECIAL_SLOTS |= {"parity": "1", "fraction": "0f3f000000", "count": "%u3"}
 
 
-def written_slot(slot: Slot, words: dict[str, str], number: int, space: str) -> str:
+def written_slot(slot: OperandSlot, words: dict[str, str], number: int, space: str) -> str:
     """A legal operand."""
     kind = words.get(slot.type, slot.type) if slot.type.isupper() else slot.type
     if kind[0] == "@":
@@ -242,7 +242,7 @@ def written_slot(slot: Slot, words: dict[str, str], number: int, space: str) -> 
     return f"{REGISTERS[kind]}{number + 1}" + ("|%p4" if slot.second else "")
 
 
-def written(form: Form, name: str, words: dict[str, str]) -> str:
+def written(form: LegalForm, name: str, words: dict[str, str]) -> str:
     """One legal instruction of a form."""
     slots = [slot for slot in form.slots if not slot.when or words.get(slot.when)]
     parts = name.split(".")

@@ -14,7 +14,7 @@ from handwritten import kernel
 from runtime.emulator import emulate
 from runtime.emulator.code import REGISTER_DTYPE, Code, seen_as
 from runtime.emulator.launch import program_of
-from runtime.emulator.step import Step
+from runtime.emulator.step import RegisterStep
 from runtime.emulator.undefined_bits import transfer
 
 CASES = int(os.environ.get("UNDEFINED_BITS_CASES", "24"))
@@ -198,7 +198,7 @@ def filled(values: dict[str, Any], masks: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def frame(code: Code, step: Step, values: dict[str, Any]) -> dict[int, Any]:
+def frame(code: Code, step: RegisterStep, values: dict[str, Any]) -> dict[int, Any]:
     """What the instruction sees of its registers, one thread for each case."""
     found = {}
     for name, entry in step.entries.items():

@@ -175,7 +175,7 @@ class Module:
 
 
 def split_values(
-    program: Program, kernel: ast.Kernel, values: Mapping[str, Any]
+    program: Program, kernel: ast.KernelDef, values: Mapping[str, Any]
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any], dict[str, str]]:
     """(dims, constants, scalars, types) of names given together; TileError for an unknown one."""
     head = program.head(kernel.name)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import combinations, takewhile
 from typing import Any, SupportsFloat
 
-from dsl.calls.binding import Bound
+from dsl.calls.binding import BoundArguments
 from dsl.calls.called import Called, read_in_order
 from dsl.kernels.variant import stride_class
 from dsl.values.facts import ArrayFacts
@@ -63,7 +63,7 @@ def fits(called: Called, given: Mapping[str, Any]) -> bool:
     of the outputs follow."""
     from runtime import is_array
 
-    bound: dict[str, Bound] = {}
+    bound: dict[str, BoundArguments] = {}
     for name, value in given.items():
         if name not in called.heads or (value is None and name in called.optional):
             continue
@@ -72,7 +72,7 @@ def fits(called: Called, given: Mapping[str, Any]) -> bool:
             return False
         if array is not None:
             try:
-                bound.setdefault(head.name, Bound()).array(head, array, array_facts(value))
+                bound.setdefault(head.name, BoundArguments()).array(head, array, array_facts(value))
             except TileError:
                 return False
     known = {d for each in bound.values() for d in each.dims}

@@ -22,7 +22,7 @@ class Misfit(TileError):
 
 
 @dataclass(slots=True)
-class Bound:
+class BoundArguments:
     """The arguments of one kernel. dims: extents by name. types: of type parameters. align: bytes that each pointer is
     a multiple of. strides: of strided tensors, their class. scalars: numbers. absent: optional tensors not given."""
 
@@ -73,9 +73,9 @@ def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
         raise Misfit("type", p.loc, f"'{p.name}' is {facts.dtype}; '{p.dtype}' is one of {choices}")
 
 
-def bind(head: KernelHead, arguments: Mapping[str, Any]) -> Bound:
+def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
     """The arguments of a kernel, bound: by parameter ArrayFacts, numbers, tables, or None. TileError or Misfit."""
-    bound = Bound()
+    bound = BoundArguments()
     for name in head.names:
         value = arguments[name]
         if (array := head.arrays.get(name)) is not None:

@@ -29,7 +29,7 @@ class Called:
         self.dispatch = program.dispatches.get(name)
         self.passed: list[tuple[KernelHead, str, str]] = []
         if self.dispatch is not None:
-            self.node: ast.Dispatch | ast.Kernel = self.dispatch
+            self.node: ast.Dispatch | ast.KernelDef = self.dispatch
             self.params = self.dispatch.params
             branches = [line for line in self.dispatch.lines if isinstance(line, ast.When)]
             launches = [step for line in branches for step in line.steps if isinstance(step, ast.Launch)]

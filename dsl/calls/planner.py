@@ -36,7 +36,7 @@ from dsl.text.tree import names_in
 from dsl.values.arrays import Arrays
 from dsl.values.facts import ArrayFacts
 from dsl.values.host import Shaped
-from dsl.values.table import Function
+from dsl.values.table import Builtin
 from lowering.ir import stride_name
 from lowering.location import Loc, TileError, closest
 from lowering.targets import Target
@@ -50,7 +50,7 @@ class DispatchNames(Arrays):
         super().__init__(names, planner.program.functions)
         self.planner, self.branch = planner, branch
 
-    def function_of(self, name: str, loc: Loc) -> Function | None:
+    def function_of(self, name: str, loc: Loc) -> Builtin | None:
         return OWN[name] if name in OWN else super().function_of(name, loc)
 
     def known_names(self) -> list[str]:
@@ -76,8 +76,8 @@ def _fits(names: DispatchNames, node: ast.Call) -> bool:
 OWN = {
     each.name: each
     for each in (
-        Function("workspace(T[…], ['zero'])", "scratch memory of the call", arrays=_workspace),
-        Function("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
+        Builtin("workspace(T[…], ['zero'])", "scratch memory of the call", arrays=_workspace),
+        Builtin("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
     )
 }
 """The functions of a dispatch alone."""

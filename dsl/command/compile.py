@@ -155,7 +155,7 @@ def check_known(launch: LaunchFacts) -> None:
 
 def request_of(
     program: Program,
-    kernel: ast.Kernel,
+    kernel: ast.KernelDef,
     schedule: str | None,
     arch: str,
     overrides: Overrides,

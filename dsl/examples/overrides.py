@@ -53,7 +53,7 @@ def parse_value(text: str) -> Any:
     return text
 
 
-def free_types(kernels: Iterable[ast.Kernel]) -> set[str]:
+def free_types(kernels: Iterable[ast.KernelDef]) -> set[str]:
     """Type parameters that no array decides."""
     found: set[str] = set()
     for kernel in kernels:
@@ -69,7 +69,7 @@ def assigned_names(example: ast.Example | None) -> list[str]:
 
 
 def resolve(
-    program: Program, example: ast.Example | None, given: Iterable[str], kernel: ast.Kernel | None = None
+    program: Program, example: ast.Example | None, given: Iterable[str], kernel: ast.KernelDef | None = None
 ) -> Overrides:
     """Sorts `NAME=VALUE` texts; TileError `option` for one that means nothing, or two things.
 

@@ -497,6 +497,7 @@ class KernelBuilder(Tiles):
 
     def _for(self, node: ast.For) -> None:
         iterable = self.range_of(node)
+        self.place(iterable.loc)
         if node.static:
             bounds = [self.constant(a, "a bound of 'for static'") for a in iterable.args]
             if not all(isinstance(b, int) for b in bounds) or (len(bounds) == 3 and bounds[2] == 0):

@@ -62,14 +62,14 @@ def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
     }
 
 
-def given_names(kernel: ast.Kernel, absent: Collection[str]) -> dict[str, bool]:
+def given_names(kernel: ast.KernelDef, absent: Collection[str]) -> dict[str, bool]:
     """`given(x)` for each optional tensor x: whether it is there."""
     return {f"given({p.name})": p.name not in absent for p in kernel.params if p.is_optional}
 
 
 def resolve_schedule(
     program: Program,
-    kernel: ast.Kernel,
+    kernel: ast.KernelDef,
     name: str | None,
     dims: Mapping[str, int],
     types: Mapping[str, DType],
@@ -116,7 +116,7 @@ def resolve_schedule(
     return out
 
 
-def _settings(kernel: ast.Kernel, out: ResolvedSchedule, said: Said, names: Names) -> None:
+def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names) -> None:
     """What the properties say, each where its row puts it."""
     parameters = {p.name for p in kernel.params}
     for (row, subject), setting in said.settings.items():
@@ -135,7 +135,7 @@ def _settings(kernel: ast.Kernel, out: ResolvedSchedule, said: Said, names: Name
             place[subject or row] = value
 
 
-def _warps(kernel: ast.Kernel, out: ResolvedSchedule, said: Said, names: Names) -> None:
+def _warps(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names) -> None:
     written = said.definitions.get("warps")
     loc = kernel.loc if written is None else written.value.loc
     warps = names.given.get("warps", DEFAULT_WARPS) if written is None else names.value("warps", loc)

@@ -161,7 +161,7 @@ class _Check:
                 if step.request not in (first, *self.others):
                     self.others.append(step.request)
 
-    def kernel(self, kernel: ast.Kernel, schedule: str | None) -> None:
+    def kernel(self, kernel: ast.KernelDef, schedule: str | None) -> None:
         """One kernel with one schedule, for all its types."""
         planned = self.planned.get((kernel.name, schedule))
         sizes: set[tuple[int, ...]] = set()
@@ -217,7 +217,7 @@ class _Check:
             hint = "smaller tiles, more warps, or fewer values that are needed at once"
             self.found.note(TileError("check", self.program.kernels[request.kernel].loc, f"{message} ({about})", hint))
 
-    def attempt(self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str], known: bool) -> None:
+    def attempt(self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str], known: bool) -> None:
         """Lowers with the example's dims, or others if those do not suit the schedule, or cost too much."""
         first: TileError | None = None
         most = self.extents.get(kernel.name)
@@ -260,7 +260,7 @@ class _Check:
         return None
 
     def requests(
-        self, kernel: ast.Kernel, schedule: str | None, types: dict[str, str]
+        self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str]
     ) -> Iterator[tuple[int | None, Request]]:
         """(the extent of all dims, None for those that examples know, the request), in the order to try."""
         dims = dim_names(kernel)
@@ -278,13 +278,13 @@ class _Check:
         except TileError as error:
             self.fail(error, self.program.kernels[request.kernel])
 
-    def fail(self, error: TileError, kernel: ast.Kernel) -> None:
+    def fail(self, error: TileError, kernel: ast.KernelDef) -> None:
         if any(isinstance(each, Exhausted) for each in error.errors):
             self.exhausted.add(kernel.name)
         self.found.add(at(error, kernel))
 
 
-def _alternatives(kernel: ast.Kernel) -> Iterator[dict[str, str]]:
+def _alternatives(kernel: ast.KernelDef) -> Iterator[dict[str, str]]:
     """All type parameters: the first alternatives, then each other one of a parameter with the first of the rest."""
     parameters = type_parameters([kernel])
     first = {name: choices[0] for name, choices in parameters.items()}
@@ -317,7 +317,7 @@ def planner_of(
     return Planner(program, *what, device=device, tuned=tuned)
 
 
-def at(error: TileError, node: ast.Launch | ast.Kernel) -> TileError:
+def at(error: TileError, node: ast.Launch | ast.KernelDef) -> TileError:
     """The error with the place of `node` where it has none."""
     if error.loc is None and len(error.errors) == 1:
         return TileError(error.code, node.loc, error.message, error.hint)

@@ -14,7 +14,7 @@ from lowering.location import Loc, TileError, closest
 class Blocks(Protocol):
     """What branches are made of: blocks of a program, by name."""
 
-    kernels: dict[str, ast.Kernel]
+    kernels: dict[str, ast.KernelDef]
     choices: dict[str, ast.ChoiceBlock]
     dispatches: dict[str, ast.Dispatch]
 

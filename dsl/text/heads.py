@@ -38,7 +38,7 @@ class KernelHead:
     widths: frozenset[str]
 
 
-def head_of(kernel: ast.Kernel) -> KernelHead:
+def head_of(kernel: ast.KernelDef) -> KernelHead:
     """The head of a kernel, read; `Program.head` keeps it."""
     known = {c.name for c in kernel.constants}
 

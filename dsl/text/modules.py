@@ -55,9 +55,9 @@ def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, 
 def _bound(node: Any) -> set[str]:
     """The names that a block binds, anywhere in it."""
     found: set[str] = set()
-    if isinstance(node, ast.Def | ast.Kernel):
+    if isinstance(node, ast.Def | ast.KernelDef):
         found |= {p if isinstance(p, str) else p.name for p in node.params} | {c.name for c in node.constants}
-        if isinstance(node, ast.Kernel):
+        if isinstance(node, ast.KernelDef):
             types = [p.type for p in node.params if isinstance(p.type, ast.TensorAnnotation)]
             found |= {dim.id for type in types for dim in type.dims if isinstance(dim, ast.Name)}
         body: Any = node.body

@@ -29,7 +29,7 @@ class Program:
 
     source: Source
     path: Path | None = None
-    kernels: dict[str, ast.Kernel] = field(default_factory=dict)
+    kernels: dict[str, ast.KernelDef] = field(default_factory=dict)
     functions: dict[str, ast.Def] = field(default_factory=dict)
     schedules: dict[tuple[str, str], ast.Schedule] = field(default_factory=dict)  # (kernel, schedule)
     parts: dict[str, ast.Schedule] = field(default_factory=dict)  # schedules of no kernel
@@ -107,7 +107,7 @@ class Program:
     def sources(self) -> list[Source]:
         """The files that its blocks stand in, its own first."""
         groups = (self.kernels, self.functions, self.schedules, self.parts, self.choices, self.dispatches)
-        blocks: list[ast.Kernel | ast.Def | ast.Schedule | ast.ChoiceBlock | ast.Dispatch] = [
+        blocks: list[ast.KernelDef | ast.Def | ast.Schedule | ast.ChoiceBlock | ast.Dispatch] = [
             b for g in groups for b in g.values()
         ]
         return list({source.name: source for source in (self.source, *(block.loc.source for block in blocks))}.values())
@@ -121,7 +121,7 @@ class Program:
         """Names that a caller may set for a kernel: its constants, what its schedules set or tune, and `warps`."""
         return self.once(_settable, kernel)
 
-    def kernel(self, name: str) -> ast.Kernel:
+    def kernel(self, name: str) -> ast.KernelDef:
         if name in self.dispatches:
             message = f"'{name}' is a dispatch, which chooses among kernels; name one of them"
             raise TileError("name", None, message, "known: " + ", ".join(self.kernels))
@@ -163,7 +163,7 @@ RESERVED = frozenset({"vprintf", "WARP_SZ", "_"})
 `add` and `shared`, are free."""
 
 
-def dim_names(kernel: ast.Kernel, absent: Collection[str] = ()) -> list[str]:
+def dim_names(kernel: ast.KernelDef, absent: Collection[str] = ()) -> list[str]:
     """Names of the dims of a kernel's tensors but those `absent`, in the order in which they first stand."""
     constants = {c.name for c in kernel.constants}
     tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorAnnotation) and p.name not in absent]
@@ -246,15 +246,15 @@ def _add(
             errors += error.errors
 
 
-def _define(program: Program, block: ast.Kernel | ast.Def | ast.ChoiceBlock | ast.Dispatch) -> None:
-    if isinstance(block, ast.Kernel) and (block.name in RESERVED or block.name.startswith(OURS)):
+def _define(program: Program, block: ast.KernelDef | ast.Def | ast.ChoiceBlock | ast.Dispatch) -> None:
+    if isinstance(block, ast.KernelDef) and (block.name in RESERVED or block.name.startswith(OURS)):
         raise TileError("name", block.loc, f"a kernel cannot be called '{block.name}': PTX has that name already")
     kinds: tuple[Mapping[str, Any], ...] = (program.kernels, program.functions, program.choices, program.dispatches)
     for kind in kinds:
         if block.name in kind:
             other = kind[block.name]
             raise TileError("name", block.loc, f"'{block.name}' is defined twice", f"first at {other.loc}")
-    if isinstance(block, ast.Kernel):
+    if isinstance(block, ast.KernelDef):
         program.kernels[block.name] = block
     elif isinstance(block, ast.Def):
         program.functions[block.name] = block
@@ -355,7 +355,7 @@ def _unread(program: Program) -> list[TileError]:
     """Errors for names that a schedule sets and that neither a kernel with it nor any of its schedules reads."""
     errors: dict[int, TileError] = {}
     read_by: dict[int, set[str]] = {}  # by identity of a schedule: several schedules may be like it
-    users: dict[int, list[ast.Kernel]] = {}  # of a part
+    users: dict[int, list[ast.KernelDef]] = {}  # of a part
     for schedule in [*program.schedules.values(), *program.parts.values()]:
         read_by[id(schedule)] = set().union(*(names_in(n) for line in schedule.lines for n in _expressions(line)))
     read_of: dict[str, set[str]] = {}
@@ -385,7 +385,7 @@ def _unread(program: Program) -> list[TileError]:
     return list(errors.values())
 
 
-def _listed(kernels: list[ast.Kernel]) -> str:
+def _listed(kernels: list[ast.KernelDef]) -> str:
     names = " and ".join(f"'{k.name}'" for k in kernels)
     return f"{names} {'has' if len(kernels) == 1 else 'have'}"
 
@@ -440,11 +440,11 @@ def library_functions(name: str) -> dict[str, ast.Def]:
     return {} if file is None else _library_file(file)
 
 
-def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.Kernel]:
+def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.KernelDef]:
     """Kernels that the example's launches may come to, or all of the file without an example."""
     if example is None:
         return list(program.kernels.values())
-    found: dict[str, ast.Kernel] = {}
+    found: dict[str, ast.KernelDef] = {}
     for line in example.lines:
         if isinstance(line, ast.Launch):
             for name in launched_kernels(program, line.name):
@@ -462,7 +462,7 @@ def launched_kernels(program: Program, name: str) -> list[str]:
     return [step.name for step in steps if step.name in program.kernels]
 
 
-def type_parameters(kernels: Iterable[ast.Kernel]) -> dict[str, list[str]]:
+def type_parameters(kernels: Iterable[ast.KernelDef]) -> dict[str, list[str]]:
     """Type parameters with their alternatives, as the first kernel that has each declares it."""
     found: dict[str, list[str]] = {}
     for kernel in kernels:

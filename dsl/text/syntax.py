@@ -39,7 +39,7 @@ from dsl.text.tree import (
     If,
     Import,
     Index,
-    Kernel,
+    KernelDef,
     KernelParameter,
     Launch,
     LayoutLine,
@@ -389,8 +389,8 @@ class _Builder(Transformer):
     def param(self, c: list) -> KernelParameter:
         return KernelParameter(self._at(c[0]), str(c[0]), c[1])
 
-    def kernel(self, c: list) -> Kernel:
-        return Kernel(self._at(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
+    def kernel(self, c: list) -> KernelDef:
+        return KernelDef(self._at(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
 
     def def_(self, c: list) -> Def:
         return self._nested(Def(self._at(c[0]), str(c[0]), _names(c[1]), c[2] or [], c[3]), *c[3])

@@ -257,7 +257,7 @@ class KernelParameter:
 
 
 @node
-class Kernel:
+class KernelDef:
     loc: Loc
     name: str
     params: list[KernelParameter]
@@ -426,7 +426,7 @@ class Import:
 @node
 class File:
     source: Source
-    blocks: list[Kernel | Def | Schedule | ChoiceBlock | Dispatch | Example | Import] = field(default_factory=list)
+    blocks: list[KernelDef | Def | Schedule | ChoiceBlock | Dispatch | Example | Import] = field(default_factory=list)
 
 
 def is_none(node: Any) -> bool:

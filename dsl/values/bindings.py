@@ -7,7 +7,7 @@ from typing import Any
 
 from dsl.values.host import Shaped
 from dsl.values.scope import Closure
-from dsl.values.table import Function
+from dsl.values.table import Builtin
 from lowering.ir import Parameter, Value
 from lowering.location import Loc, TileError
 from lowering.types import DType
@@ -112,8 +112,8 @@ def describe(binding: Binding) -> str:
         return f"a tuple of {len(binding)}" if binding else "the result of a def without 'return'"
     if isinstance(binding, DType | Shaped):
         return f"the type {binding}"
-    if isinstance(binding, Closure | Function):
-        return f"the function '{binding.name if isinstance(binding, Function) else binding.node.name}'"
+    if isinstance(binding, Closure | Builtin):
+        return f"the function '{binding.name if isinstance(binding, Builtin) else binding.node.name}'"
     if isinstance(binding, Absent):
         return f"the absent tensor '{binding.name}'"
     if isinstance(binding, Tensor):

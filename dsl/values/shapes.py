@@ -9,7 +9,7 @@ import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.text import tree as ast
 from dsl.values.facts import UNKNOWN, ArrayFacts, widened
 from dsl.values.scope import Closure, Scope, scope_of
-from dsl.values.table import Function
+from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS, Walk
 from lowering.location import Loc
 from lowering.types import DType
@@ -65,7 +65,7 @@ class Shapes(Walk):
         return ArrayFacts(tuple(int(extent) for extent in extents), value.name)
 
     def of(
-        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
+        self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
         if function.numbers is not None and values and not keywords and all(isinstance(v, NUMBERS) for v in values):
             return super().of(function, values, keywords, loc)

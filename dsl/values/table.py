@@ -85,7 +85,7 @@ def form(usage: str) -> Form:
 
 
 @dataclass(frozen=True, eq=False)
-class Function:
+class Builtin:
     """A function of the language.
 
     usage, means, types, error: for documents, the first also for the checks of calls. Its meanings: `numbers` of Python
@@ -135,16 +135,16 @@ class Function:
         return self.meaning(domain) is not None or (domain != "trees" and self.numbers is not None)
 
 
-ROWS: dict[str, Function] = {}
-FAMILIES: dict[str, Callable[[str], Function | None]] = {}
+ROWS: dict[str, Builtin] = {}
+FAMILIES: dict[str, Callable[[str], Builtin | None]] = {}
 """Functions named after instructions: what the names begin with → the function of a whole name, or None."""
 
 
-def rows(group: str) -> Callable[..., Function]:
+def rows(group: str) -> Callable[..., Builtin]:
     """What states functions of a group: `row(usage, means, types, error, **meanings)`."""
 
-    def row(usage: str, means: str = "", types: str = "", error: str = "", /, **meanings: Any) -> Function:
-        made = Function(usage, means, types, error, **meanings, group=group)
+    def row(usage: str, means: str = "", types: str = "", error: str = "", /, **meanings: Any) -> Builtin:
+        made = Builtin(usage, means, types, error, **meanings, group=group)
         assert made.name not in ROWS, made.name
         ROWS[made.name] = made
         return made
@@ -152,7 +152,7 @@ def rows(group: str) -> Callable[..., Function]:
     return row
 
 
-def find(name: str) -> Function | None:
+def find(name: str) -> Builtin | None:
     """The function of this whole name."""
     found = ROWS.get(name)
     if found is None:

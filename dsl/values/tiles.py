@@ -28,7 +28,7 @@ from dsl.values.building import Building
 from dsl.values.functions.matrix import mma_hint, multiply
 from dsl.values.host import Shaped
 from dsl.values.scope import Closure, Scope, library_closure, scope_of
-from dsl.values.table import Function
+from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS, WORDS
 from lowering.builder import MAX_TILE
 from lowering.fold import constant_of
@@ -58,7 +58,7 @@ class Tiles(Building):
 
     runs_library = True
 
-    def __init__(self, kernel: ast.Kernel, functions: dict[str, ast.Def]):
+    def __init__(self, kernel: ast.KernelDef, functions: dict[str, ast.Def]):
         self.top = scope_of(functions)
         super().__init__(Scope(self.top), kernel.loc)
         self.kernel = kernel
@@ -236,7 +236,7 @@ class Tiles(Building):
     # ---- calls ----
 
     def of(
-        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
+        self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Binding:
         self.place(loc)
         return super().of(function, values, keywords, loc, node)

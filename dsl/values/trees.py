@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.text import tree as ast
 from dsl.values.scope import Closure, Scope
-from dsl.values.table import Function, find
+from dsl.values.table import Builtin, find
 from dsl.values.walk import MISSING, NUMBERS, WORDS, Walk
 from lowering.location import Loc, closest
 from lowering.types import DTYPES, DType
@@ -65,7 +65,7 @@ class Trees(Walk):
         return out
 
     def of(
-        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
+        self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
         self.check(function, len(values), keywords, loc)
         if function.trees is not None:
@@ -75,7 +75,7 @@ class Trees(Walk):
             return function.trees(*values)
         return self.meaning(function, loc)(self, loc, *values)
 
-    def function_of(self, name: str, loc: Loc) -> Function:
+    def function_of(self, name: str, loc: Loc) -> Builtin:
         found = find(name)
         if found is None or not found.stands_in("trees"):
             self.error("constant", loc, f"a launch cannot evaluate '{name}'", KNOWN)

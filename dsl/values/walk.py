@@ -16,7 +16,7 @@ from dsl.text.program import library_names
 from dsl.values import table
 from dsl.values.arithmetic import ConstantError, call, infix, prefix
 from dsl.values.scope import Closure, Scope, library_closure, same
-from dsl.values.table import PLACES, Function, named
+from dsl.values.table import PLACES, Builtin, named
 from lowering.location import Loc, TileError, closest
 from lowering.types import DTYPES, DType
 
@@ -75,8 +75,8 @@ class Walk:
             return f'"{value}"'
         if isinstance(value, DType):
             return f"the type {value}"
-        if isinstance(value, Function | Closure):
-            return f"the function '{value.name if isinstance(value, Function) else value.node.name}'"
+        if isinstance(value, Builtin | Closure):
+            return f"the function '{value.name if isinstance(value, Builtin) else value.node.name}'"
         if isinstance(value, tuple | list):
             return f"a sequence of {len(value)}"
         return "this"
@@ -120,7 +120,7 @@ class Walk:
                 return known[node.id]
         return self.function_of(node.id, node.loc) or self.unknown("name", node.id, node.loc)
 
-    def function_of(self, name: str, loc: Loc) -> Function | None:
+    def function_of(self, name: str, loc: Loc) -> Builtin | None:
         """The function of the language of this name; an error for one that has no meaning in this domain."""
         found = table.find(name)
         if found is not None and not found.stands_in(self.home) and not (self.runs_library and name in library_names()):
@@ -228,7 +228,7 @@ class Walk:
             self.error("type", loc, f"'{op}' does not compare {self.describe(a)} with {self.describe(b)}")
         return same(a, b) == (op == "==")
 
-    NAMED: ClassVar[tuple[type, ...]] = (DType, str, Closure, Function)
+    NAMED: ClassVar[tuple[type, ...]] = (DType, str, Closure, Builtin)
 
     def prefixed(self, op: str, value: Any, loc: Loc) -> Any:
         """A prefix operator on what is no number."""
@@ -258,7 +258,7 @@ class Walk:
             return self.call_def(function, node)
         if node.rest is not None:
             self.error("call", node.rest, "'...' gives constants to a def; this is none")
-        if not isinstance(function, Function):
+        if not isinstance(function, Builtin):
             hint = f"value.to({function.name}) converts" if isinstance(function, DType) else None
             self.error("type", node.loc, f"{self.describe(function)} is no function", hint)
         if function.unread:
@@ -279,7 +279,7 @@ class Walk:
             return self.function_of(node.id, node.loc) or self.unknown("function", node.id, node.loc)
         return self.expr(node)
 
-    def word(self, function: Function, node: ast.Expr, known: tuple[str, ...], name: str | None = None) -> str:
+    def word(self, function: Builtin, node: ast.Expr, known: tuple[str, ...], name: str | None = None) -> str:
         """An argument that is one of a few words, as in cache=global."""
         said = node.id if isinstance(node, ast.Name) else node.value if isinstance(node, ast.String) else None
         if said not in known:
@@ -290,7 +290,7 @@ class Walk:
         return said
 
     def of(
-        self, function: Function, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
+        self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
         """A function of the language of these values; `node` is the call, if there is one."""
         if function.numbers is not None and values and not keywords and all(isinstance(v, NUMBERS) for v in values):
@@ -311,13 +311,13 @@ class Walk:
         except LookupError:
             return loc
 
-    def check(self, function: Function, count: int, keywords: Any, loc: Loc) -> None:
+    def check(self, function: Builtin, count: int, keywords: Any, loc: Loc) -> None:
         """Error for a call that its usage does not allow."""
         wrong = function.form.misfit(count, keywords)
         if wrong is not None:
             self.error("call", loc, wrong[0], wrong[1] or function.short)
 
-    def meaning(self, function: Function, loc: Loc) -> Callable[..., Any]:
+    def meaning(self, function: Builtin, loc: Loc) -> Callable[..., Any]:
         found = function.meaning(self.domain)
         if found is not None:
             return found
@@ -330,7 +330,7 @@ class Walk:
         """A def or a function of the language, as a value, of these values."""
         if isinstance(function, Closure):
             return self.inlined(function, values, {}, loc)
-        if not isinstance(function, Function):
+        if not isinstance(function, Builtin):
             self.error("type", loc, f"{self.describe(function)} is no function")
         return self.of(function, values, {}, loc)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dsl.kernels.variant import Request, Variant, build_variant
 from dsl.text.program import Program, dim_names, load
-from dsl.text.tree import Kernel
+from dsl.text.tree import KernelDef
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -125,7 +125,7 @@ LEAST = {"matmul_fp8": 89}
 USUAL = {"rows": 8, "cols": 1024, "n": 1 << 14, "outer": 2, "inner": 64, "parts": 32, "groups": 4, "blocks": 64}
 
 
-def by_name(kernel: Kernel) -> dict[str, int]:
+def by_name(kernel: KernelDef) -> dict[str, int]:
     """A product, which has a dim m, is of square matrices. A KeyError says that a dim's name has no usual extent."""
     names = dim_names(kernel)
     return dict.fromkeys(names, 512) if "m" in names else {name: USUAL[name] for name in names}

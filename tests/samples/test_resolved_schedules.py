@@ -22,7 +22,9 @@ GOLDEN = Path(__file__).with_name("resolved_schedules.txt")
 SHAPES = [(512,), (1000,), (8192, 8192, 320), (3, 5000, 264)]
 
 
-def requests(program: Program, kernel: ast.Kernel) -> Iterator[tuple[dict[str, int], dict[str, Any], dict[str, Any]]]:
+def requests(
+    program: Program, kernel: ast.KernelDef
+) -> Iterator[tuple[dict[str, int], dict[str, Any], dict[str, Any]]]:
     """(dims, types, facts)."""
     parameters = {c.name: c.types for c in kernel.constants if c.types}
     names, optional = dim_names(kernel), [p.name for p in kernel.params if p.is_optional]
@@ -34,7 +36,7 @@ def requests(program: Program, kernel: ast.Kernel) -> Iterator[tuple[dict[str, i
             yield dims, types, {**facts, **given_names(kernel, absent)}
 
 
-def resolved(program: Program, kernel: ast.Kernel, schedule: str) -> Iterator[str]:
+def resolved(program: Program, kernel: ast.KernelDef, schedule: str) -> Iterator[str]:
     """What it comes to at its points, a line each."""
     scalars = {p.name: 1 for p in kernel.params if isinstance(p.type, ast.ScalarType)}
     own = {c.name for c in kernel.constants}

@@ -7,7 +7,7 @@ from dsl.values.bindings import Access, Binding, SharedTile, describe
 from dsl.values.building import Building
 from dsl.values.functions.arguments import together
 from dsl.values.functions.memory import part_of_memory
-from dsl.values.table import FAMILIES, Function, rows
+from dsl.values.table import FAMILIES, Builtin, rows
 from lowering.ir import Value
 from lowering.location import Loc, closest
 from lowering.types import F32, F64, S32
@@ -46,7 +46,7 @@ def _dot(b: Building, loc: Loc, *args: Binding) -> Value:
     return multiply(b, loc, left, right, acc[0] if acc else None)
 
 
-def _mma(name: str) -> Function | None:
+def _mma(name: str) -> Builtin | None:
     """`mma.sync.SHAPE[.MODIFIER]`: the function of a name that an instruction has."""
     from lowering.tensor_cores import shapes
 
@@ -58,7 +58,7 @@ def _mma(name: str) -> Function | None:
         left, right, acc = _operands(b, loc, args, name)
         return multiply(b, loc, left, right, acc, shape, modifier)
 
-    return Function(f"{name}(a, b, acc)", "acc + a @ b by this instruction", tiles=tiles)
+    return Builtin(f"{name}(a, b, acc)", "acc + a @ b by this instruction", tiles=tiles)
 
 
 def mma_hint(name: str) -> str:

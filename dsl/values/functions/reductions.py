@@ -13,7 +13,7 @@ from dsl.values.functions.arguments import axis_argument, flag_argument, togethe
 from dsl.values.host import Host
 from dsl.values.later import np, on_arrays, reference
 from dsl.values.scope import Closure
-from dsl.values.table import Function, Meaning, rows
+from dsl.values.table import Builtin, Meaning, rows
 from lowering.ir import Block, Op, Value, walk
 from lowering.location import Loc
 from lowering.types import I1, DType
@@ -198,7 +198,7 @@ row("logsumexp(x, [axis=], keepdims=)", "log(sum(exp(x)))", "numbers", arrays=_o
 def _joiner(b: Building, loc: Loc, function: Binding, count: int, name: str) -> Callable:
 
     def combine(x: list[Value], y: list[Value]) -> list[Value]:
-        if not isinstance(function, Closure | Function) or getattr(function, "unread", False):
+        if not isinstance(function, Closure | Builtin) or getattr(function, "unread", False):
             b.error("type", loc, f"{name} takes a function of two values first", f"{name}(maximum, x)")
         result = b.apply(function, [*x, *y], loc)
         out = list(result) if isinstance(result, tuple) else [result]

@@ -11,8 +11,8 @@
     %1 = "tile.constant"() {dtype = index, value = 1 : i64} : () -> index  // samples/softmax.tile:126
     %s = "tile.shared_alloc"() {name = "s", offset = 128 : i64, type = memref<5x1x4096xf16, 3>} : () -> memref<5x1x4096xf16, 3>  // samples/softmax.tile:129
     %2 = "tile.block_id"() {axis = 0 : i64} : () -> index  // samples/softmax.tile:62
-    %3 = "tile.constant"() {dtype = index, value = 5 : i64} : () -> index  // samples/softmax.tile:63
-    %4 = "tile.constant"() {dtype = index, value = 0 : i64} : () -> index  // samples/softmax.tile:63
+    %3 = "tile.constant"() {dtype = index, value = 5 : i64} : () -> index  // samples/softmax.tile:131
+    %4 = "tile.constant"() {dtype = index, value = 0 : i64} : () -> index  // samples/softmax.tile:131
     %5 = "tile.broadcast"(%2) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout0>  // samples/softmax.tile:62
     %6 = "tile.arange"() {extent = 1 : i64} : () -> tensor<1xindex, #layout0>  // samples/softmax.tile:62
     %r = "tile.add"(%5, %6) : (tensor<1xindex, #layout0>, tensor<1xindex, #layout0>) -> tensor<1xindex, #layout0>  // samples/softmax.tile:62

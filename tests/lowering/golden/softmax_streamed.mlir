@@ -17,7 +17,7 @@
     %parts = "tile.floordiv"(%6, %4) : (index, index) -> index  // samples/softmax.tile:94
     %7 = "tile.constant"() {dtype = f32, value = 0xFFF0000000000000 : f64} : () -> f32  // samples/softmax.tile:95
     %8 = "tile.constant"() {dtype = f32, value = 0x0000000000000000 : f64} : () -> f32  // samples/softmax.tile:96
-    %9 = "tile.constant"() {dtype = index, value = 0 : i64} : () -> index  // samples/softmax.tile:96
+    %9 = "tile.constant"() {dtype = index, value = 0 : i64} : () -> index  // samples/softmax.tile:97
     %m = "tile.broadcast"(%7) {shape = [1 : i64, 512 : i64]} : (f32) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:95
     %z = "tile.broadcast"(%8) {shape = [1 : i64, 512 : i64]} : (f32) -> tensor<1x512xf32, #layout0>  // samples/softmax.tile:96
     %10 = "tile.broadcast"(%2) {shape = [1 : i64]} : (index) -> tensor<1xindex, #layout1>  // samples/softmax.tile:93

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from dsl.command import cli
@@ -400,6 +401,9 @@ def test_explain_knows_every_code_of_the_source() -> None:
     assert "did you mean 'shared'" in dsl("explain", "shard").stderr
     assert "2^x" in dsl("explain", "ex2.approx").stdout and "mulhi(a, b)" in dsl("explain").stdout
     assert "the product" in dsl("explain", "prod").stdout
+    assert "stands in: kernels, examples and dispatch" in dsl("explain", "gelu").stdout
+    completed = ShellComplete(cli, {}, "dsl", "_DSL_COMPLETE").get_completions(["explain"], "shfl.")
+    assert [each.value for each in completed] == ["shfl.xor", "shfl.up", "shfl.down", "shfl.idx"]
 
 
 def test_internal_errors_are_short_and_status_70() -> None:

@@ -15,7 +15,7 @@ from dsl.text import tree as ast
 from dsl.values.host import Host, Shaped
 from dsl.values.later import on_arrays
 from dsl.values.scope import Closure, Scope, scope_of
-from dsl.values.walk import Returned
+from dsl.values.walk import NUMBERS, Returned
 from lowering.location import Loc, TileError
 from lowering.nesting import deep_recursion
 from lowering.types import DType
@@ -68,6 +68,7 @@ class Arrays(Host):
         return on_arrays.infix(self, op, left, right, loc)
 
     def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Any:
+        right = bool(right) if isinstance(right, NUMBERS) else right
         return on_arrays.logic(self, op, left, right, node.loc)
 
     def conjoined(self, left: Any, right: Any, loc: Loc) -> Any:

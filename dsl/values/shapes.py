@@ -20,6 +20,7 @@ class Shapes(Walk):
 
     domain = "shapes"
     home = "arrays"
+    runs_library = True
 
     def __init__(self, names: Mapping[str, Any], functions: Mapping[str, ast.Def]):
         super().__init__(Scope(scope_of(functions), names))  # type: ignore[arg-type]

@@ -364,6 +364,12 @@ class Walk:
         self.scope, self.caller, self.depth = Scope(closure.scope, bound), self.at(loc), 0
         self.calls += 1
         try:
+            for constant in closure.node.constants:  # a default sees what stands before it
+                if constant.name not in bound and constant.default is not None:
+                    bound[constant.name] = self.expr(constant.default)
+            missing = [c.name for c in closure.node.constants if c.name not in bound]
+            if missing:
+                raise TileError("call", self.caller, f"{closure.node.name} needs '{missing[0]}'")
             self.statements(closure.node.body)
             return ()
         except Returned as returned:
@@ -373,7 +379,7 @@ class Walk:
             self.calls -= 1
 
     def bound(self, definition: ast.Def, values: list[Any], keywords: dict[str, Any], loc: Loc) -> dict[str, Any]:
-        """The parameters of a def with the arguments of a call. Defaults are the caller's to evaluate."""
+        """The parameters of a def with the arguments of a call; constants that have defaults may be missing."""
         names = [*definition.params, *(c.name for c in definition.constants)]
         if len(values) > len(definition.params):
             count = len(definition.params)
@@ -390,9 +396,7 @@ class Walk:
         for constant in definition.constants:
             if constant.name in out:
                 self.check_constant(definition, constant.name, out[constant.name], loc)
-            elif constant.default is not None:
-                out[constant.name] = self.expr(constant.default)
-        missing = [name for name in names if name not in out]
+        missing = [name for name in definition.params if name not in out]
         if missing:
             self.error("call", loc, f"{definition.name} needs '{missing[0]}'")
         return out

@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dsl
 from dsl.examples.comparison import compare, describe_pattern
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
-from dsl.values import arrays, table
+from dsl.values import arrays, reference, table
 from dsl.values import host as host_module
 from dsl.values.arrays import Arrays
 from dsl.values.element_types import BF16, bf16_bits, element_type, narrow, widen
+from dsl.values.facts import UNKNOWN
 from dsl.values.host import Shaped
+from dsl.values.shapes import Shapes
 from lowering.location import TileError
 from lowering.types import DTYPES
 from runtime import describe
@@ -57,6 +60,30 @@ def test_numpy_is_not_loaded_before_it_is_needed():
         "assert 'numpy' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_default_sees_what_stands_before_it_wherever_the_def_runs():
+    text = "def f(x; M = 2, N = 4 * M):\n    return x * N\n"
+    assert evaluate("f(3)", text) == 24 and evaluate("f(3, M=1)", text) == 12 and evaluate("f(3, N=1)", text) == 3
+    kernel = "kernel k(y: s32[n]):\n    grid 1\n    M = 7\n    y[0 : 2] = full(s32[2], f(3)) + f(1, M=1)\n"
+    y = np.zeros(2, np.int32)
+    dsl.parse(text + kernel, device="emulator").k(y)
+    assert y.tolist() == [28, 28]
+
+
+def test_truth_values_and_arrays_are_joined():
+    assert evaluate("(x > 0.0) and 1", x=X).tolist() == (X > 0).tolist()
+    assert evaluate("(x > 0.0) or 0", x=X).tolist() == (X > 0).tolist()
+
+
+def test_a_function_of_the_library_needs_no_meaning_of_arrays(monkeypatch):
+    monkeypatch.setitem(table.ROWS, "gelu", table.Builtin("gelu(x)", "as it is written"))
+    x = np.linspace(-3.0, 3.0, 64)
+    assert np.allclose(evaluate("gelu(x)", x=x), reference.gelu(x), rtol=1e-12)
+    program = parse_program("example:\n    v = gelu(x)\n")
+    line = program.examples[0].lines[0]
+    assert isinstance(line, ast.Assign)
+    assert Shapes({"x": UNKNOWN}, {})(line.value) is UNKNOWN
 
 
 # ---- making arrays ----

@@ -14,7 +14,6 @@ import numpy as np
 
 from dsl.text import tree as ast
 from dsl.values import reference
-from dsl.values.arithmetic import infix as number_infix
 from dsl.values.element_types import fill, narrow, numpy_type, widen
 from dsl.values.host import Host, Shaped
 from dsl.values.reference import abs_max, matmul
@@ -323,9 +322,10 @@ def whole(host: Host, loc: Loc, apply: Callable, of_integers: Callable, value: A
 
 def either(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
     """`left op right` on arrays or numbers."""
-    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
-        return infix(host, op, left, right, loc)
-    return number_infix(op, left, right)
+    for side in (left, right):
+        if not isinstance(side, bool | int | float | np.ndarray):
+            host.error("type", loc, f"an operand is {host.describe(side)}, not a number or an array")
+    return host.infix(op, left, right, loc)
 
 
 def extreme(host: Host, loc: Loc, values: Sequence[Any], name: str) -> Any:

@@ -72,7 +72,9 @@ class Shapes(Walk):
             return super().of(function, values, keywords, loc)
         self.check(function, len(values) - function.is_method, keywords, loc)
         meaning = function.meaning("shapes")
-        return UNKNOWN if meaning is None else meaning(self, loc, *values, **keywords)
+        if meaning is None or any(value is UNKNOWN for value in values):
+            return UNKNOWN
+        return meaning(self, loc, *values, **keywords)
 
     def inlined(self, closure: Closure, values: list[Any], keywords: dict[str, Any], loc: Loc) -> Any:
         return UNKNOWN

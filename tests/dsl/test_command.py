@@ -300,7 +300,7 @@ def test_the_parser_tables_are_those_of_the_grammar() -> None:
 @pytest.mark.parametrize(
     ("stage", "has"),
     [
-        ("ast", "Kernel name='double'"),
+        ("ast", "KernelDef name='double'"),
         ("ir", '"tile.load"'),
         ("layout", "f32[128]"),
         ("llvm", "define"),

@@ -326,7 +326,7 @@ def test_what_the_log_has_is_not_run_again_unless_something_changed(
         raise AssertionError("the example was run")
 
     with monkeypatch.context() as patched:
-        patched.setattr(session, "Case", forbidden)
+        patched.setattr(session, "TuningCase", forbidden)
         again = tuned_json(double)
     assert again["from_log"] == 4 and [p["rank"] for p in again["points"]] == [p["rank"] for p in first["points"]]
     assert tuned_json(double, "--fresh")["from_log"] == 0

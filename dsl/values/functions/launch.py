@@ -10,7 +10,7 @@ from dsl.values.building import Building
 from dsl.values.facts import UNKNOWN, ArrayFacts
 from dsl.values.functions.arguments import number_argument
 from dsl.values.host import Host, Shaped
-from dsl.values.later import element_types
+from dsl.values.later import element_types, np
 from dsl.values.table import Meaning, rows
 from dsl.values.walk import Walk
 from lowering.ir import Value
@@ -45,9 +45,9 @@ def _dtype_tiles(b: Building, loc: Loc, value: Binding) -> DType:
 def _dtype_arrays(host: Host, loc: Loc, value: Any) -> DType:
     if isinstance(value, int | float):
         return DTYPES["i1" if isinstance(value, bool) else "f64" if isinstance(value, float) else "s64"]
-    found = element_types.element_type(value)
+    found = element_types.element_type(value) if isinstance(value, np.ndarray) else None
     if found is None:
-        host.error("type", loc, f"an array of {value.dtype} is none of the language")
+        host.error("type", loc, f"dtype takes a number or an array of the language; this is {host.describe(value)}")
     return found
 
 

@@ -87,8 +87,8 @@ class CudaLaunch(Repeated):
         self._label = header.label
         self._success = cuda.CUresult.CUDA_SUCCESS
         self._get_current = cuda.cuCtxGetCurrent
-        shape = (*call.grid, header.threads, 1, 1, header.shared_bytes)
-        self._launch_kernel = partial(cuda.cuLaunchKernel, kernel.function, *shape)
+        self._shape = (*call.grid, header.threads, 1, 1, header.shared_bytes)
+        self._launch_kernel = partial(cuda.cuLaunchKernel, kernel.function, *self._shape)
 
     def buffer(self) -> Buffer:
         """A new argument buffer of this class."""
@@ -115,7 +115,9 @@ class CudaLaunch(Repeated):
         if not (self.is_short and self._is_sole) or self.kernel.header.cluster > 1 or self.recognise is unrecognised:
             return
         recognise, pointer, fits, check = self.recognise, self.pointer, self.call.fits, self._check
-        free, pack_into, launch_kernel = self._free, self._pack_into, self._launch_kernel
+        free, pack_into = self._free, self._pack_into
+        launch_kernel, function = driver.bindings().cuLaunchKernel, self.kernel.function
+        x, y, z, threads, _, _, shared = self._shape  # names: a partial copies its arguments at each call
         current_stream, ordinal = self._current_stream, self.ordinal
         success, launched, label = self._success, self._launched, self._label
 
@@ -135,8 +137,9 @@ class CudaLaunch(Repeated):
                     check(values)
                 pack_into(buffer.bytes, 0, *values)
                 buffer.values = values
-            if launch_kernel(streams[current_stream(ordinal)], buffer.address, 0)[0] is success:
-                launched.add(label)
+            stream = streams[current_stream(ordinal)]
+            if launch_kernel(function, x, y, z, threads, 1, 1, shared, stream, buffer.address, 0)[0] is success:
+                launched[label] = None
             else:
                 self.submit(buffer)  # which finds the right context, or the error
             free.append(buffer)
@@ -167,7 +170,7 @@ class CudaLaunch(Repeated):
             else:
                 code = self._launch_cluster(buffer, streams[stream])
             if code is self._success:
-                self._launched.add(self._label)
+                self._launched[self._label] = None
                 return
             if self._get_current()[1] == self._cu_context:
                 self.kernel.context.check(code, f"launching {self._label}")

@@ -28,7 +28,7 @@ class Context:
         self.device = driver.call(cuda.cuDeviceGet, ordinal)
         self.cu_context = driver.call(cuda.cuDevicePrimaryCtxRetain, self.device)
         self.facts = _facts(self.device)
-        self.launched: set[str] = set()
+        self.launched: dict[str, None] = {}  # a set; a dict takes a name with no call
         self.records: list[tuple[str, int]] = []
         self.poison: DeviceError | None = None
 

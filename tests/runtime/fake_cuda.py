@@ -125,7 +125,7 @@ class FakeCuda(ExitStack):
     def kernel(self) -> runtime.Kernel:
         """A copy of 1000 f32, loaded."""
         kernel = runtime.Kernel(hand_written.copy(), device="cuda")
-        context = SimpleNamespace(ordinal=0, cu_context=1, launched=set(), check=self.check)
+        context = SimpleNamespace(ordinal=0, cu_context=1, launched={}, check=self.check)
         loaded: Any = SimpleNamespace(header=kernel.header, context=context, record=0, function="copy")
         kernel._loaded[0] = loaded
         return kernel

@@ -59,11 +59,6 @@ class Arrays(Host):
     def prefixed(self, op: str, value: Any, loc: Loc) -> Any:
         return on_arrays.prefix(self, op, value, loc)
 
-    def infix(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
-        if op == "@" and not is_array(left) and not is_array(right):
-            self.error("shape", loc, "'@' takes arrays, not numbers")
-        return super().infix(op, left, right, loc)
-
     def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
         return on_arrays.infix(self, op, left, right, loc)
 

@@ -45,6 +45,10 @@ class Building(Walk):
     def read(self, access: Access, loc: Loc) -> Value:
         """A load of a part of a tensor, table or shared tile."""
 
+    def operand(self, node: ast.Expr, op: str) -> Value | int | float | bool:
+        value = self.expr(node)
+        return value if isinstance(value, OPERANDS) else self.value_or_number(value, node.loc)
+
     # ---- literals and values ----
 
     def literal(self, value: int | float | bool, dtype: DType, loc: Loc) -> Value:

@@ -9,6 +9,8 @@ from typing import Any
 from dsl.text import tree as ast
 from dsl.text.program import library_functions
 
+MISSING = object()
+
 
 @dataclass(slots=True)
 class Scope:
@@ -21,8 +23,9 @@ class Scope:
         """What the name is bound to here or further out."""
         scope: Scope | None = self
         while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
+            found = scope.names.get(name, MISSING)
+            if found is not MISSING:
+                return found
             scope = scope.parent
         return default
 

@@ -10,7 +10,7 @@ from dsl.text import tree as ast
 from dsl.values.facts import UNKNOWN, ArrayFacts, widened
 from dsl.values.scope import Closure, Scope, scope_of
 from dsl.values.table import Builtin
-from dsl.values.walk import NUMBERS, Walk
+from dsl.values.walk import Walk, are_numbers
 from lowering.location import Loc
 from lowering.types import DType
 
@@ -68,7 +68,7 @@ class Shapes(Walk):
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
-        if function.numbers is not None and values and not keywords and all(isinstance(v, NUMBERS) for v in values):
+        if function.numbers is not None and values and not keywords and are_numbers(values):
             return super().of(function, values, keywords, loc)
         self.check(function, len(values) - function.is_method, keywords, loc)
         meaning = function.meaning("shapes")

@@ -15,12 +15,11 @@ from dsl.text import tree as ast
 from dsl.text.program import library_names
 from dsl.values import table
 from dsl.values.arithmetic import ConstantError, call, infix, prefix
-from dsl.values.scope import Closure, Scope, library_closure, same
+from dsl.values.scope import MISSING, Closure, Scope, library_closure, same
 from dsl.values.table import PLACES, Builtin, named
 from lowering.location import Loc, TileError, closest
 from lowering.types import DTYPES, DType
 
-MISSING = object()
 NUMBERS = (int, float)  # bool is an int
 MAX_CALLS = 64
 """How deep calls of `def`s may be nested."""
@@ -32,6 +31,10 @@ WORDS: dict[str, Any] = {
     "inf": float("inf"),
     "nan": float("nan"),
 }
+
+
+def are_numbers(values: list[Any]) -> bool:
+    return all(isinstance(value, NUMBERS) for value in values)
 
 
 class Returned(Exception):
@@ -184,7 +187,10 @@ class Walk:
     def _binary(self, node: ast.Binary) -> Any:
         if node.op in ("and", "or"):
             return self.logic(node, partial(self.operand, op=node.op))
-        return self.infix(node.op, self.operand(node.left, node.op), self.operand(node.right, node.op), node.loc)
+        op, left, right = node.op, self.operand(node.left, node.op), self.operand(node.right, node.op)
+        if isinstance(left, NUMBERS) and isinstance(right, NUMBERS):
+            return infix(op, left, right)
+        return self.joined(op, left, right, node.loc)
 
     def infix(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
         if isinstance(left, NUMBERS) and isinstance(right, NUMBERS):
@@ -265,6 +271,10 @@ class Walk:
             self.check(function, len(node.args), node.keywords, node.loc)
             return self.meaning(function, node.loc)(self, node)
         words = function.form.words
+        if not words:
+            values += [self.expr(each) for each in node.args]
+            keywords = {name: self.expr(each) for name, each in node.keywords.items()}
+            return self.of(function, values, keywords, node.loc, node)
         for place, each in enumerate(node.args):
             values.append(self.word(function, each, words[place]) if place in words else self.expr(each))
         keywords = {
@@ -275,8 +285,12 @@ class Walk:
 
     def callee(self, node: ast.Expr) -> Any:
         """What is called."""
-        if isinstance(node, ast.Name) and self.scope.find(node.id, MISSING) is MISSING and node.id not in DTYPES:
-            return self.function_of(node.id, node.loc) or self.unknown("function", node.id, node.loc)
+        if isinstance(node, ast.Name):
+            found = self.scope.find(node.id, MISSING)
+            if isinstance(found, Closure):
+                return found
+            if found is MISSING and node.id not in DTYPES:
+                return self.function_of(node.id, node.loc) or self.unknown("function", node.id, node.loc)
         return self.expr(node)
 
     def word(self, function: Builtin, node: ast.Expr, known: tuple[str, ...], name: str | None = None) -> str:
@@ -293,7 +307,7 @@ class Walk:
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
         """A function of the language of these values; `node` is the call, if there is one."""
-        if function.numbers is not None and values and not keywords and all(isinstance(v, NUMBERS) for v in values):
+        if function.numbers is not None and values and not keywords and are_numbers(values):
             try:
                 return call(function.name, function.numbers, values)
             except TypeError:
@@ -313,7 +327,10 @@ class Walk:
 
     def check(self, function: Builtin, count: int, keywords: Any, loc: Loc) -> None:
         """Error for a call that its usage does not allow."""
-        wrong = function.form.misfit(count, keywords)
+        form = function.form
+        if form.least == count == form.most and not keywords:
+            return
+        wrong = form.misfit(count, keywords)
         if wrong is not None:
             self.error("call", loc, wrong[0], wrong[1] or function.short)
 

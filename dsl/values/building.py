@@ -25,6 +25,7 @@ class Building(Walk):
 
     domain = "tiles"
     operands = "numbers and tiles"
+    many = "a tile"
 
     def __init__(self, scope: Scope, loc: Loc):
         super().__init__(scope)
@@ -135,6 +136,10 @@ class Building(Walk):
         return value
 
     # ---- what must be known when compiling ----
+
+    def whole(self, value: Binding, loc: Loc, what: str) -> int:
+        number = constant_of(value) if isinstance(value, Value) else value
+        return super().whole(value if number is None else number, loc, what)
 
     def constant(self, node: ast.Expr, what: str) -> int | float | bool:
         """An expression that must be known when compiling."""

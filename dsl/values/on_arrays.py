@@ -85,25 +85,6 @@ def fitting(host: Host, loc: Loc, low: int, high: int, what: str) -> type:
     )
 
 
-def integer_number(host: Host, loc: Loc, value: Any, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        host.error("constant", loc, f"{what} is an integer; this is {host.describe(value)}")
-    return value
-
-
-def axis_of(host: Host, loc: Loc, value: Any, rank: int) -> int:
-    axis = integer_number(host, loc, value, "axis=")
-    if not -rank <= axis < rank:
-        host.error("shape", loc, f"an array of rank {rank} has no axis {axis}")
-    return axis % rank
-
-
-def flag(host: Host, loc: Loc, value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        host.error("constant", loc, f"{name}= is true or false")
-    return value
-
-
 # ---- operators -----------------------------------------------------------------------------------------------
 
 _FLOAT_INFIX: dict[str, Callable] = {
@@ -292,7 +273,7 @@ def integers_drawn(host: Host, loc: Loc, given: Any, least: Any, most: Any) -> A
     """A new array of random integers, from the one to below the other, as numpy's."""
     dtype, shape = shaped(host, loc, given, "randint")
     ends = enumerate((least, most), 1)
-    low, high = (integer_number(host, host.place_of(i, loc), v, "a bound of randint") for i, v in ends)
+    low, high = (host.whole(v, host.place_of(i, loc), "a bound of randint") for i, v in ends)
     if not low < high:
         host.error("constant", loc, f"randint from {low} to below {high} has no values")
     if dtype.is_int and not (fits(low, dtype) and fits(high - 1, dtype)):
@@ -400,8 +381,8 @@ def reduced(
     x = wide(host, loc, value)
     if x.ndim == 0:
         host.error("shape", loc, f"{name} takes an array; this is a number")
-    along = None if axis is None else axis_of(host, loc, axis, x.ndim)
-    keep = flag(host, loc, keepdims, "keepdims")
+    along = None if axis is None else host.axis(axis, loc, x.ndim)
+    keep = host.flag(keepdims, loc, "keepdims")
     if x.dtype.kind not in KINDS[takes]:
         host.error("type", loc, f"{name} takes {takes}", "compare first" if takes == "i1" else None)
     terms = x.size if along is None else x.shape[along]
@@ -429,7 +410,7 @@ def running(
         most = most * terms if name == "cumsum" else most if name != "cumprod" or most < 2 else most ** min(terms, 64)
         if most >= 1 << 63:
             host.error("limit", loc, f"{name} may not fit in 64 bits", "convert to f64 first")
-    backwards = flag(host, loc, reverse, "reverse")
+    backwards = host.flag(reverse, loc, "reverse")
     with np.errstate(all="ignore"):
         turned = np.flip(x, along) if backwards else x
         out = ufunc.accumulate(turned.astype(np.int64) if x.dtype.kind == "b" else turned, axis=along)
@@ -441,26 +422,26 @@ def _along(host: Host, loc: Loc, name: str, rank: int, axis: Any) -> int:
         host.error("shape", loc, f"{name} takes an array; this is a number")
     if axis is None and rank > 1:
         host.error("call", loc, f"{name} of an array of rank {rank} needs axis=")
-    return axis_of(host, loc, 0 if axis is None else axis, rank)
+    return host.axis(0 if axis is None else axis, loc, rank)
 
 
 def sort(host: Host, loc: Loc, value: Any, axis: Any = None, reverse: Any = False) -> Any:
     x = wide(host, loc, value)
     along = _along(host, loc, "sort", x.ndim, axis)
     rising = np.sort(x, axis=along)
-    return np.flip(rising, along) if flag(host, loc, reverse, "reverse") else rising
+    return np.flip(rising, along) if host.flag(reverse, loc, "reverse") else rising
 
 
 def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """Joins neighbours pairwise until one is left: log2(extent) calls of the function."""
     tiles, many = _joined(host, loc, value, "reduce")
-    keep = flag(host, loc, keepdims, "keepdims")
+    keep = host.flag(keepdims, loc, "keepdims")
     if axis is None:
         if keep:
             host.error("call", loc, "keepdims= needs axis=")
         tiles, along = [t.reshape(-1) for t in tiles], 0
     else:
-        along = axis_of(host, loc, axis, tiles[0].ndim)
+        along = host.axis(axis, loc, tiles[0].ndim)
     if tiles[0].shape[along] == 0:
         host.error("shape", loc, "reduce of no elements")
     tiles = [np.moveaxis(t, along, 0) for t in tiles]
@@ -476,7 +457,7 @@ def scan(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, reve
     """Inclusive, by doubling distances: log2(extent) calls of the function."""
     tiles, many = _joined(host, loc, value, "scan")
     along = _along(host, loc, "scan", tiles[0].ndim, axis)
-    backwards = flag(host, loc, reverse, "reverse")
+    backwards = host.flag(reverse, loc, "reverse")
     tiles = [np.moveaxis(np.flip(t, along) if backwards else t, along, 0) for t in tiles]
     distance, extent = 1, tiles[0].shape[0]
     while distance < extent:
@@ -516,7 +497,7 @@ def array(host: Host, loc: Loc, value: Any, name: str) -> np.ndarray:
 
 def extents(host: Host, loc: Loc, value: Any) -> tuple[int, ...]:
     items = tuple(value) if isinstance(value, list | tuple) else (value,)
-    return tuple(integer_number(host, loc, v, "an extent") for v in items)
+    return tuple(host.whole(v, loc, "an extent") for v in items)
 
 
 def alike(host: Host, loc: Loc, values: Sequence[Any], broadcast: bool) -> list[np.ndarray]:
@@ -548,7 +529,7 @@ def subscript(host: Host, node: ast.Index, value: np.ndarray) -> Any:
                 if key.dtype.kind not in "iu":
                     host.error("type", sub.loc, "an index is an integer", "where(mask, a, b) selects")
             else:
-                key = integer_number(host, sub.loc, key, "an index")
+                key = host.whole(key, sub.loc, "an index")
             if axes < value.ndim:
                 low, high = bounds(np.asarray(key))
                 extent = value.shape[axes]
@@ -590,13 +571,13 @@ def stack(host: Host, loc: Loc, values: Sequence[Any], axis: Any = -1) -> Any:
     """Arrays of one shape along a new axis: the last, as on tiles, unless axis= says otherwise."""
     arrays = alike(host, loc, _each(values), True)
     shape = common_shape(host, loc, arrays)
-    along = axis_of(host, loc, axis, len(shape) + 1)
+    along = host.axis(axis, loc, len(shape) + 1)
     return np.stack([np.broadcast_to(a, shape) for a in arrays], axis=along)
 
 
 def concatenate(host: Host, loc: Loc, values: Sequence[Any], axis: Any = 0) -> Any:
     arrays = alike(host, loc, [array(host, loc, v, "concatenate") for v in _each(values)], False)
-    along = axis_of(host, loc, axis, arrays[0].ndim)
+    along = host.axis(axis, loc, arrays[0].ndim)
     rests = {(a.ndim, a.shape[:along] + a.shape[along + 1 :]) for a in arrays}
     if len(rests) > 1:
         shapes = " and ".join(str(list(a.shape)) for a in arrays)

@@ -54,6 +54,8 @@ class Walk:
     """Whether a function without a meaning here is run as it is written in `dsl/library/`."""
     operands: ClassVar[str] = "numbers"
     """What operators take here, in words."""
+    many: ClassVar[str] = "an array"
+    """What has axes."""
 
     def __init__(self, scope: Scope):
         self.scope = scope
@@ -442,6 +444,25 @@ class Walk:
             self.error("shape", loc, f"{count} names for {have}")
         return tuple(value)
 
+    # ---- what meanings ask of their arguments ----
+
+    def whole(self, value: Any, loc: Loc, what: str) -> int:
+        """An integer that is known here."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.error("constant", loc, f"{what} is an integer; this is {self.describe(value)}")
+        return value
+
+    def axis(self, value: Any, loc: Loc, rank: int) -> int:
+        axis = self.whole(value, loc, "axis=")
+        if not -rank <= axis < rank:
+            self.error("shape", loc, f"{self.many} of rank {rank} has no axis {axis}")
+        return axis % rank
+
+    def flag(self, value: Any, loc: Loc, name: str) -> bool:
+        if not isinstance(value, bool):
+            self.error("constant", loc, f"{name}= is true or false")
+        return value
+
     # ---- asked from outside ----
 
     def number(self, node: ast.Expr, what: str) -> int | float | bool:
@@ -451,10 +472,7 @@ class Walk:
         return value
 
     def integer(self, node: ast.Expr, what: str) -> int:
-        value = self.expr(node)
-        if isinstance(value, bool) or not isinstance(value, int):
-            self.error("constant", node.loc, f"{what} is an integer; this is {self.describe(value)}")
-        return value
+        return self.whole(self.expr(node), node.loc, what)
 
     def argument(self, node: ast.Expr) -> Any:
         """An argument of a launch: `None` leaves an optional tensor out."""

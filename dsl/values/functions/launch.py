@@ -8,7 +8,6 @@ from dsl.text import tree as ast
 from dsl.values.bindings import Absent, Binding
 from dsl.values.building import Building
 from dsl.values.facts import UNKNOWN, ArrayFacts
-from dsl.values.functions.arguments import number_argument
 from dsl.values.host import Host, Shaped
 from dsl.values.later import element_types, np
 from dsl.values.table import Meaning, rows
@@ -23,7 +22,7 @@ row = rows("The launch, types, arrays")
 
 def _of_grid(name: str, op: str) -> Meaning:
     def tiles(b: Building, loc: Loc, axis: Binding) -> Value:
-        number = number_argument(b, loc, axis, "a grid axis")
+        number = b.whole(axis, loc, "a grid axis")
         if not 0 <= number <= 2:
             b.error("call", loc, f"a grid has axes 0, 1 and 2; got {number}")
         return b.ir.value(op, axis=number)

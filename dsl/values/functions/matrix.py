@@ -5,8 +5,8 @@ from __future__ import annotations
 from dsl.values.access import read, write
 from dsl.values.bindings import Access, Binding, SharedTile, describe
 from dsl.values.building import Building
-from dsl.values.functions.arguments import together
 from dsl.values.functions.memory import part_of_memory
+from dsl.values.functions.threads import together
 from dsl.values.table import FAMILIES, Builtin, rows
 from lowering.ir import Value
 from lowering.location import Loc, closest

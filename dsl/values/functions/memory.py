@@ -7,7 +7,7 @@ from typing import Any
 from dsl.values.access import Span, join_masks, operands_of, read, resolve, stored_value, whole, write
 from dsl.values.bindings import Absent, Access, Binding, SharedTile, Tensor, describe
 from dsl.values.building import Building
-from dsl.values.functions.arguments import number_argument, together
+from dsl.values.functions.threads import together
 from dsl.values.table import Meaning, rows
 from lowering.ir import Value
 from lowering.location import Loc
@@ -104,7 +104,7 @@ def _commit(b: Building, loc: Loc) -> tuple:
 
 def _wait(b: Building, loc: Loc, count: Binding) -> tuple:
     together(b, loc, "wait")
-    groups = number_argument(b, loc, count, "the number of copies that may stay in flight")
+    groups = b.whole(count, loc, "the number of copies that may stay in flight")
     if groups < 0:
         b.error("constant", loc, f"wait({groups}): the number of groups that may stay in flight is not negative")
     b.ir.op("wait", groups=groups)

@@ -9,7 +9,7 @@ from typing import Any
 from dsl.values.arithmetic import extreme
 from dsl.values.bindings import Binding
 from dsl.values.building import Building
-from dsl.values.functions.arguments import axis_argument, flag_argument, together
+from dsl.values.functions.threads import together
 from dsl.values.host import Host
 from dsl.values.later import np, on_arrays, reference
 from dsl.values.scope import Closure
@@ -90,7 +90,7 @@ def reduce_tiles(
     if not shape:
         b.error("shape", loc, f"{name} takes a tile; this is the scalar {tiles[0].tile}")
     together(b, loc, name)
-    keep = flag_argument(b, loc, keepdims, "keepdims")
+    keep = b.flag(keepdims, loc, "keepdims")
     b.place(loc)
     if axis is None:
         rank = len(shape)
@@ -100,7 +100,7 @@ def reduce_tiles(
         if keep:
             b.error("call", loc, "keepdims= needs axis=")
     else:
-        position = axis_argument(b, loc, axis, len(shape))
+        position = b.axis(axis, loc, len(shape))
     region = combine_region(b, [t.dtype for t in tiles], combine)
     b.place(loc)
     results = b.ir.op("reduce", tiles, [region], axis=position, **attrs).results
@@ -155,7 +155,7 @@ def _arg_reduction(name: str, better: str) -> dict[str, Meaning]:
         if axis is None:
             tile, rank, position = b.ir.reshape(tile, (tile.tile.size,)), 1, 0
         else:
-            position = axis_argument(b, loc, axis, rank)
+            position = b.axis(axis, loc, rank)
         index = b.ir.value("arange", extent=tile.tile.shape[position])
         index = b.ir.reshape(index, (1,) * position + index.tile.shape + (1,) * (rank - position - 1))
         index = b.ir.broadcast(index, tile.tile.shape)
@@ -236,8 +236,8 @@ def _scan_tiles(
     together(b, loc, name)
     if axis is None and rank > 1:
         b.error("call", loc, f"{name} of a tile of rank {rank} needs axis=")
-    along = axis_argument(b, loc, 0 if axis is None else axis, rank)
-    backwards = flag_argument(b, loc, reverse, "reverse")
+    along = b.axis(0 if axis is None else axis, loc, rank)
+    backwards = b.flag(reverse, loc, "reverse")
     region = combine_region(b, [t.dtype for t in tiles], combine)
     b.place(loc)
     return list(b.ir.op("scan", tiles, [region], axis=along, reverse=backwards).results)

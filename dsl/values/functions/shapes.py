@@ -9,7 +9,6 @@ from typing import Any
 from dsl.values.access import narrow
 from dsl.values.bindings import Access, Binding, SharedTile, Tensor, describe
 from dsl.values.building import Building
-from dsl.values.functions.arguments import number_argument
 from dsl.values.functions.elementwise import agreed
 from dsl.values.functions.random import like_the_first
 from dsl.values.host import Host, Shaped
@@ -62,7 +61,7 @@ def _arange_tiles(b: Building, loc: Loc, extent: Binding) -> Value:
 
 def _arange_arrays(host: Host, loc: Loc, given: Any) -> Any:
     if not isinstance(given, Shaped):
-        given = Shaped(DTYPES["index"], (on_arrays.integer_number(host, loc, given, "the extent of arange"),))
+        given = Shaped(DTYPES["index"], (host.whole(given, loc, "the extent of arange"),))
     if len(given.shape) != 1 or given.shape[0] < 0:
         hint = "arange(n) or arange(s32[n]); reshape gives other shapes"
         host.error("shape", loc, "arange takes one extent", hint)
@@ -101,7 +100,7 @@ def _reshape_tiles(b: Building, loc: Loc, source: Binding, extents_given: Bindin
         return _view(b, loc, source, shape)
     if isinstance(source, Access) and isinstance(source.memory, SharedTile):
         source = narrow(b, source)
-    extents = [number_argument(b, loc, e, "an extent") for e in shape]
+    extents = [b.whole(e, loc, "an extent") for e in shape]
     product = prod(extents)
     if isinstance(source, SharedTile):
         have = prod(source.extents)
@@ -185,7 +184,7 @@ def _transpose_tiles(b: Building, loc: Loc, source: Binding, order: Binding = No
     rank = len(value.tile.shape)
     axes = tuple(reversed(range(rank)))
     if order is not None:
-        axes = tuple(number_argument(b, loc, a, "an axis") for a in _shape_argument(order))
+        axes = tuple(b.whole(a, loc, "an axis") for a in _shape_argument(order))
     if sorted(axes) != list(range(rank)):
         b.error("shape", loc, f"{list(axes)} is no order of the axes of a tile of rank {rank}")
     b.place(loc)

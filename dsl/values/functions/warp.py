@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsl.values.bindings import Binding
 from dsl.values.building import Building
-from dsl.values.functions.arguments import axis_argument, number_argument, together
+from dsl.values.functions.threads import together
 from dsl.values.table import Meaning, rows
 from lowering.fold import constant_of
 from lowering.ir import Value
@@ -25,9 +25,9 @@ def _shuffle(mode: str) -> Meaning:
         if not tile.tile.shape:
             b.error("shape", loc, f"{name} takes a tile: it is defined on elements along an axis")
         rank = len(tile.tile.shape)
-        along = axis_argument(b, loc, rank - 1 if axis is None else axis, rank)
+        along = b.axis(rank - 1 if axis is None else axis, loc, rank)
         extent = tile.tile.shape[along]
-        lanes = number_argument(b, loc, min(extent, 32) if width is None else width, "width=")
+        lanes = b.whole(min(extent, 32) if width is None else width, loc, "width=")
         b.check_extent(lanes, loc, "width=")
         if lanes > extent:
             b.error("shape", loc, f"width={lanes} is more than the {extent} elements of the axis")

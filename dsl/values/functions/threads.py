@@ -1,0 +1,17 @@
+"""What threads do together."""
+
+from __future__ import annotations
+
+from dsl.values.building import Building
+from lowering.location import Loc
+
+
+def together(b: Building, loc: Loc, name: str, warp: bool = False) -> None:
+    """What threads do together (the block, or with `warp` a warp) cannot stand where each takes a way of its own."""
+    if b.in_divided_warp if warp else b.in_tile_if:
+        hint = "do it before the branch, or choose with where()"
+        if name.startswith("atomic_"):
+            hint = "an index that is a tile of the branch makes it one of each thread: count[0 * i]"
+        if warp:
+            hint = "a branch of whole warps may hold it: runs of 32 neighbours take it together, as in t < 32"
+        b.error("type", loc, f"{name} inside a tile 'if': threads that do not take the branch never arrive", hint)

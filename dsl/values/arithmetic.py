@@ -178,10 +178,12 @@ def rsqrt(x: Number) -> Number:
 
 
 def call(name: str, function: Callable[..., Number], args: list[Any]) -> Number:
-    """`name(*args)` on numbers; raises ConstantError, and TypeError for another number of them."""
+    """`name(*args)` on numbers; raises ConstantError."""
     try:
         return limited(function(*args))
     except (OverflowError, ValueError) as error:
         if isinstance(error, ConstantError):
             raise
         raise ConstantError(f"{name}({', '.join(map(str, args))}) has no value") from None
+    except TypeError:
+        raise ConstantError(f"{name} does not take numbers of these types") from None

@@ -8,6 +8,7 @@ from typing import Any
 import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.text import tree as ast
 from dsl.values.facts import UNKNOWN, ArrayFacts, widened
+from dsl.values.host import Shaped
 from dsl.values.scope import Closure, Scope, scope_of
 from dsl.values.table import Builtin
 from dsl.values.walk import Walk, are_numbers
@@ -48,6 +49,8 @@ class Shapes(Walk):
         return UNKNOWN if node.name == "T" else super().member(node, value)
 
     def describe(self, value: Any) -> str:
+        if isinstance(value, Shaped):
+            return f"the type {value}"
         return f"an array of {value.dtype}" if isinstance(value, ArrayFacts) else super().describe(value)
 
     def _index(self, node: ast.Index) -> Any:
@@ -63,14 +66,14 @@ class Shapes(Walk):
         for part, extent in zip(parts, extents, strict=True):
             if extent < 0:
                 self.error("shape", part.loc, f"an extent of {extent}")
-        return ArrayFacts(tuple(int(extent) for extent in extents), value.name)
+        return Shaped(value, tuple(int(extent) for extent in extents))
 
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
         if function.numbers is not None and values and not keywords and are_numbers(values):
             return super().of(function, values, keywords, loc)
-        self.check(function, len(values) - function.is_method, keywords, loc)
+        self.check(function, function.form, len(values) - function.is_method, keywords, loc)
         meaning = function.meaning("shapes")
         if meaning is None or any(value is UNKNOWN for value in values):
             return UNKNOWN

@@ -92,8 +92,8 @@ class Builtin:
     numbers alone, the same everywhere; `trees` of the header's trees, which a launch evaluates; `arrays` of numpy
     arrays, in float64 and 64-bit integers; `shapes` of what is known of an array before it is; `tiles` of what names in
     kernels are bound to. Each takes the domain that asks, the place of the call and its arguments, but for `numbers`
-    and `trees`, which take the arguments alone. `always` is a meaning in every domain. unread: its meanings take the
-    call itself, whose arguments are not evaluated.
+    and `trees`, which take the arguments alone. `always` is a meaning in every domain. of_numbers: how it is called
+    with numbers alone, if otherwise. unread: its meanings take the call itself, whose arguments are not evaluated.
     """
 
     usage: str
@@ -107,11 +107,16 @@ class Builtin:
     tiles: Meaning | None = None
     always: Meaning | None = None
     unread: bool = False
+    of_numbers: str = ""
     group: str = field(default="", kw_only=True)
 
     @cached_property
     def form(self) -> Form:
         return form(self.usage)
+
+    @cached_property
+    def form_of_numbers(self) -> Form:
+        return form(self.of_numbers) if self.of_numbers else self.form
 
     @property
     def name(self) -> str:

@@ -67,7 +67,7 @@ class Trees(Walk):
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
-        self.check(function, len(values), keywords, loc)
+        self.check(function, function.form_of_numbers, len(values), keywords, loc)
         if function.trees is not None:
             for value in values:
                 if not isinstance(value, NUMBERS) and not self.joins(value):

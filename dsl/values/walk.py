@@ -16,7 +16,7 @@ from dsl.text.program import library_names
 from dsl.values import table
 from dsl.values.arithmetic import ConstantError, call, infix, prefix
 from dsl.values.scope import MISSING, Closure, Scope, library_closure, same
-from dsl.values.table import PLACES, Builtin, named
+from dsl.values.table import PLACES, Builtin, Form, named
 from lowering.location import Loc, TileError, closest
 from lowering.types import DTYPES, DType
 
@@ -270,7 +270,7 @@ class Walk:
             hint = f"value.to({function.name}) converts" if isinstance(function, DType) else None
             self.error("type", node.loc, f"{self.describe(function)} is no function", hint)
         if function.unread:
-            self.check(function, len(node.args), node.keywords, node.loc)
+            self.check(function, function.form, len(node.args), node.keywords, node.loc)
             return self.meaning(function, node.loc)(self, node)
         words = function.form.words
         if not words:
@@ -310,12 +310,9 @@ class Walk:
     ) -> Any:
         """A function of the language of these values; `node` is the call, if there is one."""
         if function.numbers is not None and values and not keywords and are_numbers(values):
-            try:
-                return call(function.name, function.numbers, values)
-            except TypeError:
-                self.check(function, len(values), keywords, loc)
-                raise ConstantError(f"{function.name} does not take numbers of these types") from None
-        self.check(function, len(values) - function.is_method, keywords, loc)
+            self.check(function, function.form_of_numbers, len(values), keywords, loc)
+            return call(function.name, function.numbers, values)
+        self.check(function, function.form, len(values) - function.is_method, keywords, loc)
         self.node = node
         return self.meaning(function, loc)(self, loc, *values, **keywords)
 
@@ -327,9 +324,8 @@ class Walk:
         except LookupError:
             return loc
 
-    def check(self, function: Builtin, count: int, keywords: Any, loc: Loc) -> None:
+    def check(self, function: Builtin, form: Form, count: int, keywords: Any, loc: Loc) -> None:
         """Error for a call that its usage does not allow."""
-        form = function.form
         if form.least == count == form.most and not keywords:
             return
         wrong = form.misfit(count, keywords)

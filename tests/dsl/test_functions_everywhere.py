@@ -181,6 +181,22 @@ def test_defs_of_tuples_and_polynomials_run_on_the_host() -> None:
     assert Arrays({"x": x}, program.functions)(line.value).tolist() == [17.0, 57.0]
 
 
+def test_numbers_are_counted_as_usages_say() -> None:
+    """Not as Python's own functions of that name: math.log takes a base."""
+    for text in ("log(8, 2)", "max(3)", "cdiv(1)", "sign(1, 2)"):
+        for domain in (Numbers({}), Arrays({}, {}), Shapes({}, {})):
+            with pytest.raises(TileError, match=r"takes \d"):
+                domain(parsed(text))
+
+
+def test_tiles_are_stacked_along_the_axis_that_is_asked_for() -> None:
+    lines = ["    grid 1", "    v = x[0 : 4]", "    y[0 : 2, 0 : 4] = stack(v, v + 9, axis=0)", ""]
+    text = "\n".join(["kernel k(y: s32[2, 4], x: s32[4]):", *lines])
+    arrays = {"y": np.zeros((2, 4), np.int32), "x": np.arange(4, dtype=np.int32)}
+    launch(compile_kernel(text, arrays), arrays)
+    assert arrays["y"].tolist() == [[0, 1, 2, 3], [9, 10, 11, 12]]
+
+
 # ---- the table ----
 
 

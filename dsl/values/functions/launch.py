@@ -115,7 +115,7 @@ def _shape_arrays(host: Host, loc: Loc, value: Any, axis: Any = None) -> Any:
 
 
 def _shape_shapes(domain: Walk, loc: Loc, value: Any, axis: Any = None) -> Any:
-    if not isinstance(value, ArrayFacts):
+    if not isinstance(value, ArrayFacts | Shaped):
         return UNKNOWN
     if axis is None:
         return value.shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsl.values.facts import UNKNOWN, ArrayFacts
-from dsl.values.host import Host
+from dsl.values.host import Host, Shaped
 from dsl.values.later import np, on_arrays
 from dsl.values.table import rows
 from lowering.location import Loc
@@ -16,7 +16,7 @@ row = rows("Random numbers")
 
 def like_the_first(domain: Any, loc: Loc, first: Any, *rest: Any, **more: Any) -> Any:
     """The type and shape of what is made: those of the first argument."""
-    return first if isinstance(first, ArrayFacts) else UNKNOWN
+    return ArrayFacts(first.shape, first.dtype.name) if isinstance(first, Shaped) else UNKNOWN
 
 
 def _randn(host: Host, loc: Loc, given: Any) -> Any:

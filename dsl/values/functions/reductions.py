@@ -142,7 +142,7 @@ for _row in REDUCTIONS:
     _join = EXTREMES.get(_row.name)
     _tree = None if _join is None else (lambda *all, name=_row.name: [name, *all])
     row(f"{_row.name}(tile, [axis=], keepdims=)", _row.means, _row.takes, numbers=_join, trees=_tree,
-        **_reduction(_row))  # fmt: skip
+        of_numbers="" if _join is None else f"{_row.name}(a, b, …)", **_reduction(_row))  # fmt: skip
 
 
 def _arg_reduction(name: str, better: str) -> dict[str, Meaning]:

@@ -199,9 +199,14 @@ def _turned(b: Building, loc: Loc, source: Binding) -> Value:
     return b.ir.value("transpose", value, axes=(1, 0))
 
 
-def _stack(b: Building, loc: Loc, *args: Binding) -> Value:
+def _stack(b: Building, loc: Loc, *args: Binding, axis: Binding = None) -> Value:
     b.check_extent(len(args), loc, "the number of tiles to stack")
-    return b.ir.value("stack", *agreed(b, loc, args))
+    made = b.ir.value("stack", *agreed(b, loc, args))
+    last = len(made.tile.shape) - 1
+    at = last if axis is None else b.axis(axis, loc, last + 1)
+    if at == last:
+        return made
+    return b.ir.value("transpose", made, axes=(*range(at), last, *range(at, last)))
 
 
 def _flat(b: Building, loc: Loc, tensor: Binding) -> Tensor:
@@ -227,7 +232,7 @@ row("transpose(x, [axes])", "the axes in another order, reversed unless said", "
     tiles=_transpose_tiles, arrays=lambda host, loc, x, *axes: on_arrays.transpose(host, loc, x, *axes))  # fmt: skip
 row(".T", "`x.T`: rows as columns", "any",
     tiles=_turned, arrays=lambda host, loc, x: on_arrays.turned(host, loc, x))  # fmt: skip
-row("stack(a, …, axis=)", "tiles of one shape along a new axis, the last (`axis=` on the host)", "any",
+row("stack(a, …, axis=)", "tiles of one shape along a new axis, the last unless said", "any",
     tiles=_stack, arrays=lambda host, loc, *all, **axis: on_arrays.stack(host, loc, all, **axis))  # fmt: skip
 row("concatenate(a, …, axis=)", "arrays one behind the other", "any",
     arrays=lambda host, loc, *all, **axis: on_arrays.concatenate(host, loc, all, **axis))  # fmt: skip

@@ -201,7 +201,7 @@ def test_tiles_are_stacked_along_the_axis_that_is_asked_for() -> None:
 
 
 def stands(name: str, domain: str) -> bool:
-    return ROWS[name].stands_in(domain) or (domain == "tiles" and name in library_names())
+    return ROWS[name].stands_in(domain) or (domain in ("tiles", "arrays") and name in library_names())
 
 
 def documented() -> str:

@@ -52,6 +52,18 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
     return best
 
 
+def neighbours(analysis: Analysis, op: Op, under: str) -> int:
+    """Elements that one access of a load of global memory may move, if the layout lets it: neighbours, aligned, under a
+    mask that may change as `under` says."""
+    offset, mask, memory = operand(op, "offset"), operand(op, "mask"), op.operands[0]
+    assert offset is not None
+    facts, shape, size = analysis.of(offset), offset.tile.shape, memory.dtype.bytes
+    masked = shape if mask is None else getattr(analysis.of(mask), under)
+    aligned = max(pointer_align(analysis.function, memory) // size, 1)
+    widths = [min(*each, MAX_BYTES // size, aligned) for each in zip(facts.run, facts.start, masked, strict=True)]
+    return max(widths, default=1)
+
+
 def access_width(analysis: Analysis, op: Op) -> int:
     """Elements that one access of a load or store moves, or one asynchronous copy, whose two sides both allow them."""
     offset, source, tensor = operand(op, "offset"), operand(op, "source"), operand(op, "tensor")

@@ -200,7 +200,7 @@ class Function:
     pins: dict[str, Pin] = field(default_factory=dict)  # value name → its `layout` line in the schedule
     instructions: dict[str, Named] = field(default_factory=dict)  # value name → the instruction of its product
     swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
-    unrolled: dict[str, Loc] = field(default_factory=dict)  # counter of a loop → where the schedule unrolls or peels it
+    lines: dict[tuple[str, str], Loc] = field(default_factory=dict)  # property and subject → the schedule's line of it
     choices: Choices = field(default_factory=Choices)
     reasons: dict[Op, Reason] = field(default_factory=dict)  # of barriers, those that others made superfluous too
     grid: list[Tree] = field(default_factory=list)  # its extents, as the trees that a launch evaluates

@@ -246,7 +246,7 @@ class _Variant:
         function.pins = schedule.pins
         function.instructions = schedule.instructions
         function.swizzles = schedule.swizzles
-        function.unrolled = schedule.unrolled
+        function.lines = schedule.lines
         function.choices.forced |= schedule.choices
         function.choices.force(request.choices, "--choose", must=False)
         large = resolved.is_large

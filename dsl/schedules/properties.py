@@ -290,6 +290,22 @@ _ROWS = (
         "where the device allows it).",
         "cluster 2",
     ),
+    PropertyRow(
+        "stage",
+        "tensors",
+        Word("shared", "registers"),
+        "`shared`: what loops load of these tensors goes through shared memory, by copies; `registers`: it does not. "
+        "By itself, what feeds products does where 4 aligned bytes or more are copied at a time.",
+        "stage a, b: shared",
+    ),
+    PropertyRow(
+        "pipeline",
+        "counters",
+        Whole(1, 16),
+        "The copies of this loop run ahead, into a ring of N slots. Of a loop in a loop that is named too, they go on "
+        "from the last round of one to the first of the next. By itself 3 slots, 2 where no more fit. 1: no ring.",
+        "pipeline p: 4",
+    ),
     PropertyRow("unroll", "counter", Whole(1), "Rounds of this loop of the run in one; 1 leaves it.", "unroll p: 4"),
     PropertyRow(
         "peel",

@@ -44,10 +44,10 @@ class ResolvedSchedule:
     warps: int = DEFAULT_WARPS
 
     @property
-    def unrolled(self) -> dict[str, Loc]:
-        """Where each loop that is unrolled or peeled is named."""
-        loops = ("peel", "unroll")
-        return {name: loc for (row, name), loc in self.places.items() if row in loops and name is not None}
+    def lines(self) -> dict[tuple[str, str], Loc]:
+        """Where each property that passes read by its subject stands, by property and subject."""
+        read = {row.name for row in PROPERTIES.values() if row.field == "attrs"}
+        return {(row, name): loc for (row, name), loc in self.places.items() if row in read and name is not None}
 
 
 def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.choices import ON_OFF
+from lowering.directives import pipeline, stage
 from lowering.ir import Function
 from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
@@ -63,6 +64,10 @@ def on_function(run: Callable[[Function], None]) -> Callable[[Function, Target],
 
 PASSES = (
     Pass("check_names", on_function(check_names.check_names)),
+    # Before layouts and barriers, which take what directives make for written by hand. `pipeline` first of those that
+    # make loops anew: what is peeled or unrolled has its rounds in the right order then.
+    Pass("stage", stage.stage, reads=("stage",)),
+    Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),
     # Before layouts, since peeled and unrolled code is what they are chosen for; peel first, so that unroll_loops sees
     # a loop of whole rounds, and fold_again then drops the masks of both.
     Pass("peel_loops", on_function(peel_loops.peel_loops), reads=("peel",)),

@@ -12,6 +12,9 @@ from lowering.ir import Function, Op, Value, walk
 from lowering.location import TileError, closest
 from lowering.types import TileType
 
+OF_LOOPS = ("peel", "pipeline", "unroll")
+"""Properties whose subject is the counter of a loop."""
+
 
 def defined_tiles(op: Op) -> Iterator[Value]:
     """Tiles that an operation defines, those of its loops' heads included."""
@@ -44,7 +47,9 @@ def check_names(function: Function) -> None:
         elif name not in names:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
             raise TileError("name", instruction.loc, message, closest(name, names))
-    for name, loc in function.unrolled.items():
+    for (row, name), loc in function.lines.items():
+        if row not in OF_LOOPS:
+            continue
         if name not in counters and name in function.in_branches:
             function.void.append((name, loc))
         elif name not in counters:

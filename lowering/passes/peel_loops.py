@@ -50,7 +50,7 @@ def _chosen(function: Function, facts: Analysis, loop: Op) -> bool:
         "on" if named else "off",
         loc=loop.loc,
         because="the schedule peels what it names",
-        pinned=None if named is None else function.unrolled.get(name),
+        pinned=None if named is None else function.lines.get(("peel", name)),
     )
 
 

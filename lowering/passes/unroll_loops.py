@@ -45,7 +45,7 @@ def _choose(function: Function, loop: Op) -> None:
         str(rule),
         loc=loop.loc,
         because="the schedule unrolls what it names" if free else "its step is known at run time alone",
-        pinned=function.unrolled.get(name),
+        pinned=function.lines.get(("unroll", name)),
         line=f"unroll {name}: {{option}}",
     )
 

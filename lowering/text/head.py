@@ -32,7 +32,7 @@ class FunctionHead(Values):
         self.pins: dict[str, Pin] = {}
         self.instructions: dict[str, Named] = {}
         self.swizzles: dict[str, SwizzlePin] = {}
-        self.unrolled: dict[str, Loc] = {}
+        self.lines: dict[tuple[str, str], Loc] = {}
         self.choices: dict[str, Forced] = {}
         self.void: list[tuple[str, Loc]] = []
         self.names: dict[str, Value] = {}
@@ -129,9 +129,9 @@ class FunctionHead(Values):
             row.fail("a swizzle has three numbers, or is none: (3, 4, 4)", None, loc)
         self.swizzles[name] = SwizzlePin(bits, self.place(row))
 
-    def row_unrolled(self, row: TextRow) -> None:
-        name = row.name()
-        self.unrolled[name] = self.place(row)
+    def row_line(self, row: TextRow) -> None:
+        said = row.name(), row.name()
+        self.lines[said] = self.place(row)
 
     def row_choose(self, row: TextRow) -> None:
         key = self.new(row, self.choices)

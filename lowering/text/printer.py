@@ -177,7 +177,7 @@ class _Printer:
             rows.append(f"instruction {word(name)} = {self.value(named.name)} {self.place(named.loc)}")
         for name, swizzle in f.swizzles.items():
             rows.append(f"swizzle {word(name)} = {self.value(swizzle.bits)} {self.place(swizzle.loc)}")
-        rows += [f"unrolled {word(name)} {self.place(loc)}" for name, loc in f.unrolled.items()]
+        rows += [f"line {word(row)} {word(name)} {self.place(loc)}" for (row, name), loc in f.lines.items()]
         for key, forced in f.choices.forced.items():
             marks = " anywhere" * (not forced.must) + " met" * forced.met
             row = f"choose {word(key)} = {quoted(forced.option)} by {quoted(forced.by)}{marks}"

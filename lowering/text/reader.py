@@ -63,7 +63,7 @@ class _Reader(FunctionHead):
         function = Function(name, self.parameters, self.dims, body, warps, bits, self.divisors, self.attributes)
         function.choices.forced = self.choices
         function.pins, function.instructions, function.swizzles = self.pins, self.instructions, self.swizzles
-        function.unrolled, function.void, function.loc = self.unrolled, self.void, loc
+        function.lines, function.void, function.loc = self.lines, self.void, loc
         function.in_branches = frozenset(rows.get("branches", ()))
         function.grid = [numbered(tree, self.constants) for tree in rows["grid"]]
         function.holds = set(rows.get("holds", ()))

@@ -23,6 +23,7 @@ kernel k(c: f32[m, n], a: f16[m, k], b: f16[n, k]; TM = 16, TN = 16, TK = 32):
 
 schedule s of k:
     warps = 1
+    stage a, b: registers
     {lines}
 """
 

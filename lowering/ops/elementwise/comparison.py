@@ -20,9 +20,14 @@ def _by_ranges(name: str) -> Shortcut:
         decided = _decided(name, *map(builder.facts.of, operands))
         if decided is None and _always(name, builder.facts, *operands):
             decided = True
+        if decided is None and name in OPPOSITE and _always(OPPOSITE[name], builder.facts, *operands):
+            decided = False
         return None if decided is None else builder.constant(decided, I1, operands[0].tile.shape)
 
     return shortcut
+
+
+OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 def _decided(name: str, a: Facts, b: Facts) -> bool | None:

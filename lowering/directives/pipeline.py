@@ -1,0 +1,416 @@
+"""`pipeline p: 3`: the copies of a loop run ahead of its rounds, into the slots of a ring.
+
+    for p:                               copies of round 0 to slot 0; commit
+        copy s, a[p]; commit; wait 0     copies of round 1 to slot 1; commit
+        … load s …                  →    for p:
+                                             wait 1
+                                             copies of round p + 2 to slot p + 2; commit
+                                             … load s[p] …
+                                         wait 0
+
+The copies are those of `stage`, or stand in the kernel: at the head of the body, one group, waited for at once.
+
+Of loops in one another that are all named, the rounds of the innermost one are one sequence. The loops stay; the copies
+have counters of their own, the cursor, which all the loops carry. A round past the last copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lowering.builder import Builder
+from lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
+from lowering.directives.stage import feeds_product, is_load
+from lowering.facts import Analysis, Facts, facts_now
+from lowering.fold import constant_of
+from lowering.ir import Block, Function, Op, Value, uses, walk
+from lowering.location import TileError
+from lowering.ops import OPS, operand
+from lowering.ops.memory import writes
+from lowering.targets import Target
+from lowering.types import INDEX, SharedType, TileType
+
+USUAL = (3, 2)
+"""Slots that a pipeline has by itself, as far as they fit."""
+MOST = 8
+SPARE = 8
+"""One part in this of the shared memory is left for exchanges, which later passes make."""
+
+
+@dataclass(slots=True)
+class Nest:
+    """Loops in one another, the outermost first, of which the innermost one copies. block: where the first stands."""
+
+    loops: list[Op]
+    block: Block
+    head: CopyHead
+
+    @property
+    def inner(self) -> Op:
+        return self.loops[-1]
+
+    @property
+    def counters(self) -> list[Value]:
+        return [loop.regions[0].args[0] for loop in self.loops]
+
+    @property
+    def scope(self) -> list[Op]:
+        """What the loops do, themselves aside."""
+        return [op for loop in self.loops for op in loop.regions[0].ops if op not in self.loops]
+
+    @property
+    def name(self) -> str:
+        return self.counters[-1].name or "loop"
+
+
+@dataclass(slots=True)
+class CopyHead:
+    """The copies at the head of a loop's body, and what closes their group and waits for it."""
+
+    copies: list[Op]
+    commit: Op
+    wait: Op
+
+    @property
+    def bytes(self) -> int:
+        """Of one slot of the ring."""
+        types = [op.operands[0].type for op in self.copies]
+        return sum(type.bytes for type in types if isinstance(type, SharedType))
+
+
+def pipeline(function: Function, target: Target) -> None:
+    """Pipelines the loops that the schedule names, and those whose loads `stage` has staged."""
+    said = function.by_subject("pipeline", int)
+    found = list(_nests(function, function.body, [], said))
+    for name, slots in said.items():
+        if slots > 1 and not any(name == c.name for nest in found for c in nest.counters):
+            _refuse(function, name)
+    facts = facts_now(function)
+    for nest in found:
+        slots = _slots(function, target, facts, nest, said)
+        if slots > 1:
+            _Pipeline(function, nest, slots, facts).run()
+
+
+def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], said: dict[str, int]) -> list[Nest]:
+    """The loops that copy at the head of their bodies, each with those around it that the schedule names with it."""
+    found: list[Nest] = []
+    for op in block.ops:
+        if not op.spec.counters:
+            found += [n for region in op.regions for n in _nests(function, region, [], said)]
+            continue
+        loops = [*around, (op, block)]
+        head = _head(op)
+        if head is not None:
+            name = op.regions[0].args[0].name
+            outer: list[str] = []
+            while len(loops) - 1 > len(outer) and name in said:
+                each = loops[-2 - len(outer)][0].regions[0].args[0].name
+                if each not in said:
+                    break
+                outer.append(each)
+            kept = loops[len(loops) - 1 - len(outer) :]
+            found.append(Nest([loop for loop, _ in kept], kept[0][1], head))
+        found += _nests(function, op.regions[0], loops, said)
+    return found
+
+
+def _head(loop: Op) -> CopyHead | None:
+    """The copies at the head of a loop's body, if they are one group that is waited for at once."""
+    copies: list[Op] = []
+    commit: Op | None = None
+    for op in loop.regions[0].ops:
+        if op.spec.in_flight and commit is None:
+            copies.append(op)
+        elif op.spec.orders == "group" and copies and commit is None:
+            commit = op
+        elif op.spec.orders == "end" and commit is not None and op.attrs["groups"] == 0:
+            return CopyHead(copies, commit, op)
+        elif not op.spec.pure:
+            return None
+    return None
+
+
+def _refuse(function: Function, name: str) -> None:
+    """TileError for a loop that is named and has nothing to be pipelined. Not where it is of these
+    shapes and types alone: where constants leave the loop out, or its loads are too narrow to be staged."""
+    loc = function.lines.get(("pipeline", name))
+    said, users = function.by_subject("stage", str), uses(function.body)
+    for op in walk(function.body):
+        if op.spec.counters and op.regions[0].args[0].name == name:
+            loads = [each for each in walk(op.regions[0]) if is_load(each) and feeds_product(each, users)]
+            if any(each.operands[0].name not in said for each in loads):
+                why = "nothing that it loads is staged"
+                function.choices.choose("pipeline", name, {"1": 1}, "1", loc=op.loc, because=why)
+                return
+            message = f"loop '{name}' has no copies at the head of its body that could run ahead"
+            hint = "stage what it loads, as in: stage a: shared"
+            raise TileError("schedule", loc or op.loc, message, hint)
+
+
+def _slots(function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int]) -> int:
+    """How many slots the ring of a nest has."""
+    name = nest.name
+    loc = function.lines.get(("pipeline", name))
+    named = said.get(name)
+    wrong = _misfit(function, facts, nest)
+    if wrong is not None and named is not None and named > 1:
+        raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
+    held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates) - nest.head.bytes
+    room = target.shared - held - target.shared // SPARE
+    fits = [] if wrong is not None else [n for n in range(2, MOST + 1) if n * nest.head.bytes <= room]
+    options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})
+    staged = all(copy.operands[0].op.attrs.get("staged") for copy in nest.head.copies)  # type: ignore[union-attr]
+    rule = named or max([n for n in USUAL if staged and n in fits], default=1)
+    because = f"{nest.head.bytes} bytes a slot, {max(room, 0)} free" if wrong is None else wrong[0]
+    slots: int = function.choices.choose(
+        "pipeline",
+        name,
+        options,
+        str(rule),
+        loc=nest.inner.loc,
+        because=because,
+        costs={option: number * nest.head.bytes for option, number in options.items()},
+        unit="bytes of shared memory",
+        pinned=loc if named else None,
+        line=f"pipeline {name}: {{option}}",
+    )
+    return slots
+
+
+def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] | None:
+    """Why a nest cannot be pipelined, and what would fit; None if it can."""
+    for loop in nest.loops:
+        step = constant_of(loop.operands[2])
+        if step is None or step < 1:
+            return "its step is no positive constant", "count up by a constant"
+        if loop.regions[0].args[0].dtype is not INDEX:
+            kind = loop.regions[0].args[0].dtype
+            return f"its counter is an {kind}", "count an index: bounds are dims, or constants"
+    carried = {v for loop in nest.loops for v in loop.regions[0].args[1:]}
+    carried |= {v for loop in nest.loops[1:] for v in loop.results}
+    wanted = [v for copy in nest.head.copies for v in source_of(copy)]
+    wanted += [v for loop in nest.loops[1:] for v in loop.operands[:2]]
+    part = slice_of(nest.scope, wanted)
+    wrong = impure(part)
+    if wrong is not None:
+        return f"what it copies is found by '{wrong.name}'", "compute the place from the counter"
+    by = sorted(v.name or "a value" for v in leaves_of(part, wanted) & carried)
+    if by:
+        return f"what it copies hangs on '{by[0]}', which a loop carries", "compute the place from the counter"
+    return _misfit_of_tiles(function, nest) or _misfit_of_rounds(facts, nest)
+
+
+def source_of(copy: Op) -> list[Value]:
+    """What decides what a copy reads, and where in its tile it writes."""
+    return [v for v in (operand(copy, name) for name in ("source", "mask", "offset")) if v is not None]
+
+
+def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
+    inside = set(walk(nest.inner.regions[0]))
+    users = uses(function.body)
+    for copy in nest.head.copies:
+        tile = copy.operands[0]
+        assert isinstance(tile.type, SharedType)
+        if tile.type.ring or operand(copy, "slot") is not None:
+            return f"'{tile.name}' is a ring already", "leave out the pipeline: the kernel has one"
+        for user in users.get(tile, []):
+            if user is copy:
+                continue
+            if writes(user) or user not in inside:
+                line = "" if user.loc is None else f" in line {user.loc.line}"
+                return f"'{tile.name}' is used by '{user.name}'{line}, too", "a tile of the copies alone"
+    written = {op.operands[0] for op in walk(function.body) if writes(op)}
+    for copy in nest.head.copies:
+        tensor = operand(copy, "tensor")
+        assert tensor is not None
+        if tensor in written:
+            return f"the kernel writes '{tensor.name}', which it would read rounds earlier", "pipeline: 1"
+    return None
+
+
+def _misfit_of_rounds(facts: Analysis, nest: Nest) -> tuple[str, str] | None:
+    """The cursor takes no account of inner loops without rounds, unless all of them are so."""
+    for level, loop in enumerate(nest.loops[1:], 1):
+        outer = set(nest.counters[:level])
+        bounds = loop.operands[:2]
+        if leaves_of(slice_of(nest.scope, bounds), bounds) & outer:
+            start, stop = (facts.of(v) for v in bounds)
+            if start.high is None or stop.low is None or stop.low <= start.high:
+                name = loop.regions[0].args[0].name or "loop"
+                return f"loop '{name}' may have no rounds for some of those around it", "name the inner loop alone"
+    return None
+
+
+@dataclass(slots=True)
+class _Pipeline:
+    """The rewrite of one nest. b: makes operations; rings: of each copy, its ring."""
+
+    function: Function
+    nest: Nest
+    slots: int
+    facts: Analysis
+    b: Builder = field(init=False)
+    rings: list[Value] = field(default_factory=list)
+    scope: list[Op] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.b = Builder(located(self.function, self.nest.inner))
+        self.scope = self.nest.scope
+
+    @property
+    def steps(self) -> list[int]:
+        return [int(constant_of(loop.operands[2]) or 1) for loop in self.nest.loops]
+
+    def run(self) -> None:
+        self._make_rings()
+        if len(self.nest.loops) == 1:
+            self._run_single()
+        else:
+            self._run_nest()
+
+    def _make_rings(self) -> None:
+        for copy in self.nest.head.copies:
+            tile = copy.operands[0]
+            alloc = tile.op
+            assert alloc is not None and isinstance(tile.type, SharedType)
+            type = SharedType((self.slots, *tile.type.shape), tile.type.dtype, ring=True)
+            alloc.attrs["type"] = tile.type = type
+            self.rings.append(tile)
+
+    # ---- one loop: it counts rounds ----
+
+    def _run_single(self) -> None:
+        b, loop, ahead = self.b, self.nest.inner, self.slots - 1
+        body, counter, step = loop.regions[0], self.nest.counters[0], self.steps[0]
+        start, stop = loop.operands[:2]
+        before, inside = Block(), Block()
+        with b.region(before):
+            for s in range(ahead):
+                self._fetch(b.index(s), [b.value("add", start, b.index(s * step))])
+            span = b.value("sub", stop, start)
+            rounds = b.value("floordiv", b.value("add", span, b.index(step - 1)), b.index(step))
+            zero, one = b.index(0), b.index(1)
+        round_ = Value(TileType((), INDEX), name=counter.name)
+
+        def at(number: Value) -> Value:
+            return b.value("add", start, b.value("mul", number, b.index(step)))
+
+        with b.region(inside):
+            b.op("wait", groups=ahead - 1)
+            write = b.value("add", round_, b.index(ahead))
+            self._fetch(write, [at(write)])
+            here = b.own(at(round_))
+            here.stands_for(counter)
+        self._rebuild(body, inside.ops, round_, {counter: here})
+        body.args[0] = round_
+        loop.operands[:3] = [zero, rounds, one]
+        self._surround(before.ops)
+
+    # ---- a nest: the copies have counters of their own ----
+
+    def _run_nest(self) -> None:
+        b, loops, ahead = self.b, self.nest.loops, self.slots - 1
+        before, inside = Block(), Block()
+        with b.region(before):
+            cursor: list[Value] = []
+            for level in range(len(loops)):
+                cursor.append(self._bound(level, 0, cursor))
+            for s in range(ahead):
+                self._fetch(b.index(s), cursor)
+                cursor = self._next(cursor)
+            states: list[Value] = [b.index(0), *cursor]
+        names = [f"{self.nest.name}_round", *(f"{c.name}_ahead" for c in self.nest.counters)]
+        for loop in loops:
+            args = [Value(v.type, name=n) for v, n in zip(states, names, strict=True)]
+            loop.operands += states
+            loop.regions[0].args += args
+            loop.results += [Value(v.type, loop, n) for v, n in zip(states, names, strict=True)]
+            states = args
+        round_, cursor = states[0], states[1:]
+        with b.region(inside):
+            b.op("wait", groups=ahead - 1)
+            self._fetch(b.value("add", round_, b.index(ahead)), cursor)
+            following = [b.value("add", round_, b.index(1)), *self._next(cursor)]
+        self._rebuild(loops[-1].regions[0], inside.ops, round_, {})
+        for loop in reversed(loops):
+            loop.regions[0].ops[-1].operands += following
+            following = loop.results[-len(following) :]
+        self._surround(before.ops)
+
+    def _bound(self, level: int, which: int, cursor: Sequence[Value]) -> Value:
+        """Where a loop of the nest starts or stops, for these counters of the loops around it."""
+        value = self.nest.loops[level].operands[which]
+        return self._anew(value, cursor) if level else value
+
+    def _anew(self, value: Value, cursor: Sequence[Value]) -> Value:
+        table = dict(zip(self.nest.counters, cursor, strict=False))
+        return made_anew(self.b, slice_of(self.scope, [value]), table, value)
+
+    def _next(self, cursor: Sequence[Value]) -> list[Value]:
+        """The counters of the following round."""
+        b, out = self.b, list(cursor)
+        over: list[Value] = []  # by level, the innermost first: whether its loop has come to its end
+        for level in reversed(range(len(cursor))):
+            ahead = b.value("add", cursor[level], b.index(self.steps[level]))
+            out[level] = ahead if not over else b.value("select", over[-1], ahead, cursor[level])
+            if level:
+                done = b.value("ge", ahead, self._bound(level, 1, cursor))
+                over.append(done if not over else b.value("and", over[-1], done))
+        for level, done in zip(range(1, len(cursor)), reversed(over), strict=True):
+            start = self._bound(level, 0, out[:level])
+            out[level] = b.value("select", done, start, out[level])
+        return out
+
+    # ---- both ----
+
+    def _fetch(self, slot: Value, cursor: Sequence[Value]) -> None:
+        """The copies of one round into a slot. Past the last round they copy nothing."""
+        b, stop = self.b, self.nest.loops[0].operands[1]
+        for copy, ring in zip(self.nest.head.copies, self.rings, strict=True):
+            b.place = (located(self.function, copy), None)
+            source, mask = operand(copy, "source"), operand(copy, "mask")
+            offset, tensor = operand(copy, "offset"), operand(copy, "tensor")
+            assert source is not None and offset is not None and tensor is not None
+            place = self._anew(offset, cursor)
+            on = None if mask is None else self._anew(mask, cursor)
+            if not self._is_off_past_the_end(mask):
+                within = b.broadcast(b.value("lt", cursor[0], stop), source.tile.shape)
+                on = within if on is None else b.value("and", on, within)
+            parts = {
+                "memory": ring, "slot": slot, "offset": place, "tensor": tensor,
+                "source": self._anew(source, cursor), "mask": on,
+            }  # fmt: skip
+            given = {name: value for name, value in parts.items() if value is not None}
+            b.op("copy", list(given.values()), has=list(given), cache=copy.attrs["cache"], bytes=0)
+        b.place = (located(self.function, self.nest.head.commit), None)
+        b.op("commit")
+
+    def _is_off_past_the_end(self, mask: Value | None) -> bool:
+        """Whether a mask is off wherever the counter of the outermost loop is at its stop or past it, as that of
+        `a[p : p + 32]` is in `range(0, k, 32)`."""
+        if mask is None:
+            return False
+        b, behind = Builder(self.b.loc, self.facts), Value(TileType((), INDEX))
+        self.facts.known[behind] = Facts(1, (), (), (), 0, None)
+        past = b.value("add", self.nest.loops[0].operands[1], behind)
+        return constant_of(made_anew(b, slice_of(self.scope, [mask]), {self.nest.counters[0]: past}, mask)) is False
+
+    def _rebuild(self, body: Block, inside: list[Op], slot: Value, table: dict[Value, Value]) -> None:
+        """The body of the innermost loop: `inside` in the place of its copies, reads from `slot` of the rings."""
+        head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
+        body.ops = [op for op in body.ops if op not in head]
+        for op in walk(body):
+            op.operands = [table.get(v, v) for v in op.operands]
+            if op.operands and op.operands[0] in self.rings and "has" in op.attrs:
+                op.operands.insert(1, slot)
+                op.attrs["has"] = [op.attrs["has"][0], "slot", *op.attrs["has"][1:]]
+        body.ops = inside + body.ops
+
+    def _surround(self, before: list[Op]) -> None:
+        """Puts what goes before around the outermost loop, and the wait that ends all copies behind it."""
+        block, outermost = self.nest.block, self.nest.loops[0]
+        at = block.ops.index(outermost)
+        drain = Op(OPS["wait"], [], [], {"groups": 0}, (), outermost.loc)
+        block.ops[at : at + 1] = [*before, outermost, drain]

@@ -1,0 +1,241 @@
+"""`stage a, b: shared`: what a loop loads of these tensors goes through shared memory, by copies.
+
+    for p:                         for p:
+        x = load a[…]                  copy sa, a[…]; copy sb, b[…]; commit; wait 0
+        y = load b[…]       →          x = load sa
+        …                              y = load sb
+                                       …
+
+`pipeline` lets the copies run rounds ahead. By itself a load is staged that feeds a product: the fragments of an
+operand lie apart in memory, and each warp reads those of its row of warps once more. Where fewer than 4 aligned bytes
+are neighbours, there is no `cp.async` to hide anything, and loads stay as they are.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from lowering.access_width import ASYNC_BYTES, neighbours
+from lowering.builder import Builder
+from lowering.directives.slices import impure, located, slice_of, without
+from lowering.facts import facts_now
+from lowering.fold import constant_of
+from lowering.ir import Block, Function, Op, Value, uses, walk
+from lowering.location import TileError, closest
+from lowering.ops import operand
+from lowering.ops.memory import writes
+from lowering.targets import Target
+from lowering.types import SharedType, TensorType
+
+WAYS = {"shared": True, "registers": False}
+
+
+def stage(function: Function, target: Target) -> None:
+    """Stages the loads of loops that the schedule names, and those that feed products."""
+    loops = [op for op in walk(function.body) if op.spec.counters]
+    found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op)]
+    said = function.by_subject("stage", str)
+    _check_subjects(function, said, {op.operands[0].name for _, op in found})
+    if not found:
+        return
+    choosing = _Choosing(function, target, said)
+    chosen: dict[Op, list[Op]] = {}
+    for loop, load in found:
+        if choosing.is_staged(loop, load):
+            chosen.setdefault(loop, []).append(load)
+    for loop, loads in chosen.items():
+        _stage(function, loop, loads)
+
+
+def is_load(op: Op) -> bool:
+    """A tile that a thread block loads from global memory."""
+    return op.spec.accesses == "read" and isinstance(op.operands[0].type, TensorType) and bool(op.result.tile.shape)
+
+
+def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | None]) -> None:
+    """TileError `name` for a tensor that no loop loads."""
+    for name in said:
+        loc = function.lines.get(("stage", name))
+        if name in loaded:
+            continue
+        if name in function.in_branches or any(p.name == name and p.value is None for p in function.params):
+            function.void += [(name, loc)] if loc else []
+            continue
+        known = sorted(each for each in loaded if each)
+        hint = closest(name, known) or (", ".join(known) if known else "a loop's loads are staged")
+        raise TileError("name", loc, f"no loop of kernel '{function.name}' loads a tile of '{name}'", hint)
+
+
+class _Choosing:
+    """Which loads are staged."""
+
+    def __init__(self, function: Function, target: Target, said: dict[str, str]):
+        self.function, self.said = function, said
+        self.facts, self.users = facts_now(function), uses(function.body)
+        self.written = {op.operands[0] for op in walk(function.body) if writes(op)}
+        held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
+        self.room = target.shared - held
+
+    def is_staged(self, loop: Op, load: Op) -> bool:
+        """The schedule's word, or the choice's. TileError `schedule` where the word cannot be kept."""
+        name = load.operands[0].name or "tensor"
+        word, place = self.said.get(name), self.function.lines.get(("stage", name))
+        feeds = feeds_product(load, self.users)
+        if word is None and not feeds:
+            return False
+        wrong = self.misfit(loop, load)
+        if wrong is not None and word == "shared":
+            raise TileError("schedule", place or load.loc, f"'{name}' cannot be staged: {wrong[0]}", wrong[1])
+        bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
+        rule = word or ("shared" if wrong is None and bytes in ASYNC_BYTES else "registers")
+        why = f"it feeds a product, and {bytes} aligned bytes are copied at a time"
+        if wrong is not None:
+            why = wrong[0]
+        elif bytes not in ASYNC_BYTES:
+            why = f"{bytes} bytes at a time are no asynchronous copy"
+        staged = self.function.choices.choose(
+            "stage",
+            name,
+            WAYS if wrong is None else {"registers": False},
+            rule,
+            loc=load.loc,
+            because=why,
+            pinned=place if word else None,
+            line=f"stage {name}: {{option}}",
+        )
+        if staged:
+            self.room -= slot_bytes(load)
+        return bool(staged)
+
+    def misfit(self, loop: Op, load: Op) -> tuple[str, str] | None:
+        """Why a load cannot be staged, and what would fit; None if it can."""
+        ops = loop.regions[0].ops
+        wrong = impure(slice_of(ops[: ops.index(load)], place_of(load)))
+        if wrong is not None:
+            where = "" if wrong.loc is None else f" in line {wrong.loc.line}"
+            return (
+                f"its place comes from '{wrong.name}'{where}",
+                "compute the place before the loop, or from its counter",
+            )
+        if load.attrs["cache"] == "volatile":
+            return "it is loaded with cache=volatile, at this moment", "leave out the cache"
+        if load.attrs["evict"]:
+            return "it is loaded with an eviction priority, which a copy has not", "leave out evict="
+        if load.operands[0] in self.written:
+            return "the kernel writes it, and a copy would read it earlier", "load it into registers"
+        if slot_bytes(load) > self.room:
+            return (
+                f"its tile has {slot_bytes(load)} bytes, and {max(self.room, 0)} of shared memory are left",
+                "a smaller tile",
+            )
+        return None
+
+
+def place_of(load: Op) -> list[Value]:
+    """What decides what a load reads."""
+    return [v for v in (operand(load, "offset"), operand(load, "mask")) if v is not None]
+
+
+def slot_bytes(load: Op) -> int:
+    return prod(load.result.tile.shape) * load.result.dtype.bytes
+
+
+def feeds_product(load: Op, users: dict[Value, list[Op]]) -> bool:
+    """Whether each element of a load becomes one of a product's operand: by itself, or through elementwise operations
+    and changes of shape."""
+    todo, seen = list(load.results), set(load.results)
+    while todo:
+        value = todo.pop()
+        for user in users.get(value, []):
+            if user.spec.product and value in user.operands[:2]:
+                return True
+            if user.spec.pure and (user.spec.elementwise or any(bits(r) == bits(value) for r in user.results)):
+                todo += [r for r in user.results if r not in seen]
+                seen.update(user.results)
+    return False
+
+
+def bits(value: Value) -> int:
+    return prod(value.tile.shape) * value.dtype.bits
+
+
+def _stage(function: Function, loop: Op, loads: list[Op]) -> None:
+    """The loads of one loop: their copies at the head of its body, and loads from shared memory where they stood."""
+    body = loop.regions[0]
+    allocated, head = Block(), Block()
+    b = Builder(located(function, loop))
+    ahead = slice_of(body.ops, [v for load in loads for v in place_of(load)])
+    made: dict[Op, list[Op]] = {}
+    tiles: list[tuple[Value, Value]] = []
+    with b.region(allocated):
+        for load in loads:
+            b.place = (load.loc or b.loc, None)
+            tiles.append((shared_tile(b, function, load, tiles), offsets_within(b, load.result.tile.shape)))
+    with b.region(head):
+        for load, (tile, place) in zip(loads, tiles, strict=True):
+            b.place = (load.loc or b.loc, None)
+            copy(b, tile, None, place, load, operand(load, "offset"), operand(load, "mask"))
+        b.place = (loop.loc or b.loc, None)
+        b.op("commit")
+        b.op("wait", groups=0)
+    for load, (tile, place) in zip(loads, tiles, strict=True):
+        made[load] = _loaded(b, load, tile, place)
+    body.ops = [
+        *ahead,
+        *head.ops,
+        *(new for op in without(body.ops, ahead) for new in made.get(op, [op])),
+    ]
+    function.body.ops[:0] = allocated.ops
+    replaced = {load.result: ops[-1].result for load, ops in made.items()}
+    for op in walk(body):
+        op.operands = [replaced.get(v, v) if op is not replaced.get(v, v).op else v for v in op.operands]
+
+
+def shared_tile(b: Builder, function: Function, load: Op, others: list[tuple[Value, Value]]) -> Value:
+    """The tile that a load goes through: `sa` of `a`, `sa2` of its second one."""
+    taken = {op.attrs["name"] for op in walk(function.body) if op.spec.allocates} | {t.name for t, _ in others}
+    name = stem = f"s{load.operands[0].name}"
+    number = 2
+    while name in taken:
+        name, number = f"{stem}{number}", number + 1
+    type = SharedType(load.result.tile.shape, load.result.dtype)
+    tile = b.op("shared_alloc", type=type, name=name, staged=True).result
+    tile.name = name
+    return tile
+
+
+def offsets_within(b: Builder, shape: tuple[int, ...]) -> Value:
+    """The places of a tile's elements in row-major order."""
+    total: Value | None = None
+    for axis, extent in enumerate(shape):
+        part = b.reshape(b.value("arange", extent=extent), (1,) * axis + (extent,) + (1,) * (len(shape) - axis - 1))
+        pitch = prod(shape[axis + 1 :])
+        if pitch != 1:
+            part = b.value("mul", *b.same_shape([part, b.index(pitch)]))
+        total = part if total is None else b.value("add", *b.same_shape([part, total]))
+    assert total is not None
+    return b.broadcast(total, shape)
+
+
+def copy(
+    b: Builder, tile: Value, slot: Value | None, place: Value, load: Op, source: Value | None, mask: Value | None
+) -> None:
+    """The copy that brings what a load loads into shared memory."""
+    parts = {
+        "memory": tile, "slot": slot, "offset": place, "tensor": load.operands[0], "source": source, "mask": mask
+    }  # fmt: skip
+    given = {name: value for name, value in parts.items() if value is not None}
+    b.op("copy", list(given.values()), has=list(given), cache=None, bytes=0)
+
+
+def _loaded(b: Builder, load: Op, tile: Value, place: Value) -> list[Op]:
+    """What stands where the load stood. A copy fills up with zeros: another filling is put in again."""
+    ops = Block()
+    with b.region(ops):
+        b.place = (load.loc or b.loc, None)
+        made = b.op("load", [tile, place], has=["memory", "offset"], cache=None, evict=None).result
+        mask, other = operand(load, "mask"), operand(load, "other")
+        if mask is not None and other is not None and constant_of(other) != 0:
+            made = b.op("select", [mask, made, other]).result
+    made.stands_for(load.result)
+    return ops.ops

@@ -1,0 +1,247 @@
+"""`stage` and `pipeline`: loads of loops through shared memory, copies that run rounds ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dsl.kernels.variant import Request, build_variant
+from dsl.text.program import parse_program
+from lowering.location import TileError
+from lowering.passes import run_passes
+from tests.compile_and_run import Kernel, compile_kernel, launch, through
+
+PRODUCT = """
+kernel k(c: f32[m, n], a: {type}[m, k], b: {type}[n, k]; TM = 32, TN = 16, TK = 32):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    acc = zeros({sum}[TM, TN])
+    for p in range({range}):
+        acc = dot(a[i : i + TM, p : p + TK], b[j : j + TN, p : p + TK].T, acc)
+    c[i : i + TM, j : j + TN] = acc.to(f32)
+
+schedule s of k:
+    warps = 2
+    {lines}
+"""
+TYPES = {"f16": np.float16, "s8": np.int8}
+
+
+def product(
+    lines: str, m: int, n: int, k: int, type: str = "f16", range: str = "0, k, TK", **request: object
+) -> tuple[Kernel, dict[str, np.ndarray]]:
+    random = np.random.default_rng(k)
+    args = {"a": random.integers(-3, 4, (m, k)).astype(TYPES[type]), "c": np.full((m, n), np.nan, np.float32)}
+    args["b"] = random.integers(-3, 4, (n, k)).astype(TYPES[type])
+    text = PRODUCT.format(lines=lines, type=type, sum="s32" if type == "s8" else "f32", range=range)
+    return compile_kernel(text, args, **request), args
+
+
+def shape(kernel: Kernel) -> tuple[int, int, int]:
+    """Copies, waits, slots of the first ring."""
+    slots = [op.attrs["type"].shape[0] for op in kernel.ops if op.name == "shared_alloc" and op.attrs["type"].ring]
+    return kernel.count("copy"), kernel.count("wait"), slots[0] if slots else 0
+
+
+WAYS = {
+    "itself": "contract off",
+    "registers": "stage a, b: registers",
+    "one": "stage a: registers\n    pipeline p: 1",
+    "staged": "pipeline p: 1",
+    "two": "pipeline p: 2",
+    "five": "pipeline p: 5",
+    "unrolled": "pipeline p: 3\n    unroll p: 2",
+}
+SHAPES = {
+    "itself": (6, 2, 3), "registers": (0, 0, 0), "one": (1, 1, 0), "staged": (2, 1, 0), "two": (4, 2, 2),
+    "five": (10, 2, 5), "unrolled": (10, 4, 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("k", [32, 64, 104, 168])
+def test_a_product_is_staged_and_pipelined_as_the_schedule_says(way: str, k: int) -> None:
+    kernel, args = product(WAYS[way], 33, 17, k)
+    assert shape(kernel) == SHAPES[way]
+    launch(kernel, args)
+    assert np.array_equal(args["c"], args["a"].astype(np.float32) @ args["b"].T.astype(np.float32))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("k", [0, 1, 3, 31, 33, 65])
+@pytest.mark.parametrize("type", TYPES)
+def test_odd_extents_and_no_rounds(way: str, k: int, type: str) -> None:
+    """Rows of odd length have no 4 aligned bytes: nothing is staged by itself, and copies are loads and stores."""
+    kernel, args = product(WAYS[way], 7, 5, k, type)
+    launch(kernel, args)
+    assert np.array_equal(args["c"], args["a"].astype(np.float32) @ args["b"].T.astype(np.float32))
+    if way == "itself" and k % 2:
+        assert kernel.count("shared_alloc") == 0
+
+
+@pytest.mark.parametrize("range", ["0, k, 96", "32, k, TK", "0, k - 16, TK", "0, minimum(k, block(0) * 64), TK"])
+def test_loops_that_skip_start_late_and_end_early(range: str) -> None:
+    """The copies of rounds past the last one read nothing, whatever the mask of the load ends with."""
+    kernel, args = product("pipeline p: 4", 64, 16, 160, range=range)
+    assert shape(kernel)[2] == 4
+    launch(kernel, args)
+    a, b = args["a"].astype(np.float32), args["b"].astype(np.float32)
+    for i in (0, 1):
+        start, stop, step = eval(f"({range})", {"k": 160, "TK": 32, "minimum": min, "block": lambda axis: i})  # noqa: B023
+        columns = [
+            c for p in __builtins__["range"](start, stop, step) for c in __builtins__["range"](p, min(p + 32, 160))
+        ]  # type: ignore[index]
+        rows = slice(i * 32, i * 32 + 32)
+        assert np.array_equal(args["c"][rows], a[rows][:, columns] @ b[:, columns].T)
+
+
+def test_the_code_is_that_of_a_ring_written_by_hand() -> None:
+    """Operation by operation, but for their order."""
+    by_hand = """
+kernel k(c: f32[m, n], a: f16[m, k], b: f16[n, k]; TM = 32, TN = 16, TK = 32):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    shared sa: f16[ring 3, TM, TK]
+    shared sb: f16[ring 3, TN, TK]
+    def fetch(p):
+        copy(sa[p], a[i : i + TM, p * TK : p * TK + TK])
+        copy(sb[p], b[j : j + TN, p * TK : p * TK + TK])
+        commit()
+    fetch(0)
+    fetch(1)
+    acc = zeros(f32[TM, TN])
+    for p in range(cdiv(k, TK)):
+        wait(1)
+        fetch(p + 2)
+        acc = dot(sa[p], sb[p].T, acc)
+    wait(0)
+    c[i : i + TM, j : j + TN] = acc
+
+schedule s of k:
+    warps = 2
+"""
+    kernel, args = product("pipeline p: 3", 64, 32, 128)
+    hand = compile_kernel(by_hand, args)
+    for name in ("shared_alloc", "copy", "commit", "wait", "barrier", "ldmatrix", "dot", "for", "store"):
+        assert kernel.count(name) == hand.count(name) > 0, name
+
+
+NEST = """
+kernel k(y: s32[n, TM], x: s8[n, c, taps], w: s8[c, taps, TM, 32]; TM = 16, TN = 16):
+    grid cdiv(n, TN)
+    i = block(0) * TN
+    acc = zeros(s32[TN, TM])
+    for u in range(c // 32):
+        for t in range({range}):
+            pixels = x[i + arange(TN)[:, None], (u * 32 + arange(32))[None, :], t]
+            acc = dot(pixels, w[u, t, 0 : TM, 0 : 32].T, acc)
+    y[i : i + TN, 0 : TM] = acc
+
+schedule s of k:
+    warps = 1
+    {lines}
+"""
+
+
+def nest(lines: str, taps: int, c: int, range: str = "taps") -> tuple[Kernel, dict[str, np.ndarray]]:
+    random = np.random.default_rng(taps)
+    args = {"y": np.zeros((32, 16), np.int32), "x": random.integers(-9, 9, (32, c, taps)).astype(np.int8)}
+    args["w"] = random.integers(-9, 9, (c, taps, 16, 32)).astype(np.int8)
+    return compile_kernel(NEST.format(lines=lines, range=range), args), args
+
+
+@pytest.mark.parametrize("lines", ["stage x, w: registers", "pipeline t: 2", "pipeline u, t: 3", "pipeline u, t: 8"])
+@pytest.mark.parametrize("taps", [1, 2, 9])
+@pytest.mark.parametrize("c", [0, 32, 96])
+def test_a_nest_is_one_sequence_of_rounds(lines: str, taps: int, c: int) -> None:
+    kernel, args = nest(lines, taps, c)
+    launch(kernel, args)
+    x, w = args["x"].astype(np.int32), args["w"].astype(np.int32)
+    wanted = sum((x[:, u * 32 : u * 32 + 32, t] @ w[u, t].T for u in range(c // 32) for t in range(taps)), np.int32(0))
+    assert np.array_equal(args["y"], np.broadcast_to(wanted, (32, 16)))
+
+
+def test_the_copies_of_a_nest_run_on_from_loop_to_loop() -> None:
+    """The prologue stands before both loops, and one wait behind them."""
+    kernel, _ = nest("pipeline u, t: 3", 9, 96)
+    outer = next(op for op in kernel.variant.function.body.ops if op.name == "for")
+    assert [op.name for op in kernel.variant.function.body.ops].count("commit") == 2
+    assert [op.name for op in outer.regions[0].ops].count("commit") == 0
+
+
+def test_what_the_mask_fills_with_other_than_zeros_is_put_in_again() -> None:
+    text = """
+kernel k(c: f32[m, 16], a: f16[m, k], b: f16[16, k]; TM = 16, TK = 16):
+    grid cdiv(m, TM)
+    i = block(0) * TM
+    acc = zeros(f32[TM, 16])
+    for p in range(0, k, TK):
+        x = load(a[i : i + TM, p : p + TK], other=2)
+        acc = dot(x, b[0 : 16, p : p + TK].T, acc)
+    c[i : i + TM, 0 : 16] = acc
+"""
+    random = np.random.default_rng(0)
+    args = {"a": random.integers(-3, 4, (20, 40)).astype(np.float16), "c": np.zeros((20, 16), np.float32)}
+    args["b"] = random.integers(-3, 4, (16, 40)).astype(np.float16)
+    kernel = compile_kernel(text, args)
+    assert kernel.count("shared_alloc") == 2 and kernel.count("select") == 1
+    launch(kernel, args)
+    assert np.array_equal(args["c"], args["a"].astype(np.float32) @ args["b"].T.astype(np.float32))
+
+
+def test_what_was_copied_by_hand_is_pipelined_where_the_schedule_says_so() -> None:
+    text = """
+kernel k(y: f32[n], x: f32[n]):
+    grid 1
+    shared s: f32[64]
+    total = zeros(f32[64])
+    for p in range(0, n, 64):
+        copy(s[:], x[p : p + 64])
+        commit()
+        wait(0)
+        total = total + s[63 - arange(64)]
+    y[0 : 64] = total
+
+schedule s of k:
+    warps = 1
+    {}
+"""
+    args = {"y": np.zeros(300, np.float32), "x": np.arange(300).astype(np.float32)}
+    for lines, slots in (("contract off", 0), ("pipeline p: 3", 3)):
+        kernel = compile_kernel(text.format(lines), args)
+        assert shape(kernel)[2] == slots
+        launch(kernel, args)
+        padded = np.concatenate([args["x"], np.zeros(20, np.float32)]).reshape(5, 64)
+        assert np.array_equal(args["y"][:64], padded.sum(0)[::-1])
+
+
+def test_slots_are_as_many_as_fit() -> None:
+    """3 slots of 2 x 256 x 64 f16 are 192 KiB: too many for sm_86, which has 99."""
+    sizes = {"TM": 256, "TN": 256, "TK": 64}
+    for arch, slots in (("sm_90", 3), ("sm_86", 0)):
+        assert rings(sizes, arch) == slots
+    assert rings({"TM": 128, "TN": 128, "TK": 64}, "sm_86") == 2
+
+
+def rings(constants: dict[str, int], arch: str) -> int:
+    program = parse_program(PRODUCT.format(lines="contract off", type="f16", sum="f32", range="0, k, TK"))
+    request = Request("k", "s", {"m": 256, "n": 256, "k": 128}, constants=constants, arch=arch)
+    variant = build_variant(program, request)
+    run_passes(variant.function, variant.target, through("pipeline"))
+    return shape(Kernel(variant, ""))[2]
+
+
+WRONG = {
+    "stage y: shared": ("name", "no loop of kernel 'k' loads a tile of 'y'"),
+    "pipeline q: 2": ("name", "the kernel has no loop over 'q'"),
+    "pipeline p: 200": ("schedule", "pipeline is from 1 to 16; this is 200"),
+    "stage a, b: registers\n    pipeline p: 3": ("schedule", "loop 'p' has no copies at the head of its body"),
+}
+
+
+@pytest.mark.parametrize("lines", WRONG)
+def test_what_does_not_fit_a_product_is_refused(lines: str) -> None:
+    with pytest.raises(TileError) as caught:
+        product(lines, 32, 16, 64)
+    code, message = WRONG[lines]
+    assert caught.value.code == code and caught.value.message.startswith(message) and caught.value.loc is not None

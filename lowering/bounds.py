@@ -10,7 +10,7 @@ All of it holds of integers as they are: an index does not overflow (`facts.py`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, Protocol
@@ -72,13 +72,6 @@ def without(product: Product, part: Product) -> Product | None:
             return None
         rest.remove(unknown)
     return tuple(rest)
-
-
-def numbered(tree: Any, numbers: Mapping[str, Any]) -> Any:
-    """A tree that a launch evaluates with numbers in place of some names."""
-    if isinstance(tree, str):
-        return numbers.get(tree, tree)
-    return [tree[0], *(numbered(each, numbers) for each in tree[1:])] if isinstance(tree, list) else tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +297,11 @@ class Bounds(Forms[Elements]):
         if isinstance(tree, int):
             return number(tree)
         if isinstance(tree, str):
-            dim = self.analysis.function.dims.get(tree)
+            function = self.analysis.function
+            number_of = function.constants.get(tree)
+            if number_of is not None and not isinstance(number_of, str):
+                return self.tree(number_of)
+            dim = function.dims.get(tree)
             return self.made(("name", tree), UnknownScalar) if dim is None else self.scalar(dim)
         name, *arguments = tree
         parts = [self.tree(a) for a in arguments]

@@ -204,6 +204,8 @@ class Function:
     choices: Choices = field(default_factory=Choices)
     reasons: dict[Op, Reason] = field(default_factory=dict)  # of barriers, those that others made superfluous too
     grid: list[Tree] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
+    constants: dict[str, Any] = field(default_factory=dict)  # what names in those trees mean that are no dims
+    deals: int = 0  # how often a pass has given blocks other work: a block's values are not those of the stage before
     facts: object = None  # what `facts_of` found; see there
     holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
     loc: Loc | None = None

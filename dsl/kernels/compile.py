@@ -55,7 +55,7 @@ class Lowered:
     def stage(self, program: Program) -> Stage:
         """The variant as its text holds it."""
         v = self.variant
-        parts = (v.schedule.name, v.constants, v.grid, v.requires, self.passes)
+        parts = (v.schedule.name, v.constants, v.requires, self.passes)
         return Stage(v.function, v.target, program.source, *parts)
 
 

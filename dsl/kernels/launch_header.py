@@ -57,7 +57,7 @@ def make_header(stage: Stage) -> Header:
         dims=tuple(dims),
         params=tuple(params),
         arguments=tuple(arguments),
-        grid=tuple(stage.grid),  # type: ignore[arg-type]
+        grid=tuple(function.grid),  # type: ignore[arg-type]
         index_bits=function.index_bits,  # type: ignore[arg-type]
         requires=tuple(Requirement(c.expr, c.text, c.line, c.hint) for c in stage.requires),
     )

@@ -19,7 +19,6 @@ from dsl.values.arithmetic import pow2_divisor
 from dsl.values.bindings import Absent, Table, Tensor
 from dsl.values.numbers import Numbers
 from dsl.values.trees import to_tree
-from lowering.bounds import numbered
 from lowering.budget import Budget
 from lowering.choices import is_key
 from lowering.facts import Analysis, most_elements
@@ -84,9 +83,13 @@ class Variant:
     function: Function
     schedule: ResolvedSchedule
     constants: dict[str, int | float | bool | str]
-    grid: list[Any]
     requires: list[StageCondition]
     tables: dict[str, int]
+
+    @property
+    def grid(self) -> list[Any]:
+        """The extents of its launches, as trees of the header."""
+        return self.function.grid
 
 
 def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,10 +216,9 @@ class _Variant:
         body = list(kernel.body)
         if not body or not isinstance(body[0], ast.Grid):
             raise TileError("syntax", kernel.loc, "a kernel starts with its grid", "for example: grid cdiv(n, BLOCK)")
-        grid: list[Any] = []
         try:
-            grid = self._grid(body[0], builder, constants, special)
-            function.grid = [numbered(tree, plain_of(constants)) for tree in grid]
+            function.grid = self._grid(body[0], builder, constants, special)
+            function.constants = plain_of(constants)
         except TileError as error:
             builder.errors += error.errors
         builder.statements(body[1:], collect=True)
@@ -234,7 +236,7 @@ class _Variant:
         plain["warps"] = schedule.warps
         requires = self._requires(builder, schedule, function, special, plain)
         tables = {p.name: p.length for p in function.params if p.kind == "table"}
-        return Variant(request, self.target, function, schedule, plain, grid, requires, tables)
+        return Variant(request, self.target, function, schedule, plain, requires, tables)
 
     def _function(self, resolved: Resolved, builder: KernelBuilder) -> Function:
         """The IR's function before it has parameters: what the schedule and the caller say of it."""

@@ -291,6 +291,14 @@ _ROWS = (
         "cluster 2",
     ),
     PropertyRow(
+        "grouped",
+        None,
+        Whole(1, 1024),
+        "Blocks take the tiles of a grid of two axes in groups of N along the first one, so that those that run at "
+        "once share both operands in the L2. By itself 8 for products; 1: in the order of the grid.",
+        "grouped 8",
+    ),
+    PropertyRow(
         "stage",
         "tensors",
         Word("shared", "registers"),

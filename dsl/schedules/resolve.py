@@ -45,9 +45,9 @@ class ResolvedSchedule:
 
     @property
     def lines(self) -> dict[tuple[str, str], Loc]:
-        """Where each property that passes read by its subject stands, by property and subject."""
+        """Where each property that passes read stands, by property and subject: one of the kernel by its own name."""
         read = {row.name for row in PROPERTIES.values() if row.field == "attrs"}
-        return {(row, name): loc for (row, name), loc in self.places.items() if row in read and name is not None}
+        return {(row, name or row): loc for (row, name), loc in self.places.items() if row in read}
 
 
 def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,18 +89,20 @@ def verify_kernel(
     found = Verified(request.kernel, request.schedule, dict(request.dims), len(blocks), grid)
     if not blocks:
         return found
-    launch = _Emulated(program, request, given, blocks)
+    launch = _Emulated(program, request, given, most)
     try:
-        stages = compare_stages(function, variant.target, given, grid, blocks, passes)
+        regrid = partial(grid_of, variant, given)
+        stages = compare_stages(function, variant.target, given, grid, blocks, passes, regrid)
         found.stages, found.values, found.divergence = stages.passes, stages.values, stages.divergence
         if found.divergence is None:
-            found.divergence = launch.divergence(passes, grid)
+            found.divergence = launch.divergence(passes)
             if found.divergence is not None:
-                found.undecided = met(function, given, grid, blocks)
+                now = regrid()
+                found.undecided = met(function, given, now, blocks_of(now, most))
             if found.undecided is not None:
                 found.divergence = None
             elif found.divergence is not None:
-                found.divergence.stage = launch.to_blame(passes, grid)
+                found.divergence.stage = launch.to_blame(passes)
     except (Undecided, Outside) as error:
         line = "" if error.op.loc is None else f"line {error.op.loc.line}: "
         found.undecided = f"{line}{error.message}"
@@ -113,9 +116,9 @@ class _Emulated:
     program: Program
     request: Request
     given: Mapping[str, Any]
-    blocks: list[tuple[int, int, int]]
+    most: int
 
-    def divergence(self, passes: Passes, grid: tuple[int, ...], skip: str | None = None) -> Divergence | None:
+    def divergence(self, passes: Passes, skip: str | None = None) -> Divergence | None:
         """Compiles the variant, runs its PTX, and compares what it leaves with the meaning of its last IR."""
         from dsl.kernels.compile import Lowered, compile_lowered
         from runtime import Kernel
@@ -135,7 +138,7 @@ class _Emulated:
             values[param.name] = value
         failed = None
         try:
-            Kernel(compiled.ptx, device="emulator").run(*values.values(), blocks=len(self.blocks))
+            Kernel(compiled.ptx, device="emulator").run(*values.values(), blocks=self.most)
         except DeviceAssertError as error:
             failed = error
         except DeviceError as error:
@@ -144,9 +147,10 @@ class _Emulated:
         for p in variant.function.params:
             if p.kind == "tensor" and p.value is not None:
                 made[p.name] = as_memory(values[p.name], p.dtype)[0]
-        return compare_ptx(variant.function, self.given, made, grid, self.blocks, failed)
+        grid = grid_of(variant, self.given)
+        return compare_ptx(variant.function, self.given, made, grid, blocks_of(grid, self.most), failed)
 
-    def to_blame(self, passes: Passes, grid: tuple[int, ...]) -> str:
+    def to_blame(self, passes: Passes) -> str:
         """The pass without which the PTX agrees, the last one first: passes also say what the meaning does not see,
         where elements lie, which threads wait, who loads. Else the emission."""
         for at in reversed(range(len(passes))):
@@ -160,7 +164,7 @@ class _Emulated:
             else:
                 skip = name
             try:
-                if self.divergence(tuple(tried), grid, skip) is None:
+                if self.divergence(tuple(tried), skip) is None:
                     return name
             except (TileError, LaunchError):
                 continue

@@ -7,7 +7,7 @@ within a bound; the run then goes on with the value of the stage before, so that
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from lowering.formats import from_fp8, least, load, unit
 from lowering.ir import Function, Value, uses, walk
 from lowering.layout import Layout
 from lowering.location import Loc
-from lowering.meaning.run import MeaningMemory, Outside, Run, Undecided, arguments_of
+from lowering.meaning.run import MeaningMemory, Outside, Run, Undecided, arguments_of, blocks_of
 from lowering.ops import operand
 from lowering.passes import PASSES, Pass
 from lowering.targets import WARP, Target
@@ -257,18 +257,35 @@ def compare_stages(
     grid: Sequence[int],
     blocks: Sequence[Block],
     passes: Sequence[Pass] = PASSES,
+    grid_of: Callable[[], Sequence[int]] | None = None,
 ) -> Stages:
-    """Runs the passes one by one, and the kernel after each. Raises Undecided where the kernel has no meaning."""
+    """Runs the passes one by one, and the kernel after each. Raises Undecided where the kernel has no meaning.
+
+    A pass that gives blocks other work is compared by what all blocks leave; the values behind it are those of the
+    same blocks again. `grid_of`: the grid of the function as it is then.
+    """
     comparison = StageComparison(None)
     before = run_stage(function, given, grid, blocks, comparison)
     found = Stages(before)
     for each in passes:
-        name = each.name
+        name, deals = each.name, function.deals
+        may_deal = each.deals is not None and each.deals(function)
+        whole = run_stage(function, given, grid, blocks_of(grid)) if may_deal else before
         each.apply(function, target)
         found.passes += 1
         comparison = StageComparison(before)
         try:
             verify(function, name)
+            if function.deals > deals:
+                grid = grid if grid_of is None else grid_of()
+                blocks = blocks_of(grid, len(blocks))
+                changed = memory_divergence(name, function, whole, run_stage(function, given, grid, blocks_of(grid)))
+                if changed is not None:
+                    found.divergence = changed
+                    return found
+                comparison = StageComparison(None)
+                before = found.last = run_stage(function, given, grid, blocks, comparison)
+                continue
             now = run_stage(function, given, grid, blocks, comparison)
         except (Malformed, Outside) as error:
             loc = error.op.loc if isinstance(error, Outside) else None

@@ -332,5 +332,8 @@ row("stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, 
 row("pick", 1, _infer_pick, "axis index", spread=_spread_pick, takes=_takes_pick, place=_place_pick, picks=_picked)
 # Bytes as smaller elements, which the last axis counts; lowest bits first.
 row("split", 1, _infer_split, "to", spread=_spread_split, place=_place_split, anywhere=False)
-row("block_id", 0, _scalar(INDEX), "axis", facts=_block_facts, form=lambda forms, op: forms.block(op))
-row("grid_size", 0, _scalar(INDEX), "axis", facts=_blocks_facts, form=lambda forms, op: forms.blocks(op))
+row("block_id", 0, _scalar(INDEX), "axis", facts=_block_facts, form=lambda forms, op: forms.block(op), of_grid="block")
+row(
+    "grid_size", 0, _scalar(INDEX), "axis", facts=_blocks_facts, form=lambda forms, op: forms.blocks(op),
+    of_grid="blocks",
+)  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.choices import ON_OFF
-from lowering.directives import pipeline, stage
+from lowering.directives import grouped, pipeline, stage
 from lowering.ir import Function
 from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
@@ -39,7 +39,7 @@ LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies low
 class Pass:
     """One pass. needs, gives: what must hold of the IR before it, and what holds behind it. reads: properties of the
     schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked; unless
-    `sound`, code that is wrong."""
+    `sound`, code that is wrong. deals: whether it may give the blocks of a kernel other work."""
 
     name: str
     run: Callable[[Function, Target], None]
@@ -47,6 +47,7 @@ class Pass:
     gives: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     may_go: bool = True
+    deals: Callable[[Function], bool] | None = None
     sound: bool = True
 
     def apply(self, function: Function, target: Target) -> None:
@@ -66,6 +67,7 @@ PASSES = (
     Pass("check_names", on_function(check_names.check_names)),
     # Before layouts and barriers, which take what directives make for written by hand. `pipeline` first of those that
     # make loops anew: what is peeled or unrolled has its rounds in the right order then.
+    Pass("grouped", on_function(grouped.grouped), reads=("grouped",), deals=grouped.may_group),
     Pass("stage", stage.stage, reads=("stage",)),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),
     # Before layouts, since peeled and unrolled code is what they are chosen for; peel first, so that unroll_loops sees

@@ -166,7 +166,7 @@ class _Printer:
         rows += [f"holds [{', '.join(map(quoted, sorted(f.holds)))}]"] if f.holds else []
         rows += [f"schedule {quoted(stage.schedule)}"] if stage.schedule is not None else []
         rows += [f"constant {word(name)} = {self.value(value)}" for name, value in stage.constants.items()]
-        rows.append(f"grid {self.value(stage.grid)}")
+        rows.append(f"grid {self.value(f.grid)}")
         for c in stage.requires:
             hint = "" if c.hint is None else f" hint {quoted(c.hint)}"
             rows.append(f"requires {self.value(c.expr)} text {quoted(c.text)} line {c.line}{hint}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lowering.bounds import numbered
 from lowering.ir import Block, Function, Op, Value
 from lowering.location import Loc, Source, TileError, closest
 from lowering.nesting import MAX_REGIONS
@@ -65,7 +64,7 @@ class _Reader(FunctionHead):
         function.pins, function.instructions, function.swizzles = self.pins, self.instructions, self.swizzles
         function.lines, function.void, function.loc = self.lines, self.void, loc
         function.in_branches = frozenset(rows.get("branches", ()))
-        function.grid = [numbered(tree, self.constants) for tree in rows["grid"]]
+        function.grid, function.constants = rows["grid"], self.constants
         function.holds = set(rows.get("holds", ()))
         return Stage(
             function,
@@ -73,7 +72,6 @@ class _Reader(FunctionHead):
             self.sources[0],
             rows.get("schedule"),
             self.constants,
-            rows["grid"],
             self.requires,
             rows["passes"],
         )

@@ -29,7 +29,7 @@ class StageCondition:
 class Stage:
     """A kernel variant after some passes: its function, and what its launch needs beside.
 
-    source: the `.tile` file. grid, requires: trees as the header of the PTX has them. passes: those that were run.
+    source: the `.tile` file. requires: trees as the header of the PTX has them. passes: those that were run.
     """
 
     function: Function
@@ -37,6 +37,5 @@ class Stage:
     source: Source
     schedule: str | None
     constants: dict[str, int | float | bool | str]
-    grid: list[Any]
     requires: list[StageCondition]
     passes: list[str]

@@ -80,6 +80,19 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
     return best, fast
 
 
+def lies_along(analysis: Analysis, value: Value, axis: int) -> bool:
+    """Whether a tile comes from memory where neighbours along this axis of it lie together."""
+    op = value.op
+    while op is not None and not op.spec.accesses:
+        tiles = [operand for operand in op.operands if operand.tile.shape]
+        if not op.spec.pure or len(tiles) != 1 or len(tiles[0].tile.shape) != len(value.tile.shape):
+            return False
+        axis = op.attrs["axes"][axis] if "axes" in op.attrs else axis
+        op = tiles[0].op
+    offset = None if op is None else operand(op, "offset")
+    return offset is not None and analysis.of(offset).run[axis] > 1
+
+
 class _Anchors:
     def __init__(self, function: Function, target: Target):
         self.function, self.target, self.warps = function, target, function.warps
@@ -219,9 +232,10 @@ class _Anchors:
                     free[op] = split
             out |= dict.fromkeys(joined, layout)
         for op, split in free.items():
-            chained = self.chained_layout(op, together[op.result], split, out)
-            if chained is not None:
-                out |= dict.fromkeys(together[op.result], chained)
+            joined = together[op.result]
+            better = self.chained_layout(op, joined, split, out) or self.stored_layout(op, joined, split, out)
+            if better is not None:
+                out |= dict.fromkeys(joined, better)
         return out
 
     def admits(self, i: Mma, shape: tuple[int, ...], k: int, given: Layout | None, pin: Pin | None) -> bool:
@@ -232,8 +246,8 @@ class _Anchors:
 
     def chained_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
         """The layout of a product's result, of those with the same warps, in which the next product takes it as an
-        operand without an exchange; None where there is none, or nothing to change. A thread holds as many neighbours
-        of a row of bytes as a word has: 4."""
+        operand without an exchange; None where there is none. A thread holds as many neighbours of a row of bytes as a
+        word has: 4."""
         for user in (u for value in joined for u in self.layouts.users.get(value, ()) if u.spec.product):
             place = next((i for i in (0, 1) if user.operands[i] in joined), None)
             spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
@@ -241,7 +255,7 @@ class _Anchors:
                 continue
             wanted = (spread.a, spread.b)[place]
             if layouts[op.result] == wanted:
-                return None
+                return wanted
             instruction, shape = op.attrs["instruction"], op.result.tile.shape
             # Only the neighbours are tried, with the warps as they are: with 4 of them a product of bytes takes the
             # sums of another as they lie, and an exchange of 16 stores a thread goes.
@@ -249,7 +263,27 @@ class _Anchors:
                 near = (1, count) if place == 0 else (count, 1)
                 with suppress(LayoutError):  # the tile is too small for as many
                     if (found := accumulator_layout(instruction, shape, split, near, self.warps)) == wanted:
-                        return self.neighbours(op, near, layouts[op.result], found)
+                        why = "the next product takes it without an exchange"
+                        return self.neighbours(op, near, layouts[op.result], found, why)
+        return None
+
+    def stored_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
+        """The layout of a product's result in which a thread stores 16 bytes of a row at once; None where nothing
+        stores it, or its b does not lie along k. The columns of a b that does are read in any order."""
+        users = (user for value in joined for user in self.layouts.users.get(value, ()))
+        stores = [user for user in users if user.spec.accesses == "write" and moved_by(user) in joined]
+        wide = [width for width, axis in (access_vector(self.layouts.facts, s, self.warps) for s in stores) if axis]
+        if not wide or not lies_along(self.layouts.facts, op.operands[1], 0):
+            return None
+        count = max(wide)
+        while count > 1:
+            with suppress(LayoutError):  # a thread holds fewer
+                near = (1, count)
+                found = accumulator_layout(op.attrs["instruction"], op.result.tile.shape, split, near, self.warps)
+                if found == layouts[op.result]:
+                    return None
+                return self.neighbours(op, near, layouts[op.result], found, "a thread stores them at once")
+            count //= 2
         return None
 
     def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> Pair:
@@ -283,13 +317,13 @@ class _Anchors:
         except LayoutError:
             return False
 
-    def neighbours(self, op: Op, near: Pair, plain: Layout, found: Layout) -> Layout:
-        """The layout with neighbours, in which the next product takes this one's result, or the plain one."""
+    def neighbours(self, op: Op, near: Pair, plain: Layout, found: Layout, why: str) -> Layout:
+        """The layout of a product's result with neighbours, or the plain one."""
         return self.function.choices.choose(
             "contiguous",
             op.result.name or op.operands[2].name or "product",
             {", ".join(map(str, near)): found, "1, 1": plain},
             ", ".join(map(str, near)),
             loc=op.loc,
-            because="the next product takes it without an exchange",
+            because=why,
         )

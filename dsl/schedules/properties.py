@@ -299,6 +299,14 @@ _ROWS = (
         "grouped 8",
     ),
     PropertyRow(
+        "persistent",
+        None,
+        Whole(0, 32),
+        "As many blocks are launched as run at once, N on each multiprocessor; each takes every so many-th tile. 0: a "
+        "block for each tile.",
+        "persistent 1",
+    ),
+    PropertyRow(
         "stage",
         "tensors",
         Word("shared", "registers"),

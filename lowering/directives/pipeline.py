@@ -46,6 +46,11 @@ class Nest:
     block: Block
     head: CopyHead
 
+    def leave_tiles(self) -> None:
+        """Without the loop over the tiles of a persistent block: the pipeline begins anew for each tile."""
+        self.block = self.loops[0].regions[0]
+        del self.loops[0]
+
     @property
     def inner(self) -> Op:
         return self.loops[-1]
@@ -94,7 +99,8 @@ def pipeline(function: Function, target: Target) -> None:
 
 
 def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], said: dict[str, int]) -> list[Nest]:
-    """The loops that copy at the head of their bodies, each with those around it that the schedule names with it."""
+    """The loops that copy at the head of their bodies, each with those around it that the schedule names with it, and
+    the loop over the tiles of a persistent block."""
     found: list[Nest] = []
     for op in block.ops:
         if not op.spec.counters:
@@ -103,17 +109,17 @@ def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], sai
         loops = [*around, (op, block)]
         head = _head(op)
         if head is not None:
-            name = op.regions[0].args[0].name
-            outer: list[str] = []
-            while len(loops) - 1 > len(outer) and name in said:
-                each = loops[-2 - len(outer)][0].regions[0].args[0].name
-                if each not in said:
-                    break
-                outer.append(each)
-            kept = loops[len(loops) - 1 - len(outer) :]
-            found.append(Nest([loop for loop, _ in kept], kept[0][1], head))
+            first = len(loops) - 1
+            while first and _joins(loops[first - 1][0], loops[first][0], said):
+                first -= 1
+            found.append(Nest([loop for loop, _ in loops[first:]], loops[first][1], head))
         found += _nests(function, op.regions[0], loops, said)
     return found
+
+
+def _joins(outer: Op, inner: Op, said: dict[str, int]) -> bool:
+    """Whether the rounds of two loops in one another are one sequence."""
+    return bool(outer.attrs.get("tiles")) or all(loop.regions[0].args[0].name in said for loop in (outer, inner))
 
 
 def _head(loop: Op) -> CopyHead | None:
@@ -155,6 +161,9 @@ def _slots(function: Function, target: Target, facts: Analysis, nest: Nest, said
     loc = function.lines.get(("pipeline", name))
     named = said.get(name)
     wrong = _misfit(function, facts, nest)
+    if wrong is not None and nest.loops[0].attrs.get("tiles") and len(nest.loops) > 1:
+        nest.leave_tiles()
+        wrong = _misfit(function, facts, nest)
     if wrong is not None and named is not None and named > 1:
         raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
     held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates) - nest.head.bytes
@@ -235,17 +244,22 @@ def _misfit_of_rounds(facts: Analysis, nest: Nest) -> tuple[str, str] | None:
     for level, loop in enumerate(nest.loops[1:], 1):
         outer = set(nest.counters[:level])
         bounds = loop.operands[:2]
-        if leaves_of(slice_of(nest.scope, bounds), bounds) & outer:
-            start, stop = (facts.of(v) for v in bounds)
-            if start.high is None or stop.low is None or stop.low <= start.high:
-                name = loop.regions[0].args[0].name or "loop"
-                return f"loop '{name}' may have no rounds for some of those around it", "name the inner loop alone"
+        if leaves_of(slice_of(nest.scope, bounds), bounds) & outer and may_be_empty(facts, loop):
+            name = loop.regions[0].args[0].name or "loop"
+            return f"loop '{name}' may have no rounds for some of those around it", "name the inner loop alone"
     return None
+
+
+def may_be_empty(facts: Analysis, loop: Op) -> bool:
+    """Whether a loop is not known to have a round."""
+    start, stop = (facts.of(v) for v in loop.operands[:2])
+    return start.high is None or stop.low is None or stop.low <= start.high
 
 
 @dataclass(slots=True)
 class _Pipeline:
-    """The rewrite of one nest. b: makes operations; rings: of each copy, its ring."""
+    """The rewrite of one nest. b: makes operations; rings: of each copy, its ring; kept: numbers of the outer loops
+    that are carried with the cursor, since they take divisions."""
 
     function: Function
     nest: Nest
@@ -254,6 +268,7 @@ class _Pipeline:
     b: Builder = field(init=False)
     rings: list[Value] = field(default_factory=list)
     scope: list[Op] = field(init=False)
+    kept: list[Value] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.b = Builder(located(self.function, self.nest.inner))
@@ -312,16 +327,18 @@ class _Pipeline:
 
     def _run_nest(self) -> None:
         b, loops, ahead = self.b, self.nest.loops, self.slots - 1
+        self.kept = self._costly()
         before, inside = Block(), Block()
         with b.region(before):
             cursor: list[Value] = []
             for level in range(len(loops)):
                 cursor.append(self._bound(level, 0, cursor))
+            cursor += [self._anew(value, cursor) for value in self.kept]
             for s in range(ahead):
                 self._fetch(b.index(s), cursor)
                 cursor = self._next(cursor)
             states: list[Value] = [b.index(0), *cursor]
-        names = [f"{self.nest.name}_round", *(f"{c.name}_ahead" for c in self.nest.counters)]
+        names = [f"{self.nest.name}_round", *(f"{c.name}_ahead" for c in [*self.nest.counters, *self.kept])]
         for loop in loops:
             args = [Value(v.type, name=n) for v, n in zip(states, names, strict=True)]
             loop.operands += states
@@ -339,35 +356,75 @@ class _Pipeline:
             following = loop.results[-len(following) :]
         self._surround(before.ops)
 
+    def _costly(self) -> list[Value]:
+        """Scalars of the copies' places that change with the outer loops alone, and that take a division by what is no
+        constant: they are made anew where an outer counter moves on, and not in each round."""
+        inner = self.nest.counters[-1]
+        wanted = [v for copy in self.nest.head.copies for v in source_of(copy)]
+        part = slice_of(self.scope, wanted)
+        moves, divided = {inner}, set[Value]()
+        for op in part:
+            if moves.intersection(op.operands):
+                moves.update(op.results)
+            if divided.intersection(op.operands) or (op.spec.divides and constant_of(op.operands[1]) is None):
+                divided.update(op.results)
+        outer = slice_of(part, self.nest.counters[:-1])
+        made = {result for op in part for result in op.results} - set(outer)
+        ends = [v for op in part if op.result in moves or op.result.tile.shape for v in op.operands]
+        ends += wanted
+        fit = [v for v in ends if v in made and v in divided and v not in moves and not v.tile.shape]
+        return list(dict.fromkeys(fit))
+
     def _bound(self, level: int, which: int, cursor: Sequence[Value]) -> Value:
         """Where a loop of the nest starts or stops, for these counters of the loops around it."""
         value = self.nest.loops[level].operands[which]
-        return self._anew(value, cursor) if level else value
+        return self._anew(value, cursor[:level]) if level else value
 
     def _anew(self, value: Value, cursor: Sequence[Value]) -> Value:
+        """A value of the innermost loop, for these counters, and for what is kept with them."""
+        counters = len(self.nest.counters)
         table = dict(zip(self.nest.counters, cursor, strict=False))
-        return made_anew(self.b, slice_of(self.scope, [value]), table, value)
+        table |= dict(zip(self.kept, cursor[counters:], strict=False))
+        part, needed = [], {value} - table.keys()
+        for op in reversed(slice_of(self.scope, [value])):
+            if needed.intersection(op.results):
+                part.append(op)
+                needed |= set(op.operands) - table.keys()
+        return made_anew(self.b, part[::-1], table, value)
 
     def _next(self, cursor: Sequence[Value]) -> list[Value]:
-        """The counters of the following round."""
-        b, out = self.b, list(cursor)
+        """The counters of the following round, and what is kept with them."""
+        b, levels = self.b, len(self.nest.counters)
+        out = list(cursor[:levels])
         over: list[Value] = []  # by level, the innermost first: whether its loop has come to its end
-        for level in reversed(range(len(cursor))):
+        for level in reversed(range(levels)):
             ahead = b.value("add", cursor[level], b.index(self.steps[level]))
             out[level] = ahead if not over else b.value("select", over[-1], ahead, cursor[level])
             if level:
                 done = b.value("ge", ahead, self._bound(level, 1, cursor))
                 over.append(done if not over else b.value("and", over[-1], done))
-        for level, done in zip(range(1, len(cursor)), reversed(over), strict=True):
+        for level, done in zip(range(1, levels), reversed(over), strict=True):
             start = self._bound(level, 0, out[:level])
             out[level] = b.value("select", done, start, out[level])
-        return out
+        return [*out, *self._kept_of(out, cursor[levels:], over)]
+
+    def _kept_of(self, counters: Sequence[Value], kept: Sequence[Value], over: Sequence[Value]) -> list[Value]:
+        """What is kept, made anew in a branch where the innermost loop has come to its end."""
+        if not kept:
+            return []
+        b, then, other = self.b, Block(), Block()
+        with b.region(then):
+            b.op("yield", [self._anew(value, counters) for value in self.kept])
+        with b.region(other):
+            b.op("yield", kept)
+        return b.op("if", [over[0]], [then, other], types=[v.type for v in kept]).results
 
     # ---- both ----
 
     def _fetch(self, slot: Value, cursor: Sequence[Value]) -> None:
-        """The copies of one round into a slot. Past the last round they copy nothing."""
-        b, stop = self.b, self.nest.loops[0].operands[1]
+        """The copies of one round into a slot. Past the last round they copy nothing, nor where an inner loop has no
+        rounds at all: the cursor stands at its start then."""
+        b = self.b
         for copy, ring in zip(self.nest.head.copies, self.rings, strict=True):
             b.place = (located(self.function, copy), None)
             source, mask = operand(copy, "source"), operand(copy, "mask")
@@ -375,9 +432,11 @@ class _Pipeline:
             assert source is not None and offset is not None and tensor is not None
             place = self._anew(offset, cursor)
             on = None if mask is None else self._anew(mask, cursor)
-            if not self._is_off_past_the_end(mask):
-                within = b.broadcast(b.value("lt", cursor[0], stop), source.tile.shape)
-                on = within if on is None else b.value("and", on, within)
+            for level, loop in enumerate(self.nest.loops):
+                if not self._is_off_past_the_end(mask, level) and (not level or may_be_empty(self.facts, loop)):
+                    at = self._bound(level, 0, cursor) if level else cursor[0]
+                    within = b.broadcast(b.value("lt", at, self._bound(level, 1, cursor)), source.tile.shape)
+                    on = within if on is None else b.value("and", on, within)
             parts = {
                 "memory": ring, "slot": slot, "offset": place, "tensor": tensor,
                 "source": self._anew(source, cursor), "mask": on,
@@ -387,15 +446,16 @@ class _Pipeline:
         b.place = (located(self.function, self.nest.head.commit), None)
         b.op("commit")
 
-    def _is_off_past_the_end(self, mask: Value | None) -> bool:
-        """Whether a mask is off wherever the counter of the outermost loop is at its stop or past it, as that of
-        `a[p : p + 32]` is in `range(0, k, 32)`."""
+    def _is_off_past_the_end(self, mask: Value | None, level: int) -> bool:
+        """Whether a mask is off wherever the counter of a loop is at its stop or past it, as that of `a[p : p + 32]` is
+        in `range(0, k, 32)`."""
         if mask is None:
             return False
         b, behind = Builder(self.b.loc, self.facts), Value(TileType((), INDEX))
         self.facts.known[behind] = Facts(1, (), (), (), 0, None)
-        past = b.value("add", self.nest.loops[0].operands[1], behind)
-        return constant_of(made_anew(b, slice_of(self.scope, [mask]), {self.nest.counters[0]: past}, mask)) is False
+        past = b.value("add", self.nest.loops[level].operands[1], behind)
+        table = {self.nest.counters[level]: past}
+        return constant_of(made_anew(b, slice_of(self.scope, [mask]), table, mask)) is False
 
     def _rebuild(self, body: Block, inside: list[Op], slot: Value, table: dict[Value, Value]) -> None:
         """The body of the innermost loop: `inside` in the place of its copies, reads from `slot` of the rings."""

@@ -106,6 +106,7 @@ class OpSpec:
     symbol: how a program writes it, if it has no name there.
     computes, fold, facts, form: what is known of its elements without running it, as far as it is.
     exchange: what becomes of it where it crosses threads (`ops/placing.py`).
+    divides: it divides integers, which takes tens of instructions where the divisor is no constant.
     of_grid: what it tells of the grid along its attribute `axis`: the number of the "block", or how many "blocks".
     remainder: a value and a constant by which it is divided, if it is what is left over.
     """
@@ -148,6 +149,7 @@ class OpSpec:
     fold: Fold | None = None
     facts: FactsOf | None = None
     form: Form | None = None
+    divides: bool = False
     of_grid: str = ""
     remainder: Callable[[Op], tuple[Value, int] | None] | None = None
     pure: bool = field(init=False)  # nothing but its results

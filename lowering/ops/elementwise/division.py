@@ -64,8 +64,9 @@ def _remainder(op: Op) -> tuple[Value, int] | None:
 elementwise(
     "floordiv", 2, "an integer", symbol="//", computes=lambda a, b: a // b if b else None,
     shortcuts=(neutral(None, 1),), facts=_quotient_facts, form=lambda forms, op: forms.divided(op),
+    divides=True,
 )  # fmt: skip
 elementwise(
     "mod", 2, "an integer", symbol="%", computes=lambda a, b: a % b if b else None, shortcuts=(_nothing_left,),
-    facts=_rest_facts, form=lambda forms, op: forms.left_over(op), remainder=_remainder,
+    facts=_rest_facts, form=lambda forms, op: forms.left_over(op), remainder=_remainder, divides=True,
 )  # fmt: skip

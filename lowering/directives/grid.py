@@ -1,0 +1,229 @@
+"""`grouped 8` and `persistent 1`: in which order blocks take the tiles of a grid, and how many tiles a block takes.
+
+**grouped.** Blocks start in the order of the grid's first axis. Those that run at once then have as many rows of tiles
+as the grid has, and few columns: together they read nearly all of one operand. In groups of 8 rows of tiles they read
+about as much of both, which the L2 holds. By itself it is done where a product in a loop has an operand that hangs on
+`block(0)` and not on `block(1)`, and another one that hangs on `block(1)` alone.
+
+**persistent.** As many blocks are launched as run at once, N on each multiprocessor. Each goes through every so many-th
+tile, in a loop around all that the kernel does. Copies of `pipeline` go on from tile to tile. Never by itself.
+
+`block(i)` and `grid(i)` keep their meaning: they are made anew from the number of the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lowering.builder import Builder
+from lowering.directives.slices import located
+from lowering.directives.stage import feeds_product, is_load, place_of
+from lowering.ir import Block, Function, Op, Value, replace_uses, uses, walk
+from lowering.location import Loc, TileError
+from lowering.ops import OPS
+from lowering.ops.memory import BONDS
+from lowering.types import INDEX, TileType
+
+USUAL = 8
+GROUPS = (1, 2, 4, 8, 16)
+AT_ONCE = (0, 1, 2, 4)
+
+
+def grid(function: Function) -> None:
+    """Rewrites which tile a block takes. TileError `schedule` where the kernel's blocks cannot take others."""
+    at_once = _blocks_at_once(function)
+    group = _rows_of_group(function)
+    if at_once:
+        _make_persistent(function, at_once, group)
+    elif group > 1:
+        _make_grouped(function, group)
+
+
+def may_deal(function: Function) -> bool:
+    """Whether blocks may get other tiles."""
+    return bool(function.number("persistent", 0)) or _may_group(function)
+
+
+# ---- what is chosen ----
+
+
+def _rows_of_group(function: Function) -> int:
+    """How many rows of tiles a group has; 1: there are no groups."""
+    named, loc = function.number("grouped", 0), _line(function, "grouped")
+    if named > 1 and not _reads_both(function):
+        message = "there is no order of tiles to choose: the kernel does not read block(0) and block(1)"
+        raise TileError("schedule", loc, message, "tiles of a grid of two axes are grouped")
+    if not _may_group(function):
+        return 1
+    rule = named or USUAL
+    group: int = function.choices.choose(
+        "grouped",
+        "grid",
+        {str(each): each for each in dict.fromkeys((*GROUPS, rule))},
+        str(rule),
+        loc=loc,
+        because="one operand hangs on block(0), the other one on block(1): groups read less of both",
+        pinned=loc if named else None,
+        line="grouped {option}",
+    )
+    return group
+
+
+def _line(function: Function, name: str) -> Loc | None:
+    return function.lines.get((name, name), function.loc)
+
+
+def _may_group(function: Function) -> bool:
+    """Whether there is an order of tiles to choose."""
+    return _reads_both(function) and ("grouped" in function.attrs or _crosses(function))
+
+
+def _reads_both(function: Function) -> bool:
+    return {op.attrs["axis"] for op in walk(function.body) if op.spec.of_grid == "block"} >= {0, 1}
+
+
+def _crosses(function: Function) -> bool:
+    """Whether products in loops have operands that hang on one axis of the grid each."""
+    users = uses(function.body)
+    hang: set[frozenset[int]] = set()
+    for loop in walk(function.body):
+        if loop.spec.counters:
+            for op in loop.regions[0].ops:
+                if is_load(op) and feeds_product(op, users):
+                    hang.add(frozenset(_axes_of(place_of(op)) & {0, 1}))
+    return {frozenset({0}), frozenset({1})} <= hang
+
+
+def _axes_of(values: list[Value]) -> set[int]:
+    """The axes of the grid whose block's number decides these values."""
+    todo, seen, found = list(values), set(values), set[int]()
+    while todo:
+        op = todo.pop().op
+        if op is None:
+            continue
+        if op.spec.of_grid == "block":
+            found.add(op.attrs["axis"])
+        todo += [v for v in op.operands if v not in seen]
+        seen.update(op.operands)
+    return found
+
+
+def _blocks_at_once(function: Function) -> int:
+    """How many blocks of a persistent kernel a multiprocessor has; 0: there is a block for each tile."""
+    named, loc = function.number("persistent", 0), _line(function, "persistent")
+    if not named:
+        return 0
+    for op in walk(function.body):
+        if op.spec.effects is not None and any(e.kind in BONDS for e in op.spec.effects(op)):
+            where = "" if op.loc is None else f" in line {op.loc.line}"
+            message = f"blocks wait for others or say that they are done ('{op.name}'{where}): each has its own tile"
+            raise TileError("schedule", loc, message, "a persistent kernel's blocks take tiles one after another")
+    if function.number("cluster", 1) > 1:
+        raise TileError("schedule", loc, "blocks of a cluster are launched together, tile by tile", "cluster 1")
+    at_once: int = function.choices.choose(
+        "persistent",
+        "grid",
+        {str(each): each for each in dict.fromkeys((*AT_ONCE, named))},
+        str(named),
+        loc=loc,
+        because="the schedule says so",
+        pinned=loc,
+        line="persistent {option}",
+    )
+    return at_once
+
+
+# ---- what is made ----
+
+
+def _make_grouped(function: Function, group: int) -> None:
+    b, head = Builder(located(function, function.body.ops[0])), Block()
+    with b.region(head):
+        rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
+        row, column = (b.value("block_id", axis=axis) for axis in (0, 1))
+        number = b.value("add", row, b.value("mul", column, rows))
+        tile = _tile_of_group(b, number, rows, columns, group)
+    _replace(function, tile, ())
+    function.body.ops[:0] = head.ops
+    function.deals += 1
+
+
+def _tile_of_group(b: Builder, number: Value, rows: Value, columns: Value, group: int) -> list[Value]:
+    """Row and column of a tile by its number: groups of rows one after another, in a group one column after another."""
+    each = b.value("mul", b.index(group), columns)
+    first = b.value("mul", b.value("floordiv", number, each), b.index(group))
+    high = b.value("minimum", b.value("sub", rows, first), b.index(group))
+    within = b.value("mod", number, each)
+    return [b.value("add", first, b.value("mod", within, high)), b.value("floordiv", within, high)]
+
+
+def _make_persistent(function: Function, at_once: int, group: int) -> None:
+    """A loop over tiles around the kernel, from the number of the block on, in steps of how many blocks there are."""
+    body = function.body
+    b = Builder(located(function, body.ops[0]))
+    kept = [op for op in body.ops if op.spec.allocates]
+    rest = [op for op in body.ops if not op.spec.allocates]
+    before, inside = Block(), Block()
+    with b.region(before):
+        sizes = [_in_ir(b, function, tree) for tree in function.grid]
+        first, step = b.value("block_id", axis=0), b.value("grid_size", axis=0)
+        left = b.value("sub", b.value("mul", b.value("mul", sizes[0], sizes[1]), sizes[2]), first)
+        count = b.value("floordiv", b.value("add", left, b.value("sub", step, b.index(1))), step)
+        zero, one = b.index(0), b.index(1)
+    turn = Value(TileType((), INDEX), name="tile")
+    with b.region(inside):
+        number = b.value("add", first, b.value("mul", turn, step))
+        plane = b.value("mul", sizes[0], sizes[1])
+        flat = b.value("mod", number, plane)
+        tile = [b.value("mod", flat, sizes[0]), b.value("floordiv", flat, sizes[0]), b.value("floordiv", number, plane)]
+        if group > 1:
+            tile[:2] = _tile_of_group(b, flat, sizes[0], sizes[1], group)
+    _replace(function, tile, sizes)
+    end = Op(OPS["yield"], [], [], {}, (), b.loc)
+    loop = Block([turn])
+    loop.ops = [*inside.ops, *rest, end]
+    made = Op(OPS["for"], [zero, count, one], [], {"unroll": 1, "tiles": True}, [loop], b.loc)
+    body.ops = [*kept, *before.ops, made]
+    function.grid = [["min", ["*", ["*", *function.grid[:2]], function.grid[2]], ["*", "sms", at_once]], 1, 1]
+    function.deals += 1
+
+
+def _replace(function: Function, numbers: Sequence[Value], sizes: Sequence[Value]) -> None:
+    """What the kernel reads of the grid: the number of the block, and how many there are, along each axis."""
+    made = {}
+    for op in walk(function.body):
+        known = {"block": numbers, "blocks": sizes}.get(op.spec.of_grid, ())
+        if known and op.attrs["axis"] < len(known):
+            made[op.result] = known[op.attrs["axis"]]
+    replace_uses(function.body, made)
+
+
+IN_IR = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod", "min": "minimum", "max": "maximum"}
+"""What a launch evaluates, as operations on indices."""
+
+
+def _in_ir(b: Builder, function: Function, tree: Any) -> Value:
+    """An extent of the grid, computed by the kernel. TileError `schedule` for what a launch alone knows."""
+    if isinstance(tree, str):
+        tree = function.constants.get(tree, tree)
+    if isinstance(tree, int) and not isinstance(tree, bool):
+        return b.index(tree)
+    if isinstance(tree, str):
+        known = {p.name: p.value for p in function.params if p.kind == "scalar"} | function.dims
+        value = known.get(tree)
+        if value is not None and value.dtype.is_int:
+            return value if value.dtype is INDEX else b.value("cast", value, to=INDEX, saturate=False, rounding=None)
+    if isinstance(tree, list):
+        parts = [_in_ir(b, function, each) for each in tree[1:]]
+        if tree[0] == "cdiv":
+            above = b.value("add", parts[0], b.value("sub", parts[1], b.index(1)))
+            return b.value("floordiv", above, parts[1])
+        if tree[0] in IN_IR and len(parts) > 1:
+            made = parts[0]
+            for part in parts[1:]:
+                made = b.value(IN_IR[tree[0]], made, part)
+            return made
+    text = tree[0] if isinstance(tree, list) else tree
+    message = f"the grid is made with '{text}', which the launch knows and the kernel does not"
+    raise TileError("schedule", _line(function, "persistent"), message, "dims, integers and their sums and quotients")

@@ -1,0 +1,211 @@
+"""`grouped N` and `persistent N`: the order in which blocks take the tiles of a grid, and how many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dsl.kernels.variant import Request, build_variant
+from dsl.studies.verify import verify_kernel
+from dsl.text.program import parse_program
+from lowering.location import TileError
+from lowering.passes import PASSES, run_passes
+from tests.compile_and_run import compile_kernel, launch, through
+from tests.run_meaning import grid_of
+
+ORDER = """
+kernel order(y: s32[rows, columns, parts]):
+    grid rows, columns, parts
+    y[block(0), block(1), block(2)] = y[block(0), block(1), block(2)] + 1 + block(1) * 10 + block(0) * 1000
+
+schedule s of order:
+    warps = 1
+    grouped {group}
+"""
+
+
+@pytest.mark.parametrize("group", [1, 2, 3, 8, 100])
+@pytest.mark.parametrize("grid", [(1, 1, 1), (5, 7, 2), (8, 3, 1), (9, 1, 1), (1, 9, 1), (16, 5, 1)])
+def test_each_tile_is_taken_once(group: int, grid: tuple[int, int, int]) -> None:
+    args = {"y": np.zeros(grid, np.int32)}
+    kernel = compile_kernel(ORDER.format(group=group), args)
+    launch(kernel, args)
+    row, column, _ = np.indices(grid)
+    assert np.array_equal(args["y"], 1 + column * 10 + row * 1000)
+
+
+TILES = """
+kernel tiles(y: s32[blocks, 2]; ROWS):
+    grid ROWS, blocks // ROWS
+    number = asm("mov.u32 {{d}}, %ctaid.x;", s32) + asm("mov.u32 {{d}}, %ctaid.y;", s32) * ROWS
+    y[number, arange(2)] = where(arange(2) == 0, block(0), block(1)).to(s32)
+
+schedule s of tiles:
+    warps = 1
+    ROWS = {rows}
+    grouped 2
+"""
+
+
+def test_groups_follow_one_another_and_in_them_the_columns() -> None:
+    """5 rows of tiles in groups of 2, 3 columns: what blocks 0, 1, 2 … of the machine take."""
+    args = {"y": np.zeros((15, 2), np.int32)}
+    launch(compile_kernel(TILES.format(rows=5), args), args)
+    wanted = [
+        (first + row, column) for first, high in ((0, 2), (2, 2), (4, 1)) for column in range(3) for row in range(high)
+    ]
+    assert [tuple(tile) for tile in args["y"].tolist()] == wanted
+
+
+PRODUCT = """
+kernel k(c: f32[m, n], a: f16[m, k], b: f16[n, k]; TM = 16, TN = 16, TK = 16):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block({first}) * TM, block({second}) * TN
+    acc = zeros(f32[TM, TN])
+    for p in range(0, k, TK):
+        acc = dot(a[i : i + TM, p : p + TK], b[j : j + TN, p : p + TK].T, acc)
+    c[i : i + TM, j : j + TN] = acc
+
+schedule s of k:
+    warps = 1
+"""
+
+
+def test_products_are_grouped_by_themselves() -> None:
+    args = {"a": np.ones((150, 24), np.float16), "b": np.ones((40, 24), np.float16)}
+    args |= {"c": np.zeros((150, 40), np.float32)}
+    kernel = compile_kernel(PRODUCT.format(first=0, second=1), args)
+    made = kernel.variant.function.choices.keyed()["grouped.grid"]
+    assert made.taken == "8" and made.line == "grouped {option}"
+    launch(kernel, args)
+    assert (args["c"] == 24).all()
+
+
+def test_a_row_of_tiles_is_no_grid_of_two_axes() -> None:
+    """Where both operands hang on one axis, nothing is decided; and the schedule cannot ask for it."""
+    text = PRODUCT.format(first=0, second=0).replace("cdiv(m, TM), cdiv(n, TN)", "cdiv(m, TM)")
+    args = {"a": np.ones((32, 16), np.float16), "b": np.ones((32, 16), np.float16), "c": np.zeros((32, 32), np.float32)}
+    assert "grouped.grid" not in compile_kernel(text, args).variant.function.choices.keyed()
+    with pytest.raises(TileError, match="does not read block") as caught:
+        compile_kernel(text + "    grouped 4\n", args)
+    assert caught.value.loc is not None and caught.value.loc.line == 12
+
+
+def test_verify_compares_what_all_blocks_leave() -> None:
+    """A wrong order is found behind its own pass."""
+    program = parse_program(PRODUCT.format(first=0, second=1))
+    args = {"a": np.eye(40, 24, dtype=np.float16), "b": np.eye(40, 24, dtype=np.float16) * 2}
+    args |= {"c": np.zeros((40, 40), np.float32)}
+    request = Request("k", "s", {"m": 40, "n": 40, "k": 24})
+    found = verify_kernel(program, request, args)
+    assert found.divergence is None and found.stages == len(PASSES)
+    variant = build_variant(program, request)
+    run_passes(variant.function, variant.target, through("grid"))
+    assert variant.function.deals == 1
+
+
+# ---- persistent ----
+
+
+@pytest.mark.parametrize("group", [1, 3])
+@pytest.mark.parametrize("grid", [(1, 1, 1), (5, 7, 2), (16, 9, 1), (150, 1, 3)])
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_each_tile_is_taken_once_by_some_block(group: int, grid: tuple[int, int, int], at_once: int) -> None:
+    """132 multiprocessors take 1 to 450 tiles."""
+    args = {"y": np.zeros(grid, np.int32)}
+    text = ORDER.format(group=group) + f"    persistent {at_once}\n"
+    kernel = compile_kernel(text, args)
+    launch(kernel, args)
+    row, column, _ = np.indices(grid)
+    assert np.array_equal(args["y"], 1 + column * 10 + row * 1000)
+    assert grid_of(kernel.variant, args) == (min(int(np.prod(grid)), 132 * at_once), 1, 1)
+
+
+GRID_SIZE = """
+kernel sizes(y: s32[rows, columns, 1], n: s32; HALF):
+    grid rows, cdiv(columns * n, HALF * n)
+    y[block(0), block(1), 0] = grid(0) * 100 + grid(1)
+
+schedule s of sizes:
+    warps = 1
+    HALF = 1
+    persistent 1
+"""
+
+
+def test_the_kernel_reads_the_grid_that_it_was_written_for() -> None:
+    args = {"y": np.zeros((12, 13, 1), np.int32), "n": 3}
+    launch(compile_kernel(GRID_SIZE, args), args)
+    assert (args["y"] == 1213).all()
+
+
+ROUNDS = {"k": "0, k, TK", "few": "0, 16, TK", "by tile": "0, minimum(k, i + TK), TK"}
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.parametrize("lines", ["persistent 1", "persistent 1\n    pipeline p: 4", "persistent 1\n    grouped 1"])
+@pytest.mark.parametrize(("m", "n", "k"), [(272, 160, 64), (33, 17, 8), (272, 130, 40), (200, 200, 0)])
+def test_copies_go_on_from_tile_to_tile(rounds: str, lines: str, m: int, n: int, k: int) -> None:
+    """170 tiles for 132 blocks, also where a tile has fewer rounds than the ring has slots, or none."""
+    random = np.random.default_rng(m)
+    args = {"a": random.integers(-3, 4, (m, k)).astype(np.float16), "c": np.full((m, n), np.nan, np.float32)}
+    args["b"] = random.integers(-3, 4, (n, k)).astype(np.float16)
+    text = PRODUCT.format(first=0, second=1).replace("0, k, TK", ROUNDS[rounds])
+    kernel = compile_kernel(f"{text}    {lines}\n", args)
+    launch(kernel, args)
+    a, b = args["a"].astype(np.float32), args["b"].astype(np.float32)
+    wanted = a @ b.T
+    if rounds == "few":
+        wanted = a[:, :16] @ b[:, :16].T
+    elif rounds == "by tile":
+        for i in range(0, m, 16):
+            stop = min(k, -(-min(k, i + 16) // 16) * 16)
+            wanted[i : i + 16] = a[i : i + 16, :stop] @ b[:, :stop].T
+    assert np.array_equal(args["c"], wanted)
+    outer = next(op for op in kernel.variant.function.body.ops if op.name == "for")
+    runs_on = sum(op.name == "commit" for op in kernel.variant.function.body.ops) > 0
+    assert outer.attrs["tiles"] and (not k or runs_on == (rounds != "by tile"))
+
+
+WRONG = {
+    "cluster 2\n    persistent 1": "blocks of a cluster are launched together",
+    "persistent 99": "persistent is from 0 to 32; this is 99",
+}
+
+
+@pytest.mark.parametrize("lines", WRONG)
+def test_what_is_not_persistent_is_refused(lines: str) -> None:
+    args = {"y": np.zeros((4, 4, 1), np.int32)}
+    with pytest.raises(TileError, match=WRONG[lines]) as caught:
+        compile_kernel(ORDER.format(group=1) + f"    {lines}\n", args)
+    assert caught.value.loc is not None
+
+
+def test_blocks_that_wait_for_others_have_a_tile_each() -> None:
+    text = """
+kernel k(y: s32[n], done: u32[1]):
+    grid n
+    y[block(0)] = 1
+    before = atomic_add(done[0], 1, order=acq_rel)
+
+schedule s of k:
+    persistent 1
+"""
+    args = {"y": np.zeros(4, np.int32), "done": np.zeros(1, np.uint32)}
+    with pytest.raises(TileError, match="in line 5") as caught:
+        compile_kernel(text, args)
+    assert caught.value.loc is not None and caught.value.loc.line == 8
+
+
+def test_a_grid_of_what_the_launch_alone_knows_is_refused() -> None:
+    text = "kernel k(y: s32[n]):\n    grid minimum(n, sms)\n    y[block(0)] = 1\n\nschedule s of k:\n    persistent 1\n"
+    with pytest.raises(TileError, match="made with 'sms'"):
+        compile_kernel(text, {"y": np.zeros(4, np.int32)})
+
+
+def test_verify_takes_persistent_products() -> None:
+    program = parse_program(PRODUCT.format(first=0, second=1) + "    persistent 1\n")
+    args = {"a": np.eye(240, 24, dtype=np.float16), "b": np.eye(240, 24, dtype=np.float16) * 2}
+    args |= {"c": np.zeros((240, 240), np.float32)}
+    found = verify_kernel(program, Request("k", "s", {"m": 240, "n": 240, "k": 24}), args)
+    assert found.divergence is None and found.stages == len(PASSES), found.divergence

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from lowering.builder import Builder
 from lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
+from lowering.directives.stage import copy as make_copy
 from lowering.directives.stage import feeds_product, is_load
 from lowering.facts import Analysis, Facts, facts_now
 from lowering.fold import constant_of
@@ -437,12 +438,7 @@ class _Pipeline:
                     at = self._bound(level, 0, cursor) if level else cursor[0]
                     within = b.broadcast(b.value("lt", at, self._bound(level, 1, cursor)), source.tile.shape)
                     on = within if on is None else b.value("and", on, within)
-            parts = {
-                "memory": ring, "slot": slot, "offset": place, "tensor": tensor,
-                "source": self._anew(source, cursor), "mask": on,
-            }  # fmt: skip
-            given = {name: value for name, value in parts.items() if value is not None}
-            b.op("copy", list(given.values()), has=list(given), cache=copy.attrs["cache"], bytes=0)
+            make_copy(b, ring, slot, place, tensor, self._anew(source, cursor), on, copy.attrs["cache"])
         b.place = (located(self.function, self.nest.head.commit), None)
         b.op("commit")
 

@@ -13,12 +13,13 @@ are neighbours, there is no `cp.async` to hide anything, and loads stay as they 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from lowering.access_width import ASYNC_BYTES, neighbours
 from lowering.builder import Builder
 from lowering.directives.slices import impure, located, slice_of, without
-from lowering.facts import facts_now
+from lowering.facts import Analysis, facts_now
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.location import TileError, closest
@@ -44,7 +45,7 @@ def stage(function: Function, target: Target) -> None:
         if choosing.is_staged(loop, load):
             chosen.setdefault(loop, []).append(load)
     for loop, loads in chosen.items():
-        _stage(function, loop, loads)
+        _stage(function, choosing.facts, loop, loads)
 
 
 def is_load(op: Op) -> bool:
@@ -159,49 +160,70 @@ def bits(value: Value) -> int:
     return prod(value.tile.shape) * value.dtype.bits
 
 
-def _stage(function: Function, loop: Op, loads: list[Op]) -> None:
+@dataclass(slots=True)
+class Staged:
+    """A load that goes through shared memory. axes: of the tile that is loaded, in the order in which they lie there:
+    what are neighbours in global memory are neighbours, so that copies are wide. place: the elements' places."""
+
+    load: Op
+    axes: tuple[int, ...]
+    tile: Value
+    place: Value
+
+    @property
+    def is_turned(self) -> bool:
+        return self.axes != tuple(range(len(self.axes)))
+
+    def turned(self, b: Builder, value: Value | None) -> Value | None:
+        """A tile of the load's shape, as it lies in shared memory."""
+        return b.value("transpose", value, axes=self.axes) if value is not None and self.is_turned else value
+
+
+def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> None:
     """The loads of one loop: their copies at the head of its body, and loads from shared memory where they stood."""
     body = loop.regions[0]
     allocated, head = Block(), Block()
     b = Builder(located(function, loop))
     ahead = slice_of(body.ops, [v for load in loads for v in place_of(load)])
-    made: dict[Op, list[Op]] = {}
-    tiles: list[tuple[Value, Value]] = []
+    taken = {op.attrs["name"] for op in walk(function.body) if op.spec.allocates}
     with b.region(allocated):
-        for load in loads:
-            b.place = (load.loc or b.loc, None)
-            tiles.append((shared_tile(b, function, load, tiles), offsets_within(b, load.result.tile.shape)))
+        staged = [_staged(b, facts, load, taken) for load in loads]
     with b.region(head):
-        for load, (tile, place) in zip(loads, tiles, strict=True):
-            b.place = (load.loc or b.loc, None)
-            copy(b, tile, None, place, load, operand(load, "offset"), operand(load, "mask"))
+        for each in staged:
+            b.place = (each.load.loc or b.loc, None)
+            source, mask = operand(each.load, "offset"), operand(each.load, "mask")
+            copy(b, each.tile, None, each.place, each.load.operands[0], each.turned(b, source), each.turned(b, mask))
         b.place = (loop.loc or b.loc, None)
         b.op("commit")
         b.op("wait", groups=0)
-    for load, (tile, place) in zip(loads, tiles, strict=True):
-        made[load] = _loaded(b, load, tile, place)
-    body.ops = [
-        *ahead,
-        *head.ops,
-        *(new for op in without(body.ops, ahead) for new in made.get(op, [op])),
-    ]
+    made = {each.load: _loaded(b, each) for each in staged}
+    behind = [new for op in without(body.ops, ahead) for new in made.get(op, [op])]
+    body.ops = [*ahead, *head.ops, *behind]
     function.body.ops[:0] = allocated.ops
     replaced = {load.result: ops[-1].result for load, ops in made.items()}
     for op in walk(body):
-        op.operands = [replaced.get(v, v) if op is not replaced.get(v, v).op else v for v in op.operands]
+        op.operands = [replaced.get(v, v) for v in op.operands]
 
 
-def shared_tile(b: Builder, function: Function, load: Op, others: list[tuple[Value, Value]]) -> Value:
+def _staged(b: Builder, facts: Analysis, load: Op, taken: set[str]) -> Staged:
     """The tile that a load goes through: `sa` of `a`, `sa2` of its second one."""
-    taken = {op.attrs["name"] for op in walk(function.body) if op.spec.allocates} | {t.name for t, _ in others}
+    b.place = (load.loc or b.loc, None)
     name = stem = f"s{load.operands[0].name}"
     number = 2
     while name in taken:
         name, number = f"{stem}{number}", number + 1
-    type = SharedType(load.result.tile.shape, load.result.dtype)
-    tile = b.op("shared_alloc", type=type, name=name, staged=True).result
+    taken.add(name)
+    offset, shape = operand(load, "offset"), load.result.tile.shape
+    assert offset is not None
+    runs = facts.of(offset).run
+    axes = tuple(range(len(shape)))
+    if runs[-1] == 1 and max(runs) > 1:
+        last = runs.index(max(runs))
+        axes = (*(axis for axis in axes if axis != last), last)
+    shape = tuple(shape[axis] for axis in axes)
+    tile = b.op("shared_alloc", type=SharedType(shape, load.result.dtype), name=name, staged=True).result
     tile.name = name
-    return tile
+    return Staged(load, axes, tile, offsets_within(b, shape))
 
 
 def offsets_within(b: Builder, shape: tuple[int, ...]) -> Value:
@@ -218,22 +240,24 @@ def offsets_within(b: Builder, shape: tuple[int, ...]) -> Value:
 
 
 def copy(
-    b: Builder, tile: Value, slot: Value | None, place: Value, load: Op, source: Value | None, mask: Value | None
-) -> None:
-    """The copy that brings what a load loads into shared memory."""
-    parts = {
-        "memory": tile, "slot": slot, "offset": place, "tensor": load.operands[0], "source": source, "mask": mask
-    }  # fmt: skip
+    b: Builder, tile: Value, slot: Value | None, place: Value, tensor: Value, source: Value | None, mask: Value | None,
+    cache: str | None = None,
+) -> None:  # fmt: skip
+    """A copy from places of a tensor to places of a shared tile, or of a slot of a ring."""
+    parts = {"memory": tile, "slot": slot, "offset": place, "tensor": tensor, "source": source, "mask": mask}
     given = {name: value for name, value in parts.items() if value is not None}
-    b.op("copy", list(given.values()), has=list(given), cache=None, bytes=0)
+    b.op("copy", list(given.values()), has=list(given), cache=cache, bytes=0)
 
 
-def _loaded(b: Builder, load: Op, tile: Value, place: Value) -> list[Op]:
+def _loaded(b: Builder, staged: Staged) -> list[Op]:
     """What stands where the load stood. A copy fills up with zeros: another filling is put in again."""
-    ops = Block()
+    ops, load = Block(), staged.load
     with b.region(ops):
         b.place = (load.loc or b.loc, None)
-        made = b.op("load", [tile, place], has=["memory", "offset"], cache=None, evict=None).result
+        made = b.op("load", [staged.tile, staged.place], has=["memory", "offset"], cache=None, evict=None).result
+        if staged.is_turned:
+            back = tuple(staged.axes.index(axis) for axis in range(len(staged.axes)))
+            made = b.op("transpose", [made], axes=back).result
         mask, other = operand(load, "mask"), operand(load, "other")
         if mask is not None and other is not None and constant_of(other) != 0:
             made = b.op("select", [mask, made, other]).result

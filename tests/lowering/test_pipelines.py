@@ -245,3 +245,32 @@ def test_what_does_not_fit_a_product_is_refused(lines: str) -> None:
         product(lines, 32, 16, 64)
     code, message = WRONG[lines]
     assert caught.value.code == code and caught.value.message.startswith(message) and caught.value.loc is not None
+
+
+@pytest.mark.parametrize("turned", ["a", "b", "ab", ""])
+def test_a_tile_lies_in_shared_memory_as_its_tensor_does(turned: str) -> None:
+    """One kernel for operands either way, `b.T` of an array too: copies have 16 bytes, and matrices are turned."""
+    text = """
+kernel k(c: f32[m, n], a: f16[m, k; strided], b: f16[k, n; strided]; TM = 32, TN = 32, TK = 32):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    acc = zeros(f32[TM, TN])
+    for p in range(0, k, TK):
+        acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)
+    c[i : i + TM, j : j + TN] = acc
+
+schedule s of k:
+    warps = 2
+"""
+    random = np.random.default_rng(0)
+    arrays = {"a": random.integers(-3, 4, (64, 96)), "b": random.integers(-3, 4, (96, 64))}
+    args: dict[str, np.ndarray] = {"c": np.zeros((64, 64), np.float32)}
+    strides = {}
+    for name, array in arrays.items():
+        of = array.astype(np.float16)
+        args[name] = np.ascontiguousarray(of.T).T if name in turned else of
+        strides[name] = (1, 16) if name in turned else (16, 1)
+    kernel = compile_kernel(text, args, strides=strides)
+    assert {op.attrs["bytes"] for op in kernel.ops if op.name == "copy"} == {16} and kernel.count("ldmatrix") == 2
+    launch(kernel, args)
+    assert np.array_equal(args["c"], arrays["a"] @ arrays["b"])

@@ -1,0 +1,249 @@
+"""Random kernels with loops that load, and random lines of their schedules; what they compute, in numpy, is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import numpy as np
+
+NUMPY = {"f16": np.float16, "f32": np.float32, "s8": np.int8, "s32": np.int32}
+Array = Any
+
+
+@dataclass
+class Drawn:
+    """A kernel with its arrays and what it leaves in them. loops: counters, those in one another in one tuple."""
+
+    text: str
+    args: dict[str, Any]
+    wanted: dict[str, Array]
+    loops: list[tuple[str, ...]]
+    tensors: list[str]
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def whole(self) -> str:
+        return self.text + "".join(f"    {line}\n" for line in self.lines)
+
+
+class Drawing:
+    def __init__(self, seed: int):
+        self.random = Random(seed)
+        self.values = np.random.default_rng(seed)
+
+    def pick(self, options: Any) -> Any:
+        return self.random.choice(list(options))
+
+    def chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def extent(self, tile: int) -> int:
+        """A dim that tiles of this extent cover: whole, odd, short, none."""
+        whole = tile * self.random.randint(1, 3)
+        return self.pick(
+            [whole, whole, whole + self.random.randint(1, tile - 1), self.random.randint(1, tile), whole + 8]
+        )
+
+    def numbers(self, shape: tuple[int, ...], dtype: str) -> Array:
+        return self.values.integers(-3, 4, shape).astype(NUMPY[dtype])
+
+    # ---- a product ----
+
+    def product(self) -> Drawn:
+        """c = a @ b, both either way, with what stands in its loop and behind it."""
+        dtype = self.pick(["f16", "f16", "s8"])
+        sums = "s32" if dtype == "s8" else "f32"
+        tm, tn, tk = (self.pick([16, 32, 64]) for _ in range(3))
+        tk = max(tk, 32) if dtype == "s8" else tk
+        m, n = self.extent(tm), self.extent(tn)
+        k = 0 if self.chance(0.05) else self.extent(tk)
+        if self.chance(0.5):
+            k = -(-k // 8) * 8  # copies of 16 bytes
+        a_turned, b_turned, batched = self.chance(0.2), self.chance(0.6), self.chance(0.2)
+        batch = self.random.randint(1, 3) if batched else 1
+        a, b = self.numbers((batch, m, k), dtype), self.numbers((batch, k, n), dtype)
+        at, lead = ("z, ", "z, ") if batched else ("", "")
+        dims = "batch, " if batched else ""
+        loop, loops, rounds = self.loop(k, tk)
+        load_a = f"a[{at}p : p + {tk}, i : i + {tm}].T" if a_turned else f"a[{at}i : i + {tm}, p : p + {tk}]"
+        load_b = f"b[{lead}j : j + {tn}, p : p + {tk}].T" if b_turned else f"b[{lead}p : p + {tk}, j : j + {tn}]"
+        doubled = self.chance(0.2)
+        inner = [f"x = {load_a} * 2" if doubled else f"x = {load_a}", f"acc = dot(x, {load_b}, acc)"]
+        also = self.chance(0.2)  # the operand is read by something else, too
+        if also:
+            inner.append(f"total = total + sum(x.to({sums}), axis=1)")
+        head = [f"i, j = block(0) * {tm}, block(1) * {tn}"] + ["z = block(2)"] * batched
+        head += [f"acc = zeros({sums}[{tm}, {tn}])"] + [f"total = zeros({sums}[{tm}])"] * also
+        tail = [f"c[{at}i : i + {tm}, j : j + {tn}] = acc" + (" + total[:, None]" if also else "")]
+        text = [
+            f"kernel k(c: {sums}[{dims}m, n], a: {dtype}[{dims}{'k, m' if a_turned else 'm, k'}], "
+            f"b: {dtype}[{dims}{'n, k' if b_turned else 'k, n'}]):",
+            f"    grid cdiv(m, {tm}), cdiv(n, {tn})" + ", batch" * batched,
+            *(f"    {line}" for line in head),
+            *loop,
+            *(" " * (4 + 4 * len(loops[0])) + line for line in inner),
+            *(f"    {line}" for line in tail),
+        ]
+        wide_a, wide_b = a.astype(np.int64) * (2 if doubled else 1), b.astype(np.int64)
+        wanted = np.zeros((batch, m, n), np.int64)
+        for p in rounds:
+            left = wide_a[:, :, p : p + tk]
+            wanted += left @ wide_b[:, p : p + tk]
+            if also:
+                wanted += left.sum(2)[:, :, None]
+        a = a.transpose(0, 2, 1) if a_turned else a
+        b = b.transpose(0, 2, 1) if b_turned else b
+        args = {
+            "c": np.full((batch, m, n), 77, NUMPY[sums]),
+            "a": np.ascontiguousarray(a),
+            "b": np.ascontiguousarray(b),
+        }
+        if not batched:
+            args, wanted = {name: array[0] for name, array in args.items()}, wanted[0]
+        return self.scheduled(text, args, {"c": wanted}, loops, ["a", "b"])
+
+    def loop(self, k: int, tk: int) -> tuple[list[str], list[tuple[str, ...]], list[int]]:
+        """A loop over k, or two in one another: its lines, its counters, where its rounds begin."""
+        way = self.pick(["plain", "plain", "plain", "late", "skips", "nest", "ragged"])
+        if way == "late":
+            return [f"    for p in range({tk}, k, {tk}):"], [("p",)], list(range(tk, k, tk))
+        if way == "skips":
+            return [f"    for p in range(0, k, {2 * tk}):"], [("p",)], list(range(0, k, 2 * tk))
+        if way == "nest":
+            lines = [
+                f"    for u in range(cdiv(k, {2 * tk})):",
+                f"        for p in range(u * {2 * tk}, u * {2 * tk} + {2 * tk}, {tk}):",
+            ]
+            return lines, [("u", "p")], list(range(0, -(-k // (2 * tk)) * 2 * tk, tk))
+        if way == "ragged":  # the last inner loop may be shorter, never empty
+            lines = [
+                f"    for u in range(0, k, {2 * tk}):",
+                f"        for p in range(u, minimum(k, u + {2 * tk}), {tk}):",
+            ]
+            return lines, [("u", "p")], list(range(0, k, tk))
+        return [f"    for p in range(0, k, {tk}):"], [("p",)], list(range(0, k, tk))
+
+    # ---- a convolution ----
+
+    def gather(self) -> Drawn:
+        """Sums over channels and taps, of places that hang on both, under a mask."""
+        tn, tm = self.pick([16, 32]), self.pick([16, 32])
+        c, taps, n = (
+            32 * self.random.randint(0 if self.chance(0.1) else 1, 3),
+            self.random.randint(1, 5),
+            self.extent(tn),
+        )
+        k = self.extent(tm)
+        x, f = self.numbers((c // 32, n, 32), "s8"), self.numbers((c // 32, taps, k, 32), "s8")
+        shift = self.random.randint(0, 2)
+        text = [
+            "kernel k(y: s32[n, k], x: s8[cb, n, 32], f: s8[cb, taps, k, 32]):",
+            f"    grid cdiv(n, {tn}), cdiv(k, {tm})",
+            f"    i, j = block(0) * {tn}, block(1) * {tm}",
+            f"    pixel = i + arange({tn})",
+            f"    acc = zeros(s32[{tn}, {tm}])",
+            "    for u in range(cb):",
+            "        for t in range(taps):",
+            f"            at = pixel + t * 2 - {shift}",
+            "            inside = (0 <= at) & (at < n)",
+            "            pixels = load(x[u, at[:, None], arange(32)[None, :]], mask=inside[:, None])",
+            f"            acc = dot(pixels, f[u, t, j : j + {tm}, 0 : 32].T, acc)",
+            f"    y[i : i + {tn}, j : j + {tm}] = acc",
+        ]
+        wanted = np.zeros((n, k), np.int64)
+        for u in range(c // 32):
+            for t in range(taps):
+                at = np.arange(n) + 2 * t - shift
+                on = (at >= 0) & (at < n)
+                rows = np.where(on[:, None], x[u, np.clip(at, 0, n - 1)].astype(np.int64), 0)
+                wanted += rows @ f[u, t].astype(np.int64).T
+        args = {"y": np.full((n, k), 77, np.int32), "x": x, "f": f}
+        return self.scheduled(text, args, {"y": wanted}, [("u", "t")], ["x", "f"])
+
+    # ---- two products in a loop ----
+
+    def chained(self) -> Drawn:
+        """As attention: what the first product made is an operand of the second; rounds have an end of their own."""
+        tm, tn, d = self.pick([16, 32, 64]), self.pick([16, 32]), self.pick([16, 32])
+        s, t = self.extent(tm), self.extent(tn)
+        q, keys, values = (self.numbers(shape, "f16") for shape in ((s, d), (t, d), (t, d)))
+        causal = self.chance(0.4)
+        text = [
+            f"kernel k(o: f32[s, {d}], q: f16[s, {d}], k: f16[t, {d}], v: f16[t, {d}]):",
+            f"    grid cdiv(s, {tm})",
+            f"    i = block(0) * {tm}",
+            f"    qs = q[i : i + {tm}, 0 : {d}]",
+            f"    acc = zeros(f32[{tm}, {d}])",
+            f"    for j in range(0, {f'minimum(t, i + {tm})' if causal else 't'}, {tn}):",
+            f"        x = dot(qs, k[j : j + {tn}, 0 : {d}].T)",
+            f"        seen = j + arange({tn})[None, :] < t",
+            *([f"        seen = seen & (j + arange({tn})[None, :] <= i + arange({tm})[:, None])"] * causal),
+            "        e = where(seen, clamp(x, -4, 4), 0)",
+            f"        acc = dot(e.to(f16), v[j : j + {tn}, 0 : {d}], acc)",
+            f"    o[i : i + {tm}, 0 : {d}] = acc",
+        ]
+        x = np.clip(q.astype(np.int64) @ keys.astype(np.int64).T, -4, 4)
+        if causal:
+            x = np.where(np.arange(t)[None, :] <= np.arange(s)[:, None], x, 0)
+        args = {"o": np.full((s, d), 77, np.float32), "q": q, "k": keys, "v": values}
+        return self.scheduled(text, args, {"o": x @ values.astype(np.int64)}, [("j",)], ["k", "v"])
+
+    # ---- no product ----
+
+    def summed(self) -> Drawn:
+        """Rows added up in a loop, what is masked off is not 0."""
+        rows, cols = self.pick([1, 4, 16]), self.pick([32, 128])
+        m, n = self.extent(max(rows, 2)), self.extent(cols)
+        x = self.numbers((m, n), "f32")
+        other = self.pick([0, 2])
+        text = [
+            "kernel k(y: f32[m], x: f32[m, n]):",
+            f"    grid cdiv(m, {rows})",
+            f"    i = block(0) * {rows}",
+            f"    total = zeros(f32[{rows}])",
+            f"    for p in range(0, n, {cols}):",
+            f"        total = total + sum(load(x[i : i + {rows}, p : p + {cols}], other={other}), axis=1)",
+            f"    y[i : i + {rows}] = total",
+        ]
+        missing = -(-n // cols) * cols - n
+        wanted = x.astype(np.int64).sum(1) + other * missing
+        return self.scheduled(text, {"y": np.zeros(m, np.float32), "x": x}, {"y": wanted}, [("p",)], ["x"])
+
+    # ---- schedules ----
+
+    def scheduled(
+        self,
+        text: list[str],
+        args: dict[str, Any],
+        wanted: dict[str, Array],
+        loops: list[tuple[str, ...]],
+        tensors: list[str],
+    ) -> Drawn:
+        warps = self.pick([1, 2, 4])
+        whole = "\n".join([*text, "", "schedule s of k:", f"    warps = {warps}", ""])
+        drawn = Drawn(whole, args, wanted, loops, tensors)
+        lines = drawn.lines
+        staged = [t for t in tensors if self.chance(0.4)]
+        lines += [f"stage {t}: {self.pick(['shared', 'shared', 'registers'])}" for t in staged]
+        nest = loops[0]
+        if self.chance(0.6):
+            named = nest[-1:] if self.chance(0.4) else nest
+            lines.append(f"pipeline {', '.join(named)}: {self.random.randint(1, 5)}")
+        if self.chance(0.3):
+            lines.append(f"unroll {self.pick(nest)}: {self.pick([2, 3, 4])}")
+        if self.chance(0.15):
+            lines.append(f"peel {self.pick(nest)}")
+        if self.chance(0.4):
+            lines.append(f"persistent {self.pick([1, 2])}")
+        if self.chance(0.3) and "block(1)" in whole:
+            lines.append(f"grouped {self.pick([1, 2, 3, 8])}")
+        return drawn
+
+    def drawn(self) -> Drawn:
+        way: Callable[[], Drawn] = self.pick(
+            [self.product, self.product, self.product, self.gather, self.chained, self.summed]
+        )
+        return way()

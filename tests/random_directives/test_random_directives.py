@@ -1,0 +1,14 @@
+"""A few random schedules of random kernels; `python -m tests.random_directives` tries thousands."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.random_directives.trying import attempt
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 3))
+def test_any_schedule_means_the_same(seed: int) -> None:
+    for each in range(seed, seed + 3):
+        outcome = attempt(each, choices=each % 2 == 0)
+        assert outcome.kind in ("right", "refused"), f"{outcome.message}\n{outcome.text}"

@@ -206,7 +206,10 @@ class _Anchors:
                 given = resolve_pin(own, c.shape, self.warps)
             (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
             found = fitting(self.target, a, b, c, None, modifier, loc)
-            found = [i for i in found if i is rule or self.admits(i, c.shape, a.shape[1], given, pin)]
+            admitted = [i for i in found if self.admits(i, c.shape, a.shape[1], given, pin)]
+            if shape is None and given is not None and rule not in admitted and admitted:
+                rule = admitted[0]  # another product whose result is this one's accumulator has chosen the layout
+            found = [i for i in found if i is rule or i in admitted]
             subject = op.result.name or op.operands[2].name or min(names, default="product")
             instruction: Mma = self.function.choices.choose(
                 "instruction",

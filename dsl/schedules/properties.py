@@ -93,6 +93,19 @@ class Word(Takes):
         return node.id
 
 
+class NameOf(Takes):
+    """A name of the kernel."""
+
+    def __init__(self, what: str):
+        self.text = what
+
+    def read(self, setting: Setting, evaluate: Numbers) -> str:
+        (node,) = setting.values
+        if not isinstance(node, ast.Name):
+            raise TileError("schedule", node.loc, f"'{setting.row.name}' takes a name: {setting.row.usage}")
+        return node.id
+
+
 class Switch(Takes):
     """One of two words, or a condition that chooses the second: so that it can be tuned."""
 
@@ -305,6 +318,13 @@ _ROWS = (
         "As many blocks are launched as run at once, N on each multiprocessor; each takes every so many-th tile. 0: a "
         "block for each tile.",
         "persistent 1",
+    ),
+    PropertyRow(
+        "tabulate",
+        "values",
+        NameOf("COUNTER"),
+        "These flags come from bits that are computed before the loop over COUNTER, one a round.",
+        "tabulate inside: t",
     ),
     PropertyRow(
         "stage",

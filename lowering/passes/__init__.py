@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.choices import ON_OFF
-from lowering.directives import grid, pipeline, stage
+from lowering.directives import grid, pipeline, stage, tabulate
 from lowering.ir import Function
 from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
@@ -68,6 +68,7 @@ PASSES = (
     # Before layouts and barriers, which take what directives make for written by hand. `pipeline` first of those that
     # make loops anew: what is peeled or unrolled has its rounds in the right order then.
     Pass("grid", on_function(grid.grid), reads=("grouped", "persistent"), deals=grid.may_deal),
+    Pass("tabulate", on_function(tabulate.tabulate), reads=("tabulate",)),
     Pass("stage", stage.stage, reads=("stage",)),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),
     # Before layouts, since peeled and unrolled code is what they are chosen for; peel first, so that unroll_loops sees

@@ -161,7 +161,10 @@ class Drawing:
                 rows = np.where(on[:, None], x[u, np.clip(at, 0, n - 1)].astype(np.int64), 0)
                 wanted += rows @ f[u, t].astype(np.int64).T
         args = {"y": np.full((n, k), 77, np.int32), "x": x, "f": f}
-        return self.scheduled(text, args, {"y": wanted}, [("u", "t")], ["x", "f"])
+        drawn = self.scheduled(text, args, {"y": wanted}, [("u", "t")], ["x", "f"])
+        if self.chance(0.5):
+            drawn.lines += ["specialize taps", "tabulate inside: t"]
+        return drawn
 
     # ---- two products in a loop ----
 

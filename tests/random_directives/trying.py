@@ -13,6 +13,7 @@ from dsl.text.program import parse_program
 from lowering.choices import drawn as drawn_choices
 from lowering.location import TileError
 from lowering.passes import run_passes
+from runtime.emulator.findings import PtxError
 from tests.compile_and_run import compile_kernel, launch
 from tests.random_directives.drawing import Drawing, Drawn
 
@@ -42,6 +43,9 @@ def attempt(seed: int, choices: bool = False) -> Outcome:
     except TileError as error:
         known = error.code == "shared" or any(each in error.message for each in KNOWN)
         return Outcome(seed, "refused" if known and error.loc is not None else "error", str(error), made.whole, named)
+    except PtxError as error:
+        known = "registers on the emulator" in str(error)
+        return Outcome(seed, "refused" if known else "error", str(error), made.whole, named)
     except Exception:
         return Outcome(seed, "error", traceback.format_exc(), made.whole, named)
 

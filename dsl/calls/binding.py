@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.kernels.variant import stride_class
 from dsl.text.heads import ArrayParameter, KernelHead
 from dsl.values.facts import ArrayFacts
+from lowering.layout import row_major
 from lowering.location import TileError
 
 
@@ -50,8 +52,8 @@ class BoundArguments:
         elif p.dtype != facts.dtype:
             raise Misfit("type", p.loc, f"'{p.name}' is {p.dtype}; the array is {facts.dtype}", "convert the array")
         self.align[p.name] = facts.align
-        if p.strided and facts.strides is not None:
-            self.strides[p.name] = facts.strides
+        if p.strided:
+            self.strides[p.name] = facts.strides or stride_class(row_major(facts.shape))
 
     def constants(self, head: KernelHead, given: Mapping[str, Any]) -> None:
         """What the caller gives by name: a type parameter is set, a dim must be that of the arrays."""

@@ -16,7 +16,7 @@ class ArrayFacts:
     dtype: str
     align: int = 16
     strides: tuple[int, ...] | None = None
-    """Of one that a kernel takes strided, their class (`stride_class`)."""
+    """Of one that a kernel takes strided, their class (`stride_class`). None: row-major, as examples make them."""
 
 
 class Unknown:

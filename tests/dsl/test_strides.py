@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.examples.shapes import examine
 from dsl.kernels.variant import stride_class
+from dsl.studies.check import plan_launch
+from dsl.text.program import parse_program
 from runtime import LaunchError
 
 TEXT = """\
@@ -125,3 +128,12 @@ def test_the_classes_of_strides() -> None:
     assert stride_class((1, 40)) == (1, 8)
     assert stride_class((1, 1)) == (3, 1)
     assert stride_class((-64, 0)) == (16, 16)
+
+
+def test_arrays_of_an_example_are_row_major() -> None:
+    """What `dsl check`, `compile` and `why` look at is the variant that `dsl run` has."""
+    example = "\nexample:\n    x, y = ones(f32[64, 128]), empty(f32[64, 128])\n    copied(y, x)\n"
+    program = parse_program(TEXT + example)
+    (launch,) = examine(program, program.examples[0]).launches
+    (step,) = plan_launch(program, launch, "sm_90").steps
+    assert step.request.strides == {"y": (16, 1), "x": (16, 1)}

@@ -262,7 +262,7 @@ def attention(q: Array, k: Array, v: Array, scale: float | None = None, causal: 
         lq, lk = scores.shape[-2:]
         seen = np.arange(lk)[None, :] <= np.arange(lq)[:, None] + lk - lq
         scores = np.where(seen, scores, -np.inf)
-    top = scores.max(axis=-1, keepdims=True)
+    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     e = np.exp(scores - np.where(np.isneginf(top), 0.0, top))
     total = e.sum(axis=-1, keepdims=True)
     return np.matmul(e / np.where(total == 0.0, 1.0, total), v)

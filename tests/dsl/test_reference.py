@@ -142,3 +142,5 @@ def test_attention():
     )
     short = ref.attention(random.standard_normal((4, 8)), k[0, 0, :2], v[0, 0, :2], causal=True)
     assert (short[:2] == 0).all() and np.isfinite(short).all(), "rows that see nothing are zero"
+    none = np.zeros((0, 8))
+    assert np.array_equal(ref.attention(q[0, 0], none, none), np.zeros((5, 8))), "without keys"

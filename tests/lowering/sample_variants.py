@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dsl.kernels.variant import Request, Variant, build_variant
+from dsl.kernels.variant import Request, Variant, build_variant, stride_class
 from dsl.text.program import Program, dim_names, load
-from dsl.text.tree import KernelDef
+from dsl.text.tree import KernelDef, Name, TensorAnnotation
+from lowering.layout import row_major
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -32,10 +33,17 @@ def innermost(c: int, extent: int, k: int, taps: int) -> dict[str, int]:
     return {name: v for name, v in images(c, extent, k, taps).items() if name not in ("kb", "cb")} | {"c": c, "cg": c}
 
 
+def heads(s: int, t: int, d: int) -> dict[str, int]:
+    """Dims of attention: two heads of q use one of k and v."""
+    return {"batch": 2, "heads": 4, "kv_heads": 2, "s": s, "t": t, "d": d}
+
+
 SHARED = {"space": 2 * 132 * 256 * 192, "blocks": 132}
 """Workspace for tiles that several blocks share."""
 FUSED = {"fused": 1}
 """The product with its bias and residual, which are absent otherwise."""
+PACKED = {"n": 3}
+"""Attention of sequences that lie one behind the other."""
 ROW_MAJOR = {"row_major": 1}
 """b is row-major, and lies along k otherwise."""
 
@@ -70,6 +78,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("matmul_fp8", "square"): [square(4096), square(4112)],
     ("matmul_fp8", "wave"): [square(512), square(84)],
     ("matmul_s4", "pairs"): [{"m": 4096, "n": 4096, "k": 4096}, {"m": 77, "n": 100, "k": 84}],
+    ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("conv", "table"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],
     ("conv", "folded"): [images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5)],
     ("conv", "permuted"): [images(128, 28, 128, 3)],
@@ -115,7 +124,12 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 
 
 PRODUCTS = ("matmul_tensor", "matmul_bytes", "linear_bytes", "matmul_fp8", "matmul_s4")
-ABSENT = {"conv": {"parts"}, "conv_nhwc": {"parts"}, **{product: {"shares", "arrived"} for product in PRODUCTS}}
+ABSENT = {
+    "attend": {"starts", "key_starts"},
+    "conv": {"parts"},
+    "conv_nhwc": {"parts"},
+    **{product: {"shares", "arrived"} for product in PRODUCTS},
+}
 """Optional tensors that are not given: with these the kernels do other work."""
 
 LEAST = {"matmul_fp8": 89}
@@ -150,11 +164,20 @@ class Case:
         names, node = dict(self.dims), program(self.file).kernels[self.kernel]
         dims = {name: names[name] for name in names.keys() & set(dim_names(node))}
         absent = frozenset() if "space" in names else frozenset(ABSENT.get(self.kernel, ()))
+        if self.kernel == "attend" and "n" in names:
+            absent = frozenset()
         if self.kernel == "matmul_tensor" and "fused" not in names:
             absent |= {"bias", "residual"}
         types = dict(self.types)
         constants: dict[str, Any] = dict(self.constants) | ({"B_T": False} if "row_major" in names else {})
-        request = Request(self.kernel, self.schedule, dims, types, constants, names, absent=absent, arch=arch)
+        strides = {
+            p.name: stride_class(row_major([names[d.id] for d in p.type.dims if isinstance(d, Name)]))
+            for p in node.params
+            if isinstance(p.type, TensorAnnotation) and p.type.strided
+        }
+        request = Request(
+            self.kernel, self.schedule, dims, types, constants, names, absent=absent, arch=arch, strides=strides
+        )
         return build_variant(program(self.file), request)
 
 

@@ -79,13 +79,16 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Key, list[int]]]:
         yield found
 
 
+OFFSETS = {"starts", "key_starts"}
+
+
 def small(case: Case) -> Case:
     dims = {name: extent if extent <= MOST or extent % MOST else MOST for name, extent in case.dims}
     return Case(case.file, case.kernel, case.schedule, tuple(dims.items()), case.types)
 
 
 def arguments(function: Function, dims: dict[str, int]) -> dict[str, Any]:
-    """Ones in all tensors, 1 for all scalars, zeros in tables."""
+    """Ones in all tensors, but that sequences have one element each; 1 for all scalars, zeros in tables."""
     out: dict[str, Any] = {}
     for p in function.params:
         if p.value is None:
@@ -93,6 +96,8 @@ def arguments(function: Function, dims: dict[str, int]) -> dict[str, Any]:
         elif p.kind == "tensor":
             shape = [dims[dim] if isinstance(dim, str) else dim for dim in p.dims]
             out[p.name] = np.ones(shape, ARRAYS[p.dtype.name])
+            if p.name in OFFSETS:
+                out[p.name] = np.arange(shape[0], dtype=np.int32)
         elif p.kind == "scalar":
             out[p.name] = 1
         else:

@@ -151,7 +151,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     """A "did you mean" hint, or None. Names of one or two letters are near to too much: only their case may differ."""
     from difflib import get_close_matches
 
-    names = [k for k in known if isinstance(k, str)]
+    names = sorted({k for k in known if isinstance(k, str)})  # a set has another order in each process
     same = [k for k in names if k.lower() == name.lower()]
     near = same or (get_close_matches(name[:80], names, n=1, cutoff=0.66) if len(name) > 2 else [])
     near = near or ([k for k in names if k.startswith(name)] if len(name) > 1 else [])

@@ -91,7 +91,7 @@ def pipeline(function: Function, target: Target) -> None:
     found = list(_nests(function, function.body, [], said))
     for name, slots in said.items():
         if slots > 1 and not any(name == c.name for nest in found for c in nest.counters):
-            _refuse(function, name)
+            _refuse(function, name, slots, found)
     facts = facts_now(function)
     for nest in found:
         slots = _slots(function, target, facts, nest, said)
@@ -139,20 +139,27 @@ def _head(loop: Op) -> CopyHead | None:
     return None
 
 
-def _refuse(function: Function, name: str) -> None:
+def _refuse(function: Function, name: str, slots: int, found: list[Nest]) -> None:
     """TileError for a loop that is named and has nothing to be pipelined. Not where it is of these
     shapes and types alone: where constants leave the loop out, or its loads are too narrow to be staged."""
     loc = function.lines.get(("pipeline", name))
     said, users = function.by_subject("stage", str), uses(function.body)
     for op in walk(function.body):
         if op.spec.counters and op.regions[0].args[0].name == name:
-            loads = [each for each in walk(op.regions[0]) if is_load(each) and feeds_product(each, users)]
-            if any(each.operands[0].name not in said for each in loads):
+            wrong = _misfit_of_loop(op)
+            if wrong is not None:
+                raise TileError("schedule", loc or op.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
+            loads = [each for each in walk(op.regions[0]) if is_load(each)]
+            if any(each.operands[0].name not in said and feeds_product(each, users) for each in loads):
                 why = "nothing that it loads is staged"
                 function.choices.choose("pipeline", name, {"1": 1}, "1", loc=op.loc, because=why)
                 return
             message = f"loop '{name}' has no copies at the head of its body that could run ahead"
-            hint = "stage what it loads, as in: stage a: shared"
+            inside = {nest.name for nest in found if nest.inner in set(walk(op.regions[0]))}
+            tensors = ", ".join(sorted({each.operands[0].name or "a" for each in loads}) or ["a"])
+            hint = f"stage what it loads, as in: stage {tensors}: shared"
+            if inside:
+                hint = f"a loop inside has them: pipeline {', '.join([name, *sorted(inside)])}: {slots}"
             raise TileError("schedule", loc or op.loc, message, hint)
 
 
@@ -167,6 +174,10 @@ def _slots(function: Function, target: Target, facts: Analysis, nest: Nest, said
         wrong = _misfit(function, facts, nest)
     if wrong is not None and named is not None and named > 1:
         raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
+    if named is not None and named * nest.head.bytes > target.shared:
+        message = f"{named} slots of loop '{name}' take {named * nest.head.bytes} bytes of shared memory"
+        most = max(1, target.shared // nest.head.bytes)
+        raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
     held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates) - nest.head.bytes
     room = target.shared - held - target.shared // SPARE
     fits = [] if wrong is not None else [n for n in range(2, MOST + 1) if n * nest.head.bytes <= room]
@@ -192,24 +203,30 @@ def _slots(function: Function, target: Target, facts: Analysis, nest: Nest, said
 def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] | None:
     """Why a nest cannot be pipelined, and what would fit; None if it can."""
     for loop in nest.loops:
-        step = constant_of(loop.operands[2])
-        if step is None or step < 1:
-            return "its step is no positive constant", "count up by a constant"
-        if loop.regions[0].args[0].dtype is not INDEX:
-            kind = loop.regions[0].args[0].dtype
-            return f"its counter is an {kind}", "count an index: bounds are dims, or constants"
+        wrong = _misfit_of_loop(loop)
+        if wrong is not None:
+            return wrong
     carried = {v for loop in nest.loops for v in loop.regions[0].args[1:]}
     carried |= {v for loop in nest.loops[1:] for v in loop.results}
     wanted = [v for copy in nest.head.copies for v in source_of(copy)]
     wanted += [v for loop in nest.loops[1:] for v in loop.operands[:2]]
     part = slice_of(nest.scope, wanted)
-    wrong = impure(part)
-    if wrong is not None:
-        return f"what it copies is found by '{wrong.name}'", "compute the place from the counter"
+    found = impure(part)
+    if found is not None:
+        return f"what it copies is found by '{found.name}'", "compute the place from the counter"
     by = sorted(v.name or "a value" for v in leaves_of(part, wanted) & carried)
     if by:
         return f"what it copies hangs on '{by[0]}', which a loop carries", "compute the place from the counter"
     return _misfit_of_tiles(function, nest) or _misfit_of_rounds(facts, nest)
+
+
+def _misfit_of_loop(loop: Op) -> tuple[str, str] | None:
+    step, kind = constant_of(loop.operands[2]), loop.regions[0].args[0].dtype
+    if step is None or step < 1:
+        return "its step is no positive constant", "count up by a constant"
+    if kind is not INDEX:
+        return f"its counter is an {kind}", "count an index: bounds are dims, or constants"
+    return None
 
 
 def source_of(copy: Op) -> list[Value]:
@@ -230,13 +247,14 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
                 continue
             if writes(user) or user not in inside:
                 line = "" if user.loc is None else f" in line {user.loc.line}"
-                return f"'{tile.name}' is used by '{user.name}'{line}, too", "a tile of the copies alone"
+                hint = "read it in the loop alone, and fill it by the copies alone"
+                return f"'{tile.name}' is used by '{user.name}'{line}, too", hint
     written = {op.operands[0] for op in walk(function.body) if writes(op)}
     for copy in nest.head.copies:
         tensor = operand(copy, "tensor")
         assert tensor is not None
         if tensor in written:
-            return f"the kernel writes '{tensor.name}', which it would read rounds earlier", "pipeline: 1"
+            return f"the kernel writes '{tensor.name}', which it would read rounds earlier", f"pipeline {nest.name}: 1"
     return None
 
 

@@ -62,9 +62,23 @@ def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | 
         if name in function.in_branches or any(p.name == name and p.value is None for p in function.params):
             function.void += [(name, loc)] if loc else []
             continue
-        known = sorted(each for each in loaded if each)
+        raise TileError("name", loc, *_not_loaded(function, name, sorted(each for each in loaded if each)))
+
+
+def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, str]:
+    """What a schedule is told that stages what no loop loads, and what would fit."""
+    reads = [op for op in walk(function.body) if op.spec.accesses == "read" and op.operands[0].name == name]
+    if not any(isinstance(op.operands[0].type, TensorType) for op in reads):
         hint = closest(name, known) or (", ".join(known) if known else "a loop's loads are staged")
-        raise TileError("name", loc, f"no loop of kernel '{function.name}' loads a tile of '{name}'", hint)
+        return f"no loop of kernel '{function.name}' loads a tile of '{name}'", hint
+    tiles = [op for op in reads if is_load(op)]
+    if not tiles:
+        return f"of '{name}' single elements alone are loaded", f"a slice loads a tile: {name}[p : p + 64]"
+    line = "" if tiles[0].loc is None else f" in line {tiles[0].loc.line}"
+    return (
+        f"'{name}' is loaded{line}, outside of the loops whose loads are staged",
+        "load it in the body of a for loop itself: a mask can stand for a branch",
+    )
 
 
 class _Choosing:
@@ -123,7 +137,7 @@ class _Choosing:
         if load.attrs["evict"]:
             return "it is loaded with an eviction priority, which a copy has not", "leave out evict="
         if load.operands[0] in self.written:
-            return "the kernel writes it, and a copy would read it earlier", "load it into registers"
+            return "the kernel writes it, and a copy would read it earlier", f"stage {load.operands[0].name}: registers"
         if slot_bytes(load) > self.room:
             return (
                 f"its tile has {slot_bytes(load)} bytes, and {max(self.room, 0)} of shared memory are left",

@@ -155,19 +155,24 @@ def slot_bytes(load: Op) -> int:
     return prod(load.result.tile.shape) * load.result.dtype.bytes
 
 
-def feeds_product(load: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether each element of a load becomes one of a product's operand: by itself, or through elementwise operations
-    and changes of shape."""
-    todo, seen = list(load.results), set(load.results)
+def feeds_product(op: Op, users: dict[Value, list[Op]]) -> bool:
+    """Whether each element of what an operation makes becomes one of a product's operand: by itself, or through
+    elementwise operations and changes of shape."""
+    todo, seen = list(op.results), set(op.results)
     while todo:
         value = todo.pop()
         for user in users.get(value, []):
-            if user.spec.product and value in user.operands[:2]:
+            if is_operand(user, value):
                 return True
             if user.spec.pure and (user.spec.elementwise or any(bits(r) == bits(value) for r in user.results)):
                 todo += [r for r in user.results if r not in seen]
                 seen.update(user.results)
     return False
+
+
+def is_operand(op: Op, value: Value) -> bool:
+    """Whether a product multiplies a value."""
+    return op.spec.product and value in op.operands[:2]
 
 
 def bits(value: Value) -> int:
@@ -211,12 +216,29 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
         b.op("commit")
         b.op("wait", groups=0)
     made = {each.load: _loaded(b, each) for each in staged}
-    behind = [new for op in without(body.ops, ahead) for new in made.get(op, [op])]
+    again = _read_by_each_product(b, body, staged, uses(function.body))
+    behind = [new for op in without(body.ops, ahead) for new in (*again.get(op, ()), *made.get(op, [op]))]
     body.ops = [*ahead, *head.ops, *behind]
     function.body.ops[:0] = allocated.ops
     replaced = {load.result: ops[-1].result for load, ops in made.items()}
     for op in walk(body):
         op.operands = [replaced.get(v, v) for v in op.operands]
+
+
+def _read_by_each_product(
+    b: Builder, body: Block, staged: list[Staged], users: dict[Value, list[Op]]
+) -> dict[Op, list[Op]]:
+    """Loads that stand before the second and each later product of what is staged, which are its operands then: what
+    one product has in registers lies otherwise than another one needs it, as `k` does in `q @ k.T` and in `p @ k`."""
+    again: dict[Op, list[Op]] = {}
+    for each in staged:
+        value = each.load.result
+        feeding = {user for user in users.get(value, []) if is_operand(user, value) or feeds_product(user, users)}
+        for op in [op for op in body.ops if op in feeding][1:]:
+            loaded = _loaded(b, each)
+            op.operands = [loaded[-1].result if v is value else v for v in op.operands]
+            again.setdefault(op, []).extend(loaded)
+    return again
 
 
 def _staged(b: Builder, facts: Analysis, load: Op, taken: set[str]) -> Staged:

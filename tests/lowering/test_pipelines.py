@@ -274,3 +274,30 @@ schedule s of k:
     assert {op.attrs["bytes"] for op in kernel.ops if op.name == "copy"} == {16} and kernel.count("ldmatrix") == 2
     launch(kernel, args)
     assert np.array_equal(args["c"], arrays["a"] @ arrays["b"])
+
+
+TWICE = """
+kernel k(y: f32[m, 32], q: f16[m, 32], x: f16[n, 32]; TM = 16, TN = 32):
+    grid cdiv(m, TM)
+    i = block(0) * TM
+    qs, acc = q[i : i + TM, 0 : 32], zeros(f32[TM, 32])
+    for j in range(0, n, TN):
+        xs = x[j : j + TN, 0 : 32]
+        acc = dot(dot(qs, xs.T).to(f16), xs, acc)
+    y[i : i + TM, 0 : 32] = acc
+
+schedule s of k:
+    warps = 1
+"""
+
+
+def test_what_two_products_need_is_read_for_each() -> None:
+    """Its tile is copied once. Without a load for each, the second product has it through a tile of its own."""
+    random = np.random.default_rng(0)
+    args = {"y": np.zeros((16, 32), np.float32), "q": random.integers(-2, 3, (16, 32)).astype(np.float16)}
+    args["x"] = random.integers(-2, 3, (80, 32)).astype(np.float16)
+    kernel = compile_kernel(TWICE, args)
+    assert kernel.count("shared_alloc") == 1 and kernel.count("copy") == 3 and kernel.count("ldmatrix") >= 2
+    launch(kernel, args)
+    q, x = args["q"].astype(np.float32), args["x"].astype(np.float32)
+    assert np.array_equal(args["y"], q @ x.T @ x)

@@ -165,8 +165,9 @@ class Layout(metaclass=_Interned):
 
     @staticmethod
     @lru_cache(maxsize=4096)
-    def default(shape: tuple[int, ...], warps: int, vector: int = 1, fast: int = -1) -> Layout:
-        """`vector` elements of the axis `fast` a lane, then lanes, then warps; then from the last axis on."""
+    def default(shape: tuple[int, ...], warps: int, vector: int = 1, fast: int = -1, apart: bool = False) -> Layout:
+        """`vector` elements of the axis `fast` a lane, then lanes, then warps; then from the last axis on. apart: warps
+        lie along other axes, as far as these go."""
         strides = _strides(shape)
         axes = list(reversed(range(len(shape))))
         axes.insert(0, axes.pop(axes.index(fast % len(shape))))
@@ -174,7 +175,10 @@ class Layout(metaclass=_Interned):
         head = min(bits_of(vector), bits_of(shape[fast]))
         register, rest = order[:head], order[head:]
         lane, rest = rest[:5], rest[5:]
-        warp, rest = rest[: bits_of(warps)], rest[bits_of(warps) :]
+        if apart:
+            along = {strides[fast % len(shape)] << bit for bit in range(bits_of(shape[fast]))}
+            rest = [*(base for base in rest if base not in along), *(base for base in rest if base in along)]
+        warp, rest = rest[: bits_of(warps)], sorted(rest[bits_of(warps) :], key=order.index)
         lane += [0] * (5 - len(lane))
         warp += [0] * (bits_of(warps) - len(warp))
         return Layout.registers(shape, register + rest, lane, warp)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dsl.schedules.definitions import Definition, Names, Said, collect, through
 from dsl.schedules.properties import PROPERTIES
+from dsl.schedules.rules import by_rule
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names
 from lowering.choices import TUNED, Forced, is_key
@@ -88,6 +89,7 @@ def resolve_schedule(
             default = Definition(constant.name, constant.loc, [constant.default])
             written = said.definitions.get(constant.name)
             said.definitions[constant.name] = default if written is None else written.over(default)
+    said.definitions |= by_rule(program, kernel, said, overrides)
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
     for constant in kernel.constants:

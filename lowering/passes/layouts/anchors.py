@@ -163,7 +163,22 @@ class _Anchors:
             costs={name: ceil(value.tile.size / (WARP * self.warps * each)) for name, each in options.items()},
             unit="accesses a thread",
         )
-        return Layout.default(shape, self.warps, width, axis)
+        return self.warps_of(value, subject, op, Layout.default(shape, self.warps, width, axis), (width, axis))
+
+    def warps_of(self, value: Value, subject: str, op: Op | None, along: Layout, vector: tuple[int, int]) -> Layout:
+        """Where the warps of an access lie. A row that one warp has is reduced without others: no barrier."""
+        apart = Layout.default(along.shape, self.warps, *vector, apart=True)
+        users = (user for each in self.layouts.joined(value) for user in self.layouts.users.get(each, ()))
+        if apart == along or not any(user.spec.unordered and user.attrs["axis"] == vector[1] for user in users):
+            return along
+        return self.function.choices.choose(
+            "warps",
+            subject,
+            {"apart": apart, "along": along},
+            "apart",
+            loc=None if op is None else op.loc,
+            because="it is reduced along the axis of its accesses: warps lie along others",
+        )
 
     def keeps(self, name: str, pin: Pin) -> bool:
         """Whether a layout of the schedule is taken."""

@@ -1,0 +1,168 @@
+"""What constants are that nobody sets: rules, written as parts of schedules in `dsl/std/defaults.tile`.
+
+Which rule a kernel follows is read off its text: what its grid and its loops take in tiles, what its slices cover, and
+whether it multiplies matrices. A constant that the kernel, its schedule or the caller says keeps its value, and the
+rule goes by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from dsl.schedules.definitions import Definition, Said, collect
+from dsl.text import tree as ast
+from dsl.text.program import STD, Program, load
+
+Expr = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The part that a kernel follows, and what the part's names are there: constants, extents, SIZE."""
+
+    part: str
+    names: Mapping[str, Expr]
+
+    @property
+    def constants(self) -> set[str]:
+        """The kernel's constants that it says something of."""
+        return {each.id for name, each in self.names.items() if isinstance(each, ast.Name) and name not in EXTENTS}
+
+
+EXTENTS = ("M", "N", "SIZE")
+
+
+def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Iterable[str]) -> dict[str, Definition]:
+    """Definitions of constants that neither the schedule says nor the caller has given, and of `warps`, by the kernel's
+    rule, if it has one."""
+    rule = program.once(rule_of, kernel.name)
+    known = {*schedule.definitions, *given}
+    if rule is None or not rule.constants - known:
+        return {}
+    names = dict(rule.names)
+    said = _parts()
+    definitions = collect(said, None, said.parts[rule.part]).definitions
+    for name in definitions:
+        if name not in names and name != "warps":  # its own: no name of a text has a space
+            names[name] = ast.Name(definitions[name].loc, f"{name} of the rule")
+    found = {}
+    for name, definition in definitions.items():
+        renamed = names[name].id if name in names else name
+        values = [_renamed(value, names) for value in definition.values]
+        if renamed not in known:
+            found[renamed] = replace(definition, name=renamed, values=values)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _parts() -> Program:
+    return load(STD / "defaults.tile", "std/defaults.tile")
+
+
+def _renamed(node: Any, names: Mapping[str, Expr]) -> Any:
+    """An expression with other names."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id, node)
+    if isinstance(node, list):
+        return [_renamed(each, names) for each in node]
+    if isinstance(node, dict):
+        return {key: _renamed(each, names) for key, each in node.items()}
+    parts = ast.PARTS.get(type(node))
+    if parts is None:
+        return node
+    kept = ("function",) if isinstance(node, ast.Call) else ()
+    return replace(node, **{name: _renamed(getattr(node, name), names) for name in parts if name not in kept})
+
+
+# ---- which rule ----
+
+
+def rule_of(program: Program, name: str) -> Rule | None:
+    """The rule of a kernel, as far as its text shows one."""
+    kernel = program.kernels[name]
+    constants = {c.name for c in kernel.constants if c.types is None}
+    tiled = list(_tiled(kernel, constants))
+    steps = [step for step in _steps(kernel, constants) if step not in {tile for tile, _ in tiled}]
+    if _multiplies(kernel) and len(tiled) == 2 and len(set(steps)) == 1:
+        size = _size_of_sliced(kernel, steps[0])
+        if size is not None:
+            (tm, m), (tn, n) = tiled
+            return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, {"M": m, "N": n, "SIZE": size})
+    covers = {cover: (extent, size) for cover, extent, size in _covers(kernel, constants)}
+    if covers.keys() & {tile for tile, _ in tiled}:
+        return None
+    if not _multiplies(kernel) and len(covers) == 1 and len(tiled) <= 1 and not steps:
+        cover, (extent, size) = next(iter(covers.items()))
+        own = {"COLS": cover} | ({"ROWS": tiled[0][0]} if tiled else {})
+        return _rule("rows", kernel, own, {"N": extent, "SIZE": size})
+    if not _multiplies(kernel) and not covers and len(tiled) == 1 and not steps:
+        size = _size_of_sliced(kernel, tiled[0][0])
+        if size is not None:
+            return _rule("elements", kernel, {"TILE": tiled[0][0]}, {"SIZE": size})
+    return None
+
+
+def _rule(part: str, kernel: ast.KernelDef, constants: Mapping[str, str], extents: Mapping[str, Expr]) -> Rule:
+    return Rule(part, {name: ast.Name(kernel.loc, own) for name, own in constants.items()} | dict(extents))
+
+
+def _tiled(kernel: ast.KernelDef, constants: set[str]) -> Iterator[tuple[str, Expr]]:
+    """The constants of `cdiv(EXTENT, CONSTANT)` in the grid, each with the extent, in order."""
+    grid = kernel.body[0] if kernel.body and isinstance(kernel.body[0], ast.Grid) else None
+    for extent in grid.extents if grid is not None else ():
+        if isinstance(extent, ast.Call) and _called(extent) == "cdiv" and len(extent.args) == 2:
+            whole, tile = extent.args
+            if isinstance(tile, ast.Name) and tile.id in constants:
+                yield tile.id, whole
+
+
+def _steps(kernel: ast.KernelDef, constants: set[str]) -> list[str]:
+    """The constants that are steps of loops."""
+    calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call) and _called(node) == "range"]
+    last = [call.args[2] for call in calls if len(call.args) == 3]
+    return [step.id for step in last if isinstance(step, ast.Name) and step.id in constants]
+
+
+def _multiplies(kernel: ast.KernelDef) -> bool:
+    """Whether it has a product of matrices."""
+    return any(
+        (isinstance(node, ast.Call) and _called(node) == "dot") or (isinstance(node, ast.Binary) and node.op == "@")
+        for node in ast.walk(kernel.body)
+    )
+
+
+def _called(call: ast.Call) -> str:
+    return call.function.id if isinstance(call.function, ast.Name) else ""
+
+
+def _sliced(kernel: ast.KernelDef) -> Iterator[tuple[ast.TensorAnnotation, int, ast.Slice]]:
+    """The slices of tensors, each with its axis."""
+    types = {p.name: p.type for p in kernel.params if isinstance(p.type, ast.TensorAnnotation)}
+    for node in ast.walk(kernel.body):
+        if isinstance(node, ast.Index) and isinstance(node.value, ast.Name) and node.value.id in types:
+            for axis, part in enumerate(node.subscripts):
+                if isinstance(part, ast.Slice) and part.stop is not None:
+                    yield types[node.value.id], axis, part
+
+
+def _size_of(type: ast.TensorAnnotation, loc: Any) -> Expr:
+    """`size(T)`."""
+    return ast.Call(loc, ast.Name(loc, "size"), [ast.Name(loc, type.dtype)], {})
+
+
+def _size_of_sliced(kernel: ast.KernelDef, constant: str) -> Expr | None:
+    """The bytes of an element of what is sliced by a constant."""
+    found = [type for type, _, part in _sliced(kernel) if constant in ast.names_in(part.stop)]  # type: ignore[arg-type]
+    return _size_of(found[0], kernel.loc) if found else None
+
+
+def _covers(kernel: ast.KernelDef, constants: set[str]) -> Iterator[tuple[str, Expr, Expr]]:
+    """The constants of slices `0 : CONSTANT`, each with the dim of that axis, and the bytes of an element."""
+    for type, axis, part in _sliced(kernel):
+        start, stop = part.start, part.stop
+        from_0 = start is None or (isinstance(start, ast.Number) and start.value == 0)
+        if from_0 and isinstance(stop, ast.Name) and stop.id in constants and axis < len(type.dims):
+            yield stop.id, type.dims[axis], _size_of(type, kernel.loc)

@@ -1,0 +1,118 @@
+"""Constants that neither the kernel, the schedule nor the caller says: rules find them by what they tile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.kernels.variant import Request, build_variant
+from dsl.schedules.rules import rule_of
+from dsl.text.program import parse_program
+from lowering.location import TileError
+
+TEXT = """
+kernel product(c: f32[m, n], a: T[m, k], b: T[n, k]; T in f16|s8, ROWS, BN, ROUND):
+    grid cdiv(m, ROWS), cdiv(n, BN)
+    i, j = block(0) * ROWS, block(1) * BN
+    acc = zeros({sum}[ROWS, BN])
+    for p in range(0, k, ROUND):
+        acc = dot(a[i : i + ROWS, p : p + ROUND], b[j : j + BN, p : p + ROUND].T, acc)
+    c[i : i + ROWS, j : j + BN] = acc.to(f32)
+
+kernel softmax(y: T[rows, cols], x: T[rows, cols]; T in f16|f32, HEIGHT, WIDTH):
+    grid cdiv(rows, HEIGHT)
+    r = block(0) * HEIGHT
+    v = load(x[r : r + HEIGHT, 0 : WIDTH], other=-inf).to(f32)
+    e = exp(v - max(v, axis=1, keepdims=true))
+    y[r : r + HEIGHT, 0 : WIDTH] = (e / sum(e, axis=1, keepdims=true)).to(T)
+
+kernel add(z: T[n], x: T[n], y: T[n]; T in f32|f16, BLOCK):
+    grid cdiv(n, BLOCK)
+    i = block(0) * BLOCK
+    z[i : i + BLOCK] = x[i : i + BLOCK] + y[i : i + BLOCK]
+
+kernel none(z: f32[n], x: f32[n]; BLOCK, WIDTH):
+    grid cdiv(n, BLOCK)
+    z[0 : BLOCK] = x[0 : BLOCK] + WIDTH
+
+schedule low of product:
+    ROWS = 32
+""".replace("{sum}", "f32")
+
+
+def constants(kernel: str, dims: dict[str, int], schedule: str | None = None, **request: object) -> dict:
+    variant = build_variant(parse_program(TEXT), Request(kernel, schedule, dims, **request))  # type: ignore[arg-type]
+    return variant.constants
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "tile"),
+    [
+        (8192, 8192, (128, 256, 64, 8)), (4096, 4096, (128, 256, 64, 8)), (1024, 2048, (128, 128, 64, 4)),
+        (512, 512, (32, 64, 128, 4)), (8, 4096, (16, 64, 128, 4)), (4096, 32, (32, 64, 128, 4)),
+    ],
+)  # fmt: skip
+def test_tiles_of_a_product_follow_how_many_there_are_for_how_many_multiprocessors(m: int, n: int, tile: tuple) -> None:
+    found = constants("product", {"m": m, "n": n, "k": 4096})
+    assert tuple(found[name] for name in ("ROWS", "BN", "ROUND", "warps")) == tile
+
+
+def test_what_the_schedule_or_the_caller_says_stays_and_the_rest_goes_by_it() -> None:
+    dims = {"m": 8192, "n": 8192, "k": 64}
+    assert constants("product", dims, "low")["ROWS"] == 32
+    found = constants("product", dims, "low", constants={"BN": 128, "warps": 2})
+    assert (found["ROWS"], found["BN"], found["ROUND"], found["warps"]) == (32, 128, 64, 2)
+
+
+@pytest.mark.parametrize(
+    ("cols", "type", "rows", "warps"),
+    [(40, "f16", 16, 4), (1000, "f16", 4, 4), (1025, "f32", 1, 4), (9000, "f16", 1, 16)],
+)
+def test_rows_are_a_warps_or_a_blocks(cols: int, type: str, rows: int, warps: int) -> None:
+    found = constants("softmax", {"rows": 64, "cols": cols}, types={"T": type})
+    assert (found["HEIGHT"], found["WIDTH"], found["warps"]) == (rows, 1 << (cols - 1).bit_length(), warps)
+
+
+def test_kernels_without_a_schedule_run_at_any_shape(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "bare.tile"
+    path.write_text(TEXT)
+    m = dsl.load(str(path), device="emulator")
+    random = np.random.default_rng(0)
+    for shape in ((33, 65, 40), (1, 300, 8), (200, 130, 64)):
+        a, b = (random.integers(-3, 4, (e, shape[2])).astype(np.float16) for e in shape[:2])
+        c = np.zeros(shape[:2], np.float32)
+        m.product(c, a, b)
+        assert np.array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
+    for cols in (1, 33, 1000, 2049):
+        x = random.standard_normal((7, cols)).astype(np.float32)
+        y = np.zeros_like(x)
+        m.softmax(y, x)
+        e = np.exp(x - x.max(1, keepdims=True))
+        np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5, atol=1e-6)
+    x = random.standard_normal(5001).astype(np.float32)
+    z = np.zeros_like(x)
+    m.add(z, x, x)
+    assert np.array_equal(z, x + x)
+
+
+def test_a_launch_checks_what_the_rule_went_by() -> None:
+    """The tiles are those of the dims: other dims need another variant."""
+    variant = build_variant(parse_program(TEXT), Request("product", None, {"m": 4096, "n": 4096, "k": 64}))
+    texts = [each.text for each in variant.requires]
+    assert any(text.startswith("ROWS == where(FEW") for text in texts)
+
+
+def test_a_kernel_of_another_form_has_no_rule() -> None:
+    program = parse_program(TEXT)
+    assert rule_of(program, "none") is None
+    assert [rule_of(program, name).part for name in ("product", "softmax", "add")] == ["product", "rows", "elements"]  # type: ignore[union-attr]
+    with pytest.raises(TileError, match="'BLOCK' is not set"):
+        constants("none", {"n": 5})
+
+
+def test_a_constant_that_is_misspelt_is_no_rules() -> None:
+    text = TEXT.replace("    ROWS = 32", "    ROW = 32")
+    with pytest.raises(TileError, match="nothing reads 'ROW'") as caught:
+        build_variant(parse_program(text), Request("product", "low", {"m": 64, "n": 64, "k": 64}))
+    assert caught.value.hint == "did you mean 'ROWS'?"

@@ -53,7 +53,7 @@ class BoundArguments:
             raise Misfit("type", p.loc, f"'{p.name}' is {p.dtype}; the array is {facts.dtype}", "convert the array")
         self.align[p.name] = facts.align
         if p.strided:
-            self.strides[p.name] = facts.strides or stride_class(row_major(facts.shape))
+            self.strides[p.name] = stride_class(facts.strides or row_major(facts.shape))
 
     def constants(self, head: KernelHead, given: Mapping[str, Any]) -> None:
         """What the caller gives by name: a type parameter is set, a dim must be that of the arrays."""

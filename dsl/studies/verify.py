@@ -187,7 +187,7 @@ def _of_finding(error: Any, function: Function) -> Divergence:
 
 def copy_of(array: np.ndarray) -> np.ndarray:
     """A copy with the same strides and alignment of its first element to 16 bytes."""
-    if array.flags.c_contiguous:
+    if array.flags.c_contiguous and (1 not in array.shape or not array.size):  # strides along 1 are any
         raw = np.zeros(array.nbytes + 16, np.uint8)
         start = (array.ctypes.data - raw.ctypes.data) % 16
         out = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

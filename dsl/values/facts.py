@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from lowering.layout import row_major
 from lowering.types import DTYPES
 
 
@@ -16,7 +17,14 @@ class ArrayFacts:
     dtype: str
     align: int = 16
     strides: tuple[int, ...] | None = None
-    """Of one that a kernel takes strided, their class (`stride_class`). None: row-major, as examples make them."""
+    """Of a view, or their class (`stride_class`) where a kernel takes it strided. None: row-major, as examples make
+    them."""
+
+    @property
+    def turned(self) -> ArrayFacts:
+        """`x.T`."""
+        strides = tuple(self.strides or row_major(self.shape))
+        return replace(self, shape=self.shape[::-1], strides=strides[::-1])
 
 
 class Unknown:

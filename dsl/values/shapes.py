@@ -46,7 +46,9 @@ class Shapes(Walk):
         return UNKNOWN
 
     def member(self, node: ast.Attribute, value: Any) -> Any:
-        return UNKNOWN if node.name == "T" else super().member(node, value)
+        if node.name == "T":
+            return value.turned if isinstance(value, ArrayFacts) else UNKNOWN
+        return super().member(node, value)
 
     def describe(self, value: Any) -> str:
         if isinstance(value, Shaped):

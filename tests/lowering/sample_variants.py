@@ -81,6 +81,11 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(1000, 1000, 128), heads(77, 300, 40)],
     ("of_keys", "columns"): [heads(1024, 1024, 64), heads(1000, 1000, 128), heads(77, 300, 40)],
+    ("product", None): [
+        {"m": 4096, "n": 4096, "k": 4096},
+        {"m": 1000, "n": 1000, "k": 1000},
+        {"m": 77, "n": 33, "k": 40},
+    ],
     ("conv", "table"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],
     ("conv", "folded"): [images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5)],
     ("conv", "permuted"): [images(128, 28, 128, 3)],
@@ -136,6 +141,7 @@ PRODUCTS = ("matmul_tensor", "matmul_bytes", "linear_bytes", "matmul_fp8", "matm
 ABSENT = {
     "attend": {"starts", "key_starts"},
     "conv": {"parts"},
+    "product": {"scale", "bias", "residual"},
     "conv_nhwc": {"parts"},
     **{product: {"shares", "arrived"} for product in PRODUCTS},
 }

@@ -36,6 +36,12 @@ def _size(domain: Walk, loc: Loc, dtype: Any) -> int:
     return dtype.bytes
 
 
+def _sum_type(domain: Walk, loc: Loc, dtype: Any) -> DType:
+    if not isinstance(dtype, DType):
+        domain.error("type", loc, "sum_type takes the type of a product's operands", "sum_type(f16) is f32")
+    return DTYPES["f64" if dtype.name == "f64" else "f32" if dtype.is_float or dtype.has_fractions else "s32"]
+
+
 def _dtype_tiles(b: Building, loc: Loc, value: Binding) -> DType:
     operand = b.value_or_number(value, loc)
     return operand.dtype if isinstance(operand, Value) else F32 if isinstance(operand, float) else INDEX
@@ -129,6 +135,8 @@ def _bytes_arrays(host: Host, loc: Loc, value: Any) -> int:
 row("block(axis)", "the number of the block along an axis of the grid", tiles=_of_grid("block", "block_id"))
 row("grid(axis)", "how many blocks there are along an axis", tiles=_of_grid("grid", "grid_size"))
 row("size(T)", "the bytes of a type", always=_size)
+row("sum_type(T)", "the type in which products of a type are summed up: s32 of integers, f64 of f64, else f32",
+    always=_sum_type)  # fmt: skip
 row("dtype(x)", "the element type", tiles=_dtype_tiles, arrays=_dtype_arrays)
 row("given(x)", "whether an optional tensor is there", unread=True, always=_given_name, tiles=_given_tiles)
 row("occupancy(warps, shared_bytes, [registers])", "blocks that a multiprocessor holds at once", unread=True,

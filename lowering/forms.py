@@ -61,6 +61,10 @@ class Forms(Generic[F]):
         """One of the operands behind the first, element by element."""
         return None
 
+    def ordered(self, op: Op, low: int, apart: int) -> F | None:
+        """Whether the operand of the number `low` is below the other one, by `apart` or more."""
+        return None
+
     def block(self, op: Op) -> F | None:
         """The number of the block along the attribute `axis`."""
         return None

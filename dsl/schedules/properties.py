@@ -236,6 +236,26 @@ class Condition(Takes):
         return "" if value else "false"
 
 
+class Peeled(Takes):
+    """Whether it holds, or a flag of the kernel."""
+
+    count = None
+    behind = "[: CONDITION or FLAG]"
+    condition = Condition()
+
+    def read(self, setting: Setting, evaluate: Numbers) -> bool | str:
+        try:
+            return self.condition.read(setting, evaluate)
+        except TileError as error:
+            flag = setting.values[0] if len(setting.values) == 1 else None
+            if error.code != "name" or not isinstance(flag, ast.Name):
+                raise
+            return flag.id
+
+    def said(self, value: bool | str) -> str:
+        return value if isinstance(value, str) else self.condition.said(value)
+
+
 _ROWS = (
     PropertyRow(
         "layout",
@@ -346,9 +366,10 @@ _ROWS = (
     PropertyRow(
         "peel",
         "counter",
-        Condition(),
+        Peeled(),
         "A last round of this loop of the run that is not whole is done apart, so that no other one needs a mask for "
-        "its end.",
+        "its end. With a flag that the loop computes: the rounds before the first one in which an element of it is "
+        "off, so that none of these computes it.",
         "peel p",
     ),
     PropertyRow(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.choices import ON_OFF
-from lowering.directives import grid, pipeline, stage, tabulate
+from lowering.directives import grid, peel, pipeline, stage, tabulate
 from lowering.ir import Function
 from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
@@ -71,6 +71,8 @@ PASSES = (
     Pass("tabulate", on_function(tabulate.tabulate), reads=("tabulate",)),
     Pass("stage", stage.stage, reads=("stage",)),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),
+    # Behind `pipeline`, whose rounds go on from the first of the loops that it makes to the second.
+    Pass("peel", on_function(peel.peel), reads=("peel",)),
     # Before layouts, since peeled and unrolled code is what they are chosen for; peel first, so that unroll_loops sees
     # a loop of whole rounds, and fold_again then drops the masks of both.
     Pass("peel_loops", on_function(peel_loops.peel_loops), reads=("peel",)),

@@ -15,6 +15,7 @@ from lowering.ir import Block, Function, Op, Rewriter, Value, walk
 from lowering.location import TileError
 from lowering.loop_forms import rounds_of
 from lowering.ops import OPS
+from lowering.rounds import clone, several_rounds
 from lowering.types import DTYPES, DType, TileType, int_range
 
 
@@ -78,33 +79,6 @@ def _copies(loop: Op) -> int:
         return factor + 1
     rounds = rounds_of(int(start), int(stop), constant_step(loop))
     return rounds if rounds < 2 * factor else factor + rounds % factor
-
-
-def clone(block: Block, arguments: list[Value], into: list[Op]) -> list[Value]:
-    """The operations of a region appended to `into` with its arguments replaced; what its end yields."""
-    mapping: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
-    for op in block.ops[:-1]:
-        into.append(_copy(op, mapping))
-    return [mapping.get(v, v) for v in block.ops[-1].operands]
-
-
-def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
-    regions = []
-    for region in op.regions:
-        inner = dict(mapping)
-        made = Block()
-        for arg in region.args:
-            inner[arg] = Value(arg.type, name=arg.name)
-            made.args.append(inner[arg])
-        made.ops = [_copy(o, inner) for o in region.ops]
-        regions.append(made)
-    out = Op(
-        op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc
-    )
-    for old, new in zip(op.results, out.results, strict=True):
-        new.stands_for(old, in_turn=True)
-        mapping[old] = new
-    return out
 
 
 class Splitter(Rewriter):
@@ -205,19 +179,3 @@ class _Unroller(Splitter):
             return False
         self.split(op, op.attrs["unroll"], constant_step(op))
         return True
-
-
-def several_rounds(op: Op, body: Block, type: TileType, factor: int, step: int) -> Block:
-    """The body of a loop that does `factor` rounds of another one at once."""
-    main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
-    values = main.args[1:]
-    for i in range(factor):
-        counter = main.args[0]
-        if i:
-            offset = Op(OPS["constant"], [], [type], {"value": i * step, "dtype": type.dtype}, (), op.loc)
-            moved = Op(OPS["add"], [counter, offset.result], [type], {}, (), op.loc)
-            main.ops += [offset, moved]
-            counter = moved.result
-        values = clone(body, [counter, *values], main.ops)
-    main.ops.append(Op(OPS["yield"], values, [], {}, (), op.loc))
-    return main

@@ -254,6 +254,7 @@ FAULTS = [
     Fault("tabulate", "rows", swapped("div"), "out", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),
     Fault("pipeline", "product", swapped("dot"), "acc", lane=False),
+    Fault("peel", "rows", swapped("div"), "out", lane=False),
     Fault("peel_loops", "rows", swapped("div"), "out", lane=False),
     Fault("fold_again", "rows", renamed("maximum", "minimum"), "top", lane=False),
     Fault("unroll_loops", "rows", renamed("mul", "sub", -1), "acc", lane=False),

@@ -72,17 +72,18 @@ def _order_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     return Facts(1, ones, ones, tuple(same), 0, 1, tuple(falls), tuple(rises), convex)
 
 
-for _name, _symbol, _computes, _mirror in (
-    ("eq", "==", lambda a, b: a == b, None),
-    ("ne", "!=", lambda a, b: a != b, None),
-    ("lt", "<", lambda a, b: a < b, "gt"),
-    ("le", "<=", lambda a, b: a <= b, "ge"),
-    ("gt", ">", lambda a, b: a > b, "lt"),
-    ("ge", ">=", lambda a, b: a >= b, "le"),
+for _name, _symbol, _computes, _mirror, _form in (
+    ("eq", "==", lambda a, b: a == b, None, None),
+    ("ne", "!=", lambda a, b: a != b, None, None),
+    ("lt", "<", lambda a, b: a < b, "gt", lambda forms, op: forms.ordered(op, 0, 1)),
+    ("le", "<=", lambda a, b: a <= b, "ge", lambda forms, op: forms.ordered(op, 0, 0)),
+    ("gt", ">", lambda a, b: a > b, "lt", lambda forms, op: forms.ordered(op, 1, 1)),
+    ("ge", ">=", lambda a, b: a >= b, "le", lambda forms, op: forms.ordered(op, 1, 0)),
 ):
     elementwise(
         _name, 2, "a number or i1", I1, symbol=_symbol, computes=_computes, shortcuts=(_by_ranges(_name),),
         facts=None if _mirror is None else _order_facts, mirror=_mirror, commutes=_mirror is None,
+        form=_form,
     )  # fmt: skip
 
 

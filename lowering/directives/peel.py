@@ -1,0 +1,218 @@
+"""`peel j: seen`: the rounds of a loop in which a flag is on throughout are a loop of their own, without the flag.
+
+    for j in range(0, n, 64):                       for j in range(0, last, 64):
+        seen = j + arange(64) < bound                   …
+        x = where(seen, x, -inf)             →      for j in range(last, n, 64):
+        …                                               seen = j + arange(64) < bound
+                                                        x = where(seen, x, -inf)
+                                                        …
+
+The flag is made of comparisons, joined by `&`, of sums in which the counter is so many times a number: of such the
+least and the greatest element are known before the loop, and so is the first round in which one of them is off. What
+`pipeline` made goes on from one loop to the other. Never by itself: the loop's code is there twice.
+"""
+
+from __future__ import annotations
+
+from lowering.budget import Budget
+from lowering.builder import Builder
+from lowering.choices import ON_OFF
+from lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
+from lowering.fold import constant_of
+from lowering.forms import Forms, linear
+from lowering.ir import Block, Function, Op, Value, replace_uses, walk
+from lowering.location import Loc, TileError, closest
+from lowering.rounds import several_rounds
+from lowering.types import I1, INDEX
+
+Range = tuple[Value, Value]
+"""The least and the greatest element, as scalars."""
+
+
+def peel(function: Function) -> None:
+    """Splits the loops that the schedule names with a flag. TileError for a flag that cannot be told before them."""
+    budget = Budget()
+    for name, flag in function.by_subject("peel", str).items():
+        found = _find(function.body, name, flag)
+        loc = function.lines.get(("peel", name))
+        if not found and not _is_void(function, flag):
+            named = {r.name for op in walk(function.body) for r in op.results if r.name and r.dtype is I1}
+            message = f"no loop over '{name}' of kernel '{function.name}' computes a flag '{flag}'"
+            raise TileError("name", loc, message, closest(flag, named) or ", ".join(sorted(named)) or None)
+        for block, loop, value in found:
+            if constant_of(value):
+                continue  # it is on in each round
+            if function.choices.choose(
+                "peel", flag, ON_OFF, "on", loc=loop.loc, pinned=loc, because="the schedule peels what it names",
+                line=f"peel {name}: {flag}",
+            ):  # fmt: skip
+                budget.spend_operations(2 * sum(1 for _ in walk(loop.regions[0])), loop.loc)
+                _Split(function, block, loop, value, loc).run()
+
+
+def _is_void(function: Function, flag: str) -> bool:
+    """Whether this variant has no such flag: its branch is left out."""
+    return flag in function.in_branches
+
+
+def _find(block: Block, name: str, flag: str) -> list[tuple[Block, Op, Value]]:
+    """The loops over a counter that compute a flag: each with the block around it, and the last flag of that name."""
+    found: list[tuple[Block, Op, Value]] = []
+    for op in block.ops:
+        for region in op.regions:
+            found += _find(region, name, flag)
+            if op.spec.counters and region.args[0].name == name:
+                flags = [r for each in region.ops for r in each.results if r.name == flag and r.dtype is I1]
+                found += [(block, op, value) for value in flags[-1:]]
+    return found
+
+
+class _Extremes(Forms[Range]):
+    """The least and the greatest element of an index tile."""
+
+    def __init__(self, b: Builder):
+        self.b = b
+
+    def of(self, value: Value) -> Range | None:
+        return self.told(value) if value.tile.shape else (value, value)
+
+    def counted(self, op: Op) -> Range:
+        return self.b.index(0), self.b.index(op.attrs["extent"] - 1)
+
+    def added(self, op: Op, sign: int) -> Range | None:
+        a, b = (self.of(v) for v in op.operands)
+        if a is None or b is None:
+            return None
+        name, (low, high) = ("add", b) if sign > 0 else ("sub", b[::-1])
+        return self.b.value(name, a[0], low), self.b.value(name, a[1], high)
+
+    def multiplied(self, op: Op) -> Range | None:
+        for value, other in (op.operands, op.operands[::-1]):
+            factor = constant_of(other)
+            if factor is not None:
+                return self._times(value, int(factor))
+        return None
+
+    def scaled(self, op: Op, factor: int) -> Range | None:
+        return self._times(op.operands[0], factor)
+
+    def _times(self, value: Value, factor: int) -> Range | None:
+        of = self.of(value)
+        if of is None:
+            return None
+        low, high = (self.b.value("mul", each, self.b.index(factor)) for each in (of if factor >= 0 else of[::-1]))
+        return low, high
+
+    def lesser(self, op: Op) -> Range | None:
+        return self._of_both("minimum", op)
+
+    def greater(self, op: Op) -> Range | None:
+        return self._of_both("maximum", op)
+
+    def _of_both(self, name: str, op: Op) -> Range | None:
+        a, b = (self.of(v) for v in op.operands)
+        if a is None or b is None:
+            return None
+        return self.b.value(name, a[0], b[0]), self.b.value(name, a[1], b[1])
+
+    def repeated(self, op: Op) -> Range | None:
+        return self.of(op.operands[0])
+
+    reshaped = transposed = moved = repeated
+
+
+class _Margins(Forms[list[Value]]):
+    """Scalars none of which is negative where all elements of a flag are on."""
+
+    def __init__(self, b: Builder):
+        self.b, self.extremes = b, _Extremes(b)
+
+    def of(self, flag: Value) -> list[Value] | None:
+        op = flag.op
+        if op is not None and op.spec.conjoins:
+            a, b = (self.of(v) for v in op.operands)
+            return None if a is None or b is None else a + b
+        return [] if constant_of(flag) else self.told(flag)
+
+    def ordered(self, op: Op, low: int, apart: int) -> list[Value] | None:
+        below, above = op.operands[low], op.operands[1 - low]
+        a, b = (self.extremes.of(v) if v.dtype is INDEX else None for v in (below, above))
+        if a is None or b is None:
+            return None
+        return [self.b.value("sub", self.b.value("sub", b[0], a[1]), self.b.index(apart))]
+
+    def repeated(self, op: Op) -> list[Value] | None:
+        return self.of(op.operands[0])
+
+    reshaped = transposed = moved = repeated
+
+
+class _Split:
+    """The rewrite of one loop."""
+
+    def __init__(self, function: Function, block: Block, loop: Op, flag: Value, loc: Loc | None):
+        self.function, self.block, self.loop, self.flag = function, block, loop, flag
+        self.body, self.loc = loop.regions[0], loc
+        self.counter = self.body.args[0]
+        self.b = Builder(located(function, loop))
+
+    def run(self) -> None:
+        step = constant_of(self.loop.operands[2])
+        if step is None or step < 1 or self.counter.dtype is not INDEX:
+            raise self._refuse("the loop counts no index up by a constant", "a range of dims or constants")
+        before = Block()
+        with self.b.region(before):
+            middle = self._middle(int(step))
+        body = several_rounds(self.loop, self.body, self.counter.tile, 1, int(step))
+        self._without_flag(body)
+        start, stop, by, *carried = self.loop.operands
+        types = [r.type for r in self.loop.results]
+        attrs = {**self.loop.attrs, "exact": True}
+        first = Op(self.loop.spec, [start, middle, by, *carried], types, attrs, [body], self.loop.loc)
+        for old, new in zip(self.loop.results, first.results, strict=True):
+            new.name = old.name
+        self.loop.operands = [middle, stop, by, *first.results]
+        self.loop.attrs.pop("exact", None)
+        at = self.block.ops.index(self.loop)
+        self.block.ops[at:at] = [*before.ops, first]
+
+    def _refuse(self, message: str, hint: str) -> TileError:
+        said = f"loop '{self.counter.name}' cannot be peeled by '{self.flag.name}': {message}"
+        return TileError("schedule", self.loc or self.loop.loc, said, hint)
+
+    def _middle(self, step: int) -> Value:
+        """Where the second loop begins: at the first round in which an element of the flag is off."""
+        b, start, end = self.b, self.loop.operands[0], self.loop.operands[1]
+        made = Block()
+        with b.region(made):
+            margins = _Margins(b).of(self.flag)
+        if not margins:
+            raise self._refuse("it is no comparison of sums of indices", f"{self.counter.name} + arange(64) < n")
+        scope = [*self.body.ops, *made.ops]
+        inside = {r for op in self.body.ops for r in op.results} | set(self.body.args)
+        for margin in margins:
+            part = slice_of(scope, [margin])
+            factor = -linear(margin)[0].get(self.counter, 0)
+            others = [v for v in linear(margin)[0] if v is not self.counter]
+            hang = leaves_of(slice_of(scope, others), others) & inside
+            wrong = impure(part)
+            if wrong is not None:
+                raise self._refuse(f"it hangs on a '{wrong.name}' in the loop", "bring its bound before the loop")
+            if hang:
+                by = min(v.name or "a value" for v in hang)
+                raise self._refuse(f"it hangs on '{by}' in a way that is no sum", "compute its bound before the loop")
+            if factor < 1:
+                raise self._refuse("it does not go off as the loop goes on", f"{self.counter.name} + arange(64) < n")
+            most = b.value("floordiv", made_anew(b, part, {self.counter: b.index(0)}, margin), b.index(factor))
+            end = b.value("minimum", end, b.value("add", most, b.index(1)))
+        rounds = b.value("floordiv", b.value("add", b.value("sub", end, start), b.index(step - 1)), b.index(step))
+        return b.value("add", start, b.value("mul", b.value("maximum", rounds, b.index(0)), b.index(step)))
+
+    def _without_flag(self, body: Block) -> None:
+        """In the rounds of the first loop all elements of the flag are on."""
+        (copied,) = [r for op in body.ops for r in op.results if r.origin is self.flag]
+        always = Block()
+        with self.b.region(always):
+            true = self.b.constant(True, I1, self.flag.tile.shape)
+        replace_uses(body, {copied: true})
+        body.ops[:0] = always.ops

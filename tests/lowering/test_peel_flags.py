@@ -1,0 +1,149 @@
+"""`peel j: seen`: the rounds in which a flag is on throughout are a loop of their own, without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lowering.ir import walk
+from lowering.location import TileError
+from tests.compile_and_run import Kernel, compile_kernel, launch
+
+SUMS = """
+kernel k(y: s32[m, 16], x: s32[n], bound: s32[b], first: s32[f]):
+    grid 1
+    end = minimum(n, bound[0])
+    rows = arange(16)
+    acc = zeros(s32[16, 16])
+    for j in range({range}):
+        {flag}
+        v = x[j : j + 16]
+        acc = acc + where(seen, v[None, :], -1)
+    y[0 : 16, 0 : 16] = acc
+
+schedule s of k:
+    warps = 1
+    peel j: seen
+"""
+FLAGS = {
+    "below": "seen = (j + arange(16) < end)[None, :] & (rows >= 0)[:, None]",
+    "not above": "seen = (j + arange(16))[None, :] <= (end - 5 + rows)[:, None]",
+    "mirrored": "seen = (end + rows)[:, None] > (j + arange(16))[None, :]",
+    "two of them": "seen = (j + arange(16) < end)[None, :] & (j + arange(16)[None, :] <= (n - 40 + 2 * rows)[:, None])",
+    "twice the counter": "seen = (2 * j - arange(16) < end)[None, :] & (rows < 16)[:, None]",
+    "the lesser": "seen = (j + arange(16))[None, :] < minimum(end, rows + 20)[:, None]",
+    "named again": "seen = (j + arange(16) < end)[None, :]\n        seen = seen & (j + arange(16) < n - rows)[:, None]",
+}
+RANGES = {"0, n, 16": (0, 16), "0, n, 24": (0, 24), "minimum(n, first[0]), n, 8": (None, 8)}
+
+
+def flag_of(name: str, j: int, n: int, end: int) -> np.ndarray:
+    i, r = np.arange(16)[None, :], np.arange(16)[:, None]
+    return {
+        "below": (j + i < end) & (r >= 0), "not above": j + i <= end - 5 + r, "mirrored": end + r > j + i,
+        "two of them": (j + i < end) & (j + i <= n - 40 + 2 * r), "twice the counter": (2 * j - i < end) & (r < 16),
+        "the lesser": j + i < np.minimum(end, r + 20), "named again": (j + i < end) & (j + r < n - r),
+    }[name]  # fmt: skip
+
+
+def selects(kernel: Kernel) -> list[int]:
+    """In the loops, one behind the other: how many choices by a flag."""
+    loops = [op for op in walk(kernel.variant.function.body) if op.name == "for"]
+    return [sum(op.name == "select" for op in walk(loop.regions[0])) for loop in loops]
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("range_", RANGES)
+def test_the_first_loop_ends_where_an_element_goes_off(flag: str, range_: str) -> None:
+    kernel = None
+    for n, bound, first in [(0, 9, 0), (1, 1, 0), (64, 64, 0), (100, 64, 8), (100, 73, 3), (70, -5, 16), (50, 99, 60)]:
+        random = np.random.default_rng(n)
+        args = {"y": np.zeros((16, 16), np.int32), "x": random.integers(-9, 9, n).astype(np.int32)}
+        args["bound"], args["first"] = np.array([bound], np.int32), np.array([first], np.int32)
+        kernel = compile_kernel(SUMS.format(range=range_, flag=FLAGS[flag]), args)
+        launch(kernel, args)
+        wanted = np.zeros((16, 16), np.int64)
+        start, step = RANGES[range_]
+        for j in range(min(n, first) if start is None else start, n, step):
+            v = np.array([args["x"][j + i] if j + i < n else 0 for i in range(16)])
+            wanted += np.where(flag_of(flag, j, n, min(n, bound)), v[None, :], -1)
+        assert np.array_equal(args["y"], wanted), (n, bound, first)
+    assert kernel is not None and selects(kernel) == [0, 1]
+
+
+PRODUCT = """
+kernel k(c: f32[m, n], a: f16[m, k], b: f16[n, k]; TM = 16, TN = 16, TK = 32):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    acc = zeros(f32[TM, TN])
+    for p in range(0, k, TK):
+        lower = (p + arange(TK))[None, :] <= (i + arange(TM))[:, None]
+        acc = dot(where(lower, a[i : i + TM, p : p + TK], 0), b[j : j + TN, p : p + TK].T, acc)
+    c[i : i + TM, j : j + TN] = acc
+
+schedule s of k:
+    warps = 1
+    {lines}
+"""
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 5])
+@pytest.mark.parametrize(("m", "k"), [(16, 32), (40, 200), (200, 40), (200, 200), (33, 8), (300, 96)])
+def test_a_ring_goes_on_from_the_first_loop_to_the_second(slots: int, m: int, k: int) -> None:
+    """The lower triangle of a, times b: no copy is made twice, and none is missed."""
+    random = np.random.default_rng(k)
+    args = {"c": np.zeros((m, 16), np.float32), "a": random.integers(-2, 3, (m, k)).astype(np.float16)}
+    args["b"] = random.integers(-2, 3, (16, k)).astype(np.float16)
+    lines = f"stage a, b: shared\n    pipeline p: {slots}\n    peel p: lower"
+    kernel = compile_kernel(PRODUCT.format(lines=lines), args)
+    assert kernel.count("for") == 2 and kernel.count("commit") == 2 + (slots - 1 if slots > 1 else 0)
+    launch(kernel, args)
+    assert np.array_equal(args["c"], np.tril(args["a"]).astype(np.float32) @ args["b"].T.astype(np.float32))
+
+
+def test_a_flag_that_always_is_on_needs_no_second_loop() -> None:
+    text = SUMS.format(range="0, n, 16", flag="seen = (j + arange(16) < n)[None, :] & (rows >= 0)[:, None]")
+    args = {"y": np.zeros((16, 16), np.int32), "x": np.arange(64, dtype=np.int32)}
+    args["bound"] = args["first"] = np.array([3], np.int32)
+    kernel = compile_kernel(text, args)
+    assert selects(kernel) == [0]
+    launch(kernel, args)
+    assert np.array_equal(args["y"], np.broadcast_to(args["x"].reshape(4, 16).sum(0), (16, 16)))
+
+
+WRONG = {
+    "seem = (j + arange(16) < end)[None, :] & (rows >= 0)[:, None]\n        seen = seem | (j > 9)": "no comparison",
+    "seen = (j + arange(16) >= end)[None, :] & (rows >= 0)[:, None]": "does not go off",
+    "seen = (j * j + arange(16) < end)[None, :] & (rows >= 0)[:, None]": "hangs on 'j'",
+    "seen = (j + arange(16) < end)[None, :] & (acc < 7)": "no comparison",
+    "seen = (j + arange(16) < bound[j])[None, :] & (rows >= 0)[:, None]": "hangs on a 'load'",
+}
+
+
+@pytest.mark.parametrize("flag", WRONG)
+def test_what_cannot_be_told_before_the_loop_is_refused(flag: str) -> None:
+    args = {"y": np.zeros((16, 16), np.int32), "x": np.arange(99, dtype=np.int32)}
+    args["bound"] = args["first"] = np.arange(99, dtype=np.int32)
+    text = SUMS.format(range="0, n, 16", flag=flag)
+    with pytest.raises(TileError) as caught:
+        compile_kernel(text, args)
+    assert WRONG[flag] in caught.value.message and caught.value.loc is not None and caught.value.hint
+    assert caught.value.loc.line == 15 + flag.count("\n")
+
+
+def test_a_flag_that_no_loop_computes_is_refused_with_those_that_there_are() -> None:
+    text = SUMS.format(range="0, n, 16", flag=FLAGS["below"]).replace("peel j: seen", "peel j: sen")
+    args = {"y": np.zeros((16, 16), np.int32), "x": np.arange(99, dtype=np.int32)}
+    args["bound"] = args["first"] = np.arange(99, dtype=np.int32)
+    with pytest.raises(TileError, match="no loop over 'j' of kernel 'k' computes a flag 'sen'") as caught:
+        compile_kernel(text, args)
+    assert caught.value.hint == "did you mean 'seen'?"
+
+
+def test_a_peeled_loop_is_told_and_may_be_left_whole() -> None:
+    args = {"y": np.zeros((16, 16), np.int32), "x": np.arange(99, dtype=np.int32)}
+    args["bound"] = args["first"] = np.array([3], np.int32)
+    text = SUMS.format(range="0, n, 16", flag=FLAGS["below"])
+    function = compile_kernel(text, args).variant.function
+    assert function.choices.keyed()["peel.seen"].taken == "on"
+    assert selects(compile_kernel(text + "    choose peel.seen: off\n", args)) == [1]

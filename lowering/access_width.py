@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowering.facts import Analysis
-from lowering.ir import Function, Op, Value
+from lowering.ir import Function, FunctionWorkspace, Op, Parameter, Value
 from lowering.layout import Layout
 from lowering.ops import operand
 from lowering.types import SharedType
@@ -16,9 +16,10 @@ def pointer_align(function: Function, memory: Value) -> int:
     """Bytes that the first element's address is known to be a multiple of."""
     if isinstance(memory.type, SharedType):
         return MAX_BYTES
-    for p in function.params:
-        if p.value is memory:
-            return p.align
+    given: list[Parameter | FunctionWorkspace] = [*function.params, *function.workspaces]
+    for each in given:
+        if each.value is memory:
+            return each.align
     return memory.dtype.bytes
 
 

@@ -14,7 +14,7 @@ from lowering.choices import Choices
 from lowering.location import Loc
 from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import WARP
-from lowering.types import DType, SharedType, TileType, Type
+from lowering.types import DType, SharedType, TensorType, TileType, Type
 
 
 class Value:
@@ -173,6 +173,22 @@ class Parameter:
     loc: Loc | None = None
 
 
+@dataclass(slots=True)
+class FunctionWorkspace:
+    """Memory that each launch provides, so that its blocks can meet: `each` elements for a block of the grid.
+
+    zero: it holds zeros at each launch, which must leave it so; else nothing that a block may read before some block of
+    the launch has written it. align: bytes that its address is a multiple of.
+    """
+
+    name: str
+    dtype: DType
+    each: int
+    zero: bool
+    value: Value
+    align: int = 16
+
+
 def stride_name(tensor: str, axis: int) -> str:
     """The stride of a strided tensor, in elements, as divisors and the header's conditions name it."""
     return f"{tensor}.stride{axis}"
@@ -187,7 +203,8 @@ Tree = bool | int | float | str | None | list["Tree"]
 
 @dataclass(slots=True)
 class Function:
-    """One kernel variant. `body`'s arguments are, pointers of tensors, their strides, scalars and tables, dims."""
+    """One kernel variant. `body`'s arguments are, pointers of tensors, their strides, scalars and tables, dims; then
+    workspaces."""
 
     name: str
     params: list[Parameter]
@@ -205,6 +222,7 @@ class Function:
     reasons: dict[Op, Reason] = field(default_factory=dict)  # of barriers, those that others made superfluous too
     grid: list[Tree] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
     constants: dict[str, Any] = field(default_factory=dict)  # what names in those trees mean that are no dims
+    workspaces: list[FunctionWorkspace] = field(default_factory=list)  # of the launch, not of the caller
     deals: int = 0  # how often a pass has given blocks other work: a block's values are not those of the stage before
     facts: object = None  # what `facts_of` found; see there
     holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
@@ -229,6 +247,16 @@ class Function:
         value = self.attrs.get(name, {})
         assert isinstance(value, dict), name
         return {subject: said for subject, said in value.items() if isinstance(said, kind)}
+
+    def workspace(self, name: str, dtype: DType, each: int, zero: bool = False) -> Value:
+        """A new workspace, whose name is made one that no parameter has."""
+        taken = {p.name for p in self.params} | {w.name for w in self.workspaces} | set(self.dims)
+        while name in taken:
+            name += "_"
+        value = Value(TensorType(1, dtype), name=name)
+        self.workspaces.append(FunctionWorkspace(name, dtype, each, zero, value))
+        self.body.args.append(value)
+        return value
 
     @property
     def threads(self) -> int:

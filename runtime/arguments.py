@@ -1,8 +1,9 @@
 """Where each kernel argument stands in the argument buffer of a launch.
 
 The buffer begins with what changes from call to call, packed by one `struct.pack_into`: the tensors' pointers in the
-order of the parameters, then the scalars and tables. Behind it stands what is fixed for a class of calls: dims,
-strides, the assert record. `cuLaunchKernel` takes one address an argument and copies, so the order is free.
+order of the parameters, then the scalars and tables. Behind it stands what is fixed for a class of calls on a stream:
+dims, strides, workspaces, the assert record. `cuLaunchKernel` takes one address an argument and copies, so the order is
+free.
 """
 
 from __future__ import annotations
@@ -52,17 +53,18 @@ class ParamLayout:
         self._fixed_at = changing.size
         self.size = changing.size + self._fixed.size
 
-    def template(self, arrays: Mapping[str, Array], dims: Mapping[str, int], record: int) -> bytes:
-        """A buffer with the fixed part filled in; `record` is the address of the assert record."""
-        values = [
-            record
-            if argument.kind == "record"
-            else dims[argument.of]
-            if argument.kind == "dim"
-            else arrays[argument.of].strides[argument.axis]
-            for argument in self.fixed
-        ]
-        return bytes(self._fixed_at) + self._fixed.pack(*values)
+    def template(
+        self, arrays: Mapping[str, Array], dims: Mapping[str, int], record: int, workspaces: Mapping[str, int]
+    ) -> bytes:
+        """A buffer with the fixed part filled in. record: the address of the assert record; workspaces: theirs."""
+
+        def value(argument: Argument) -> int:
+            if argument.kind == "stride":
+                return arrays[argument.of].strides[argument.axis]
+            known: Mapping[str, int] = {"dim": dims, "workspace": workspaces}.get(argument.kind, {})
+            return record if argument.kind == "record" else known[argument.of]
+
+        return bytes(self._fixed_at) + self._fixed.pack(*map(value, self.fixed))
 
     def split(self, buffer: bytes | bytearray) -> list[bytes]:
         """The bytes of each argument of a filled buffer, in order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from runtime.arrays import HOST_ALIGNMENT, Array
 from runtime.errors import LaunchError
@@ -24,8 +25,8 @@ Overlap = tuple[int, int, int, int]
 class CallClass:
     """What calls with equal shapes, strides and types have in common.
 
-    `names`: values of all names of expressions. `alignments`: (number, mask) of each tensor that is not empty. `fits`:
-    whether pointers go with these and share no memory.
+    `names`: values of all names of expressions. `workspaces`: how many elements each has. `alignments`: (number, mask)
+    of each tensor that is not empty. `fits`: whether pointers go with these and share no memory.
     """
 
     arrays: Mapping[str, Array]
@@ -35,6 +36,7 @@ class CallClass:
     alignments: tuple[tuple[int, int], ...]
     overlaps: tuple[Overlap, ...]
     fits: Callable[[Sequence[int]], bool]
+    workspaces: Mapping[str, int]
 
 
 def pointer_test(alignments: Sequence[tuple[int, int]], overlaps: Sequence[Overlap]) -> Callable[[Sequence[int]], bool]:
@@ -94,7 +96,8 @@ class Checker:
             if (array := arrays[tensor.name]).size
         )
         blocks, overlaps = self._check_grid(grid, names), self._overlaps(arrays)
-        found = CallClass(arrays, dims, names, blocks, alignments, overlaps, pointer_test(alignments, overlaps))
+        test, workspaces = pointer_test(alignments, overlaps), self._workspaces(blocks)
+        found = CallClass(arrays, dims, names, blocks, alignments, overlaps, test, workspaces)
         self.check_pointers(found, [arrays[tensor.name].pointer for tensor in self.header.tensors])
         return found
 
@@ -175,10 +178,22 @@ class Checker:
             if count > most:
                 message = f"{count} blocks along {axis}: the kernel's grid has {most}, and its code relies on that"
                 raise self.fail("grid", message, "grid= launches fewer")
+        if self.header.workspaces and blocks != own:
+            message = f"{blocks} blocks: the last of the kernel's {own} to arrive does what is left, and must come"
+            raise self.fail("grid", message, "leave out grid=, or split nothing")
         if blocks[0] % self.header.cluster:
             message = f"the grid has {blocks[0]} blocks along x, not a multiple of its clusters' {self.header.cluster}"
             raise self.fail("grid", message, "let the grid be a multiple of the schedule's 'cluster'")
         return int(blocks[0]), int(blocks[1]), int(blocks[2])
+
+    def _workspaces(self, blocks: tuple[int, int, int]) -> dict[str, int]:
+        """Elements of each workspace: so many for a block."""
+        out = {each.name: each.each * prod(blocks) for each in self.header.workspaces}
+        for name, count in out.items():
+            if self.header.index_bits == 32 and count > MOST_INT32:
+                message = f"the workspace {name} has more than {MOST_INT32} elements, this variant counts in 32 bits"
+                raise self.fail("requires", message, "compile with 64-bit indices")
+        return out
 
     def _evaluate(self, expression: Expression, names: Mapping[str, Number], what: str) -> Number:
         try:

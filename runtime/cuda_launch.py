@@ -6,7 +6,7 @@ take half as long again in all. So it works with bound names and without helper 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from runtime.checks import CallClass, Checker
 from runtime.cuda import driver
 from runtime.cuda.memory import HostCopy
 from runtime.cuda.module import LoadedKernel
+from runtime.cuda.workspaces import StreamWorkspaces, of_stream
 from runtime.errors import LaunchError
 from runtime.frameworks import Framework, find_framework, unrecognised
 from runtime.repeated import Repeated
@@ -77,8 +78,10 @@ class CudaLaunch(Repeated):
         self.ordinal = kernel.context.ordinal
         self._checker = checker
         self._layout = layout
-        self._template = layout.template(call.arrays, call.dims, kernel.record)
+        self._template = b"" if call.workspaces else self._filled({})
         self._free: list[Buffer] = []
+        self._free_on: dict[StreamWorkspaces, list[Buffer]] = {}  # with workspaces, whose addresses are a stream's
+        self.is_short = self.is_short and not call.workspaces
         self._pack_into = layout.pack_into
         self._current_stream = common_stream(frameworks)
         self._cu_context = kernel.context.cu_context
@@ -90,23 +93,35 @@ class CudaLaunch(Repeated):
         self._shape = (*call.grid, header.threads, 1, 1, header.shared_bytes)
         self._launch_kernel = partial(cuda.cuLaunchKernel, kernel.function, *self._shape)
 
-    def buffer(self) -> Buffer:
-        """A new argument buffer of this class."""
-        buffer = Buffer(self._layout, self._template)
+    def _filled(self, workspaces: Mapping[str, int]) -> bytes:
+        """A buffer of this class in which the arguments stand that do not change. workspaces: their addresses."""
+        return self._layout.template(self.call.arrays, self.call.dims, self.kernel.record, workspaces)
+
+    def buffer(self, of: StreamWorkspaces | None = None) -> Buffer:
+        """A new argument buffer of this class. of: the workspaces of the stream that it is for, where it has some."""
+        filled = self._template
+        if of is not None:
+            filled = self._filled(of.addresses(self.kernel.header, self.call.workspaces))
+        buffer = Buffer(self._layout, filled)
         if self.kernel.header.cluster > 1:
             buffer.config = cluster_config(self.kernel, self.call.grid)
         return buffer
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         """Packs `values` (see `ParamLayout`) and launches on `stream`, else on the frameworks' current one."""
+        free, of = self._free, None
+        if self.call.workspaces:
+            stream = self._current_stream(self.ordinal) if stream is None else stream
+            of = of_stream(self.kernel.context, stream)
+            free = self._free_on.setdefault(of, [])
         try:
-            buffer = self._free.pop()
+            buffer = free.pop()
         except IndexError:
-            buffer = self.buffer()
+            buffer = self.buffer(of)
         if buffer.values != values:
             self._pack(buffer, values)
         self.submit(buffer, stream)
-        self._free.append(buffer)
+        free.append(buffer)
 
     def recognises(self, framework: Framework, tensors: Sequence[Any]) -> None:
         """Makes `again`: what `launch` and `submit` do, in one frame with bound names. Frames and attributes are most
@@ -183,6 +198,9 @@ class CudaLaunch(Repeated):
 
     def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
         """A launch with these arguments, which the caller keeps alive."""
+        if self.call.workspaces:  # those of the stream that is current then
+            self._check(values)
+            return partial(self.launch, values, arguments, stream)
         buffer = self.buffer()
         self._pack(buffer, values)
         return partial(self.submit, buffer, stream)
@@ -190,9 +208,9 @@ class CudaLaunch(Repeated):
     def timed(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> float:
         """Launches, waits, and gives the microseconds between events around the launch."""
         cuda, context = driver.bindings(), self.kernel.context
-        buffer = self.buffer()
-        self._pack(buffer, values)
         raw = self._current_stream(self.ordinal) if stream is None else stream
+        buffer = self.buffer(of_stream(context, raw) if self.call.workspaces else None)
+        self._pack(buffer, values)
         with context.current():
             start, end = (context.call(cuda.cuEventCreate, 0) for _ in range(2))
             try:

@@ -13,7 +13,7 @@ from runtime.arguments import ParamLayout
 from runtime.arrays import Array
 from runtime.checks import CallClass, Checker
 from runtime.errors import DeviceError, FindingError, LaunchError
-from runtime.header import RECORD_WORDS
+from runtime.header import RECORD_WORDS, Header
 from runtime.record import assert_error
 from runtime.repeated import Repeated
 
@@ -33,7 +33,7 @@ class EmulatedLaunch(Repeated):
         self.call = call
         self._checker = checker
         self._layout = layout
-        self._template = layout.template(call.arrays, call.dims, record=0)
+        self._template = layout.template(call.arrays, call.dims, 0, dict.fromkeys(call.workspaces, 0))
         self._written = [tensor.name for tensor in self.header.tensors if tensor.written]
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
@@ -78,12 +78,15 @@ class EmulatedLaunch(Repeated):
         for param, argument in zip(self.header.params, arguments, strict=True):
             if param.name in copies and isinstance(argument, ScratchArray):
                 memory.scratch.append((copies[param.name].pointer, argument.scratch))
+        workspaces = EmulatedWorkspaces(memory, self.header, self.call)
         if writers:
             options["watch"] = [copies[name].pointer.address for name in self._written]
         given: list[Any] = []
         for argument, raw in zip(self.header.arguments, self._layout.split(packed), strict=True):
             if argument.kind == "pointer":
                 given.append(copies[argument.of].pointer)
+            elif argument.kind == "workspace":
+                given.append(workspaces.pointers[argument.of])
             else:
                 given.append(record if argument.kind == "record" else raw)
         result = self._emulate(given, options)
@@ -91,6 +94,8 @@ class EmulatedLaunch(Repeated):
         if failed is not None:
             failed.output = result.output
             raise failed
+        if "blocks" not in options:  # else some of those that meet have not come
+            workspaces.check(self.header)
         for name in self._written:
             copies[name].copy_back()
         return result, [copies[name].written(result) for name in self._written] if writers else []
@@ -144,6 +149,32 @@ class WrittenArray:
     def writer(self, address: int) -> str | None:
         """What last wrote the byte at a host address, in words; None for nothing."""
         return None if self.writers is None else self.writers(self.copy + address - self.start)
+
+
+class EmulatedWorkspaces:
+    """What a launch provides for its blocks to meet in, new for each launch: nothing may depend on what one leaves."""
+
+    def __init__(self, memory: Memory, header: Header, call: CallClass) -> None:
+        import numpy
+
+        from runtime.dtypes import numpy_dtype
+        from runtime.scratch import make_scratch
+
+        self.memory, self.pointers, self.arrays = memory, {}, {}
+        for each in header.workspaces:
+            array = make_scratch((call.workspaces[each.name],), numpy_dtype(each.dtype), each.zero)
+            self.pointers[each.name] = memory.allocate(array.view(numpy.uint8), each.name)
+            self.arrays[each.name] = array
+            array.scratch.begin()
+            memory.scratch.append((self.pointers[each.name], array.scratch))
+
+    def check(self, header: Header) -> None:
+        """Raises FindingError for an element of a zeroed one that is not zero."""
+        for each in header.workspaces:
+            if each.zero:
+                array = self.arrays[each.name]
+                array[:] = self.memory.read(self.pointers[each.name], array.dtype, array.size)
+                array.check_zero(each.name, f"the workspace {each.dtype}[{array.size}]", None)
 
 
 class EmulatedCopy:

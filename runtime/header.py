@@ -22,6 +22,8 @@ from runtime.signature import entries
 SCHEMA = 1
 PREFIX = "//dsl "
 MAX_LINE = 1 << 20
+ADDRESSES = ("pointer", "workspace", "record")
+"""Kinds of arguments that are an address."""
 RECORD_WORDS = 8
 """u32 words of an assert record: flag, `.tile` line, block x, y, z, thread, two spare."""
 
@@ -70,14 +72,26 @@ class HeaderTable:
     length: int
 
 
+@dataclass(frozen=True, slots=True)
+class HeaderWorkspace:
+    """Memory that each launch provides, not the caller: `each` elements for a block of its grid. One with `zero` holds
+    zeros at each launch, which leaves it so."""
+
+    name: str
+    dtype: str
+    each: int
+    zero: bool
+
+
 Param = HeaderTensor | Scalar | HeaderTable
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One `.param` of the entry. `of` is the tensor, scalar, table or dim that it comes from; none for a record."""
+    """One `.param` of the entry. `of` is the tensor, scalar, table, dim or workspace that it comes from; none for a
+    record."""
 
-    kind: Literal["pointer", "stride", "scalar", "table", "dim", "record"]
+    kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record"]
     of: str = ""
     axis: int = 0
 
@@ -111,6 +125,7 @@ class Header:
     arguments: tuple[Argument, ...]
     grid: tuple[Tree, Tree, Tree]
     index_bits: Literal[32, 64]
+    workspaces: tuple[HeaderWorkspace, ...] = ()
     requires: tuple[Requirement, ...] = ()
     moves: Tree | None = None
     computes: Tree | None = None
@@ -127,7 +142,7 @@ class Header:
 
     def argument_bytes(self, argument: Argument) -> int:
         """Size in the parameter space."""
-        if argument.kind in ("pointer", "record"):
+        if argument.kind in ADDRESSES:
             return 8
         if argument.kind in ("stride", "dim"):
             return self.index_bits // 8
@@ -136,7 +151,7 @@ class Header:
 
     def argument_dtype(self, argument: Argument) -> str:
         """Element type in the parameter space; indices are signed."""
-        if argument.kind in ("pointer", "record"):
+        if argument.kind in ADDRESSES:
             return "u64"
         if argument.kind in ("stride", "dim"):
             return f"s{self.index_bits}"
@@ -157,8 +172,8 @@ def to_json(header: Header) -> dict[str, Any]:
     }
     record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
-    for optional in ("moves", "computes"):
-        if record[optional] is None:
+    for optional in ("moves", "computes", "workspaces"):
+        if record[optional] in (None, ()):
             del record[optional]
     return record
 
@@ -166,8 +181,8 @@ def to_json(header: Header) -> dict[str, Any]:
 def _argument_json(argument: Argument) -> dict[str, Any]:
     if argument.kind == "record":
         return {"kind": "record"}
-    if argument.kind == "dim":
-        return {"kind": "dim", "name": argument.of}
+    if argument.kind in ("dim", "workspace"):
+        return {"kind": argument.kind, "name": argument.of}
     if argument.kind == "stride":
         return {"kind": "stride", "of": argument.of, "axis": argument.axis}
     return {"kind": argument.kind, "of": argument.of}
@@ -251,6 +266,7 @@ def parse(record: Any) -> Header:
         arguments=tuple(_argument(row) for row in fields.records("arguments")),
         grid=fields.expressions("grid", 3),
         index_bits=index_bits,  # type: ignore[arg-type]
+        workspaces=tuple(_workspace(row) for row in fields.optional_records("workspaces")),
         requires=tuple(_require(row) for row in fields.records("requires")),
         moves=fields.optional("moves"),
         computes=fields.optional("computes"),
@@ -295,8 +311,8 @@ def _argument(row: Fields) -> Argument:
     kind = row.text("kind")
     if kind == "record":
         argument = Argument("record")
-    elif kind == "dim":
-        argument = Argument("dim", row.name("name"))
+    elif kind in ("dim", "workspace"):
+        argument = Argument(kind, row.name("name"))  # type: ignore[arg-type]
     elif kind == "stride":
         argument = Argument("stride", row.name("of"), row.integer("axis", 0, 63))
     elif kind in ("pointer", "scalar", "table"):
@@ -305,6 +321,14 @@ def _argument(row: Fields) -> Argument:
         row.fail("kind", f"is {kind!r}")
     row.done()
     return argument
+
+
+def _workspace(row: Fields) -> HeaderWorkspace:
+    workspace = HeaderWorkspace(
+        row.name("name"), row.word("dtype", DTYPES), row.integer("each", 1, 1 << 31), row.boolean("zero")
+    )
+    row.done()
+    return workspace
 
 
 def _require(row: Fields) -> Requirement:
@@ -347,9 +371,10 @@ def _check_names(header: Header, fields: Fields) -> None:
 def _check_argument(header: Header, argument: Argument, fields: Fields, where: str) -> None:
     if argument.kind == "record":
         return
-    if argument.kind == "dim":
-        if argument.of not in header.dims:
-            fields.fail(where, f"names {argument.of!r}, which is no dim")
+    known = {"dim": header.dims, "workspace": [workspace.name for workspace in header.workspaces]}
+    if argument.kind in known:
+        if argument.of not in known[argument.kind]:
+            fields.fail(where, f"names {argument.of!r}, which is no {argument.kind}")
         return
     param = next((param for param in header.params if param.name == argument.of), None)
     wanted = {"scalar": Scalar, "table": HeaderTable}.get(argument.kind, HeaderTensor)

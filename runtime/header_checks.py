@@ -131,6 +131,9 @@ class Fields:
         rows = self._list(key)
         return (Fields(row, f"{self._where(key)}[{index}]") for index, row in enumerate(rows))
 
+    def optional_records(self, key: str) -> Iterator[Fields]:
+        return self.records(key) if key in self.left else iter(())
+
     def mapping(self, key: str) -> dict[str, int | float | bool | str]:
         record = self.value(key)
         if not isinstance(record, dict) or len(record) > MAX_ROWS:

@@ -16,7 +16,7 @@ class ScratchArray(np.ndarray):
 
     scratch: Scratch
 
-    def check_zero(self, name: str, text: str, location: Location) -> None:
+    def check_zero(self, name: str, text: str, location: Location | None) -> None:
         """Raises FindingError if an element is not zero. `text` and `location`: of the workspace in the file."""
         values = self.view(np.ndarray).reshape(-1)
         if values.dtype.names:

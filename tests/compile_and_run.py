@@ -117,12 +117,14 @@ def launch(
     for p in (p for p in function.params if p.kind == "table" and p.value is not None):
         values.append(np.asarray(args[p.name], NUMPY[p.dtype.name]).tobytes())
     values += [index(dims[name]) for name in function.dims]
-    if function.attrs.get("record"):
-        values.append(args["record"] if "record" in args else np.zeros(8, np.uint32))
     if grid is None:
         scalars = {p.name: args[p.name] for p in function.params if p.kind == "scalar"}
         names = {**variant.constants, **dims, **scalars, "sms": SMS}
         grid = tuple(compile_expression(e).evaluate(names) for e in variant.grid)
+    counts = [each.each * int(np.prod(grid)) for each in function.workspaces]
+    values += [np.zeros(n, NUMPY[w.dtype.name]) for n, w in zip(counts, function.workspaces, strict=True)]
+    if function.attrs.get("record"):
+        values.append(args["record"] if "record" in args else np.zeros(8, np.uint32))
     return emulate(
         kernel.ptx,
         function.name,

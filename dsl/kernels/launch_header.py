@@ -6,7 +6,16 @@ from typing import Any
 
 from dsl.kernels.variant import source_digest
 from lowering.text.stage import Stage
-from runtime.header import Argument, Header, HeaderTable, HeaderTensor, Requirement, Scalar, SourceRecord
+from runtime.header import (
+    Argument,
+    Header,
+    HeaderTable,
+    HeaderTensor,
+    HeaderWorkspace,
+    Requirement,
+    Scalar,
+    SourceRecord,
+)
 
 
 def make_header(stage: Stage) -> Header:
@@ -39,6 +48,7 @@ def make_header(stage: Stage) -> Header:
     arguments += [Argument("scalar", p.name) for p in function.params if p.kind == "scalar" and p.value is not None]
     arguments += [Argument("table", p.name) for p in function.params if p.kind == "table"]
     arguments += [Argument("dim", name) for name in function.dims]
+    arguments += [Argument("workspace", workspace.name) for workspace in function.workspaces]
     if function.attrs.get("record"):
         arguments.append(Argument("record"))
     given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
@@ -59,6 +69,7 @@ def make_header(stage: Stage) -> Header:
         arguments=tuple(arguments),
         grid=tuple(function.grid),  # type: ignore[arg-type]
         index_bits=function.index_bits,  # type: ignore[arg-type]
+        workspaces=tuple(HeaderWorkspace(w.name, w.dtype.name, w.each, w.zero) for w in function.workspaces),
         requires=tuple(Requirement(c.expr, c.text, c.line, c.hint) for c in stage.requires),
     )
 

@@ -340,6 +340,14 @@ _ROWS = (
         "persistent 1",
     ),
     PropertyRow(
+        "split",
+        "counter",
+        Whole(1, 1024),
+        "The rounds of this loop, which does nothing but add to sums, are dealt to N blocks for each tile. The last of "
+        "them to arrive adds their sums, in order, and does what follows the loop. 1: one block does all rounds.",
+        "split p: 4",
+    ),
+    PropertyRow(
         "tabulate",
         "values",
         NameOf("COUNTER"),

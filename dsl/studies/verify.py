@@ -23,7 +23,7 @@ from dsl.text import tree as ast
 from dsl.text.program import Program
 from lowering.ir import Block, Function, Op, walk
 from lowering.location import TileError
-from lowering.meaning import Outside, as_memory, blocks_of
+from lowering.meaning import Outside, as_memory, blocks_of, carried_blocks
 from lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, met, name_of
 from lowering.ops import OPS
 from lowering.ops.control import parting
@@ -98,7 +98,7 @@ def verify_kernel(
             found.divergence = launch.divergence(passes)
             if found.divergence is not None:
                 now = regrid()
-                found.undecided = met(function, given, now, blocks_of(now, most))
+                found.undecided = met(function, given, now, carried_blocks(function, now, most))
             if found.undecided is not None:
                 found.divergence = None
             elif found.divergence is not None:
@@ -138,7 +138,8 @@ class _Emulated:
             values[param.name] = value
         failed = None
         try:
-            Kernel(compiled.ptx, device="emulator").run(*values.values(), blocks=self.most)
+            part: dict[str, Any] = {} if variant.function.workspaces else {"blocks": self.most}
+            Kernel(compiled.ptx, device="emulator").run(*values.values(), **part)
         except DeviceAssertError as error:
             failed = error
         except DeviceError as error:
@@ -148,7 +149,8 @@ class _Emulated:
             if p.kind == "tensor" and p.value is not None:
                 made[p.name] = as_memory(values[p.name], p.dtype)[0]
         grid = grid_of(variant, self.given)
-        return compare_ptx(variant.function, self.given, made, grid, blocks_of(grid, self.most), failed)
+        blocks = carried_blocks(variant.function, grid, self.most)
+        return compare_ptx(variant.function, self.given, made, grid, blocks, failed)
 
     def to_blame(self, passes: Passes) -> str:
         """The pass without which the PTX agrees, the last one first: passes also say what the meaning does not see,

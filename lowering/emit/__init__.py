@@ -42,6 +42,9 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     for name, value in function.dims.items():
         arguments.append(f"{w.index} %{name}.dim")
         w.registers[value] = [f"%{name}.dim"]
+    for workspace in function.workspaces:
+        arguments.append(f"ptr addrspace(1) align {workspace.align} %{workspace.name}.workspace")
+        w.registers[workspace.value] = [f"%{workspace.name}.workspace"]
     if function.attrs.get("record"):
         arguments.append("ptr addrspace(1) align 4 %record")
     w.maps.given = set(w.registers)

@@ -15,6 +15,7 @@ from lowering.meaning.run import (
     arguments_of,
     as_memory,
     blocks_of,
+    carried_blocks,
     write_back,
 )
 
@@ -31,5 +32,6 @@ __all__ = [
     "arguments_of",
     "as_memory",
     "blocks_of",
+    "carried_blocks",
     "write_back",
 ]

@@ -93,6 +93,10 @@ class Run:
         self.contracts = function.word("contract") == "fast"
         self.inexact = self.contracts
         self.failed: set[int] = set()
+        for each in function.workspaces:
+            count, kind = each.each * prod(self.grid), stored(each.dtype)
+            data = np.full(count * kind.itemsize, 0 if each.zero else 0xA5, np.uint8).view(kind)
+            arguments.memories[each.value] = MeaningMemory(data, count)
         self.allocations = [op for op in walk(function.body) if op.spec.allocates]
         self.begin((0, 0, 0))
 
@@ -282,7 +286,12 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
 
 
 def blocks_of(grid: Sequence[int], most: int | None = None) -> list[tuple[int, int, int]]:
-    """The blocks of a grid in order, the first axis fastest; `most` of the first ones."""
+    """The blocks of a grid in order, the first axis fastest; `most` of the first ones. See also `carried_blocks`."""
     x, y, z = (*grid, 1, 1)[:3]
     count = x * y * z if most is None else min(most, x * y * z)
     return [(i % x, i // x % y, i // (x * y)) for i in range(count)]
+
+
+def carried_blocks(function: Function, grid: Sequence[int], most: int | None) -> list[tuple[int, int, int]]:
+    """`most` of the first blocks, where each does its own work; all of those that meet in workspaces."""
+    return blocks_of(grid, None if function.workspaces else most)

@@ -17,7 +17,7 @@ from lowering.formats import from_fp8, least, load, unit
 from lowering.ir import Function, Value, uses, walk
 from lowering.layout import Layout
 from lowering.location import Loc
-from lowering.meaning.run import MeaningMemory, Outside, Run, Undecided, arguments_of, blocks_of
+from lowering.meaning.run import MeaningMemory, Outside, Run, Undecided, arguments_of, blocks_of, carried_blocks
 from lowering.ops import operand
 from lowering.passes import PASSES, Pass
 from lowering.targets import WARP, Target
@@ -234,9 +234,13 @@ def run_stage(
         if comparison is not None:
             comparison.begin(run, block)
         run.do(block)
-    memories = {
-        p.name: arguments.memories[p.value] for p in function.params if p.kind == "tensor" and p.value is not None
-    }
+    return outcome_of(run, comparison)
+
+
+def outcome_of(run: Run, comparison: StageComparison | None = None) -> StageOutcome:
+    """What is left behind the blocks of a run."""
+    given = [p for p in run.function.params if p.kind == "tensor" and p.value is not None]
+    memories = {p.name: run.arguments.memories[p.value] for p in given if p.value is not None}
     return StageOutcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
 
 
@@ -271,6 +275,7 @@ def compare_stages(
         name, deals = each.name, function.deals
         may_deal = each.deals is not None and each.deals(function)
         whole = run_stage(function, given, grid, blocks_of(grid)) if may_deal else before
+        others = shaken_sums(function, given, grid) if may_deal and each.resums else []
         each.apply(function, target)
         found.passes += 1
         comparison = StageComparison(before)
@@ -278,8 +283,9 @@ def compare_stages(
             verify(function, name)
             if function.deals > deals:
                 grid = grid if grid_of is None else grid_of()
-                blocks = blocks_of(grid, len(blocks))
-                changed = memory_divergence(name, function, whole, run_stage(function, given, grid, blocks_of(grid)))
+                blocks = carried_blocks(function, grid, len(blocks))
+                dealt = run_stage(function, given, grid, blocks_of(grid))
+                changed = memory_divergence(name, function, whole, dealt, others)
                 if changed is not None:
                     found.divergence = changed
                     return found
@@ -301,13 +307,37 @@ def compare_stages(
     return found
 
 
-def memory_divergence(stage: str, function: Function, before: StageOutcome, now: StageOutcome) -> Divergence | None:
-    """The first element of a tensor that differs, or an assert that failed in one of the two alone."""
+def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[StageOutcome]:
+    """What all blocks leave where each step of a sum of floats is rounded at random: as far apart as other orders."""
+    out = []
+    for seed in range(ROUNDS):
+        noise = np.random.default_rng(seed)
+        run = Run(function, arguments_of(function, given), grid, noise=noise)
+
+        def shake(value: Value, made: Array, run: Run = run) -> Array:
+            adds = value.op is not None and value.op.spec.sums is not None and value.dtype.is_float
+            return run.shaken(made, value.dtype) if adds else made
+
+        run.watch = shake
+        for block in blocks_of(grid):
+            run.do(block)
+        out.append(outcome_of(run))
+    return out
+
+
+def memory_divergence(
+    stage: str, function: Function, before: StageOutcome, now: StageOutcome, others: Sequence[StageOutcome] = ()
+) -> Divergence | None:
+    """The first element of a tensor that differs, or an assert that failed in one of the two alone. `others`: what may
+    as well be there, where sums are added in another order."""
     for p in function.params:
         if p.name not in now.memories:
             continue
         a, b = (load(o.memories[p.name].data, p.dtype) for o in (before, now))
         same = equal(a, b)
+        if others and not same.all():
+            alike = [load(o.memories[p.name].data, p.dtype) for o in others]
+            same = ~allowed(a, alike, p.dtype, inexact=True).wrong(b)
         if not same.all():
             at = int(np.argmin(same))
             return Divergence(

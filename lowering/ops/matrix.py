@@ -59,4 +59,5 @@ row(
     place=_place_dot,
     anywhere=False,
     product=True,
+    sums=(2, "add"),
 )

@@ -103,6 +103,8 @@ class OpSpec:
     commutes: its two operands may change places; mirror: they may, and it is called so then.
     conjoins: of masks, it is on where both are.
     unordered: it joins elements in an order that the language leaves open.
+    sums: it adds to a sum, its operand of this number (any one: None), and this operation joins parts of that sum.
+    neutral: the number that leaves the other operand as it is; none where a number joins twice as if once.
     symbol: how a program writes it, if it has no name there.
     computes, fold, facts, form: what is known of its elements without running it, as far as it is.
     exchange: what becomes of it where it crosses threads (`ops/placing.py`).
@@ -144,6 +146,8 @@ class OpSpec:
     mirror: str | None = None
     conjoins: bool = False
     unordered: bool = False
+    sums: tuple[int | None, str] | None = None
+    neutral: int | None = None
     symbol: str = ""
     computes: Compute | None = None
     fold: Fold | None = None

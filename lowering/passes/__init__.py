@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.choices import ON_OFF
-from lowering.directives import grid, peel, pipeline, stage, tabulate
+from lowering.directives import grid, peel, pipeline, split, stage, tabulate
 from lowering.ir import Function
 from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
@@ -39,7 +39,8 @@ LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies low
 class Pass:
     """One pass. needs, gives: what must hold of the IR before it, and what holds behind it. reads: properties of the
     schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked; unless
-    `sound`, code that is wrong. deals: whether it may give the blocks of a kernel other work."""
+    `sound`, code that is wrong. deals: whether it may give the blocks of a kernel other work; resums: in which sums are
+    added in another order."""
 
     name: str
     run: Callable[[Function, Target], None]
@@ -48,6 +49,7 @@ class Pass:
     reads: tuple[str, ...] = ()
     may_go: bool = True
     deals: Callable[[Function], bool] | None = None
+    resums: bool = False
     sound: bool = True
 
     def apply(self, function: Function, target: Target) -> None:
@@ -68,6 +70,7 @@ PASSES = (
     # Before layouts and barriers, which take what directives make for written by hand. `pipeline` first of those that
     # make loops anew: what is peeled or unrolled has its rounds in the right order then.
     Pass("grid", on_function(grid.grid), reads=("grouped", "persistent"), deals=grid.may_deal),
+    Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("tabulate", on_function(tabulate.tabulate), reads=("tabulate",)),
     Pass("stage", stage.stage, reads=("stage",)),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),

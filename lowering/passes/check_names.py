@@ -12,7 +12,7 @@ from lowering.ir import Function, Op, Value, walk
 from lowering.location import TileError, closest
 from lowering.types import TileType
 
-OF_LOOPS = ("peel", "pipeline", "unroll")
+OF_LOOPS = ("peel", "pipeline", "split", "unroll")
 """Properties whose subject is the counter of a loop."""
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from lowering.choices import Forced
-from lowering.ir import Parameter, Value
+from lowering.ir import FunctionWorkspace, Parameter, Value
 from lowering.layout import Layout, LayoutError
 from lowering.location import Loc, Source, TileError, closest
 from lowering.schedule import Named, Pin, SwizzlePin
@@ -24,6 +24,7 @@ class FunctionHead(Values):
         super().__init__(source)
         self.parameters: list[Parameter] = []
         self.dims: dict[str, Value] = {}
+        self.workspaces: list[FunctionWorkspace] = []
         self.rows: dict[str, Any] = {}  # of the head, those that stand once
         self.constants: dict[str, Any] = {}
         self.requires: list[StageCondition] = []
@@ -210,6 +211,18 @@ class FunctionHead(Values):
         name = row.name()
         row.need("as")
         self.dims[name] = self.define(row, TileType((), INDEX))
+
+    def row_workspace(self, row: TextRow) -> None:
+        name = row.name()
+        row.need(":")
+        dtype = self.dtype(row)
+        row.need("each")
+        each, zero = row.integer(1), row.has("zero")
+        row.need("align")
+        align = row.integer(1)
+        row.need("as")
+        value = self.define(row, TensorType(1, dtype))
+        self.workspaces.append(FunctionWorkspace(name, dtype, each, zero, value, align))
 
     def new(self, row: TextRow, known: dict[str, Any]) -> str:
         """A name that has no row yet, and the sign behind it."""

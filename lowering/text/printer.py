@@ -7,7 +7,7 @@ import re
 import struct
 from typing import Any
 
-from lowering.ir import Block, Parameter, Value, walk
+from lowering.ir import Block, FunctionWorkspace, Parameter, Value, walk
 from lowering.layout import Layout
 from lowering.location import Loc, Source
 from lowering.nesting import deep_recursion
@@ -84,6 +84,7 @@ class _Printer:
         with deep_recursion():
             head = [*self.kernel(), *map(self.parameter, self.stage.function.params)]
             head += [f"dim {word(name)} as {self.name(value)}" for name, value in self.stage.function.dims.items()]
+            head += map(self.workspace, self.stage.function.workspaces)
             body: list[str] = []
             self.block(self.stage.function.body, INDENT, body)
         layouts = [f"layout {name} = {list(layout.shape)}: {layout}" for layout, name in self.layouts.items()]
@@ -199,6 +200,10 @@ class _Printer:
         if p.strides:
             row += f" strides [{', '.join(map(self.name, p.strides))}]"
         return self.placed(row, p.loc)
+
+    def workspace(self, w: FunctionWorkspace) -> str:
+        zero = " zero" * w.zero
+        return f"workspace {word(w.name)}: {w.dtype} each {w.each}{zero} align {w.align} as {self.name(w.value)}"
 
     def block(self, block: Block, indent: str, out: list[str]) -> None:
         for op in block.ops:

@@ -58,13 +58,14 @@ class _Reader(FunctionHead):
             *(p.value for p in self.parameters if p.value is not None),
             *(stride for p in self.parameters for stride in p.strides),
             *self.dims.values(),
+            *(workspace.value for workspace in self.workspaces),
         ]
         function = Function(name, self.parameters, self.dims, body, warps, bits, self.divisors, self.attributes)
         function.choices.forced = self.choices
         function.pins, function.instructions, function.swizzles = self.pins, self.instructions, self.swizzles
         function.lines, function.void, function.loc = self.lines, self.void, loc
         function.in_branches = frozenset(rows.get("branches", ()))
-        function.grid, function.constants = rows["grid"], self.constants
+        function.grid, function.constants, function.workspaces = rows["grid"], self.constants, self.workspaces
         function.holds = set(rows.get("holds", ()))
         return Stage(
             function,

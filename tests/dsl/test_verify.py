@@ -251,6 +251,7 @@ FAULTS = [
     Fault("check_names", "rows", renamed("gt", "le"), "out", lane=False),
     Fault("check_names", "product", swapped("dot"), "acc", lane=False),
     Fault("grid", "rows", renamed("mul", "add", -1), "acc", lane=False),
+    Fault("split", "product", swapped("dot"), "acc", lane=False),
     Fault("tabulate", "rows", swapped("div"), "out", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),
     Fault("pipeline", "product", swapped("dot"), "acc", lane=False),

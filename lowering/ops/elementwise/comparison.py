@@ -103,11 +103,11 @@ def _extreme_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 elementwise(
     "minimum", 2, "a number or i1", commutes=True, computes=min, shortcuts=(same_operands,), facts=_extreme_facts,
-    form=lambda forms, op: forms.lesser(op),
+    form=lambda forms, op: forms.lesser(op), sums=(None, "minimum"),
 )  # fmt: skip
 elementwise(
     "maximum", 2, "a number or i1", commutes=True, computes=max, shortcuts=(same_operands,), facts=_extreme_facts,
-    form=lambda forms, op: forms.greater(op),
+    form=lambda forms, op: forms.greater(op), sums=(None, "maximum"),
 )  # fmt: skip
 
 

@@ -24,7 +24,10 @@ def _nearest(x: float) -> float:
 function(
     "sqrt", 1, "a float", "sqrt(x)", "√x, rounded once", intrinsic_of_f32("sqrt"), "sqrt", numbers=math.sqrt
 )  # fmt: skip
-function("fma", 3, "a float", "fma(a, b, c)", "a·b + c, rounded once", intrinsic("fma"), _fused, on_host=False)
+function(
+    "fma", 3, "a float", "fma(a, b, c)", "a·b + c, rounded once", intrinsic("fma"), _fused, on_host=False,
+    sums=(2, "add"),
+)  # fmt: skip
 function(
     "copysign", 2, "a float", "copysign(x, sign)", "x with the sign of the other", intrinsic("copysign"), "copysign",
     numbers=math.copysign,

@@ -1,0 +1,361 @@
+"""`split p: 4`: the rounds of a loop that only adds to sums are dealt to several blocks.
+
+    acc = zeros(…)                 acc = zeros(…)
+    for p in range(…):             for p in part of range(…):
+        acc = dot(…, acc)              acc = dot(…, acc)
+    c[…] = acc              →      sums[block] = acc
+                                   if this block is the last one to arrive:
+                                       acc = the blocks' sums, added in order
+                                       c[…] = acc
+
+The parts are one more factor of the grid's last axis. Partial sums and the counters of arrivals are in workspaces,
+which the launch provides. Whichever block is the last, it adds the parts in their order, so that a result has the same
+bits on every call. Nobody waits: blocks may run in any order, and one after another.
+
+Never by itself: sums come in another order, and more blocks help only where a grid has few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from lowering.builder import Builder
+from lowering.directives.slices import located
+from lowering.directives.stage import offsets_within
+from lowering.fold import constant_of
+from lowering.ir import Block, Function, Op, Value, in_line, replace_uses, walk
+from lowering.location import TileError
+from lowering.ops import OPS, space_of
+from lowering.ops.control import handed_on
+from lowering.ops.memory import BONDS
+from lowering.types import INDEX, S32, S64, U32, DType, TileType
+
+PARTS = (1, 2, 4)
+AXIS = 2
+"""The axis of the grid along which the parts are."""
+
+
+def split(function: Function) -> None:
+    """Splits the loop that the schedule names. TileError `schedule` for one that cannot be."""
+    for name, parts in function.by_subject("split", int).items():
+        loops = [op for op in walk(function.body) if op.spec.counters and op.regions[0].args[0].name == name]
+        if loops:
+            _split(function, name, parts, loops)
+
+
+def may_deal(function: Function) -> bool:
+    """Whether a tile may become the work of several blocks."""
+    return bool(function.by_subject("split", int))
+
+
+def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
+    loc = function.lines.get(("split", name))
+    loop, sums = loops[0], []
+    try:
+        _check_place(function, loops)
+        sums = _sums_of(loop)
+        _check_effects(function, loop)
+        wrong = None
+    except Unsplit as error:
+        wrong = error
+    if wrong is not None and named > 1:
+        message = f"loop '{name}' cannot be split: {wrong.message}"
+        raise TileError("schedule", loc or loop.loc, message, wrong.hint)
+    parts: int = function.choices.choose(
+        "split",
+        name,
+        {str(each): each for each in dict.fromkeys((*PARTS, named))} if wrong is None else {"1": 1},
+        str(named),
+        loc=loop.loc,
+        because="the schedule says so",
+        pinned=loc,
+        line=f"split {name}: {{option}}",
+    )
+    if parts > 1:
+        _Split(function, loop, sums, parts).run()
+
+
+# ---- what it needs ----
+
+
+class Unsplit(Exception):
+    """Why a loop cannot be split, and what would fit."""
+
+    def __init__(self, message: str, hint: str):
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+def _check_place(function: Function, loops: list[Op]) -> None:
+    if len(loops) > 1:
+        raise Unsplit(f"{len(loops)} loops have this counter", "give the counters names of their own")
+    if function.number("persistent", 0):
+        raise Unsplit("a persistent kernel's blocks take whole tiles", "persistent 0")
+    if loops[0] not in function.body.ops:
+        raise Unsplit("it stands in another loop or a branch", "split the outermost loop")
+    if function.word("barriers") == "manual":
+        raise Unsplit("its blocks meet behind barriers, which 'barriers manual' leaves out", "barriers automatic")
+    if not _positive(loops[0]):
+        raise Unsplit("its step is no positive constant", "count up by a constant")
+
+
+def _positive(loop: Op) -> bool:
+    step = constant_of(loop.operands[2])
+    return step is not None and step > 0
+
+
+def _check_effects(function: Function, loop: Op) -> None:
+    """Each part of the loop is another block's, and what stands before it is done by all of them."""
+    before = function.body.ops[: function.body.ops.index(loop)]
+    for op in (each for top in before for each in (top, *_inside(top))):
+        if (what := _effect(op, ("global",))) is not None:
+            message = f"'{what}'{in_line(op)} stands before it, and each of its blocks would do it"
+            raise Unsplit(message, "do it behind the loop")
+    for op in _inside(loop):
+        if (what := _effect(op, ("global", "shared"))) is not None:
+            hint = "a loop that adds to sums; 'stage' makes copies to shared memory"
+            raise Unsplit(f"'{what}'{in_line(op)} does more than to add to its sums", hint)
+
+
+def _inside(op: Op) -> Iterator[Op]:
+    for region in op.regions:
+        yield from walk(region)
+
+
+def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
+    """What an operation does to memory of these spaces, for other blocks or for people, in a word."""
+    spec = op.spec
+    if spec.effects is not None:
+        for effect in spec.effects(op):
+            if effect.kind in BONDS or (effect.kind == "write" and space_of(effect.memory) in spaces):
+                return op.name
+        return None
+    silent = spec.regions or spec.ends or spec.allocates or spec.orders is not None
+    return op.name if spec.keep and not silent else None
+
+
+# ---- the sums of a loop ----
+
+
+@dataclass(slots=True)
+class SplitSum:
+    """What a loop carries: what it is after a round, from what it was, by operations whose parts `join` joins.
+
+    values: from the one to the other; uses: who takes them on the way, and as which operand.
+    """
+
+    name: str
+    join: str = ""
+    values: set[Value] = field(default_factory=set)
+    uses: set[tuple[Op, int]] = field(default_factory=set)
+
+    def joined_by(self, op: Op) -> None:
+        assert op.spec.sums is not None
+        join = op.spec.sums[1]
+        if self.join not in ("", join):
+            message = f"'{self.name}' goes through '{self.join}' and '{join}'{in_line(op)}"
+            raise Unsplit(message, "carry two values, one for each")
+        self.join = join
+
+    def follow(self, value: Value, first: Value) -> None:
+        """Takes in all from `first` to `value`."""
+        self.values |= {value, first}
+        if value is first:
+            return
+        op = value.op
+        if op is not None and op.spec.sums is not None:
+            self.joined_by(op)
+            which = op.spec.sums[0]
+            among = range(len(op.operands)) if which is None else [which]
+            ways = [i for i in among if _leads(op.operands[i], first)]
+            if len(ways) == 1:
+                self.uses.add((op, ways[0]))
+                self.follow(op.operands[ways[0]], first)
+                return
+        elif op is not None and op.spec.flows:
+            self._through(op, op.results.index(value), first)
+            return
+        message = f"'{self.name}' is not what it was in the round before, with something added"
+        raise Unsplit(message, "sums are made by dot, fma, +, *, minimum, maximum, &, | and ^")
+
+    def _through(self, op: Op, number: int, first: Value) -> None:
+        """Through a loop or a branch."""
+        if op.spec.loops:
+            place = op.spec.leading + number
+            self.uses.add((op, place))
+            self.follow(op.operands[place], first)
+        for region in op.regions:
+            self.uses.add((region.ops[-1], region.ops[-1].spec.leading + number))
+            start = region.args[op.spec.counters + number] if op.spec.loops else first
+            self.follow(handed_on(region)[number], start)
+
+
+def _leads(value: Value, first: Value) -> bool:
+    """Whether a value is made of `first`."""
+    todo, seen = [value], {value}
+    while todo:
+        value = todo.pop()
+        if value is first:
+            return True
+        if value.op is not None:
+            more = [*value.op.operands, *(v for op in _inside(value.op) for v in op.operands)]
+            todo += [v for v in more if v not in seen]
+            seen.update(more)
+    return False
+
+
+def _sums_of(loop: Op) -> list[SplitSum]:
+    """What a loop carries, all of it sums. Raises Unsplit."""
+    body = loop.regions[0]
+    end = body.ops[-1]
+    out: list[SplitSum] = []
+    if not loop.results:
+        raise Unsplit("it carries no sum", "acc = acc + … in each round")
+    for number, result in enumerate(loop.results):
+        found = SplitSum(result.name or "a value")
+        found.uses.add((end, number))
+        found.follow(end.operands[number], body.args[1 + number])
+        if not found.join:
+            raise Unsplit(f"nothing is added to '{found.name}'", "carry sums alone")
+        neutral, start = OPS[found.join].neutral, constant_of(loop.operands[3 + number])
+        if neutral is not None and start != neutral:
+            message = f"'{found.name}' does not start at {neutral}, and each block would take in its start"
+            raise Unsplit(message, f"start at {neutral}, and take in behind the loop what it started with")
+        out.append(found)
+    for op in walk(body):
+        for place, operand in enumerate(op.operands):
+            for found in out:
+                if operand in found.values and (op, place) not in found.uses:
+                    message = f"'{found.name}' is read in the loop{in_line(op)}, where a block has a part of it alone"
+                    raise Unsplit(message, "read it behind the loop")
+    return out
+
+
+# ---- what is made ----
+
+
+class _Split:
+    """One loop, split into parts."""
+
+    def __init__(self, function: Function, loop: Op, sums: list[SplitSum], parts: int):
+        self.function, self.loop, self.sums, self.parts = function, loop, sums, parts
+        self.b = Builder(located(function, loop))
+        body = function.body.ops
+        at = body.index(loop)
+        self.before, self.behind = body[:at], body[at + 1 :]
+
+    def run(self) -> None:
+        b, function = self.b, self.function
+        top, head, meeting = Block(), Block(), Block()
+        with b.region(top):
+            part = self._divide()
+            with b.region(head):
+                self._shorten(part)
+            with b.region(meeting):
+                self._meet(part)
+        kept = [op for op in self.behind if op.spec.allocates]
+        function.body.ops = [*kept, *top.ops, *self.before, *head.ops, self.loop, *meeting.ops]
+        function.deals += 1
+
+    def _divide(self) -> Value:
+        """The part of this block. What the kernel reads of the grid's last axis is as it was."""
+        b, function = self.b, self.function
+        number, parts = b.value("block_id", axis=AXIS), b.index(self.parts)
+        single = function.grid[AXIS] == 1
+        made: dict[Value, Value] = {}
+        self.block = b.index(0) if single else b.value("floordiv", number, parts)
+        blocks = b.index(1) if single else b.value("floordiv", b.value("grid_size", axis=AXIS), parts)
+        known = {"block": self.block, "blocks": blocks}
+        for op in walk(function.body):
+            if op.spec.of_grid and op.attrs["axis"] == AXIS:
+                made[op.result] = known[op.spec.of_grid]
+        replace_uses(function.body, made)
+        function.grid[AXIS] = self.parts if single else ["*", function.grid[AXIS], self.parts]
+        return number if single else b.value("mod", number, parts)
+
+    def _shorten(self, part: Value) -> None:
+        """The loop goes through the rounds of its part: as many in each, fewer in the last ones."""
+        b, (start, stop, step) = self.b, self.loop.operands[:3]
+        dtype = start.dtype
+        part = self._as(part, dtype)
+        one, parts = b.constant(1, dtype), b.constant(self.parts, dtype)
+        every = b.value("mul", step, parts)
+        above = b.value("add", b.value("sub", stop, start), b.value("sub", every, one))
+        each = b.value("mul", b.value("floordiv", above, every), step)
+        first = b.value("add", start, b.value("mul", part, each))
+        self.loop.operands[:2] = [first, b.value("minimum", stop, b.value("add", first, each))]
+
+    def _meet(self, part: Value) -> None:
+        """Leaves the sums of this part; the last block to do so goes on with those of all."""
+        b, function = self.b, self.function
+        rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
+        plane = b.value("mul", rows, columns)
+        tile = b.value("add", b.value("block_id", axis=0), b.value("mul", rows, b.value("block_id", axis=1)))
+        depth = b.value("mul", self.block, b.index(self.parts))
+        first = b.value("add", tile, b.value("mul", plane, depth))  # the block of the tile's first part
+        memories = [
+            function.workspace(f"{result.name or 'sum'}_parts", self._stored(result), prod(result.tile.shape))
+            for result in self.loop.results
+        ]
+        arrived = function.workspace("arrived", U32, 1, zero=True)
+        own = b.value("add", first, b.value("mul", plane, part))
+        for memory, result in zip(memories, self.loop.results, strict=True):
+            self._store(memory, self._at(own, result), result)
+        one = b.constant(1, U32)
+        has = ["memory", "offset", "value"]
+        count = b.op("atomic", [arrived, first, one], has=has, action="add", order="acq_rel", scope="gpu").result
+        is_last = b.value("eq", count, b.constant(self.parts - 1, U32))
+        then, otherwise = Block(), Block()
+        with b.region(then):
+            self._store(arrived, first, b.constant(0, U32))
+            joined = self._joined(first, plane, memories)
+        then.ops += [op for op in self.behind if not op.spec.allocates]
+        replace_uses(then, dict(zip(self.loop.results, joined, strict=True)))
+        for block in (then, otherwise):
+            block.ops.append(Op(OPS["yield"], [], [], {}, (), b.loc))
+        b.op("if", [is_last], [then, otherwise], types=[])
+
+    def _joined(self, first: Value, plane: Value, memories: list[Value]) -> list[Value]:
+        """The sums of all parts, in their order: a loop over the parts from the second one on."""
+        b = self.b
+        results = self.loop.results
+        starts = [self._load(m, self._at(first, r), r.dtype) for m, r in zip(memories, results, strict=True)]
+        turn = Value(TileType((), INDEX), name="part")
+        body = Block([turn, *(Value(result.type) for result in results)])
+        with b.region(body):
+            block = b.value("add", first, b.value("mul", plane, turn))
+            ends = [
+                b.value(sum.join, total, self._load(memory, self._at(block, result), result.dtype))
+                for sum, total, memory, result in zip(self.sums, body.args[1:], memories, results, strict=True)
+            ]
+        body.ops.append(Op(OPS["yield"], ends, [], {}, (), b.loc))
+        bounds = [b.index(1), b.index(self.parts), b.index(1)]
+        made = b.op("for", [*bounds, *starts], [body], unroll=1)
+        for result, new, inside in zip(results, made.results, body.args[1:], strict=True):
+            new.name = inside.name = result.name
+        return made.results
+
+    def _stored(self, value: Value) -> DType:
+        """The type of a sum in memory."""
+        return value.dtype if value.dtype is not INDEX else S64 if self.function.index_bits == 64 else S32
+
+    def _as(self, value: Value, dtype: DType) -> Value:
+        if value.dtype is dtype:
+            return value
+        return self.b.value("cast", value, to=dtype, saturate=False, rounding=None)
+
+    def _at(self, block: Value, result: Value) -> Value:
+        """The places of a block's sum in its workspace."""
+        b, shape = self.b, result.tile.shape
+        start = b.value("mul", block, b.index(prod(shape)))
+        return b.value("add", *b.same_shape([start, offsets_within(b, shape)])) if shape else start
+
+    def _store(self, memory: Value, at: Value, value: Value) -> None:
+        value = self._as(value, memory.dtype)
+        self.b.op("store", [memory, at, value], has=["memory", "offset", "value"], cache=None, evict=None)
+
+    def _load(self, memory: Value, at: Value, dtype: DType) -> Value:
+        made = self.b.op("load", [memory, at], has=["memory", "offset"], cache=None, evict=None).result
+        return self._as(made, dtype)

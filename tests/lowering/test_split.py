@@ -1,0 +1,377 @@
+"""`split p: N`: the rounds of a loop that adds to sums are dealt to several blocks, which meet in a workspace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.kernels.compile import finish, stage_after
+from dsl.kernels.variant import Request, build_variant
+from dsl.studies.verify import verify_kernel
+from dsl.text.program import Program, parse_program
+from lowering.ir import walk
+from lowering.location import TileError
+from lowering.passes import PASSES, run_passes
+from lowering.text.printer import printed
+from lowering.text.reader import read
+from runtime import FindingError, LaunchError
+from tests.compile_and_run import compile_kernel, through
+
+PRODUCT = """
+kernel product(c: O[m, n], a: T[m, k], b: T[n, k]; T in f16|s8, O in f32|s32, TM = 32, TN = 16, TK = 32):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    acc = zeros(O[TM, TN])
+    for p in range({rounds}):
+        acc = dot(a[i : i + TM, p : p + TK], b[j : j + TN, p : p + TK].T, acc)
+    c[i : i + TM, j : j + TN] = acc
+
+schedule s of product:
+    warps = 2
+    split p: {parts}
+"""
+TYPES = {"f16": (np.float16, np.float32), "s8": (np.int8, np.int32)}
+
+
+def operands(m: int, n: int, k: int, type: str = "f16") -> dict[str, np.ndarray]:
+    """Small whole numbers, whose sums are exact in any order."""
+    random, (given, made) = np.random.default_rng(m + k), TYPES[type]
+    a, b = (random.integers(-4, 5, shape).astype(given) for shape in ((m, k), (n, k)))
+    return {"c": np.full((m, n), 7, made), "a": a, "b": b}
+
+
+def kernel_of(text: str, args: dict[str, Any], **named: Any) -> Any:
+    """A kernel as a call would get it: to be launched through the runtime, on the emulator."""
+    program = parse_program(text)
+    name = next(iter(program.kernels))
+    types = {"T": "s8", "O": "s32"} if args.get("a", np.zeros(1)).dtype == np.int8 else {}
+    return dsl.Module(program, "emulator", "sm_90").compile(name, types=types, **named)
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("parts", [1, 2, 3, 4, 16])
+@pytest.mark.parametrize(("m", "n", "k"), [(70, 50, 300), (1, 1, 1), (33, 16, 64), (64, 17, 97), (20, 20, 0)])
+def test_a_product_of_several_blocks_a_tile(type: str, parts: int, m: int, n: int, k: int) -> None:
+    """Also where a tile has fewer rounds than parts, or none."""
+    args = operands(m, n, k, type)
+    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts=parts), args)
+    found = kernel.run(**args)
+    assert found.grid == (-(-m // 32), -(-n // 16), parts) and not found.findings
+    assert np.array_equal(args["c"], args["a"].astype(np.int32) @ args["b"].astype(np.int32).T)
+
+
+def test_the_same_bits_whichever_block_is_the_last() -> None:
+    """The blocks run in another order with each seed; floats are added in the order of the parts."""
+    random = np.random.default_rng(0)
+    args: dict[str, Any] = {"c": np.zeros((33, 20), np.float32)}
+    args |= {name: random.standard_normal((rows, 200)).astype(np.float16) for name, rows in (("a", 33), ("b", 20))}
+    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts=5), args)
+    made = []
+    for seed in range(4):
+        args["c"][:] = 0
+        kernel.run(**args, seed=seed)
+        made.append(args["c"].tobytes())
+    assert len(set(made)) == 1
+    assert np.allclose(args["c"], args["a"].astype(float) @ args["b"].astype(float).T, atol=1e-3)
+
+
+@pytest.mark.parametrize("rounds", ["0, k, TK", "32, k, TK", "0, minimum(k, i + TK), TK", "i, k, 2 * TK"])
+@pytest.mark.parametrize("lines", ["", "pipeline p: 3", "unroll p: 2", "stage a, b: registers", "peel p", "grouped 4"])
+def test_other_directives_of_the_shorter_loop(rounds: str, lines: str) -> None:
+    args = operands(70, 40, 210)
+    text = PRODUCT.format(rounds=rounds, parts=3) + (f"    {lines}\n" if lines else "")
+    kernel = kernel_of(text, args)
+    kernel.run(**args)
+    wanted = np.zeros((70, 40))
+    for i in range(0, 70, 32):
+        first, last, step = {
+            "0, k, TK": (0, 210, 32),
+            "32, k, TK": (32, 210, 32),
+            "0, minimum(k, i + TK), TK": (0, min(210, i + 32), 32),
+            "i, k, 2 * TK": (i, 210, 64),
+        }[rounds]
+        for p in range(first, last, step):
+            a, b = (args[x][:, p : p + 32].astype(np.float64) for x in "ab")
+            wanted[i : i + 32] += a[i : i + 32] @ b.T
+    assert np.array_equal(args["c"], wanted)
+
+
+# ---- sums of other kinds ----
+
+SUMS = """
+kernel sums(y: s32[rows, 4], z: f32[rows, 3, planes], x: s32[rows, cols, planes]; STEP = 16):
+    grid rows, 1, planes
+    r, q = block(0), block(2)
+    total, bits, odd = zeros(s32[STEP]), zeros(s32[STEP]), zeros(s32[STEP])
+    low, high = full(s32[STEP], 4), full(f32[STEP], -inf)
+    times = full(f32[STEP], 1.0)
+    count = 0
+    each = full(s32[STEP], -1)
+    for p in range(0, cols, STEP):
+        v = load(x[r, p : p + STEP, q], mask=p + arange(STEP) < cols, other=5)
+        total = total + v - 5
+        for t in range(2):
+            if max(v) > t:
+                bits = bits | (v << t.to(s32))
+            each = each & v
+        odd = odd ^ v
+        low = minimum(v, low)
+        high = maximum(high, v.to(f32))
+        times = times * where(v > 0, 2.0, 0.5)
+        count = count + 1
+    if q == grid(2) - 1:
+        y[r, 0] = sum(total) + count * 1000
+        y[r, 1] = reduce(bits, lambda_or)
+        y[r, 2] = sum(odd) + min(low) * 100
+        y[r, 3] = sum(each)
+    z[r, 0, q] = max(high)
+    z[r, 1, q] = sum(times)
+    z[r, 2, q] = grid(2).to(f32)
+"""
+
+
+def sums_text(parts: int) -> str:
+    text = SUMS.replace("reduce(bits, lambda_or)", "sum(bits)")
+    return text + f"\nschedule s of sums:\n    warps = 1\n    split p: {parts}\n"
+
+
+@pytest.mark.parametrize("cols", [1, 16, 100, 161])
+@pytest.mark.parametrize("planes", [1, 2])
+def test_sums_of_all_kinds_in_one_loop(cols: int, planes: int) -> None:
+    """Also in loops and branches, of scalars, and with a grid of three axes."""
+    x = np.random.default_rng(cols).integers(-3, 9, (3, cols, planes)).astype(np.int32)
+    made = []
+    for parts in (1, 3, 8):
+        args = {"y": np.zeros((3, 4), np.int32), "z": np.zeros((3, 3, planes), np.float32), "x": x}
+        kernel = kernel_of(sums_text(parts), args)
+        assert kernel.run(**args).grid == (3, 1, planes * parts)
+        made.append((args["y"].tobytes(), args["z"].tobytes()))
+    assert made[0] == made[1] == made[2]
+    assert (args["z"][:, 2] == planes).all() and np.array_equal(
+        args["z"][:, 0], np.maximum(x.max(1), 5 if cols % 16 else -99)
+    )
+
+
+NEST = """
+kernel nest(y: s32[n, o], x: s8[c, h, n], w: s8[c, taps, o]; BN = 32, BO = 16, BC = 32, TAPS = 3):
+    grid cdiv(n, BN), cdiv(o, BO)
+    i, j = block(0) * BN, block(1) * BO
+    acc = zeros(s32[BN, BO])
+    for q in range(0, c, BC):
+        for t in range(TAPS):
+            at = q + arange(BC)
+            inside = (i + arange(BN) + t < n)[None, :] & (at < c)[:, None]
+            v = load(x[at[:, None], t, (i + arange(BN) + t)[None, :]], mask=inside, other=0)
+            acc = dot(v.T, load(w[at, t, j : j + BO], mask=(at < c)[:, None], other=0), acc)
+    y[i : i + BN, j : j + BO] = maximum(acc, 0)
+
+schedule s of nest:
+    warps = 2
+    split q: {parts}
+"""
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_a_nest_of_loops(parts: int) -> None:
+    """As in a convolution: the outermost loop is split, and its sums go through the inner one."""
+    random = np.random.default_rng(3)
+    x, w = (random.integers(-9, 9, shape).astype(np.int8) for shape in ((75, 3, 50), (75, 3, 20)))
+    args = {"y": np.zeros((50, 20), np.int32), "x": x, "w": w}
+    kernel_of(NEST.format(parts=parts), args).run(**args)
+    wanted = np.zeros((50, 20), np.int32)
+    for t in range(3):
+        wanted[: 50 - t] += x[:, t, t:].astype(np.int32).T @ w[:, t].astype(np.int32)
+    assert np.array_equal(args["y"], np.maximum(wanted, 0))
+
+
+# ---- what is recorded, printed, verified ----
+
+
+def test_the_choice_and_its_line() -> None:
+    args = operands(32, 16, 64)
+    made = compile_kernel(PRODUCT.format(rounds="0, k, TK", parts=6), args).variant.function.choices.keyed()["split.p"]
+    assert made.taken == "6" and made.options == ("1", "2", "4", "6") and made.override("2", "split.p")
+
+
+def test_verify_compares_all_blocks_before_and_after() -> None:
+    program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=3))
+    random = np.random.default_rng(1)
+    args = {x: random.standard_normal((40, 200)).astype(np.float16) for x in "ab"}
+    args["c"] = np.zeros((40, 40), np.float32)
+    request = Request("product", "s", {"m": 40, "n": 40, "k": 200})
+    found = verify_kernel(program, request, args, most=2)
+    assert found.divergence is None and found.undecided is None and found.stages == len(PASSES)
+    variant = build_variant(program, request)
+    run_passes(variant.function, variant.target, through("split"))
+    assert [w.each for w in variant.function.workspaces] == [512, 1]
+
+
+@pytest.mark.parametrize("fault", ["part", "order", "join"])
+def test_verify_finds_a_split_that_is_wrong(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowering.directives import split as directive
+
+    program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=3))
+    random = np.random.default_rng(1)
+    args = {x: random.standard_normal((40, 200)).astype(np.float16) for x in "ab"}
+    args["c"] = np.zeros((40, 40), np.float32)
+    shorten, joined = directive._Split._shorten, directive._Split._joined
+    if fault == "part":  # a round too few
+
+        def wrong_shorten(self: Any, part: Any) -> None:
+            shorten(self, part)
+            self.loop.operands[1] = self.b.value("sub", self.loop.operands[1], self.loop.operands[2])
+
+        monkeypatch.setattr(directive._Split, "_shorten", wrong_shorten)
+    elif fault == "order":  # the parts of another tile
+        monkeypatch.setattr(
+            directive._Split, "_joined", lambda self, first, plane, m: joined(self, first, self.b.index(1), m)
+        )
+    else:
+
+        def wrong_joined(self: Any, *rest: Any) -> Any:
+            self.sums[0].join = "maximum"
+            return joined(self, *rest)
+
+        monkeypatch.setattr(directive._Split, "_joined", wrong_joined)
+    found = verify_kernel(program, Request("product", "s", {"m": 40, "n": 40, "k": 200}), args)
+    assert found.divergence is not None and found.divergence.stage == "split"
+
+
+def test_the_text_of_a_stage_keeps_workspaces() -> None:
+    program: Program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=2))
+    request = Request("product", "s", {"m": 40, "n": 40, "k": 64})
+    text = printed(stage_after(program, request, "split"))
+    assert "workspace acc_parts: f32 each 512 align 16 as %acc_parts" in text
+    assert "workspace arrived: u32 each 1 zero align 16 as %arrived" in text
+    again = finish(read(text, "text"))
+    assert [(w.name, w.dtype, w.each, w.zero) for w in again.header.workspaces] == [
+        ("acc_parts", "f32", 512, False),
+        ("arrived", "u32", 1, True),
+    ]
+
+
+# ---- launches ----
+
+
+def test_a_launch_with_fewer_blocks_is_refused() -> None:
+    args = operands(70, 50, 300)
+    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts=4), args)
+    with pytest.raises(LaunchError, match="the last of the kernel's"):
+        kernel(*args.values(), grid=(1, 1, 4))
+
+
+def test_a_counter_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowering.directives import split as directive
+
+    store = directive._Split._store
+
+    def kept(self: Any, memory: Any, at: Any, value: Any) -> None:
+        if memory.name != "arrived":
+            store(self, memory, at, value)
+
+    monkeypatch.setattr(directive._Split, "_store", kept)
+    args = operands(32, 16, 64)
+    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts=2), args)
+    with pytest.raises(FindingError, match=r"arrived\[0\] of the workspace u32\[2\] is 2"):
+        kernel(*args.values())
+
+
+def test_sums_that_meet_without_order_are_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    args = operands(32, 16, 64)
+    program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=2))
+    request = Request("product", "s", {"m": 32, "n": 16, "k": 64})
+    stage = stage_after(program, request, "split")
+    for op in walk(stage.function.body):
+        if "order" in op.attrs:
+            op.attrs["order"] = "relaxed"
+    from runtime import Kernel
+
+    with pytest.raises(FindingError, match="race"):
+        Kernel(finish(stage).ptx, device="emulator").run(**args)
+
+
+# ---- what does not fit ----
+
+WRONG = """
+kernel k(y: f32[n, m], x: f32[n, m], part: s32[n]; STEP = 16):
+    grid n, 2
+    r = block(0)
+    acc, last = zeros(f32[STEP]), zeros(f32[STEP])
+    shared tile: f32[STEP]
+{before}
+    for p in range({rounds}):
+        v = load(x[r, p : p + STEP], mask=p + arange(STEP) < m, other=0.0)
+{round}
+    y[r, 0 : STEP] = acc + last
+
+schedule s of k:
+    warps = 1
+    split p: 2
+"""
+FAULTS = {
+    "no sum": ("", "0, m, STEP", "acc = acc * 0.5 + v", "goes through '"),
+    "what it was": ("", "0, m, STEP", "acc = v", "is not what it was in the round before"),
+    "twice": ("", "0, m, STEP", "acc = acc + acc", "is not what it was"),
+    "start": ("acc = full(f32[STEP], 1.0)", "0, m, STEP", "acc = acc + v", "'acc' does not start at 0, and each block"),
+    "start of a product": ("", "0, m, STEP", "acc = acc * v", "'acc' does not start at 1"),
+    "two ways": ("", "0, m, STEP", "acc = maximum(acc + v, v)", "goes through '"),
+    "read": ("", "0, m, STEP", "acc = acc + v\n        last = last + acc", "'acc' is read in the loop in line 11"),
+    "decides": ("", "0, m, STEP", "acc = acc + where(acc > 0.0, v, 0.0)", "is not what it was"),
+    "stores": ("", "0, m, STEP", "acc = acc + v\n        y[r, p] = 1.0", "'store' in line 11 does more than to add"),
+    "shared": (
+        "",
+        "0, m, STEP",
+        "tile[0 : STEP] = v\n        acc = acc + tile[0 : STEP]",
+        "'store' in line 10 does more",
+    ),
+    "prints": ("", "0, m, STEP", 'acc = acc + v\n        print("{}", p)', "'print' in line 11 does more"),
+    "asserts": ("", "0, m, STEP", "acc = acc + v\n        assert max(v) > 0.0", "'assert' in line 11 does more"),
+    "stores before": ("    part[r] = 1", "0, m, STEP", "acc = acc + v", "'store' in line 7 stands before it"),
+    "atomic before": ("    atomic_add(part[r], 1)", "0, m, STEP", "acc = acc + v", "'atomic' in line 7 stands before"),
+    "down": ("", "m, 0, 0 - STEP", "acc = acc + v", "its step is no positive constant"),
+    "by m": ("", "0, m, m + 1", "acc = acc + v", "its step is no positive constant"),
+    "nothing": ("", "0, m, STEP", "u = v + 1.0", "it carries no sum"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_cannot_be_split(fault: str) -> None:
+    before, rounds, round, message = FAULTS[fault]
+    before = before if before.startswith(" ") or not before else f"    {before}"
+    text = WRONG.format(before=before, rounds=rounds, round=f"        {round}")
+    with pytest.raises(TileError) as caught:
+        compile_kernel(text)
+    found = caught.value.errors[0]
+    assert found.code == "schedule" and "loop 'p' cannot be split: " in found.message and message in found.message
+    assert found.hint and found.loc is not None and text.splitlines()[found.loc.line - 1] == "    split p: 2"
+
+
+PLACES = {
+    "    for o in range(2):\n        for p in range(0, m, 16):\n            acc = acc + x[p]": ("", "in another loop"),
+    "    if m > 5:\n        for p in range(0, m, 16):\n            acc = acc + x[p]": ("", "another loop or a branch"),
+    "    for p in range(0, m, 16):\n        acc = acc + x[p]\n    for p in range(m):\n        acc = acc + x[p]": (
+        "", "2 loops have this counter"
+    ),
+    "    for p in range(0, m, 16):\n        acc = acc + x[p] ": ("    persistent 1", "take whole tiles"),
+    "    for p in range(0, m, 16):\n        acc = acc + x[p]": ("    barriers manual", "meet behind barriers"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loops", PLACES)
+def test_where_a_loop_cannot_be_split(loops: str) -> None:
+    line, message = PLACES[loops]
+    text = f"kernel k(y: f32[1], x: f32[m]):\n    grid 1\n    acc = 0.0.to(f32)\n{loops}\n    y[0] = acc\n\n"
+    text += f"schedule s of k:\n    split p: 2\n{line}\n"
+    with pytest.raises(TileError, match=message):
+        compile_kernel(text)
+
+
+def test_one_part_is_the_loop_as_it_is() -> None:
+    """Whatever the loop does."""
+    before, rounds, round, _ = FAULTS["stores"]
+    text = WRONG.format(before=before, rounds=rounds, round=f"        {round}").replace("split p: 2", "split p: 1")
+    kernel = compile_kernel(text)
+    assert kernel.variant.grid[2] == 1 and not kernel.variant.function.workspaces

@@ -194,8 +194,8 @@ def stride_name(tensor: str, axis: int) -> str:
     return f"{tensor}.stride{axis}"
 
 
-Said = TypeVar("Said", int, str, Loc)
-Attribute = bool | int | str | Loc | dict[str, bool | int | str | Loc]
+Said = TypeVar("Said", int, str, Loc, tuple[Any, ...])
+Attribute = bool | int | str | Loc | dict[str, bool | int | str | Loc | tuple[Any, ...]]
 """What a property of a schedule says: of the kernel, or of subjects by name."""
 Tree = bool | int | float | str | None | list["Tree"]
 """An expression that a launch evaluates: a number, a name, or an operation and its operands."""
@@ -308,6 +308,33 @@ def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
         for i, operand in enumerate(op.operands):
             if operand in mapping:
                 op.operands[i] = final(operand)
+
+
+def clone(block: Block, arguments: list[Value], into: list[Op]) -> list[Value]:
+    """The operations of a region appended to `into` with its arguments replaced; what its end yields."""
+    mapping: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
+    for op in block.ops[:-1]:
+        into.append(_copy(op, mapping))
+    return [mapping.get(v, v) for v in block.ops[-1].operands]
+
+
+def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
+    regions = []
+    for region in op.regions:
+        inner = dict(mapping)
+        made = Block()
+        for arg in region.args:
+            inner[arg] = Value(arg.type, name=arg.name)
+            made.args.append(inner[arg])
+        made.ops = [_copy(o, inner) for o in region.ops]
+        regions.append(made)
+    out = Op(
+        op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc
+    )
+    for old, new in zip(op.results, out.results, strict=True):
+        new.stands_for(old, in_turn=True)
+        mapping[old] = new
+    return out
 
 
 class Rewriter:

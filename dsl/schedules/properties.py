@@ -21,7 +21,8 @@ from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A property of one subject (None without), as written. caller: the `like` line that brought it."""
+    """A property of one subject (None without), as written. caller: the `like` line that brought it. axis: of a value,
+    behind its name. is_static: the word stands before the values."""
 
     row: PropertyRow
     subject: ast.Name | None
@@ -29,6 +30,8 @@ class Setting:
     loc: Loc
     parts: dict[str, ast.Sequence] | None = None
     caller: Loc | None = None
+    axis: ast.Expr | None = None
+    is_static: bool = False
 
     def read(self, evaluate: Numbers) -> Any:
         return self.row.takes.read(self, evaluate)
@@ -51,6 +54,10 @@ class Takes:
     def said(self, value: Any) -> str:
         """The text that `read` makes a value of; none where naming the subject says it."""
         return str(value)
+
+    def subject(self, name: str, value: Any) -> str:
+        """What stands before the colon."""
+        return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,7 @@ class PropertyRow:
         said = self.takes.said(value)
         if subject is None:
             return f"{self.name} {said}"
-        return f"{self.name} {subject}" + (f": {said}" if said else "")
+        return f"{self.name} {self.takes.subject(subject, value)}" + (f": {said}" if said else "")
 
 
 class Word(Takes):
@@ -256,6 +263,28 @@ class Peeled(Takes):
         return value if isinstance(value, str) else self.condition.said(value)
 
 
+class PartsSetting(Takes):
+    """The axis, how many elements along it make a part, and whether all parts are written out."""
+
+    text = "[static] N"
+    behind = ", AXIS: [static] N"
+
+    def read(self, setting: Setting, evaluate: Numbers) -> tuple[int, int, bool]:
+        (node,) = setting.values
+        assert setting.axis is not None
+        axis, part = evaluate.integer(setting.axis, "an axis"), evaluate.integer(node, "a part")
+        if part < 1 or part & (part - 1):
+            message = f"a part has a power of two of elements; this is {part}"
+            raise TileError("schedule", node.loc, message, setting.row.example)
+        return axis, part, setting.is_static
+
+    def said(self, value: tuple[int, int, bool]) -> str:
+        return f"{'static ' * value[2]}{value[1]}"
+
+    def subject(self, name: str, value: tuple[int, int, bool]) -> str:
+        return f"{name}, {value[0]}"
+
+
 _ROWS = (
     PropertyRow(
         "layout",
@@ -370,6 +399,15 @@ _ROWS = (
         "from the last round of one to the first of the next. By itself 3 slots, 2 where no more fit. 1: no ring.",
         "pipeline p: 4",
     ),
+    PropertyRow(
+        "loop",
+        "value",
+        PartsSetting(),
+        "This wide value and all that is computed with it along the axis is computed in parts of N elements: one loop "
+        "between two reductions. `static` writes the parts out, and keeps in registers what is needed again; else it "
+        "is computed again, down to its loads, or kept by `stage`. By itself: whole.",
+        "loop v, 1: static 512",
+    ),
     PropertyRow("unroll", "counter", Whole(1), "Rounds of this loop of the run in one; 1 leaves it.", "unroll p: 4"),
     PropertyRow(
         "peel",
@@ -428,6 +466,13 @@ def settings_of(
         raise TileError("schedule", line.loc, row.usage, row.example)
     if row.subject is None:
         return {(row.name, None): Setting(row, None, values, line.loc, None, caller)}
+    if line.is_static and not isinstance(row.takes, PartsSetting):
+        raise TileError("schedule", line.loc, row.usage, row.example)
+    if isinstance(row.takes, PartsSetting):
+        value, axis = subjects if len(subjects) == 2 else (None, None)
+        if not isinstance(value, ast.Name):
+            raise TileError("schedule", line.loc, row.usage, row.example)
+        return {(row.name, value.id): Setting(row, value, values, line.loc, None, caller, axis, line.is_static)}
     out: dict[tuple[str, str | None], Setting] = {}
     for subject in subjects:
         if not isinstance(subject, ast.Name):

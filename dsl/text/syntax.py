@@ -423,9 +423,10 @@ class _Builder(Transformer):
         return LayoutLine(self._span(names), [n.id for n in names], parts)
 
     def property_(self, c: list) -> Property:
-        name, first, second = c
+        name, first, static, second = c
         subject, values = ([], first) if second is None else (_items(first), second)
-        return Property(self._at(name).to((second or first).loc), str(name), subject, _items(values))
+        span = self._at(name).to((second or first).loc)
+        return Property(span, str(name), subject, _items(values), static is not None)
 
     def schedule(self, c: list) -> Schedule:
         lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]

@@ -283,12 +283,13 @@ class LayoutLine:
 
 @node
 class Property:
-    """`maxregs 64`, `evict x: first`: the values before and after the colon."""
+    """`maxregs 64`, `evict x: first`: the values before and after the colon. is_static: those stand behind `static`."""
 
     loc: Loc
     name: str
     subject: list[Expr]
     values: list[Expr]
+    is_static: bool = False
 
 
 @node

@@ -219,10 +219,12 @@ def _sums_of(loop: Op) -> list[SplitSum]:
         found.follow(end.operands[number], body.args[1 + number])
         if not found.join:
             raise Unsplit(f"nothing is added to '{found.name}'", "carry sums alone")
-        neutral, start = OPS[found.join].neutral, constant_of(loop.operands[3 + number])
-        if neutral is not None and start != neutral:
-            message = f"'{found.name}' does not start at {neutral}, and each block would take in its start"
-            raise Unsplit(message, f"start at {neutral}, and take in behind the loop what it started with")
+        join, start = OPS[found.join], loop.operands[3 + number]
+        neutral = None if join.starts is None else join.starts(start.dtype)
+        if not join.idempotent and constant_of(start) != neutral:
+            shown = abs(neutral or 0)  # without the sign of -0.0
+            message = f"'{found.name}' does not start at {shown:g}, and each block would take in its start"
+            raise Unsplit(message, f"start at {shown:g}, and take in behind the loop what it started with")
         out.append(found)
     for op in walk(body):
         for place, operand in enumerate(op.operands):

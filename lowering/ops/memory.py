@@ -13,7 +13,7 @@ from typing import Any
 import ptx_templates
 from lowering.ir import Op, Value
 from lowering.ops.placing import Exchanging, Placed, Placing, alike, in_one, plain
-from lowering.ops.spec import AccessEffect, nothing, row
+from lowering.ops.spec import AccessEffect, nothing, row, same_axis
 from lowering.types import SharedType, TableType, TensorType, TileType, Type
 from ptx_templates import instruction
 
@@ -163,11 +163,11 @@ ACCESS = {"spread": alike, "place": _place_access}
 
 row(
     "load", (2, 5), _infer_load, "has cache evict", effects=_load_effects, becomes=_access_row("ld"), accesses="read",
-    under_mask="convex", exchange=_exchange_load, **ACCESS,
+    along=same_axis, under_mask="convex", exchange=_exchange_load, **ACCESS,
 )  # fmt: skip
 row(
     "store", (3, 5), nothing, "has cache evict", effects=of_instruction, becomes=_access_row("st"), accesses="write",
-    under_mask="convex", **ACCESS,
+    along=same_axis, under_mask="convex", **ACCESS,
 )  # fmt: skip
 row(
     "ldmatrix", (2, 3), _infer_load, "has trans", effects=of_instruction,

@@ -10,7 +10,7 @@ from lowering.facts import ANY, Analysis, Facts, start_of, unknown
 from lowering.ir import Op, Value
 from lowering.layout import BasisSpan, Layout
 from lowering.ops.placing import Placed, Placing, in_one
-from lowering.ops.spec import Infer, Makes, Mismatch, row
+from lowering.ops.spec import Infer, Makes, Mismatch, row, same_axis
 from lowering.types import INDEX, DType, TileType, Type
 
 
@@ -209,6 +209,30 @@ def _takes_pick(op: Op, value: Value, layout: Layout) -> Layout:
     return _unpicked(op, layout)
 
 
+# ---- axes ----
+
+
+def _along_broadcast(op: Op, value: Value, axis: int) -> dict[Value, int]:
+    """What is repeated along the axis has it not."""
+    source, whole = op.operands[0], op.result.shape
+    repeated = not source.shape or source.shape[axis] != whole[axis]
+    return {op.result: axis} if repeated else {op.result: axis, source: axis}
+
+
+def _along_reshape(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
+    """An axis that stays one."""
+    other = op.result if value is op.operands[0] else op.operands[0]
+    before = prod(value.shape[:axis])
+    same = [i for i, e in enumerate(other.shape) if e == value.shape[axis] and prod(other.shape[:i]) == before]
+    return {value: axis, other: same[0]} if same else None
+
+
+def _along_transpose(op: Op, value: Value, axis: int) -> dict[Value, int]:
+    if value is op.result:
+        axis = op.attrs["axes"][axis]
+    return {op.operands[0]: axis, op.result: op.attrs["axes"].index(axis)}
+
+
 # ---- registers ----
 
 
@@ -310,22 +334,23 @@ def _blocks_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 row("constant", 0, _infer_constant, "value dtype", splat=True, constant=True, form=lambda forms, op: forms.number(op))
 row(
-    "arange", 0, _infer_arange, "extent",
+    "arange", 0, _infer_arange, "extent", counts=True, along=same_axis,
     facts=lambda an, op, shape: Facts(1, shape, (ANY,), (1,), 0, shape[0] - 1),
     form=lambda forms, op: forms.counted(op),
 )  # fmt: skip
 row(
     "broadcast", 1, _infer_broadcast, "shape", spread=_spread_broadcast, takes=_takes_broadcast, picks=_repeated,
-    splat=True, reshapes=True, fold=_fold_broadcast, facts=_broadcast_facts,
+    splat=True, reshapes=True, fold=_fold_broadcast, facts=_broadcast_facts, along=_along_broadcast,
     form=lambda forms, op: forms.repeated(op),
 )  # fmt: skip
 row(
     "reshape", 1, _infer_reshape, "shape", spread=_spread_reshape, takes=_takes_reshape, picks=_reshaped,
-    reshapes=True, fold=_fold_reshape, facts=_reshape_facts, form=lambda forms, op: forms.reshaped(op),
+    along=_along_reshape, reshapes=True, fold=_fold_reshape, facts=_reshape_facts,
+    form=lambda forms, op: forms.reshaped(op),
 )  # fmt: skip
 row(
     "transpose", 1, _infer_transpose, "axes", spread=_spread_transpose, takes=_takes_transpose, picks=_transposed,
-    facts=_transpose_facts, form=lambda forms, op: forms.transposed(op),
+    along=_along_transpose, facts=_transpose_facts, form=lambda forms, op: forms.transposed(op),
 )  # fmt: skip
 row("stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, place=_place_stack, anywhere=False)
 # The part of a tile at one index of an axis.

@@ -17,7 +17,7 @@ from lowering.forms import Forms
 from lowering.ir import Op, Value
 from lowering.layout import Layout
 from lowering.ops.placing import Exchange, Place, Spread, Takes, alike, apart, plain, same
-from lowering.types import DType, Type
+from lowering.types import DType, TileType, Type
 
 
 class Mismatch(Exception):
@@ -64,6 +64,9 @@ Fold = Callable[[Makes, Sequence[Value], dict[str, Any]], Value | None]
 """The value that an operation on these operands, with these attributes, need not compute."""
 FactsOf = Callable[[Analysis, Op, tuple[int, ...]], Facts]
 """What holds of the elements of the result, which has this shape."""
+Along = Callable[[Op, Value, int], dict[Value, int] | None]
+"""Of a value of an operation and one of its axes: that axis of the other values that have it; None where the operation
+mixes elements along it."""
 Form = Callable[[Forms, Op], Any]
 """Which of the ways to tell a value by others is this operation's."""
 
@@ -97,6 +100,9 @@ class OpSpec:
     picks: each register of its result is one of its operand, and which.
     splat: without operands that are tiles, its elements are all the same.
     constant: its attribute `value` is each of its elements.
+    counts: its elements are their own places along its only axis, which its attribute `extent` says.
+    along: how an axis goes through it. Where there is none, no axis does.
+    starts: the number of a type which, joined with another one, gives that; None where it is not known.
     reshapes: its elements are its operand's, under another shape.
     converts: its operand, in another type.
     rounds: to whole numbers, as conversions call it: "rn", "rz", "rp" or "rm".
@@ -104,7 +110,7 @@ class OpSpec:
     conjoins: of masks, it is on where both are.
     unordered: it joins elements in an order that the language leaves open.
     sums: it adds to a sum, its operand of this number (any one: None), and this operation joins parts of that sum.
-    neutral: the number that leaves the other operand as it is; none where a number joins twice as if once.
+    idempotent: a number that it joins twice is as if joined once.
     symbol: how a program writes it, if it has no name there.
     computes, fold, facts, form: what is known of its elements without running it, as far as it is.
     exchange: what becomes of it where it crosses threads (`ops/placing.py`).
@@ -139,6 +145,9 @@ class OpSpec:
     allocates: bool = False
     picks: Picks | None = None
     constant: bool = False
+    counts: bool = False
+    along: Along | None = None
+    starts: Callable[[DType], int | float | bool | None] | None = None
     reshapes: bool = False
     converts: bool = False
     rounds: str | None = None
@@ -147,7 +156,7 @@ class OpSpec:
     conjoins: bool = False
     unordered: bool = False
     sums: tuple[int | None, str] | None = None
-    neutral: int | None = None
+    idempotent: bool = False
     symbol: str = ""
     computes: Compute | None = None
     fold: Fold | None = None
@@ -196,7 +205,14 @@ def row(name: str, arity: int | tuple[int, int | None], infer: Infer, attrs: str
     """States an operation."""
     if facts.get("elementwise"):
         facts.setdefault("spread", alike)
+        facts.setdefault("along", same_axis)
     OPS[name] = OpSpec(name, arity, infer, tuple(attrs.split()), **facts)
+
+
+def same_axis(op: Op, value: Value, axis: int) -> dict[Value, int]:
+    """All tiles of one shape have the axis."""
+    tiles = (v for v in (*op.operands, *op.results) if isinstance(v.type, TileType))
+    return {v: axis for v in tiles if v.shape == value.shape}
 
 
 def nothing(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:

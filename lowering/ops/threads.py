@@ -120,10 +120,21 @@ def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     return Facts(1, ones, ones, tuple(same[::-1]))
 
 
+def _along_reduce(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
+    """All axes but the one that it reduces."""
+    gone = op.attrs["axis"]
+    if value in op.results:
+        axis += gone <= axis
+    if axis == gone:
+        return None
+    return dict.fromkeys(op.operands, axis) | dict.fromkeys(op.results, axis - (gone < axis))
+
+
 # ---- the operations ----
 
 row(
     "reduce", (1, None), _infer_reduce, "axis", regions=1, unordered=True, spread=_spread_reduce, place=_place_reduce,
+    along=_along_reduce,
     exchange=lambda a, op: a.reduce(op),
 )  # fmt: skip
 # One part for each warp along the axis.

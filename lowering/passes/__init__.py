@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.choices import ON_OFF
-from lowering.directives import grid, peel, pipeline, split, stage, tabulate
+from lowering.directives import grid, loop, peel, pipeline, split, stage, tabulate
 from lowering.ir import Function
 from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
@@ -72,6 +72,7 @@ PASSES = (
     Pass("grid", on_function(grid.grid), reads=("grouped", "persistent"), deals=grid.may_deal),
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("tabulate", on_function(tabulate.tabulate), reads=("tabulate",)),
+    Pass("loop", loop.loop, reads=("loop",)),
     Pass("stage", stage.stage, reads=("stage",)),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),
     # Behind `pipeline`, whose rounds go on from the first of the loops that it makes to the second.

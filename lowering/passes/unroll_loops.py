@@ -11,11 +11,11 @@ from typing import Any
 from lowering.budget import Budget
 from lowering.facts import Analysis, facts_now, in_order
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Rewriter, Value, walk
+from lowering.ir import Block, Function, Op, Rewriter, Value, clone, walk
 from lowering.location import TileError
 from lowering.loop_forms import rounds_of
 from lowering.ops import OPS
-from lowering.rounds import clone, several_rounds
+from lowering.rounds import several_rounds
 from lowering.types import DTYPES, DType, TileType, int_range
 
 

@@ -253,6 +253,7 @@ FAULTS = [
     Fault("grid", "rows", renamed("mul", "add", -1), "acc", lane=False),
     Fault("split", "product", swapped("dot"), "acc", lane=False),
     Fault("tabulate", "rows", swapped("div"), "out", lane=False),
+    Fault("loop", "rows", swapped("sub", 0), "e", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),
     Fault("pipeline", "product", swapped("dot"), "acc", lane=False),
     Fault("peel", "rows", swapped("div"), "out", lane=False),

@@ -81,7 +81,8 @@ def multiple(
 
 elementwise(
     "add", 2, "a number", symbol="+", commutes=True, computes=lambda a, b: a + b, shortcuts=(neutral(0, 0),),
-    facts=_sum_facts, form=lambda forms, op: forms.added(op, 1), sums=(None, "add"), neutral=0,
+    facts=_sum_facts, form=lambda forms, op: forms.added(op, 1), sums=(None, "add"),
+    starts=lambda d: -0.0 if d.is_float else 0,
 )  # fmt: skip
 elementwise(
     "sub", 2, "a number", symbol="-", computes=lambda a, b: a - b, shortcuts=(neutral(None, 0), _without_rest),
@@ -90,7 +91,8 @@ elementwise(
 elementwise(
     "mul", 2, "a number", symbol="*", commutes=True, computes=lambda a, b: a * b,
     shortcuts=(neutral(1, 1), absorbing, _divided_and_back), facts=_product_facts,
-    form=lambda forms, op: forms.multiplied(op), sums=(None, "mul"), neutral=1,
+    form=lambda forms, op: forms.multiplied(op), sums=(None, "mul"),
+    starts=lambda d: 1.0 if d.is_float else 1,
 )  # fmt: skip
 elementwise("div", 2, "a float", symbol="/")
 elementwise("neg", 1, "a number", symbol="-", computes=lambda a: -a)

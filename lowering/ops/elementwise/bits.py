@@ -45,15 +45,15 @@ def _low_bits(op: Op) -> tuple[Value, int] | None:
 elementwise(
     "and", 2, "an integer or i1", symbol="&", commutes=True, conjoins=True, computes=lambda a, b: a & b,
     shortcuts=(absorbing, _true, same_operands), facts=_and_facts, remainder=_low_bits,
-    sums=(None, "and"),
+    sums=(None, "and"), idempotent=True,
 )  # fmt: skip
 elementwise(
     "or", 2, "an integer or i1", symbol="|", commutes=True, computes=lambda a, b: a | b,
-    shortcuts=(neutral(0, 0), _surely, same_operands), sums=(None, "or"),
+    shortcuts=(neutral(0, 0), _surely, same_operands), sums=(None, "or"), idempotent=True,
 )  # fmt: skip
 elementwise(
     "xor", 2, "an integer or i1", symbol="^", commutes=True, computes=lambda a, b: a ^ b, shortcuts=(neutral(0, 0),),
-    sums=(None, "xor"), neutral=0,
+    sums=(None, "xor"), starts=lambda d: 0,
 )  # fmt: skip
 
 

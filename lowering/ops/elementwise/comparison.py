@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from lowering.facts import Analysis, Facts, either, gcd, start_of
@@ -10,7 +11,7 @@ from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.ops.elementwise.declare import Number, Shortcut, elementwise, same_operands
 from lowering.ops.spec import Makes, Mismatch, row
-from lowering.types import I1, Type
+from lowering.types import I1, INDEX, DType, Type, int_range
 
 
 def _by_ranges(name: str) -> Shortcut:
@@ -101,13 +102,23 @@ def _extreme_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     return Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)
 
 
+def _extreme(dtype: DType, end: int) -> int | float | bool | None:
+    """The least (end 0) or the greatest (1) value of a type; an index has as many bits as the variant says."""
+    if dtype.is_float:
+        return (-inf, inf)[end]
+    number = int_range(dtype)[end]
+    return None if dtype is INDEX else bool(number) if dtype is I1 else number
+
+
 elementwise(
     "minimum", 2, "a number or i1", commutes=True, computes=min, shortcuts=(same_operands,), facts=_extreme_facts,
-    form=lambda forms, op: forms.lesser(op), sums=(None, "minimum"),
+    form=lambda forms, op: forms.lesser(op), sums=(None, "minimum"), idempotent=True,
+    starts=lambda d: _extreme(d, 1),
 )  # fmt: skip
 elementwise(
     "maximum", 2, "a number or i1", commutes=True, computes=max, shortcuts=(same_operands,), facts=_extreme_facts,
-    form=lambda forms, op: forms.greater(op), sums=(None, "maximum"),
+    form=lambda forms, op: forms.greater(op), sums=(None, "maximum"), idempotent=True,
+    starts=lambda d: _extreme(d, 0),
 )  # fmt: skip
 
 

@@ -1,0 +1,263 @@
+"""`loop v, 1: 512`: a wide tile, and all that is computed with it along an axis, is computed in parts.
+
+    v = load x[0 : 4096]              m = -inf
+    top = max(v)                      for k: m = maximum(m, load x[k · 512 + …])
+    z = sum(exp(v - top))       →     top = max(m)
+    y[…] = exp(v - top) / z           z = 0
+                                      for k: z = z + exp(load x[k · 512 + …] - top)
+                                      …
+
+What lies between two reductions along the axis is one loop. The accumulators that loops carry are as wide as a part,
+and are reduced behind them. `static` writes the parts out: what is needed again stays in registers. In a loop of the
+run it is computed again, loads too, unless `stage v: shared` keeps it. Never by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowering.builder import Builder
+from lowering.directives.slices import located
+from lowering.directives.wide import Wide, WidePhase, WideRegion, WideSubject, out_of_order, tiles_of, wide_region
+from lowering.facts import facts_now
+from lowering.ir import Block, Function, Op, Value, clone, replace_uses, walk
+from lowering.location import Loc, TileError, closest
+from lowering.targets import Target
+from lowering.types import INDEX, TileType
+
+
+def loop(function: Function, target: Target) -> None:
+    """Does in parts what the schedule names. TileError `schedule` for what cannot be."""
+    for name, (axis, part, static) in function.by_subject("loop", tuple).items():
+        about = WideSubject(name, axis, function.lines.get(("loop", name)))
+        if not _named(function, name):
+            _unknown(function, about)
+        while wide := [v for v in _named(function, name) if _extent(v, about) > part]:
+            region = wide_region(function, wide[0], about)
+            way = _way(function, region, part, static)
+            if way is None:
+                break
+            if not way:
+                _recompute(function, region)
+            (_StaticParts if way else _LoopOfParts)(region, part).run()
+
+
+def _named(function: Function, name: str) -> list[Value]:
+    """The tiles of a name, in their order."""
+    return [r for op in walk(function.body) for r in op.results if r.name == name and isinstance(r.type, TileType)]
+
+
+def _unknown(function: Function, about: WideSubject) -> None:
+    """TileError `name`, unless the name is of a branch that this variant has not."""
+    if about.name in function.in_branches:
+        function.void += [(about.name, about.loc)] if about.loc else []
+        return
+    known = {r.name for op in walk(function.body) for r in op.results if r.name and isinstance(r.type, TileType)}
+    message = f"kernel '{function.name}' has no value '{about.name}' to do in parts"
+    raise TileError("name", about.loc, message, closest(about.name, known) or ", ".join(sorted(known)))
+
+
+def _extent(value: Value, about: WideSubject) -> int:
+    if not 0 <= about.axis < len(value.shape):
+        axes = f"axes 0 to {len(value.shape) - 1}" if value.shape else "no axes"
+        message = f"'{about.name}' is {value.tile}, without an axis {about.axis}"
+        raise TileError("schedule", about.loc, message, f"it has {axes}")
+    return value.shape[about.axis]
+
+
+def _way(function: Function, region: WideRegion, part: int, static: bool) -> bool | None:
+    """Whether parts are written out; None: the tile stays whole."""
+    about = region.about
+    if region.extent % part:
+        message = f"{region.extent} elements are no multiple of {part}"
+        raise about.refused(message, "a power of two that divides the extent")
+    ways: dict[str, bool | None] = {"whole": None}
+    for each in (False, True):
+        wrong = out_of_order(region, each)
+        if wrong is None:
+            ways[f"{'static ' * each}{part}"] = each
+        elif each == static:
+            raise wrong
+    way: bool | None = function.choices.choose(
+        "loop",
+        about.name,
+        ways,
+        f"{'static ' * static}{part}",
+        loc=about.loc,
+        because="the schedule says so",
+        pinned=about.loc,
+        line=f"loop {about.name}, {about.axis}: {{option}}",
+    )
+    return way
+
+
+def _recompute(function: Function, region: WideRegion) -> None:
+    """What a loop of the run needs again is computed again: `recompute` of it says no more."""
+    names = {value.name for value in region.axes}
+    said = function.by_subject("recompute", Loc)
+    if names & said.keys():
+        function.attrs["recompute"] = {name: place for name, place in said.items() if name not in names}
+
+
+class _PartMaker:
+    """Makes the parts of a region's tiles. memo: those that are at hand; origin: where the part begins."""
+
+    def __init__(self, region: WideRegion, part: int):
+        self.region, self.part, self.count = region, part, region.extent // part
+        self.b = Builder(region.about.loc or located(region.function, region.block.ops[0]), facts_now(region.function))
+        self.memo: dict[Wide, Value] = {}
+        self.made: dict[Value, Value] = {}  # of what the phases have reduced
+        self.origin = self.slot = self.b.index(0)
+
+    def run(self) -> None:
+        for step in self.region.steps:
+            if isinstance(step, Op):
+                self.b.block.ops.append(step)
+            else:
+                self.phase(step)
+        self.region.block.ops = self.b.block.ops
+        replace_uses(self.region.function.body, self.made)
+
+    def phase(self, phase: WidePhase) -> None:
+        """What is done between two reductions."""
+        raise NotImplementedError
+
+    def begin(self, slot: Value, memo: dict[Wide, Value]) -> None:
+        """From here on it is another part."""
+        self.slot, self.memo = slot, memo
+        self.origin = self.b.value("mul", slot, self.b.index(self.part))
+
+    def of(self, value: Value, axis: int) -> Value:
+        """The part of a tile."""
+        found = self.memo.get((value, axis))
+        if found is None:
+            assert value.op is not None
+            self.compute(value.op, value, axis)
+            found = self.memo[value, axis]
+        return found
+
+    def compute(self, op: Op, value: Value, axis: int) -> None:
+        """Makes the parts of what an operation makes."""
+        through = op.spec.along
+        along = through(op, value, axis) if through is not None else None
+        assert along is not None
+        operands = [self.of(o, along[o]) if o in along else self.now(o) for o in op.operands]
+        self.b.place = (op.loc or self.b.loc, None)
+        attrs = dict(op.attrs)
+        if "shape" in attrs:
+            attrs["shape"] = self.shape(value, axis)
+        if op.spec.counts:
+            counted = self.b.value(op.name, extent=self.part)
+            results = [self.b.value("add", self.b.broadcast(self.origin, (self.part,)), counted)]
+        elif op.spec.pure and not value.name:
+            results = [self.b.value(op.name, *operands, **attrs)]
+        else:
+            results = self.b.op(op.name, operands, [self.region_of(each) for each in op.regions], **attrs).results
+            for new, old in zip(results, op.results, strict=True):
+                new.stands_for(old)
+        for new, old in zip(results, op.results, strict=True):
+            self.memo[old, along.get(old, axis)] = new
+
+    def shape(self, value: Value, axis: int) -> tuple[int, ...]:
+        return (*value.shape[:axis], self.part, *value.shape[axis + 1 :])
+
+    def now(self, value: Value) -> Value:
+        """A value that is not done in parts, as it is called now."""
+        return self.made.get(value, value)
+
+    def region_of(self, region: Block) -> Block:
+        """The region of a reduction once more."""
+        made = Block([Value(a.type, name=a.name) for a in region.args])
+        results = clone(region, made.args, made.ops)
+        made.ops.append(Op(region.ops[-1].spec, results, [], {}, (), region.ops[-1].loc))
+        for op in walk(made):
+            op.operands = [self.now(v) for v in op.operands]
+        return made
+
+    def joined(self, sink: Op, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        """Two parts joined element by element, as the reduction joins them."""
+        region, shape = sink.regions[0], left[0].shape
+        table: dict[Value, Value] = dict(zip(region.args, (*left, *right), strict=True))
+
+        def wide(value: Value) -> Value:
+            return self.b.broadcast(table.get(value, self.now(value)), shape)
+
+        for op in region.ops[:-1]:
+            self.b.place = (op.loc or self.b.loc, None)
+            operands = [wide(o) for o in op.operands] if op.spec.elementwise else op.operands
+            table[op.result] = self.b.value(op.name, *operands, **op.attrs)
+        return [wide(v) for v in region.ops[-1].operands]
+
+    def sink(self, sink: Op, before: Sequence[Value]) -> list[Value]:
+        """A part of a store or a reduction, whose accumulators are those `before`, none in the first part; they as they
+        are then."""
+        axis = self.region.sinks[sink]
+        tiles = tiles_of(sink)
+        operands = [self.of(v, axis) if v in tiles else self.now(v) for v in sink.operands]
+        self.b.place = (sink.loc or self.b.loc, None)
+        if not sink.results:
+            self.b.op(sink.name, operands, **sink.attrs)
+            return []
+        return self.joined(sink, before, operands) if before else operands
+
+    def reduce(self, sink: Op, accumulators: Sequence[Value]) -> None:
+        """What the accumulators of all parts come to."""
+        if not sink.results:
+            return
+        self.b.place = (sink.loc or self.b.loc, None)
+        made = self.b.op(sink.name, accumulators, [self.region_of(sink.regions[0])], **sink.attrs)
+        for new, old in zip(made.results, sink.results, strict=True):
+            self.made[old] = new.stands_for(old)
+
+
+class _StaticParts(_PartMaker):
+    """All parts written out, one behind another. What a part has made stays at hand."""
+
+    def __init__(self, region: WideRegion, part: int):
+        super().__init__(region, part)
+        self.memos: list[dict[Wide, Value]] = [{} for _ in range(self.count)]
+
+    def phase(self, phase: WidePhase) -> None:
+        accumulators: list[list[Value]] = [[] for _ in phase.sinks]
+        for number, memo in enumerate(self.memos):
+            self.begin(self.b.index(number), memo)
+            accumulators = [self.sink(*each) for each in zip(phase.sinks, accumulators, strict=True)]
+        for each in zip(phase.sinks, accumulators, strict=True):
+            self.reduce(*each)
+
+
+class _LoopOfParts(_PartMaker):
+    """A loop of the run for each phase."""
+
+    def phase(self, phase: WidePhase) -> None:
+        starts = [self.start(sink) for sink in phase.sinks]
+        first = self.b.index(0)
+        if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
+            self.begin(first, {})
+            starts, first = (
+                [self.sink(sink, start) for sink, start in zip(phase.sinks, starts, strict=True)],
+                self.b.index(1),
+            )
+        body = Block([Value(TileType((), INDEX)), *(Value(v.type) for each in starts for v in each)])
+        bounds = [first, self.b.index(self.count), self.b.index(1)]
+        with self.b.region(body):
+            self.begin(body.args[0], {})
+            carried = iter(body.args[1:])
+            inside = [[next(carried) for _ in each] for each in starts]
+            ends = [self.sink(sink, before) for sink, before in zip(phase.sinks, inside, strict=True)]
+            self.b.op("yield", [v for each in ends for v in each])
+        made = self.b.op("for", [*bounds, *(v for each in starts for v in each)], [body], unroll=1)
+        behind = iter(made.results)
+        for sink, each in zip(phase.sinks, starts, strict=True):
+            self.reduce(sink, [next(behind) for _ in each])
+
+    def start(self, sink: Op) -> list[Value]:
+        """The accumulators that change nothing; none where they are not known."""
+        if not sink.results:
+            return []
+        region, shape = sink.regions[0], self.shape(sink.operands[0], self.region.sinks[sink])
+        join, end = region.ops[0], region.ops[-1]
+        if end.operands != [join.result] or set(join.operands) != set(region.args) or join.spec.starts is None:
+            return []
+        number = join.spec.starts(join.result.dtype)
+        return [] if number is None else [self.b.constant(number, join.result.dtype, shape)]

@@ -1,0 +1,316 @@
+"""`loop`: a wide tile, and all that is computed with it along an axis, in parts."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import numpy as np
+import pytest
+
+from dsl.kernels.variant import Request, build_variant
+from dsl.studies.verify import verify_kernel
+from dsl.text.program import parse_program
+from lowering.ir import walk
+from lowering.location import TileError
+from lowering.passes import run_passes
+from tests.compile_and_run import NUMPY, Kernel, compile_kernel, launch, through
+
+SOFTMAX = """
+kernel k(y: {type}[rows, cols], x: {type}[rows, cols]; ROWS = 1, COLS = 512):
+    grid cdiv(rows, ROWS)
+    r = block(0) * ROWS
+    v = load(x[r : r + ROWS, 0 : COLS], other=-inf).to(f32)
+    d = v - max(v, axis=1, keepdims=true)
+    z = sum(exp(d), axis=1, keepdims=true)
+    y[r : r + ROWS, 0 : COLS] = (exp(d) / z).to({type})
+
+schedule s of k:
+    warps = 2
+    {lines}
+"""
+WAYS = {"static": "loop v, 1: static 128", "loop": "loop v, 1: 128", "again": "loop v, 1: 64\n    recompute v"}
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64)
+    e = np.exp(wide - wide.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def given(type: str, rows: int, cols: int) -> dict[str, np.ndarray]:
+    x = (np.random.default_rng(cols).standard_normal((rows, cols)) * 3).astype(NUMPY[type])
+    return {"x": x, "y": np.zeros_like(x)}
+
+
+def widest(kernel: Kernel) -> int:
+    """The greatest extent of a tile along its last axis."""
+    return max(r.shape[-1] for op in kernel.ops for r in op.results if getattr(r.type, "layout", None) and r.shape)
+
+
+def rounds(kernel: Kernel) -> int:
+    return kernel.count("for")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("type", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("cols", [512, 511, 393, 130, 1])
+def test_softmax_in_parts(way: str, type: str, cols: int) -> None:
+    args = given(type, 3, cols)
+    kernel = compile_kernel(SOFTMAX.format(lines=WAYS[way], type=type), args)
+    assert widest(kernel) <= 128
+    assert rounds(kernel) == (0 if way == "static" else 3)
+    launch(kernel, args)
+    error = np.abs(args["y"].astype(np.float64) - softmax(args["x"])).max()
+    assert error < {"f16": 1e-3, "bf16": 8e-3, "f32": 1e-6}[type]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("rows", [4, 5])
+def test_several_rows_of_a_block(way: str, rows: int) -> None:
+    args = given("f32", rows, 300)
+    kernel = compile_kernel(SOFTMAX.format(lines=WAYS[way] + "\n    ROWS = 4", type="f32"), args)
+    launch(kernel, args)
+    assert np.abs(args["y"] - softmax(args["x"])).max() < 1e-6
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_stage_means_the_same(way: str) -> None:
+    program = parse_program(SOFTMAX.format(lines=WAYS[way], type="f16"))
+    found = verify_kernel(program, Request("k", "s", {"rows": 2, "cols": 409}), given("f16", 2, 409))
+    assert found.divergence is None and found.undecided is None
+
+
+def test_registers_hold_what_static_parts_need_again() -> None:
+    """Each element is loaded once; in a loop of the run, once in each phase."""
+    counts = {}
+    for way, line in WAYS.items():
+        kernel = compile_kernel(SOFTMAX.format(lines=line, type="f16"), given("f16", 1, 512))
+        counts[way] = kernel.count("load") - kernel.count("load", has=["memory", "offset"])
+    assert counts == {"static": 4, "loop": 3, "again": 3}
+
+
+def test_parts_have_the_pins_of_the_whole() -> None:
+    lines = "loop v, 1: static 128\n    layout v: vector [1, 2], lanes [1, 32], warps [1, 2]"
+    kernel = compile_kernel(SOFTMAX.format(lines=lines, type="f16"), given("f16", 1, 512))
+    parts = [r for op in kernel.ops for r in op.results if r.name == "v"]
+    assert [r.shape for r in parts] == [(1, 128)] * 4
+    assert all(r.tile.layout.register == (1,) and r.tile.layout.lane[0] == 2 for r in parts)
+
+
+def test_a_tile_that_is_no_wider_stays_as_it_is() -> None:
+    text = SOFTMAX.format(lines="loop v, 1: 512", type="f16")
+    assert rounds(compile_kernel(text, given("f16", 1, 512))) == 0
+
+
+@pytest.mark.parametrize("way", ["whole", "128", "static 128"])
+def test_the_choice_takes_other_ways(way: str) -> None:
+    args = given("f16", 2, 401)
+    text = SOFTMAX.format(lines="loop v, 1: 128", type="f16")
+    kernel = compile_kernel(text, args, choices={"loop.v": way})
+    assert (widest(kernel), rounds(kernel)) == {"whole": (512, 0), "128": (128, 3), "static 128": (128, 0)}[way]
+    launch(kernel, args)
+    assert np.abs(args["y"] - softmax(args["x"])).max() < 1e-3
+
+
+# ---- other kernels ----
+
+KERNELS = {
+    # Operands from other tensors, with rows of their own, and without: rms norm.
+    "norm": """
+kernel k(y: f32[rows, cols], x: f32[rows, cols], w: f32[cols]; COLS = 256):
+    grid rows
+    r = block(0)
+    v = x[r, 0 : COLS]
+    scale = rsqrt(sum(v * v) / cols.to(f32) + 1e-5)
+    y[r, 0 : COLS] = v * scale * w[0 : COLS]
+""",
+    # Two values of which neither is made of the other, and one reduction of both.
+    "backward": """
+kernel k(y: f32[rows, cols], x: f32[rows, cols], w: f32[cols]; COLS = 256):
+    grid rows
+    r = block(0)
+    v = x[r, 0 : COLS]
+    u = w[0 : COLS]
+    s = sum(v * u)
+    q = sum(u)
+    y[r, 0 : COLS] = (v - s) * u + q
+""",
+    # A reduction of pairs, whose join has no neutral element; its result is stored between the loops.
+    "argmax": """
+kernel k(y: f32[rows, cols], x: f32[rows, cols], w: f32[cols]; COLS = 256):
+    grid rows
+    r = block(0)
+    def larger(a, i, b, j):
+        first = (a > b) | ((a == b) & (i < j))
+        return where(first, a, b), where(first, i, j)
+    v = load(x[r, 0 : COLS], other=-inf)
+    top, at = reduce(larger, (v, arange(COLS)), axis=0)
+    y[r, 0 : COLS] = v - top
+    y[r, 0] = at.to(f32)
+""",
+    # In a loop over rows.
+    "rows": """
+kernel k(y: f32[rows, cols], x: f32[rows, cols], w: f32[cols]; COLS = 256):
+    grid 1
+    for r in range(rows):
+        v = load(x[r, 0 : COLS], other=0.0)
+        y[r, 0 : COLS] = v - sum(v) * w[0 : COLS]
+""",
+    # Along the first axis, transposed, reduced along the other one.
+    "columns": """
+kernel k(y: f32[rows, cols], x: f32[rows, cols], w: f32[cols]; COLS = 256, ROWS = 4):
+    grid 1
+    v = load(x[0 : ROWS, 0 : COLS], other=0.0).T
+    top = max(v, axis=1)
+    y[0 : ROWS, 0 : COLS] = (v / (sum(abs(v), axis=0, keepdims=true) + 1.0) + top[:, None]).T
+""",
+}
+
+
+def by_numpy(name: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    if name == "norm":
+        return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-5) * w
+    if name == "backward":
+        return (x - (x * w).sum(axis=1, keepdims=True)) * w + w.sum()
+    if name == "argmax":
+        y = x - x.max(axis=1, keepdims=True)
+        y[:, 0] = x.argmax(axis=1)
+        return y
+    if name == "rows":
+        return x - x.sum(axis=1, keepdims=True) * w
+    return x / (np.abs(x).sum(axis=1, keepdims=True) + 1.0) + np.maximum(x.max(axis=0), 0.0 if len(x) < 4 else -np.inf)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("part", ["static 64", "64", "32"])
+@pytest.mark.parametrize("cols", [256, 203])
+def test_kernels_in_parts(name: str, part: str, cols: int) -> None:
+    random = np.random.default_rng(cols)
+    x, w = (random.standard_normal(s).astype(np.float32) for s in ((3, cols), (cols,)))
+    args = {"x": x, "w": w, "y": np.zeros_like(x)}
+    text = KERNELS[name] + f"\nschedule s of k:\n    loop v, 0: {part}\n"
+    request = Request("k", "s", {"rows": 3, "cols": cols})
+    variant = build_variant(parse_program(text), request)
+    run_passes(variant.function, variant.target, through("simplify"))
+    assert {r.shape[0] for op in walk(variant.function.body) for r in op.results if len(r.shape) == 1} <= {1, 4, 32, 64}
+    launch(compile_kernel(text, args), args)
+    assert np.abs(args["y"] - by_numpy(name, x, w)).max() < 1e-4
+    found = verify_kernel(parse_program(text), request, dict(args))
+    assert found.divergence is None
+
+
+def test_a_result_goes_where_it_was_loaded() -> None:
+    """Static parts are loaded once, before all stores."""
+    text = SOFTMAX.replace("y[r :", "x[r :").format(lines="loop v, 1: static 128", type="f32")
+    args = given("f32", 2, 411)
+    wanted = softmax(args["x"])
+    launch(compile_kernel(text, args), args)
+    assert np.abs(args["x"] - wanted).max() < 1e-6
+
+
+def test_stores_of_one_place_keep_their_order() -> None:
+    """The second one needs no reduction, the first one does."""
+    text = """
+kernel k(y: f32[cols], x: f32[cols]; COLS = 256):
+    grid 1
+    v = x[0 : COLS]
+    y[0 : COLS] = v - sum(v)
+    y[0 : COLS] = v + 1.0
+
+schedule s of k:
+    loop v, 0: 64
+"""
+    x = np.random.default_rng(0).standard_normal(250).astype(np.float32)
+    args = {"x": x, "y": np.zeros_like(x)}
+    launch(compile_kernel(text, args), args)
+    assert np.array_equal(args["y"], x + 1)
+
+
+def test_what_another_branch_has_is_left_out() -> None:
+    text = """
+kernel k(y: f32[cols], x: f32[cols]; COLS = 256, LOG = false):
+    grid 1
+    if LOG:
+        v = log(x[0 : COLS])
+        y[0 : COLS] = v - sum(v)
+    else:
+        y[0 : COLS] = x[0 : COLS]
+
+schedule s of k:
+    loop v, 0: 64
+"""
+    args = {"x": np.ones(250, np.float32), "y": np.zeros(250, np.float32)}
+    assert rounds(compile_kernel(text, args)) == 0
+    assert rounds(compile_kernel(text, args, constants={"LOG": True})) == 2
+
+
+# ---- what does not fit ----
+
+HEAD = "kernel k(y: f32[n], x: f32[n], i: s32[n]; N = 256):\n    grid 1\n"
+PLAIN = "v = x[0 : N]\ny[0 : N] = v - max(v)"
+WRONG = {
+    "no value": ("loop u, 0: 64", PLAIN, "name", "kernel 'k' has no value 'u' to do in parts"),
+    "no axis": ("loop v, 1: 64", PLAIN, "schedule", "'v' is f32[256], without an axis 1"),
+    "a part of 48": ("loop v, 0: 48", PLAIN, "schedule", "a part has a power of two of elements; this is 48"),
+    "no axis said": ("loop v: 64", PLAIN, "schedule", "loop VALUE, AXIS: [static] N"),
+    "no part": ("loop v, 0", PLAIN, "schedule", "loop VALUE, AXIS: [static] N"),
+    "static unroll": ("unroll p: static 2", PLAIN, "schedule", "unroll COUNTER: N"),
+    "a scan": ("loop v, 0: 64", "v = x[0 : N]\ny[0 : N] = cumsum(v)", "schedule", "'scan' in line 4 mixes"),
+    "a shape": (
+        "loop v, 0: 64", "v = x[0 : N]\ny[0 : N] = reshape(reshape(v, [16, N / 16]).T, [N])", "schedule",
+        "'reshape' in line 4 mixes what lies along its axis",
+    ),
+    "a product": (
+        "loop v, 1: 16",
+        "v = reshape(x[0 : N], [4, N / 4]).to(f16)\nw = dot(v, v.T)\ny[0 : 4] = sum(w, axis=1)",
+        "schedule", "mixes what lies along its axis",
+    ),
+    "two axes": (
+        "loop v, 1: 4",
+        "v = x[arange(16)[:, None] * 16 + arange(16)[None, :]]\ny[0 : 16] = sum(v + v.T, axis=1)", "schedule",
+        "has parts along two of its axes",
+    ),
+    "a carried value": (
+        "loop v, 0: 64",
+        "v = zeros(f32[N])\nfor p in range(n):\n    v = v * 2.0 + x[0 : N]\ny[0 : N] = v",
+        "schedule", "a loop or a branch uses it",
+    ),
+    "a loop that reads it": (
+        "loop v, 0: 64", "v = x[0 : N]\nfor p in range(n):\n    y[0 : N] = v + p.to(f32)", "schedule",
+        "a loop or a branch uses it",
+    ),
+    "shared memory": (
+        "loop v, 0: 64", "shared s: f32[N]\nv = x[0 : N]\ns[0 : N] = v\ny[0 : N] = s[0 : N] - max(v)",
+        "schedule", "it is stored in shared memory in line 5",
+    ),
+    "of shared memory": (
+        "loop v, 0: 64", "shared s: f32[N]\ns[0 : N] = x[0 : N]\nv = s[0 : N]\ny[0 : N] = v - max(v)",
+        "schedule", "it comes from shared memory in line 5",
+    ),
+    "volatile": (
+        "loop v, 0: 64", "v = load(x[0 : N], cache=volatile)\ny[0 : N] = v - max(v)", "schedule",
+        "it comes from volatile memory in line 3",
+    ),
+    "written between": (
+        "loop v, 0: 64", "v = x[0 : N]\nx[0 : N] = v - max(v)", "schedule",
+        "'x' is loaded in line 3 again, behind what stores in it in line 4",
+    ),
+    "written at once": (
+        "loop v, 0: static 64", "v = x[0 : N]\nx[0 : N] = v * 2.0", "schedule",
+        "'x' is loaded in line 3 again",
+    ),
+    "an atomic": (
+        "loop v, 0: 64", "v = x[0 : N]\natomic_add(y[0 : N], v)", "schedule", "in line 4 mixes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_has_no_parts_is_refused(name: str) -> None:
+    lines, body, code, message = WRONG[name]
+    with pytest.raises(TileError) as caught:
+        compile_kernel(f"{HEAD}{indent(body, '    ')}\n\nschedule s of k:\n    {lines}\n", dims={"n": 250})
+    error = caught.value
+    assert error.code == code and message in error.message and error.loc is not None and error.hint
+    assert lines.split()[0] in error.loc.source.line(error.loc.line) or name == "a part of 48"

@@ -47,7 +47,7 @@ def peel(function: Function) -> None:
                 line=f"peel {name}: {flag}",
             ):  # fmt: skip
                 budget.spend_operations(2 * sum(1 for _ in walk(loop.regions[0])), loop.loc)
-                _Split(function, block, loop, value, loc).run()
+                _FlagSplit(function, block, loop, value, loc).run()
 
 
 def _is_void(function: Function, flag: str) -> bool:
@@ -147,7 +147,7 @@ class _Margins(Forms[list[Value]]):
     reshaped = transposed = moved = repeated
 
 
-class _Split:
+class _FlagSplit:
     """The rewrite of one loop."""
 
     def __init__(self, function: Function, block: Block, loop: Op, flag: Value, loc: Loc | None):

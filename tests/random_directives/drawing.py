@@ -103,7 +103,10 @@ class Drawing:
         }
         if not batched:
             args, wanted = {name: array[0] for name, array in args.items()}, wanted[0]
-        return self.scheduled(text, args, {"c": wanted}, loops, ["a", "b"])
+        drawn = self.scheduled(text, args, {"c": wanted}, loops, ["a", "b"])
+        if self.chance(0.3):
+            drawn.lines.append(f"split {loops[0][0]}: {self.random.randint(1, 5)}")
+        return drawn
 
     def loop(self, k: int, tk: int) -> tuple[list[str], list[tuple[str, ...]], list[int]]:
         """A loop over k, or two in one another: its lines, its counters, where its rounds begin."""
@@ -192,7 +195,44 @@ class Drawing:
         if causal:
             x = np.where(np.arange(t)[None, :] <= np.arange(s)[:, None], x, 0)
         args = {"o": np.full((s, d), 77, np.float32), "q": q, "k": keys, "v": values}
-        return self.scheduled(text, args, {"o": x @ values.astype(np.int64)}, [("j",)], ["k", "v"])
+        drawn = self.scheduled(text, args, {"o": x @ values.astype(np.int64)}, [("j",)], ["k", "v"])
+        if self.chance(0.5) and not any(line.startswith("peel") for line in drawn.lines):
+            drawn.lines.append("peel j: seen")
+        return drawn
+
+    # ---- rows ----
+
+    def rows(self) -> Drawn:
+        """A row at once: what is joined of it goes into each of its elements, and is joined again."""
+        rows, cols = self.pick([1, 2, 4]), self.pick([64, 256, 512])
+        m, n = self.extent(max(rows, 2)), self.random.randint(1, cols)
+        dtype, loaded = self.pick(["f16", "f32"]), self.pick([0, -5])
+        x = self.numbers((m, n), dtype)
+        text = [
+            f"kernel k(y: f32[m, n], top: f32[m], x: {dtype}[m, n], w: f32[n]):",
+            f"    grid cdiv(m, {rows})",
+            f"    i = block(0) * {rows}",
+            f"    v = load(x[i : i + {rows}, 0 : {cols}], other={loaded}).to(f32)",
+            "    most = max(v, axis=1, keepdims=true)",
+            "    d = v - most",
+            "    total = sum(d, axis=1)",
+            f"    weights = w[0 : {cols}]",
+            f"    y[i : i + {rows}, 0 : {cols}] = d * weights[None, :] + total[:, None]",
+            f"    top[i : i + {rows}] = reshape(most, [{rows}])",
+        ]
+        w = self.numbers((n,), "f32")
+        wide = np.pad(x.astype(np.int64), ((0, 0), (0, cols - n)), constant_values=loaded)
+        most = wide.max(1, keepdims=True, initial=-100)
+        total = (wide - most).sum(1, keepdims=True)
+        wanted = {"y": (wide - most)[:, :n] * w.astype(np.int64) + total, "top": most[:, 0]}
+        args = {"y": np.zeros((m, n), np.float32), "top": np.zeros(m, np.float32), "x": x, "w": w}
+        drawn = self.scheduled(text, args, wanted, [("none",)], [])
+        drawn.lines = [line for line in drawn.lines if line.startswith("persistent")]
+        if self.chance(0.8):
+            drawn.lines.append(f"loop v, 1: {self.pick(['', 'static '])}{self.pick([32, 64, 128])}")
+        if self.chance(0.3):
+            drawn.lines.append(f"recompute {self.pick(['v', 'd'])}")
+        return drawn
 
     # ---- no product ----
 
@@ -247,6 +287,6 @@ class Drawing:
 
     def drawn(self) -> Drawn:
         way: Callable[[], Drawn] = self.pick(
-            [self.product, self.product, self.product, self.gather, self.chained, self.summed]
+            [*[self.product] * 3, self.gather, self.chained, self.rows, self.rows, self.summed]
         )
         return way()

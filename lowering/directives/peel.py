@@ -8,7 +8,8 @@
                                                         …
 
 The flag is made of comparisons, joined by `&`, of sums in which the counter is so many times a number: of such the
-least and the greatest element are known before the loop, and so is the first round in which one of them is off. What
+least and the greatest element are known before the loop, and so is the first round in which one of them is off. One
+that goes on as the loop does, `j + arange(64) >= bound`, makes the second loop the one without the flag. What
 `pipeline` made goes on from one loop to the other. Never by itself: the loop's code is there twice.
 """
 
@@ -122,7 +123,7 @@ class _Extremes(Forms[Range]):
 
 
 class _Margins(Forms[list[Value]]):
-    """Scalars none of which is negative where all elements of a flag are on."""
+    """Scalars: where none of them is negative, all elements of a flag are on."""
 
     def __init__(self, b: Builder):
         self.b, self.extremes = b, _Extremes(b)
@@ -162,9 +163,10 @@ class _FlagSplit:
             raise self._refuse("the loop counts no index up by a constant", "a range of dims or constants")
         before = Block()
         with self.b.region(before):
-            middle = self._middle(int(step))
+            middle, rises = self._middle(int(step))
         body = several_rounds(self.loop, self.body, self.counter.tile, 1, int(step))
-        self._without_flag(body)
+        (copied,) = [r for op in body.ops for r in op.results if r.origin is self.flag]
+        self._without_flag(*((self.body, self.flag) if rises else (body, copied)))
         start, stop, by, *carried = self.loop.operands
         types = [r.type for r in self.loop.results]
         attrs = {**self.loop.attrs, "exact": True}
@@ -180,8 +182,9 @@ class _FlagSplit:
         said = f"loop '{self.counter.name}' cannot be peeled by '{self.flag.name}': {message}"
         return TileError("schedule", self.loc or self.loop.loc, said, hint)
 
-    def _middle(self, step: int) -> Value:
-        """Where the second loop begins: at the first round in which an element of the flag is off."""
+    def _middle(self, step: int) -> tuple[Value, bool]:
+        """Where the second loop begins, and whether the flag goes on there: at the first round in which it is on, or in
+        which an element is off."""
         b, start, end = self.b, self.loop.operands[0], self.loop.operands[1]
         made = Block()
         with b.region(made):
@@ -189,30 +192,42 @@ class _FlagSplit:
         if not margins:
             raise self._refuse("it is no comparison of sums of indices", f"{self.counter.name} + arange(64) < n")
         scope = [*self.body.ops, *made.ops]
-        inside = {r for op in self.body.ops for r in op.results} | set(self.body.args)
-        for margin in margins:
-            part = slice_of(scope, [margin])
-            factor = -linear(margin)[0].get(self.counter, 0)
-            others = [v for v in linear(margin)[0] if v is not self.counter]
-            hang = leaves_of(slice_of(scope, others), others) & inside
-            wrong = impure(part)
-            if wrong is not None:
-                raise self._refuse(f"it hangs on a '{wrong.name}' in the loop", "bring its bound before the loop")
-            if hang:
-                by = min(v.name or "a value" for v in hang)
-                raise self._refuse(f"it hangs on '{by}' in a way that is no sum", "compute its bound before the loop")
-            if factor < 1:
-                raise self._refuse("it does not go off as the loop goes on", f"{self.counter.name} + arange(64) < n")
-            most = b.value("floordiv", made_anew(b, part, {self.counter: b.index(0)}, margin), b.index(factor))
-            end = b.value("minimum", end, b.value("add", most, b.index(1)))
+        factors = [self._factor(scope, margin) for margin in margins]
+        rises = factors[0] > 0
+        if any((factor > 0) != rises or not factor for factor in factors):
+            raise self._refuse("it does not go off, or on, once and for all", f"{self.counter.name} + arange(64) < n")
+        zero = {self.counter: b.index(0)}
+        bounds = [made_anew(b, slice_of(scope, [margin]), zero, margin) for margin in margins]
+        turns = [b.value("floordiv", bound, b.index(abs(k))) for bound, k in zip(bounds, factors, strict=True)]
+        if rises:  # on from a counter of -(bound // factor) on
+            first = b.value("sub", b.index(0), turns[0])
+            for turn in turns[1:]:
+                first = b.value("maximum", first, b.value("sub", b.index(0), turn))
+            end = b.value("minimum", end, first)
+        else:  # off behind a counter of bound // factor
+            for turn in turns:
+                end = b.value("minimum", end, b.value("add", turn, b.index(1)))
         rounds = b.value("floordiv", b.value("add", b.value("sub", end, start), b.index(step - 1)), b.index(step))
-        return b.value("add", start, b.value("mul", b.value("maximum", rounds, b.index(0)), b.index(step)))
+        return b.value("add", start, b.value("mul", b.value("maximum", rounds, b.index(0)), b.index(step))), rises
 
-    def _without_flag(self, body: Block) -> None:
-        """In the rounds of the first loop all elements of the flag are on."""
-        (copied,) = [r for op in body.ops for r in op.results if r.origin is self.flag]
+    def _factor(self, scope: list[Op], margin: Value) -> int:
+        """How often a margin has the counter; the rest of it is known before the loop."""
+        terms, _ = linear(margin)
+        others = [v for v in terms if v is not self.counter]
+        inside = {r for op in self.body.ops for r in op.results} | set(self.body.args)
+        wrong = impure(slice_of(scope, [margin]))
+        if wrong is not None:
+            raise self._refuse(f"it hangs on a '{wrong.name}' in the loop", "bring its bound before the loop")
+        hang = leaves_of(slice_of(scope, others), others) & inside
+        if hang:
+            by = min(v.name or "a value" for v in hang)
+            raise self._refuse(f"it hangs on '{by}' in a way that is no sum", "compute its bound before the loop")
+        return terms.get(self.counter, 0)
+
+    def _without_flag(self, body: Block, flag: Value) -> None:
+        """In the rounds of one of the loops all elements of the flag are on."""
         always = Block()
         with self.b.region(always):
-            true = self.b.constant(True, I1, self.flag.tile.shape)
-        replace_uses(body, {copied: true})
+            true = self.b.constant(True, I1, flag.tile.shape)
+        replace_uses(body, {flag: true})
         body.ops[:0] = always.ops

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowering.builder import Builder
 from lowering.facts import Analysis, facts_now
+from lowering.fold import constant_of
 from lowering.ir import Function, Op, Rewriter, walk
 
 
@@ -27,4 +28,6 @@ class _Folder(Rewriter):
         folded = op.spec.fold(builder, [self[v] for v in op.operands], op.attrs)
         if folded is not None:
             self.map[op.result] = folded
+            if constant_of(folded) is None:  # what the schedule says of it by name still holds
+                folded.name = folded.name or op.result.name
         return folded is not None

@@ -32,6 +32,8 @@ FLAGS = {
     "two of them": "seen = (j + arange(16) < end)[None, :] & (j + arange(16)[None, :] <= (n - 40 + 2 * rows)[:, None])",
     "twice the counter": "seen = (2 * j - arange(16) < end)[None, :] & (rows < 16)[:, None]",
     "the lesser": "seen = (j + arange(16))[None, :] < minimum(end, rows + 20)[:, None]",
+    "goes on": "seen = (j + arange(16) >= end)[None, :] & (rows >= 0)[:, None]",
+    "goes on by two": "seen = ((end + rows)[:, None] < j + arange(16)[None, :]) & (3 * j > rows)[:, None]",
     "named again": "seen = (j + arange(16) < end)[None, :]\n        seen = seen & (j + arange(16) < n - rows)[:, None]",
 }
 RANGES = {"0, n, 16": (0, 16), "0, n, 24": (0, 24), "minimum(n, first[0]), n, 8": (None, 8)}
@@ -42,6 +44,7 @@ def flag_of(name: str, j: int, n: int, end: int) -> np.ndarray:
     return {
         "below": (j + i < end) & (r >= 0), "not above": j + i <= end - 5 + r, "mirrored": end + r > j + i,
         "two of them": (j + i < end) & (j + i <= n - 40 + 2 * r), "twice the counter": (2 * j - i < end) & (r < 16),
+        "goes on": (j + i >= end) & (r >= 0), "goes on by two": (end + r < j + i) & (3 * j > r),
         "the lesser": j + i < np.minimum(end, r + 20), "named again": (j + i < end) & (j + r < n - r),
     }[name]  # fmt: skip
 
@@ -68,7 +71,7 @@ def test_the_first_loop_ends_where_an_element_goes_off(flag: str, range_: str) -
             v = np.array([args["x"][j + i] if j + i < n else 0 for i in range(16)])
             wanted += np.where(flag_of(flag, j, n, min(n, bound)), v[None, :], -1)
         assert np.array_equal(args["y"], wanted), (n, bound, first)
-    assert kernel is not None and selects(kernel) == [0, 1]
+    assert kernel is not None and selects(kernel) == ([1, 0] if flag.startswith("goes on") else [0, 1])
 
 
 PRODUCT = """
@@ -101,6 +104,19 @@ def test_a_ring_goes_on_from_the_first_loop_to_the_second(slots: int, m: int, k:
     assert np.array_equal(args["c"], np.tril(args["a"]).astype(np.float32) @ args["b"].T.astype(np.float32))
 
 
+def test_a_layout_holds_in_both_loops() -> None:
+    """What is chosen by the flag has its name where nothing is chosen, too."""
+    named = "w = where(seen, v[None, :] * 3, -1)\n        acc = acc + w"
+    text = SUMS.replace("acc = acc + where(seen, v[None, :], -1)", named)
+    text = text.replace("peel j: seen", "peel j: seen\n    layout w: vector [1, 1], lanes [2, 16], warps [1, 1]")
+    args = {"y": np.zeros((16, 16), np.int32), "x": np.arange(99, dtype=np.int32)}
+    args["bound"] = args["first"] = np.array([3], np.int32)
+    kernel = compile_kernel(text.format(range="0, n, 16", flag=FLAGS["below"]), args)
+    loops = [op for op in walk(kernel.variant.function.body) if op.name == "for"]
+    layouts = [{str(r.type) for op in walk(loop.regions[0]) for r in op.results if r.name == "w"} for loop in loops]
+    assert len(layouts[0]) == 1 and layouts[0] == layouts[1]
+
+
 def test_a_flag_that_always_is_on_needs_no_second_loop() -> None:
     text = SUMS.format(range="0, n, 16", flag="seen = (j + arange(16) < n)[None, :] & (rows >= 0)[:, None]")
     args = {"y": np.zeros((16, 16), np.int32), "x": np.arange(64, dtype=np.int32)}
@@ -113,7 +129,7 @@ def test_a_flag_that_always_is_on_needs_no_second_loop() -> None:
 
 WRONG = {
     "seem = (j + arange(16) < end)[None, :] & (rows >= 0)[:, None]\n        seen = seem | (j > 9)": "no comparison",
-    "seen = (j + arange(16) >= end)[None, :] & (rows >= 0)[:, None]": "does not go off",
+    "seen = (j + arange(16) >= end)[None, :] & (rows < j)[:, None] & (j < end - 3)": "does not go off, or on",
     "seen = (j * j + arange(16) < end)[None, :] & (rows >= 0)[:, None]": "hangs on 'j'",
     "seen = (j + arange(16) < end)[None, :] & (acc < 7)": "no comparison",
     "seen = (j + arange(16) < bound[j])[None, :] & (rows >= 0)[:, None]": "hangs on a 'load'",

@@ -502,7 +502,6 @@ class _Variant:
         constants: dict[str, Any],
     ) -> list[StageCondition]:
         names = {**self._tree_names(builder, special), **dict.fromkeys(constants)}
-        text = self.program.source.text
         out = []
         trees = self._dependent(schedule, {**target_facts(self.target), **names}, set(function.dims))
         for name, tree in trees.items():
@@ -512,7 +511,7 @@ class _Variant:
                 hint = "another variant is needed for these dims"
                 out.append(StageCondition(["==", name, tree], f"{name} == {written}", loc.line, hint))
         for line in builder.requires:
-            written = text[line.loc.start : line.loc.end] if line.loc.source is self.program.source else "assert"
+            written = line.loc.source.text[line.loc.start : line.loc.end]
             out.append(StageCondition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
         for name, value in special.items():
             out.append(

@@ -236,3 +236,12 @@ def test_source_lines_of_the_packaged_library_stand_beside_the_code(tmp_path: Pa
     path.write_text(COPY)
     result = CliRunner().invoke(cli, ["compile", str(path), "--emit", stage, "--annotate"], standalone_mode=False)
     assert result.exception is None and "before = at < V" in result.output
+
+
+def test_a_condition_of_an_imported_kernel_is_told_as_it_is_written(tmp_path: Path) -> None:
+    text = "kernel even(y: f32[n]):\n    grid 1\n    assert n % 2 == 0\n    y[0 : 8] = 1.0\n"
+    (tmp_path / "even.tile").write_text(text)
+    (tmp_path / "main.tile").write_text('import "even.tile"\n')
+    module = dsl.load(tmp_path / "main.tile", device="emulator")
+    with pytest.raises(dsl.LaunchError, match=r"even: requires n % 2 == 0 \(n = 7\)"):
+        module.even(np.zeros(7, np.float32))

@@ -385,10 +385,11 @@ _ROWS = (
     ),
     PropertyRow(
         "stage",
-        "tensors",
+        "names",
         Word("shared", "registers"),
         "`shared`: what loops load of these tensors goes through shared memory, by copies; `registers`: it does not. "
-        "By itself, what feeds products does where 4 aligned bytes or more are copied at a time.",
+        "By itself, what feeds products does where 4 aligned bytes or more are copied at a time. A value that `loop` "
+        "does in parts stays there from loop to loop.",
         "stage a, b: shared",
     ),
     PropertyRow(
@@ -423,7 +424,7 @@ _ROWS = (
         "values",
         Nothing(),
         "These conversions from 16-bit floats are made anew at each use, so that registers hold the narrow values "
-        "meanwhile.",
+        "meanwhile. A value that `loop` does in parts is made anew in each loop in any case.",
         "recompute v",
     ),
     PropertyRow(

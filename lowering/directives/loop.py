@@ -17,29 +17,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowering.builder import Builder
+from lowering.directives.kept import Kept, kept_of, words_of
 from lowering.directives.slices import located
-from lowering.directives.wide import Wide, WidePhase, WideRegion, WideSubject, out_of_order, tiles_of, wide_region
+from lowering.directives.stage import WAYS, copy, free_name, offsets_within
+from lowering.directives.wide import (
+    Wide,
+    WidePhase,
+    WideRegion,
+    WideSubject,
+    made_in,
+    out_of_order,
+    tiles_of,
+    wide_region,
+)
 from lowering.facts import facts_now
 from lowering.ir import Block, Function, Op, Value, clone, replace_uses, walk
 from lowering.location import Loc, TileError, closest
+from lowering.ops import operand
 from lowering.targets import Target
-from lowering.types import INDEX, TileType
+from lowering.types import I1, INDEX, SharedType, TileType
 
 
 def loop(function: Function, target: Target) -> None:
     """Does in parts what the schedule names. TileError `schedule` for what cannot be."""
+    staged: set[str] = set()
     for name, (axis, part, static) in function.by_subject("loop", tuple).items():
         about = WideSubject(name, axis, function.lines.get(("loop", name)))
         if not _named(function, name):
             _unknown(function, about)
+        if all(_extent(v, about) <= part for v in _named(function, name)):
+            staged |= words_of(function, _tiles(function)).keys()  # one part stays where it is
         while wide := [v for v in _named(function, name) if _extent(v, about) > part]:
             region = wide_region(function, wide[0], about)
-            way = _way(function, region, part, static)
+            staged |= words_of(function, region.names).keys()
+            kept = kept_of(function, region, target, static)
+            way = _way(function, region, part, static, kept)
             if way is None:
                 break
-            if not way:
+            if way:
+                _StaticParts(region, part).run()
+            else:
                 _recompute(function, region)
-            (_StaticParts if way else _LoopOfParts)(region, part).run()
+                _LoopOfParts(region, part, _chosen(function, region, kept)).run()
+    if staged:
+        said = function.by_subject("stage", str)
+        function.attrs["stage"] = {name: word for name, word in said.items() if name not in staged}
 
 
 def _named(function: Function, name: str) -> list[Value]:
@@ -47,12 +69,17 @@ def _named(function: Function, name: str) -> list[Value]:
     return [r for op in walk(function.body) for r in op.results if r.name == name and isinstance(r.type, TileType)]
 
 
+def _tiles(function: Function) -> set[str]:
+    """The names of all tiles."""
+    return {r.name for op in walk(function.body) for r in op.results if r.name and isinstance(r.type, TileType)}
+
+
 def _unknown(function: Function, about: WideSubject) -> None:
     """TileError `name`, unless the name is of a branch that this variant has not."""
     if about.name in function.in_branches:
         function.void += [(about.name, about.loc)] if about.loc else []
         return
-    known = {r.name for op in walk(function.body) for r in op.results if r.name and isinstance(r.type, TileType)}
+    known = _tiles(function)
     message = f"kernel '{function.name}' has no value '{about.name}' to do in parts"
     raise TileError("name", about.loc, message, closest(about.name, known) or ", ".join(sorted(known)))
 
@@ -65,7 +92,7 @@ def _extent(value: Value, about: WideSubject) -> int:
     return value.shape[about.axis]
 
 
-def _way(function: Function, region: WideRegion, part: int, static: bool) -> bool | None:
+def _way(function: Function, region: WideRegion, part: int, static: bool, kept: Sequence[Kept]) -> bool | None:
     """Whether parts are written out; None: the tile stays whole."""
     about = region.about
     if region.extent % part:
@@ -73,7 +100,7 @@ def _way(function: Function, region: WideRegion, part: int, static: bool) -> boo
         raise about.refused(message, "a power of two that divides the extent")
     ways: dict[str, bool | None] = {"whole": None}
     for each in (False, True):
-        wrong = out_of_order(region, each)
+        wrong = out_of_order(region, each, [k.value for k in kept])
         if wrong is None:
             ways[f"{'static ' * each}{part}"] = each
         elif each == static:
@@ -91,9 +118,28 @@ def _way(function: Function, region: WideRegion, part: int, static: bool) -> boo
     return way
 
 
+def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> list[Kept]:
+    """Those that are kept in shared memory in the end; the others are computed again."""
+    free = out_of_order(region, False) is None
+    return [
+        each
+        for each in kept
+        if function.choices.choose(
+            "stage",
+            each.name,
+            WAYS if free else {"shared": True},
+            "shared",
+            loc=each.op.loc,
+            because="the schedule says so",
+            pinned=function.lines.get(("stage", each.name)),
+            line=f"stage {each.name}: {{option}}",
+        )
+    ]
+
+
 def _recompute(function: Function, region: WideRegion) -> None:
     """What a loop of the run needs again is computed again: `recompute` of it says no more."""
-    names = {value.name for value in region.axes}
+    names = region.names
     said = function.by_subject("recompute", Loc)
     if names & said.keys():
         function.attrs["recompute"] = {name: place for name, place in said.items() if name not in names}
@@ -229,7 +275,89 @@ class _StaticParts(_PartMaker):
 class _LoopOfParts(_PartMaker):
     """A loop of the run for each phase."""
 
+    def __init__(self, region: WideRegion, part: int, kept: Sequence[Kept]):
+        super().__init__(region, part)
+        self.kept = {each.value: each for each in kept}
+        self.first: list[Kept] = []  # what is put into shared memory for this phase, and by it
+
+    def run(self) -> None:
+        allocated, taken = Block(), {op.attrs["name"] for op in walk(self.region.function.body) if op.spec.allocates}
+        with self.b.region(allocated):
+            for each in self.kept.values():
+                type = SharedType((self.count, *self.shape(each.value, each.axis)), each.value.dtype)
+                name = free_name(f"s{each.name}", taken)
+                each.tile = self.b.op("shared_alloc", type=type, name=name).result
+                each.tile.name = name
+        super().run()
+        self.region.function.body.ops[:0] = allocated.ops
+
+    def of(self, value: Value, axis: int) -> Value:
+        """The part of a tile, from shared memory if it is there."""
+        kept = self.kept.get(value)
+        if kept is None or (value, axis) in self.memo:
+            return super().of(value, axis)
+        if kept.full or kept.by_copies:
+            made = self.read(kept)
+        else:
+            made = super().of(value, axis)
+            self.write(kept, made, None)
+        self.memo[value, axis] = made
+        return made
+
+    def read(self, kept: Kept) -> Value:
+        """A part as it lies in shared memory. Copies leave zeros where nothing is loaded; the first phase puts there
+        what belongs there."""
+        self.b.place = (kept.op.loc or self.b.loc, None)
+        if not kept.full and kept.filling is not None:
+            mask, other = (self.of(each, kept.axis) for each in kept.filling)
+            off = self.b.value("xor", mask, self.b.constant(True, I1, mask.shape))
+            self.write(kept, other, off)
+        assert kept.tile is not None
+        operands = [kept.tile, self.slot, offsets_within(self.b, self.shape(kept.value, kept.axis))]
+        made = self.b.op("load", operands, has=["memory", "slot", "offset"], cache=None, evict=None).result
+        return made.stands_for(kept.value)
+
+    def write(self, kept: Kept, made: Value, mask: Value | None) -> None:
+        """A part to shared memory."""
+        assert kept.tile is not None
+        place = offsets_within(self.b, made.shape)
+        parts = {"memory": kept.tile, "slot": self.slot, "offset": place, "mask": mask, "value": made}
+        given = {name: value for name, value in parts.items() if value is not None}
+        self.b.op("store", list(given.values()), has=list(given), cache=None, evict=None)
+
+    def bring(self) -> None:
+        """Copies of all parts, and what waits for them."""
+        copied = [each for each in self.first if each.by_copies]
+        if not copied:
+            return
+        body = Block([Value(TileType((), INDEX))])
+        with self.b.region(body):
+            self.begin(body.args[0], {})
+            for each in copied:
+                assert each.tile is not None
+                self.b.place = (each.op.loc or self.b.loc, None)
+                source, mask = (operand(each.op, name) for name in ("offset", "mask"))
+                assert source is not None
+                source = self.of(source, each.axis)
+                place = offsets_within(self.b, source.shape)
+                off = None if mask is None else self.of(mask, each.axis)
+                copy(self.b, each.tile, self.slot, place, each.op.operands[0], source, off)
+            self.b.op("yield")
+        self.b.op("for", [self.b.index(0), self.b.index(self.count), self.b.index(1)], [body], unroll=1)
+        self.b.op("commit")
+        self.b.op("wait", groups=0)
+
     def phase(self, phase: WidePhase) -> None:
+        full = [each.value for each in self.kept.values() if each.full]
+        made = made_in(self.region, phase, full)
+        self.first = [each for each in self.kept.values() if not each.full and each.value.op in made]
+        self.bring()
+        self.loop(phase)
+        for each in self.first:
+            each.full = True
+
+    def loop(self, phase: WidePhase) -> None:
+        """The loop over the parts."""
         starts = [self.start(sink) for sink in phase.sinks]
         first = self.b.index(0)
         if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):

@@ -26,7 +26,7 @@ from lowering.location import TileError, closest
 from lowering.ops import operand
 from lowering.ops.memory import writes
 from lowering.targets import Target
-from lowering.types import SharedType, TensorType
+from lowering.types import SharedType, TensorType, TileType
 
 WAYS = {"shared": True, "registers": False}
 
@@ -68,6 +68,8 @@ def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | 
 def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, str]:
     """What a schedule is told that stages what no loop loads, and what would fit."""
     reads = [op for op in walk(function.body) if op.spec.accesses == "read" and op.operands[0].name == name]
+    if any(r.name == name and isinstance(r.type, TileType) for op in walk(function.body) for r in op.results):
+        return f"'{name}' is a value, and no loop over parts computes it", f"loop {name}, AXIS: N"
     if not any(isinstance(op.operands[0].type, TensorType) for op in reads):
         hint = closest(name, known) or (", ".join(known) if known else "a loop's loads are staged")
         return f"no loop of kernel '{function.name}' loads a tile of '{name}'", hint
@@ -241,14 +243,19 @@ def _read_by_each_product(
     return again
 
 
-def _staged(b: Builder, facts: Analysis, load: Op, taken: set[str]) -> Staged:
-    """The tile that a load goes through: `sa` of `a`, `sa2` of its second one."""
-    b.place = (load.loc or b.loc, None)
-    name = stem = f"s{load.operands[0].name}"
-    number = 2
+def free_name(stem: str, taken: set[str]) -> str:
+    """A name that no shared tile has: `sa`, `sa2`."""
+    number, name = 2, stem
     while name in taken:
         name, number = f"{stem}{number}", number + 1
     taken.add(name)
+    return name
+
+
+def _staged(b: Builder, facts: Analysis, load: Op, taken: set[str]) -> Staged:
+    """The tile that a load goes through: `sa` of `a`, `sa2` of its second one."""
+    b.place = (load.loc or b.loc, None)
+    name = free_name(f"s{load.operands[0].name}", taken)
     offset, shape = operand(load, "offset"), load.result.tile.shape
     assert offset is not None
     runs = facts.of(offset).run

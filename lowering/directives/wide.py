@@ -53,6 +53,11 @@ class WideRegion:
     steps: list[Op | WidePhase] = field(default_factory=list)
 
     @property
+    def names(self) -> set[str]:
+        """Of what is whole no more."""
+        return {value.name for value in self.axes if value.name}
+
+    @property
     def phases(self) -> list[WidePhase]:
         return [step for step in self.steps if isinstance(step, WidePhase)]
 

@@ -348,6 +348,8 @@ def _check_names(header: Header, fields: Fields) -> None:
     """Everything that refers to something by name refers to something that there is."""
     if len({param.name for param in header.params}) != len(header.params):
         fields.fail("params", "has a name twice")
+    if len({workspace.name for workspace in header.workspaces}) != len(header.workspaces):
+        fields.fail("workspaces", "has a name twice")
     present = [param for param in header.params if isinstance(param, HeaderTensor) and param.present]
     bound = {dim for tensor in present for dim in tensor.dims if isinstance(dim, str)}
     if unbound := sorted(set(header.dims) - bound):

@@ -155,8 +155,8 @@ class SplitSum:
         assert op.spec.sums is not None
         join = op.spec.sums[1]
         if self.join not in ("", join):
-            message = f"'{self.name}' goes through '{self.join}' and '{join}'{in_line(op)}"
-            raise Unsplit(message, "carry two values, one for each")
+            message = f"'{self.name}' is made by '{self.join}' and by '{join}'{in_line(op)}"
+            raise Unsplit(message, "the same operation in each step: a sum, a product or a maximum")
         self.join = join
 
     def follow(self, value: Value, first: Value) -> None:

@@ -312,12 +312,12 @@ schedule s of k:
     split p: 2
 """
 FAULTS = {
-    "no sum": ("", "0, m, STEP", "acc = acc * 0.5 + v", "goes through '"),
+    "no sum": ("", "0, m, STEP", "acc = acc * 0.5 + v", "is made by '"),
     "what it was": ("", "0, m, STEP", "acc = v", "is not what it was in the round before"),
     "twice": ("", "0, m, STEP", "acc = acc + acc", "is not what it was"),
     "start": ("acc = full(f32[STEP], 1.0)", "0, m, STEP", "acc = acc + v", "'acc' does not start at 0, and each block"),
     "start of a product": ("", "0, m, STEP", "acc = acc * v", "'acc' does not start at 1"),
-    "two ways": ("", "0, m, STEP", "acc = maximum(acc + v, v)", "goes through '"),
+    "two ways": ("", "0, m, STEP", "acc = maximum(acc + v, v)", "is made by '"),
     "read": ("", "0, m, STEP", "acc = acc + v\n        last = last + acc", "'acc' is read in the loop in line 11"),
     "decides": ("", "0, m, STEP", "acc = acc + where(acc > 0.0, v, 0.0)", "is not what it was"),
     "stores": ("", "0, m, STEP", "acc = acc + v\n        y[r, p] = 1.0", "'store' in line 11 does more than to add"),

@@ -103,10 +103,7 @@ class Drawing:
         }
         if not batched:
             args, wanted = {name: array[0] for name, array in args.items()}, wanted[0]
-        drawn = self.scheduled(text, args, {"c": wanted}, loops, ["a", "b"])
-        if self.chance(0.3):
-            drawn.lines.append(f"split {loops[0][0]}: {self.random.randint(1, 5)}")
-        return drawn
+        return self.scheduled(text, args, {"c": wanted}, loops, ["a", "b"])
 
     def loop(self, k: int, tk: int) -> tuple[list[str], list[tuple[str, ...]], list[int]]:
         """A loop over k, or two in one another: its lines, its counters, where its rounds begin."""
@@ -228,8 +225,10 @@ class Drawing:
         args = {"y": np.zeros((m, n), np.float32), "top": np.zeros(m, np.float32), "x": x, "w": w}
         drawn = self.scheduled(text, args, wanted, [("none",)], [])
         drawn.lines = [line for line in drawn.lines if line.startswith("persistent")]
+        staged = self.chance(0.4)
         if self.chance(0.8):
             drawn.lines.append(f"loop v, 1: {self.pick(['', 'static '])}{self.pick([32, 64, 128])}")
+            drawn.lines += [f"stage {self.pick(['v', 'd'])}: shared"] * staged
         if self.chance(0.3):
             drawn.lines.append(f"recompute {self.pick(['v', 'd'])}")
         return drawn
@@ -283,6 +282,8 @@ class Drawing:
             lines.append(f"persistent {self.pick([1, 2])}")
         if self.chance(0.3) and "block(1)" in whole:
             lines.append(f"grouped {self.pick([1, 2, 3, 8])}")
+        if self.chance(0.35):
+            lines.append(f"split {nest[0] if self.chance(0.9) else nest[-1]}: {self.pick([1, 2, 3, 5, 16])}")
         return drawn
 
     def drawn(self) -> Drawn:

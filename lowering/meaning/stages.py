@@ -106,10 +106,12 @@ def equal(a: Array, b: Array) -> np.ndarray:
 
 @dataclass
 class StageTrace:
-    """Every value that a stage made in one block, in order."""
+    """Every value that a stage made in one block, in order. most: of each sum, what its elements add up to without
+    their signs; of one that stands for another one, at least what that one's did: sums of parts may cancel."""
 
     values: defaultdict[Value, list[Array]] = field(default_factory=lambda: defaultdict(list))
     size: int = 0
+    most: dict[Value, Array] = field(default_factory=dict)
 
     def keep(self, value: Value, made: Array) -> None:
         if self.size < MOST_KEPT or is_sum(value):
@@ -148,6 +150,9 @@ class StageComparison:
 
     def watch(self, value: Value, made: Array) -> Array:
         """Compares a value; gives the one to go on with."""
+        if is_sum(value):
+            size, earlier = self.size_of(value), self.sized_before(value)
+            self.trace.most[value] = np.maximum(size, earlier) if np.shape(earlier) == np.shape(size) else size
         wanted = self.expected(value)
         if wanted is not None and np.shape(wanted) == np.shape(made):
             same = equal(made, wanted)
@@ -179,16 +184,26 @@ class StageComparison:
 
     def is_near(self, value: Value, made: Array, wanted: Array) -> bool:
         """True within what another order of the sum may change."""
-        op = value.op
-        assert op is not None
-        operand = op.operands[op.results.index(value)]
-        joined = self.run.values[operand]
-        axis = op.attrs["axis"]
-        most = np.abs(np.asarray(joined, np.float64)).sum(axis)
+        most = self.trace.most[value]
         bound = UNITS * unit(value.dtype) * np.maximum(most, np.abs(np.asarray(wanted, np.float64)))
         with np.errstate(invalid="ignore"):
             near = np.abs(np.asarray(made, np.float64) - np.asarray(wanted, np.float64)) <= bound
         return bool((near | equal(made, wanted)).all())
+
+    def size_of(self, value: Value) -> Array:
+        """What the elements of a sum add up to, without their signs."""
+        op = value.op
+        assert op is not None
+        joined = self.run.values[op.operands[op.results.index(value)]]
+        return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])
+
+    def sized_before(self, value: Value) -> Array:
+        """That of the sum, or of the one that it stands for, in the stage before."""
+        known = {} if self.known is None else self.known.most
+        seen: Value | None = value
+        while seen is not None and seen not in known:
+            seen = seen.origin
+        return 0.0 if seen is None else known[seen]
 
     def divergence(self, stage: str, function: Function) -> Divergence | None:
         """The first value that differs."""

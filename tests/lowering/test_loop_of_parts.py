@@ -87,6 +87,17 @@ def test_each_stage_means_the_same(way: str) -> None:
     assert found.divergence is None and found.undecided is None
 
 
+def test_sums_whose_parts_cancel_are_near() -> None:
+    """What a part of a sum is rounded to goes by the numbers that it is made of, not by what is left."""
+    text = "kernel k(y: f32[1], x: f32[n]; N = 1024):\n    grid 1\n    v = x[0 : N]\n    y[0] = sum(v)\n"
+    half = np.random.default_rng(0).standard_normal(512).astype(np.float32)
+    given = {"x": np.concatenate([half * 3, half, -half, -half * 3]) * 1e4, "y": np.zeros(1, np.float32)}
+    given["x"] = given["x"].reshape(4, 512)[:, :256].reshape(-1).astype(np.float32)
+    program = parse_program(text + "\nschedule s of k:\n    loop v, 0: 256\n")
+    found = verify_kernel(program, Request("k", "s", {"n": 1024}), given)
+    assert found.divergence is None, str(found.divergence)
+
+
 def test_registers_hold_what_static_parts_need_again() -> None:
     """Each element is loaded once; in a loop of the run, once in each phase."""
     counts = {}

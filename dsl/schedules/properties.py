@@ -406,7 +406,7 @@ _ROWS = (
         PartsSetting(),
         "This wide value and all that is computed with it along the axis is computed in parts of N elements: one loop "
         "between two reductions. `static` writes the parts out, and keeps in registers what is needed again; else it "
-        "is computed again, down to its loads, or kept by `stage`. By itself: whole.",
+        "is computed again, down to its loads, or kept by `stage`. The extent is any multiple of N. By itself: whole.",
         "loop v, 1: static 512",
     ),
     PropertyRow("unroll", "counter", Whole(1), "Rounds of this loop of the run in one; 1 leaves it.", "unroll p: 4"),

@@ -172,11 +172,15 @@ class Building(Walk):
         label = f"{written} = {number}" if written else str(number)
         if number < 1:
             self.error("extent", loc, f"{what} is at least 1; this is {label}")
-        if number & (number - 1):
+        if number & (number - 1) and not self.has_parts(number):
             hint = f"next_pow2({number}) is {1 << number.bit_length()}: {remedy}"
             self.error("extent", loc, f"{what} is a power of two; {label} is not", hint)
         if number > MAX_TILE:
             self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")
+
+    def has_parts(self, extent: int) -> bool:
+        """Whether a tile of this extent may be one that the schedule does in parts; `loop` refuses one that is not."""
+        return any(extent % part == 0 for _, part, _ in self.function.by_subject("loop", tuple).values())
 
     def check_divisor(self, divisor: Value, loc: Loc) -> None:
         """Error for an integer that is divided by a literal 0, which gives no number on any machine."""

@@ -18,13 +18,14 @@ from collections.abc import Sequence
 
 from lowering.builder import Builder
 from lowering.directives.kept import Kept, kept_of, words_of
-from lowering.directives.slices import located
+from lowering.directives.slices import located, without
 from lowering.directives.stage import WAYS, copy, free_name, offsets_within
 from lowering.directives.wide import (
     Wide,
     WidePhase,
     WideRegion,
     WideSubject,
+    blocks_of,
     made_in,
     out_of_order,
     tiles_of,
@@ -59,9 +60,28 @@ def loop(function: Function, target: Target) -> None:
             else:
                 _recompute(function, region)
                 _LoopOfParts(region, part, _chosen(function, region, kept)).run()
+    _check_extents(function)
     if staged:
         said = function.by_subject("stage", str)
         function.attrs["stage"] = {name: word for name, word in said.items() if name not in staged}
+
+
+def _check_extents(function: Function) -> None:
+    """TileError `extent` for a tile that has no parts, and an extent that is no power of two. Those that parts have
+    taken the place of go."""
+    needed: set[Value] = set()
+    gone: set[Op] = set()
+    for op in reversed(walk(function.body)):
+        odd = [r for r in op.results if isinstance(r.type, TileType) and any(e & (e - 1) for e in r.shape)]
+        if op.spec.pure and not needed.intersection(op.results):
+            gone.update([op] if odd else [])
+            continue
+        if odd:
+            message = f"a tile of {list(odd[0].shape)} is not done in parts: extents of others are powers of two"
+            raise TileError("extent", op.loc, message, "a power of two, and a mask")
+        needed.update(op.operands)
+    for block in blocks_of(function.body) if gone else ():
+        block.ops = without(block.ops, gone)
 
 
 def _named(function: Function, name: str) -> list[Value]:
@@ -98,7 +118,7 @@ def _way(function: Function, region: WideRegion, part: int, static: bool, kept: 
     if region.extent % part:
         message = f"{region.extent} elements are no multiple of {part}"
         raise about.refused(message, "a power of two that divides the extent")
-    ways: dict[str, bool | None] = {"whole": None}
+    ways: dict[str, bool | None] = {} if region.extent & (region.extent - 1) else {"whole": None}
     for each in (False, True):
         wrong = out_of_order(region, each, [k.value for k in kept])
         if wrong is None:

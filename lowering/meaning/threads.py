@@ -25,8 +25,10 @@ def _fold(run: Run, region: Block, parts: list[Array], axis: int) -> list[Array]
         rows = [r[order] for r in rows]
     while rows[0].shape[0] > 1:
         half = rows[0].shape[0] // 2
-        joined = run.join(region, [r[:half] for r in rows], [r[half:] for r in rows])
-        rows = [spread(j, (half, *r.shape[1:])) for j, r in zip(joined, rows, strict=True)]
+        left = [r[2 * half :] for r in rows]  # none or one: an extent is a power of two unless it is done in parts
+        joined = run.join(region, [r[:half] for r in rows], [r[half : 2 * half] for r in rows])
+        made = [spread(j, (half, *r.shape[1:])) for j, r in zip(joined, rows, strict=True)]
+        rows = [np.concatenate([m, rest]) if len(rest) else m for m, rest in zip(made, left, strict=True)]
     return [r[0] for r in rows]
 
 

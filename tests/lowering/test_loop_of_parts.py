@@ -115,6 +115,20 @@ def test_parts_have_the_pins_of_the_whole() -> None:
     assert all(r.tile.layout.register == (1,) and r.tile.layout.lane[0] == 2 for r in parts)
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("cols", [384, 300, 257])
+def test_three_parts(way: str, cols: int) -> None:
+    """The extent need not be a power of two: no tile has it."""
+    args = given("f16", 3, cols)
+    text = SOFTMAX.format(lines=WAYS[way] + "\n    COLS = 384", type="f16")
+    kernel = compile_kernel(text, args)
+    launch(kernel, args)
+    assert np.abs(args["y"] - softmax(args["x"])).max() < 1e-3
+    found = verify_kernel(parse_program(text), Request("k", "s", {"rows": 3, "cols": cols}), dict(args))
+    assert found.divergence is None
+    assert kernel.variant.function.choices.keyed()["loop.v"].options[0] != "whole"
+
+
 def test_a_tile_that_is_no_wider_stays_as_it_is() -> None:
     text = SOFTMAX.format(lines="loop v, 1: 512", type="f16")
     assert rounds(compile_kernel(text, given("f16", 1, 512))) == 0
@@ -405,6 +419,13 @@ WRONG = {
         "loop v, 0: 64\n    N = 65536\n    stage v: shared", PLAIN, "schedule",
         "'v' cannot be staged: it has 262144 bytes, and 232448 of shared memory are left",
     ),
+    "three halves": (
+        "loop v, 0: 64\n    N = 96", PLAIN, "extent", "the extent of a slice is a power of two; 96 is not",
+    ),
+    "three parts of another tile": (
+        "loop v, 0: 32\n    N = 96", PLAIN + "\nu = i[0 : N]\ni[0 : N] = u + 1", "extent",
+        "a tile of [96] is not done in parts",
+    ),
     "an index": (
         "loop v, 0: 64\n    stage u: shared", "u = arange(N) * 3\nv = x[u]\ny[0 : N] = v - max(v)", "name",
         "'u' is a value, and no loop over parts computes it",
@@ -423,4 +444,5 @@ def test_what_has_no_parts_is_refused(name: str) -> None:
         compile_kernel(f"{HEAD}{indent(body, '    ')}\n\nschedule s of k:\n    {lines}\n", dims={"n": 250})
     error = caught.value
     assert error.code == code and message in error.message and error.loc is not None and error.hint
-    assert error.loc.source.line(error.loc.line).strip() in map(str.strip, lines.split("\n"))
+    place = error.loc.source.line(error.loc.line).strip()
+    assert place in map(str.strip, [*lines.split("\n"), *body.split("\n") * (code == "extent")])

@@ -68,15 +68,17 @@ def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | 
 def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, str]:
     """What a schedule is told that stages what no loop loads, and what would fit."""
     reads = [op for op in walk(function.body) if op.spec.accesses == "read" and op.operands[0].name == name]
-    if any(r.name == name and isinstance(r.type, TileType) for op in walk(function.body) for r in op.results):
-        return f"'{name}' is a value, and no loop over parts computes it", f"loop {name}, AXIS: N"
+    tiles = [r for op in walk(function.body) for r in op.results if isinstance(r.type, TileType) and r.shape]
+    if any(tile.name == name for tile in tiles):
+        hint = ", ".join([*known, f"or do it in parts: loop {name}, AXIS: N"])
+        return f"'{name}' is no tensor that a loop loads, and no value that is done in parts", hint
     if not any(isinstance(op.operands[0].type, TensorType) for op in reads):
         hint = closest(name, known) or (", ".join(known) if known else "a loop's loads are staged")
         return f"no loop of kernel '{function.name}' loads a tile of '{name}'", hint
-    tiles = [op for op in reads if is_load(op)]
-    if not tiles:
+    loads = [op for op in reads if is_load(op)]
+    if not loads:
         return f"of '{name}' single elements alone are loaded", f"a slice loads a tile: {name}[p : p + 64]"
-    line = "" if tiles[0].loc is None else f" in line {tiles[0].loc.line}"
+    line = "" if loads[0].loc is None else f" in line {loads[0].loc.line}"
     return (
         f"'{name}' is loaded{line}, outside of the loops whose loads are staged",
         "load it in the body of a for loop itself: a mask can stand for a branch",

@@ -428,9 +428,11 @@ WRONG = {
     ),
     "an index": (
         "loop v, 0: 64\n    stage u: shared", "u = arange(N) * 3\nv = x[u]\ny[0 : N] = v - max(v)", "name",
-        "'u' is a value, and no loop over parts computes it",
+        "'u' is no tensor that a loop loads, and no value that is done in parts",
     ),
-    "kept without parts": ("stage v: shared", PLAIN, "name", "'v' is a value, and no loop over parts computes it"),
+    "kept without parts": (
+        "stage v: shared", PLAIN, "name", "'v' is no tensor that a loop loads, and no value that is done in parts",
+    ),
     "an atomic": (
         "loop v, 0: 64", "v = x[0 : N]\natomic_add(y[0 : N], v)", "schedule", "in line 4 mixes",
     ),

@@ -151,6 +151,19 @@ class Whole(Takes):
         return number
 
 
+class WholeOrStream(Whole):
+    """How many, or `stream`, which reads as 0."""
+
+    text = "N|stream"
+
+    def read(self, setting: Setting, evaluate: Numbers) -> int:
+        (node,) = setting.values
+        return 0 if isinstance(node, ast.Name) and node.id == "stream" else super().read(setting, evaluate)
+
+    def said(self, value: int) -> str:
+        return str(value or "stream")
+
+
 class InstructionSetting(Takes):
     """`mma.sync.m16n8k32.satfinite`: its shape and modifier."""
 
@@ -371,9 +384,10 @@ _ROWS = (
     PropertyRow(
         "split",
         "counter",
-        Whole(1, 1024),
+        WholeOrStream(1, 1024),
         "The rounds of this loop, which does nothing but add to sums, are dealt to N blocks for each tile. The last of "
-        "them to arrive adds their sums, in order, and does what follows the loop. 1: one block does all rounds.",
+        "them to arrive adds their sums, in order, and does what follows the loop. 1: one block does all rounds. "
+        "`stream`: as many blocks as run at once take equal shares of the rounds of all tiles.",
         "split p: 4",
     ),
     PropertyRow(

@@ -144,7 +144,7 @@ def _make_grouped(function: Function, group: int) -> None:
         row, column = (b.value("block_id", axis=axis) for axis in (0, 1))
         number = b.value("add", row, b.value("mul", column, rows))
         tile = _tile_of_group(b, number, rows, columns, group)
-    _replace(function, tile, ())
+    replace_grid(function, tile, ())
     function.body.ops[:0] = head.ops
     function.deals += 1
 
@@ -166,7 +166,7 @@ def _make_persistent(function: Function, at_once: int, group: int) -> None:
     rest = [op for op in body.ops if not op.spec.allocates]
     before, inside = Block(), Block()
     with b.region(before):
-        sizes = [_in_ir(b, function, tree) for tree in function.grid]
+        sizes = [in_ir(b, function, tree, _line(function, "persistent")) for tree in function.grid]
         first, step = b.value("block_id", axis=0), b.value("grid_size", axis=0)
         left = b.value("sub", b.value("mul", b.value("mul", sizes[0], sizes[1]), sizes[2]), first)
         count = b.value("floordiv", b.value("add", left, b.value("sub", step, b.index(1))), step)
@@ -179,7 +179,7 @@ def _make_persistent(function: Function, at_once: int, group: int) -> None:
         tile = [b.value("mod", flat, sizes[0]), b.value("floordiv", flat, sizes[0]), b.value("floordiv", number, plane)]
         if group > 1:
             tile[:2] = _tile_of_group(b, flat, sizes[0], sizes[1], group)
-    _replace(function, tile, sizes)
+    replace_grid(function, tile, sizes)
     end = Op(OPS["yield"], [], [], {}, (), b.loc)
     loop = Block([turn])
     loop.ops = [*inside.ops, *rest, end]
@@ -189,7 +189,7 @@ def _make_persistent(function: Function, at_once: int, group: int) -> None:
     function.deals += 1
 
 
-def _replace(function: Function, numbers: Sequence[Value], sizes: Sequence[Value]) -> None:
+def replace_grid(function: Function, numbers: Sequence[Value], sizes: Sequence[Value]) -> None:
     """What the kernel reads of the grid: the number of the block, and how many there are, along each axis."""
     made = {}
     for op in walk(function.body):
@@ -203,8 +203,8 @@ IN_IR = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod", "min"
 """What a launch evaluates, as operations on indices."""
 
 
-def _in_ir(b: Builder, function: Function, tree: Any) -> Value:
-    """An extent of the grid, computed by the kernel. TileError `schedule` for what a launch alone knows."""
+def in_ir(b: Builder, function: Function, tree: Any, loc: Loc | None) -> Value:
+    """An extent of the grid, computed by the kernel. TileError `schedule` at `loc` for what a launch alone knows."""
     if isinstance(tree, str):
         tree = function.constants.get(tree, tree)
     if isinstance(tree, int) and not isinstance(tree, bool):
@@ -215,7 +215,7 @@ def _in_ir(b: Builder, function: Function, tree: Any) -> Value:
         if value is not None and value.dtype.is_int:
             return value if value.dtype is INDEX else b.value("cast", value, to=INDEX, saturate=False, rounding=None)
     if isinstance(tree, list):
-        parts = [_in_ir(b, function, each) for each in tree[1:]]
+        parts = [in_ir(b, function, each, loc) for each in tree[1:]]
         if tree[0] == "cdiv":
             above = b.value("add", parts[0], b.value("sub", parts[1], b.index(1)))
             return b.value("floordiv", above, parts[1])
@@ -226,4 +226,4 @@ def _in_ir(b: Builder, function: Function, tree: Any) -> Value:
             return made
     text = tree[0] if isinstance(tree, list) else tree
     message = f"the grid is made with '{text}', which the launch knows and the kernel does not"
-    raise TileError("schedule", _line(function, "persistent"), message, "dims, integers and their sums and quotients")
+    raise TileError("schedule", loc, message, "dims, integers and their sums and quotients")

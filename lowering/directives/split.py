@@ -12,17 +12,22 @@ The parts are one more factor of the grid's last axis. Partial sums and the coun
 which the launch provides. Whichever block is the last, it adds the parts in their order, so that a result has the same
 bits on every call. Nobody waits: blocks may run in any order, and one after another.
 
+`split p: stream` deals the rounds of all tiles, one tile's behind the other's, in equal shares to as many blocks as run
+at once (`blocks_per_sm`, else 1 a multiprocessor): a loop over the tiles that a block has rounds of. A tile that is one
+block's is not left in memory. (Stream-K: Osama et al., PPoPP 2023.)
+
 Never by itself: sums come in another order, and more blocks help only where a grid has few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from lowering.builder import Builder
-from lowering.directives.slices import located
+from lowering.directives.grid import in_ir, replace_grid
+from lowering.directives.slices import impure, located, slice_of
 from lowering.directives.stage import offsets_within
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, in_line, replace_uses, walk
@@ -30,9 +35,12 @@ from lowering.location import TileError
 from lowering.ops import OPS, space_of
 from lowering.ops.control import handed_on
 from lowering.ops.memory import BONDS
-from lowering.types import INDEX, S32, S64, U32, DType, TileType
+from lowering.types import I1, INDEX, S32, S64, U32, DType, TileType
 
 PARTS = (1, 2, 4)
+STREAM = 0
+"""What stands for `stream` in place of a number of parts."""
+Values = Sequence[Value]
 AXIS = 2
 """The axis of the grid along which the parts are."""
 
@@ -55,25 +63,30 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
     loop, sums = loops[0], []
     try:
         _check_place(function, loops)
+        if named == STREAM:
+            _check_rounds(function, loop)
         sums = _sums_of(loop)
         _check_effects(function, loop)
         wrong = None
     except Unsplit as error:
         wrong = error
-    if wrong is not None and named > 1:
+    if wrong is not None and named != 1:
         message = f"loop '{name}' cannot be split: {wrong.message}"
         raise TileError("schedule", loc or loop.loc, message, wrong.hint)
+    options = {"stream" if each == STREAM else str(each): each for each in dict.fromkeys((*PARTS, named))}
     parts: int = function.choices.choose(
         "split",
         name,
-        {str(each): each for each in dict.fromkeys((*PARTS, named))} if wrong is None else {"1": 1},
-        str(named),
+        options if wrong is None else {"1": 1},
+        "stream" if named == STREAM else str(named),
         loc=loop.loc,
         because="the schedule says so",
         pinned=loc,
         line=f"split {name}: {{option}}",
     )
-    if parts > 1:
+    if parts == STREAM:
+        _Stream(function, loop, sums).run()
+    elif parts > 1:
         _Split(function, loop, sums, parts).run()
 
 
@@ -99,6 +112,17 @@ def _check_place(function: Function, loops: list[Op]) -> None:
         raise Unsplit("its blocks meet behind barriers, which 'barriers manual' leaves out", "barriers automatic")
     if not _positive(loops[0]):
         raise Unsplit("its step is no positive constant", "count up by a constant")
+
+
+def _check_rounds(function: Function, loop: Op) -> None:
+    """All tiles have as many rounds, which are known ahead of them."""
+    before = function.body.ops[: function.body.ops.index(loop)]
+    part = slice_of(before, loop.operands[:3])
+    wrong = impure(part)
+    what = "the number of the tile" if wrong is None else f"'{wrong.name}'{in_line(wrong)}"
+    if wrong is not None or any(op.spec.of_grid for op in part):
+        message = f"how many rounds it has comes from {what}, and each tile may have others"
+        raise Unsplit(message, "bounds of dims and constants, or a number of parts")
 
 
 def _positive(loop: Op) -> bool:
@@ -238,28 +262,135 @@ def _sums_of(loop: Op) -> list[SplitSum]:
 # ---- what is made ----
 
 
-class _Split:
-    """One loop, split into parts."""
+class _Meeting:
+    """The blocks of a tile, each with sums of some rounds of the loop. `each`: sums that a block leaves at most."""
 
-    def __init__(self, function: Function, loop: Op, sums: list[SplitSum], parts: int):
-        self.function, self.loop, self.sums, self.parts = function, loop, sums, parts
+    each = 1
+
+    def __init__(self, function: Function, loop: Op, sums: list[SplitSum]):
+        self.function, self.loop, self.sums = function, loop, sums
         self.b = Builder(located(function, loop))
         body = function.body.ops
         at = body.index(loop)
         self.before, self.behind = body[:at], body[at + 1 :]
 
+    def rewrite(self) -> None:
+        """Makes what stands in the function's body instead."""
+        raise NotImplementedError
+
     def run(self) -> None:
+        self.rewrite()
+        self.function.deals += 1
+
+    def provide(self) -> None:
+        """The workspaces of the launch."""
+        self.memories = [
+            self.function.workspace(f"{r.name or 'sum'}_parts", self._stored(r), self.each * prod(r.tile.shape))
+            for r in self.loop.results
+        ]
+        self.arrived = self.function.workspace("arrived", U32, 1, zero=True)
+
+    def rounds(self) -> Value:
+        """How many rounds the loop has; of an empty one not above 0."""
+        b, (start, stop, step) = self.b, self.loop.operands[:3]
+        one = b.constant(1, start.dtype)
+        return b.value("floordiv", b.value("add", b.value("sub", stop, start), b.value("sub", step, one)), step)
+
+    def shorten(self, first: Value, count: Value) -> None:
+        """The loop goes through `count` rounds from round `first` on, as far as there are so many."""
+        b, (start, stop, step) = self.b, self.loop.operands[:3]
+        first, count = (b.value("mul", self._as(each, start.dtype), step) for each in (first, count))
+        begin = b.value("add", start, first)
+        self.loop.operands[:2] = [begin, b.value("minimum", stop, b.value("add", begin, count))]
+
+    def arrive(self, place: Value, counter: Value, others: Value) -> Value:
+        """Leaves the sums of this block; whether the `others` have done so before."""
+        b = self.b
+        for memory, result in zip(self.memories, self.loop.results, strict=True):
+            self._store(memory, self._at(place, result), result)
+        has = ["memory", "offset", "value"]
+        operands = [self.arrived, counter, b.constant(1, U32)]
+        count = b.op("atomic", operands, has=has, action="add", order="acq_rel", scope="gpu").result
+        return b.value("eq", count, self._as(others, U32))
+
+    def joined(
+        self, counter: Value, first: Value, turns: tuple[Value, Value], place: Callable[[Value], Value]
+    ) -> Values:
+        """The sums of all parts, in their order: of the first one, then a loop over those in the turns."""
+        b, results = self.b, self.loop.results
+        self._store(self.arrived, counter, b.constant(0, U32))
+        starts = [self._load(m, self._at(first, r), r.dtype) for m, r in zip(self.memories, results, strict=True)]
+        turn = Value(TileType((), INDEX), name="part")
+        body = Block([turn, *(Value(result.type) for result in results)])
+        with b.region(body):
+            at = place(turn)
+            ends = [
+                b.value(sum.join, total, self._load(memory, self._at(at, result), result.dtype))
+                for sum, total, memory, result in zip(self.sums, body.args[1:], self.memories, results, strict=True)
+            ]
+        body.ops.append(self.end(*ends))
+        made = b.op("for", [*turns, b.index(1), *starts], [body], unroll=1)
+        for result, new, inside in zip(results, made.results, body.args[1:], strict=True):
+            new.name = inside.name = result.name
+        return made.results
+
+    def end(self, *values: Value) -> Op:
+        return Op(OPS["yield"], values, [], {}, (), self.b.loc)
+
+    def behind_if(self, condition: Value, then: Block, sums: Values) -> None:
+        """What follows the loop, where the condition holds, with these sums."""
+        then.ops += [op for op in self.behind if not op.spec.allocates]
+        replace_uses(then, dict(zip(self.loop.results, sums, strict=True)))
+        otherwise = Block()
+        then.ops.append(self.end())
+        otherwise.ops.append(self.end())
+        self.b.op("if", [condition], [then, otherwise], types=[])
+
+    def _stored(self, value: Value) -> DType:
+        """The type of a sum in memory."""
+        return value.dtype if value.dtype is not INDEX else S64 if self.function.index_bits == 64 else S32
+
+    def _as(self, value: Value, dtype: DType) -> Value:
+        if value.dtype is dtype:
+            return value
+        return self.b.value("cast", value, to=dtype, saturate=False, rounding=None)
+
+    def _at(self, place: Value, result: Value) -> Value:
+        """The elements of a sum in its workspace."""
+        b, shape = self.b, result.tile.shape
+        start = b.value("mul", place, b.index(prod(shape)))
+        return b.value("add", *b.same_shape([start, offsets_within(b, shape)])) if shape else start
+
+    def _store(self, memory: Value, at: Value, value: Value) -> None:
+        value = self._as(value, memory.dtype)
+        self.b.op("store", [memory, at, value], has=["memory", "offset", "value"], cache=None, evict=None)
+
+    def _load(self, memory: Value, at: Value, dtype: DType) -> Value:
+        made = self.b.op("load", [memory, at], has=["memory", "offset"], cache=None, evict=None).result
+        return self._as(made, dtype)
+
+
+class _Split(_Meeting):
+    """As many parts of each tile, along the grid's last axis."""
+
+    def __init__(self, function: Function, loop: Op, sums: list[SplitSum], parts: int):
+        super().__init__(function, loop, sums)
+        self.parts = parts
+
+    def rewrite(self) -> None:
         b, function = self.b, self.function
         top, head, meeting = Block(), Block(), Block()
         with b.region(top):
             part = self._divide()
             with b.region(head):
-                self._shorten(part)
+                every = b.index(self.parts)
+                above = b.value("add", self._as(self.rounds(), INDEX), b.value("sub", every, b.index(1)))
+                each = b.value("floordiv", above, every)
+                self.shorten(b.value("mul", part, each), each)
             with b.region(meeting):
                 self._meet(part)
         kept = [op for op in self.behind if op.spec.allocates]
         function.body.ops = [*kept, *top.ops, *self.before, *head.ops, self.loop, *meeting.ops]
-        function.deals += 1
 
     def _divide(self) -> Value:
         """The part of this block. What the kernel reads of the grid's last axis is as it was."""
@@ -277,87 +408,96 @@ class _Split:
         function.grid[AXIS] = self.parts if single else ["*", function.grid[AXIS], self.parts]
         return number if single else b.value("mod", number, parts)
 
-    def _shorten(self, part: Value) -> None:
-        """The loop goes through the rounds of its part: as many in each, fewer in the last ones."""
-        b, (start, stop, step) = self.b, self.loop.operands[:3]
-        dtype = start.dtype
-        part = self._as(part, dtype)
-        one, parts = b.constant(1, dtype), b.constant(self.parts, dtype)
-        every = b.value("mul", step, parts)
-        above = b.value("add", b.value("sub", stop, start), b.value("sub", every, one))
-        each = b.value("mul", b.value("floordiv", above, every), step)
-        first = b.value("add", start, b.value("mul", part, each))
-        self.loop.operands[:2] = [first, b.value("minimum", stop, b.value("add", first, each))]
-
     def _meet(self, part: Value) -> None:
-        """Leaves the sums of this part; the last block to do so goes on with those of all."""
-        b, function = self.b, self.function
+        """The last block of a tile goes on with the sums of all."""
+        b = self.b
         rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
         plane = b.value("mul", rows, columns)
         tile = b.value("add", b.value("block_id", axis=0), b.value("mul", rows, b.value("block_id", axis=1)))
         depth = b.value("mul", self.block, b.index(self.parts))
         first = b.value("add", tile, b.value("mul", plane, depth))  # the block of the tile's first part
-        memories = [
-            function.workspace(f"{result.name or 'sum'}_parts", self._stored(result), prod(result.tile.shape))
-            for result in self.loop.results
-        ]
-        arrived = function.workspace("arrived", U32, 1, zero=True)
-        own = b.value("add", first, b.value("mul", plane, part))
-        for memory, result in zip(memories, self.loop.results, strict=True):
-            self._store(memory, self._at(own, result), result)
-        one = b.constant(1, U32)
-        has = ["memory", "offset", "value"]
-        count = b.op("atomic", [arrived, first, one], has=has, action="add", order="acq_rel", scope="gpu").result
-        is_last = b.value("eq", count, b.constant(self.parts - 1, U32))
-        then, otherwise = Block(), Block()
+
+        def place(turn: Value) -> Value:
+            return b.value("add", first, b.value("mul", plane, turn))
+
+        self.provide()
+        is_last = self.arrive(place(part), first, b.index(self.parts - 1))
+        then = Block()
         with b.region(then):
-            self._store(arrived, first, b.constant(0, U32))
-            joined = self._joined(first, plane, memories)
-        then.ops += [op for op in self.behind if not op.spec.allocates]
-        replace_uses(then, dict(zip(self.loop.results, joined, strict=True)))
-        for block in (then, otherwise):
-            block.ops.append(Op(OPS["yield"], [], [], {}, (), b.loc))
-        b.op("if", [is_last], [then, otherwise], types=[])
+            sums = self.joined(first, first, (b.index(1), b.index(self.parts)), place)
+        self.behind_if(is_last, then, sums)
 
-    def _joined(self, first: Value, plane: Value, memories: list[Value]) -> list[Value]:
-        """The sums of all parts, in their order: a loop over the parts from the second one on."""
+
+class _Stream(_Meeting):
+    """Equal shares of all rounds of all tiles, one tile's behind the other's.
+
+    A block leaves two sums at most: of a tile that it begins, and of one that another block has begun.
+    """
+
+    each = 2
+
+    def rewrite(self) -> None:
+        b, function = self.b, self.function
+        ahead = slice_of(self.before, self.loop.operands[:3])
+        kept = [op for op in (*self.before, *self.behind) if op.spec.allocates]
+        top, inside = Block(), Block()
+        with b.region(top):
+            place = function.lines.get(("split", self.loop.regions[0].args[0].name or ""), b.loc)
+            sizes = [in_ir(b, function, tree, place) for tree in function.grid]
+            block, blocks = b.value("block_id", axis=0), b.value("grid_size", axis=0)
+            plane = b.value("mul", sizes[0], sizes[1])
+            rounds = b.value("maximum", self._as(self.rounds(), INDEX), b.index(1))
+            total = b.value("mul", b.value("mul", plane, sizes[2]), rounds)
+            share = self._above(total, blocks)
+            low = b.value("minimum", b.value("mul", block, share), total)
+            high = b.value("minimum", b.value("add", low, share), total)
+            bounds = [b.value("floordiv", low, rounds), self._above(high, rounds), b.index(1)]
+        tile = Value(TileType((), INDEX), name="tile")
+        self.provide()
+        with b.region(top), b.region(inside):
+            flat = b.value("mod", tile, plane)
+            numbers = [b.value(name, flat, sizes[0]) for name in ("mod", "floordiv")]
+            replace_grid(function, [*numbers, b.value("floordiv", tile, plane)], sizes)
+            origin = b.value("mul", tile, rounds)
+            first = b.value("maximum", b.value("sub", low, origin), b.index(0))
+            last = b.value("minimum", b.value("sub", high, origin), rounds)
+            self.shorten(first, b.value("sub", last, first))
+            rest = [op for op in self.before if op not in ahead and not op.spec.allocates]
+            meeting = Block()
+            with b.region(meeting):
+                opening = b.value("floordiv", origin, share)  # the block of the tile's first part
+                ending = b.value("floordiv", b.value("add", origin, b.value("sub", rounds, b.index(1))), share)
+                self._meet(block, first, opening, ending)
+        body = Block([tile])
+        body.ops = [*inside.ops, *rest, self.loop, *meeting.ops, self.end()]
+        around = Op(OPS["for"], bounds, [], {"unroll": 1, "tiles": True}, [body], b.loc)
+        function.body.ops = [*kept, *ahead, *top.ops, around]
+        function.grid = [["*", "sms", function.number("blocks_per_sm", 1)], 1, 1]
+
+    def _above(self, number: Value, divisor: Value) -> Value:
         b = self.b
-        results = self.loop.results
-        starts = [self._load(m, self._at(first, r), r.dtype) for m, r in zip(memories, results, strict=True)]
-        turn = Value(TileType((), INDEX), name="part")
-        body = Block([turn, *(Value(result.type) for result in results)])
-        with b.region(body):
-            block = b.value("add", first, b.value("mul", plane, turn))
-            ends = [
-                b.value(sum.join, total, self._load(memory, self._at(block, result), result.dtype))
-                for sum, total, memory, result in zip(self.sums, body.args[1:], memories, results, strict=True)
-            ]
-        body.ops.append(Op(OPS["yield"], ends, [], {}, (), b.loc))
-        bounds = [b.index(1), b.index(self.parts), b.index(1)]
-        made = b.op("for", [*bounds, *starts], [body], unroll=1)
-        for result, new, inside in zip(results, made.results, body.args[1:], strict=True):
-            new.name = inside.name = result.name
-        return made.results
+        return b.value("floordiv", b.value("add", number, b.value("sub", divisor, b.index(1))), divisor)
 
-    def _stored(self, value: Value) -> DType:
-        """The type of a sum in memory."""
-        return value.dtype if value.dtype is not INDEX else S64 if self.function.index_bits == 64 else S32
-
-    def _as(self, value: Value, dtype: DType) -> Value:
-        if value.dtype is dtype:
-            return value
-        return self.b.value("cast", value, to=dtype, saturate=False, rounding=None)
-
-    def _at(self, block: Value, result: Value) -> Value:
-        """The places of a block's sum in its workspace."""
-        b, shape = self.b, result.tile.shape
-        start = b.value("mul", block, b.index(prod(shape)))
-        return b.value("add", *b.same_shape([start, offsets_within(b, shape)])) if shape else start
-
-    def _store(self, memory: Value, at: Value, value: Value) -> None:
-        value = self._as(value, memory.dtype)
-        self.b.op("store", [memory, at, value], has=["memory", "offset", "value"], cache=None, evict=None)
-
-    def _load(self, memory: Value, at: Value, dtype: DType) -> Value:
-        made = self.b.op("load", [memory, at], has=["memory", "offset"], cache=None, evict=None).result
-        return self._as(made, dtype)
+    def _meet(self, block: Value, first: Value, opening: Value, ending: Value) -> None:
+        """A block that has all rounds goes on; else the last one does, with the sums of all."""
+        b, two, one = self.b, self.b.index(2), self.b.index(1)
+        types = [*(result.type for result in self.loop.results), TileType((), I1)]
+        yes = b.constant(True, I1)
+        whole, parted, last, others = Block(), Block(), Block(), Block()
+        whole.ops.append(self.end(*self.loop.results, yes))
+        with b.region(parted):
+            slot = b.value("select", b.value("eq", first, b.index(0)), b.index(0), one)
+            place = b.value("add", b.value("mul", block, two), slot)
+            is_last = self.arrive(place, opening, b.value("sub", ending, opening))
+            with b.region(last):
+                turns = b.value("add", opening, one), b.value("add", ending, one)
+                at = b.value("mul", opening, two)
+                sums = self.joined(opening, at, turns, lambda turn: b.value("add", b.value("mul", turn, two), one))
+            last.ops.append(self.end(*sums))
+            others.ops.append(self.end(*self.loop.results))
+            joined = b.op("if", [is_last], [last, others], types=types[:-1]).results
+        parted.ops.append(self.end(*joined, is_last))
+        *sums, goes_on = b.op("if", [b.value("eq", opening, ending)], [whole, parted], types=types).results
+        for result, old in zip(sums, self.loop.results, strict=True):
+            result.name = old.name
+        self.behind_if(goes_on, Block(), sums)

@@ -99,6 +99,63 @@ def test_other_directives_of_the_shorter_loop(rounds: str, lines: str) -> None:
     assert np.array_equal(args["c"], wanted)
 
 
+# ---- stream ----
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(300, 230, 96), (70, 50, 300), (1, 1, 1), (520, 300, 33), (20, 20, 0), (0, 5, 40)]
+)
+def test_equal_shares_of_the_rounds_of_all_tiles(type: str, m: int, n: int, k: int) -> None:
+    """132 blocks: some end a tile and begin the next, some have whole tiles, some a round, some nothing."""
+    args = operands(m, n, k, type)
+    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts="stream"), args)
+    found = kernel.run(**args)
+    assert found.grid == (132, 1, 1) and not found.findings
+    assert np.array_equal(args["c"], args["a"].astype(np.int32) @ args["b"].astype(np.int32).T)
+
+
+def test_the_same_bits_of_a_stream() -> None:
+    random = np.random.default_rng(0)
+    args: dict[str, Any] = {"c": np.zeros((300, 200), np.float32)}
+    args |= {name: random.standard_normal((rows, 200)).astype(np.float16) for name, rows in (("a", 300), ("b", 200))}
+    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts="stream"), args)
+    made = []
+    for seed in range(3):
+        args["c"][:] = 0
+        kernel.run(**args, seed=seed)
+        made.append(args["c"].tobytes())
+    assert len(set(made)) == 1
+    assert np.allclose(args["c"], args["a"].astype(float) @ args["b"].astype(float).T, atol=1e-3)
+
+
+@pytest.mark.parametrize("line", ["pipeline p: 4", "unroll p: 2", "stage a, b: registers", "blocks_per_sm 2"])
+@pytest.mark.parametrize("rounds", ["0, k, TK", "32, k, TK", "0, 40, TK"])
+def test_other_directives_of_a_stream(line: str, rounds: str) -> None:
+    args = operands(170, 200, 200)
+    kernel = kernel_of(PRODUCT.format(rounds=rounds, parts="stream") + f"    {line}\n", args)
+    found = kernel.run(**args)
+    assert found.grid == (264 if line.startswith("blocks") else 132, 1, 1)
+    first, last = {"0, k, TK": (0, 200), "32, k, TK": (32, 200), "0, 40, TK": (0, 64)}[rounds]
+    a, b = (args[x][:, first:last].astype(np.int64) for x in "ab")
+    assert np.array_equal(args["c"], a @ b.T)
+
+
+def test_a_stream_of_a_grid_that_the_launch_alone_knows_is_refused() -> None:
+    args = operands(70, 50, 300)
+    text = PRODUCT.format(rounds="0, k, TK", parts="stream")
+    text = text.replace("grid cdiv(m, TM)", "grid minimum(sms, cdiv(m, TM))")
+    with pytest.raises(TileError, match="made with 'sms', which the launch knows") as caught:
+        kernel_of(text, args)
+    assert caught.value.errors[0].loc is not None and caught.value.errors[0].loc.line == 12
+
+
+def test_a_stream_whose_tiles_have_other_rounds_is_refused() -> None:
+    args = operands(70, 50, 300)
+    with pytest.raises(TileError, match="comes from the number of the tile, and each tile may have others"):
+        kernel_of(PRODUCT.format(rounds="0, minimum(k, i + TK), TK", parts="stream"), args)
+
+
 # ---- sums of other kinds ----
 
 SUMS = """
@@ -133,7 +190,7 @@ kernel sums(y: s32[rows, 4], z: f32[rows, 3, planes], x: s32[rows, cols, planes]
 """
 
 
-def sums_text(parts: int) -> str:
+def sums_text(parts: int | str) -> str:
     text = SUMS.replace("reduce(bits, lambda_or)", "sum(bits)")
     return text + f"\nschedule s of sums:\n    warps = 1\n    split p: {parts}\n"
 
@@ -144,12 +201,13 @@ def test_sums_of_all_kinds_in_one_loop(cols: int, planes: int) -> None:
     """Also in loops and branches, of scalars, and with a grid of three axes."""
     x = np.random.default_rng(cols).integers(-3, 9, (3, cols, planes)).astype(np.int32)
     made = []
-    for parts in (1, 3, 8):
+    for parts in (1, 3, 8, "stream"):
         args = {"y": np.zeros((3, 4), np.int32), "z": np.zeros((3, 3, planes), np.float32), "x": x}
         kernel = kernel_of(sums_text(parts), args)
-        assert kernel.run(**args).grid == (3, 1, planes * parts)
+        grid = kernel.run(**args).grid
+        assert grid == ((132, 1, 1) if parts == "stream" else (3, 1, planes * parts))
         made.append((args["y"].tobytes(), args["z"].tobytes()))
-    assert made[0] == made[1] == made[2]
+    assert len(set(made)) == 1
     assert (args["z"][:, 2] == planes).all() and np.array_equal(
         args["z"][:, 0], np.maximum(x.max(1), 5 if cols % 16 else -99)
     )
@@ -174,8 +232,8 @@ schedule s of nest:
 """
 
 
-@pytest.mark.parametrize("parts", [2, 3])
-def test_a_nest_of_loops(parts: int) -> None:
+@pytest.mark.parametrize("parts", [2, 3, "stream"])
+def test_a_nest_of_loops(parts: int | str) -> None:
     """As in a convolution: the outermost loop is split, and its sums go through the inner one."""
     random = np.random.default_rng(3)
     x, w = (random.integers(-9, 9, shape).astype(np.int8) for shape in ((75, 3, 50), (75, 3, 20)))
@@ -196,8 +254,9 @@ def test_the_choice_and_its_line() -> None:
     assert made.taken == "6" and made.options == ("1", "2", "4", "6") and made.override("2", "split.p")
 
 
-def test_verify_compares_all_blocks_before_and_after() -> None:
-    program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=3))
+@pytest.mark.parametrize(("parts", "each"), [(3, 512), ("stream", 1024)])
+def test_verify_compares_all_blocks_before_and_after(parts: int | str, each: int) -> None:
+    program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=parts))
     random = np.random.default_rng(1)
     args = {x: random.standard_normal((40, 200)).astype(np.float16) for x in "ab"}
     args["c"] = np.zeros((40, 40), np.float32)
@@ -206,7 +265,7 @@ def test_verify_compares_all_blocks_before_and_after() -> None:
     assert found.divergence is None and found.undecided is None and found.stages == len(PASSES)
     variant = build_variant(program, request)
     run_passes(variant.function, variant.target, through("split"))
-    assert [w.each for w in variant.function.workspaces] == [512, 1]
+    assert [w.each for w in variant.function.workspaces] == [each, 1]
 
 
 @pytest.mark.parametrize("fault", ["part", "order", "join"])
@@ -217,25 +276,27 @@ def test_verify_finds_a_split_that_is_wrong(fault: str, monkeypatch: pytest.Monk
     random = np.random.default_rng(1)
     args = {x: random.standard_normal((40, 200)).astype(np.float16) for x in "ab"}
     args["c"] = np.zeros((40, 40), np.float32)
-    shorten, joined = directive._Split._shorten, directive._Split._joined
+    shorten, joined = directive._Split.shorten, directive._Split.joined
     if fault == "part":  # a round too few
 
-        def wrong_shorten(self: Any, part: Any) -> None:
-            shorten(self, part)
+        def wrong_shorten(self: Any, *part: Any) -> None:
+            shorten(self, *part)
             self.loop.operands[1] = self.b.value("sub", self.loop.operands[1], self.loop.operands[2])
 
-        monkeypatch.setattr(directive._Split, "_shorten", wrong_shorten)
+        monkeypatch.setattr(directive._Split, "shorten", wrong_shorten)
     elif fault == "order":  # the parts of another tile
-        monkeypatch.setattr(
-            directive._Split, "_joined", lambda self, first, plane, m: joined(self, first, self.b.index(1), m)
-        )
+
+        def wrong_place(self: Any, counter: Any, first: Any, turns: Any, place: Any) -> Any:
+            return joined(self, counter, first, turns, lambda turn: self.b.value("add", first, turn))
+
+        monkeypatch.setattr(directive._Split, "joined", wrong_place)
     else:
 
         def wrong_joined(self: Any, *rest: Any) -> Any:
             self.sums[0].join = "maximum"
             return joined(self, *rest)
 
-        monkeypatch.setattr(directive._Split, "_joined", wrong_joined)
+        monkeypatch.setattr(directive._Split, "joined", wrong_joined)
     found = verify_kernel(program, Request("product", "s", {"m": 40, "n": 40, "k": 200}), args)
     assert found.divergence is not None and found.divergence.stage == "split"
 

@@ -283,7 +283,7 @@ class Drawing:
         if self.chance(0.3) and "block(1)" in whole:
             lines.append(f"grouped {self.pick([1, 2, 3, 8])}")
         if self.chance(0.35):
-            lines.append(f"split {nest[0] if self.chance(0.9) else nest[-1]}: {self.pick([1, 2, 3, 5, 16])}")
+            lines.append(f"split {nest[0] if self.chance(0.9) else nest[-1]}: {self.pick([1, 2, 3, 5, 'stream'])}")
         return drawn
 
     def drawn(self) -> Drawn:

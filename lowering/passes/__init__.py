@@ -72,7 +72,8 @@ PASSES = (
     Pass("grid", on_function(grid.grid), reads=("grouped", "persistent"), deals=grid.may_deal),
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("tabulate", on_function(tabulate.tabulate), reads=("tabulate",)),
-    Pass("loop", loop.loop, reads=("loop",)),
+    # Extents that are no powers of two are those of tiles in parts.
+    Pass("loop", loop.loop, reads=("loop",), may_go=False),
     Pass("stage", stage.stage, reads=("stage",)),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),
     # Behind `pipeline`, whose rounds go on from the first of the loops that it makes to the second.

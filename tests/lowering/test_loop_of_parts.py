@@ -12,7 +12,7 @@ from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
 from lowering.ir import walk
 from lowering.location import TileError
-from lowering.passes import run_passes
+from lowering.passes import left_out, run_passes
 from tests.compile_and_run import NUMPY, Kernel, compile_kernel, launch, through
 
 SOFTMAX = """
@@ -156,6 +156,16 @@ kernel k(y: f32[rows, cols], x: f32[rows, cols], w: f32[cols]; COLS = 256):
     scale = rsqrt(sum(v * v) / cols.to(f32) + 1e-5)
     y[r, 0 : COLS] = v * scale * w[0 : COLS]
 """,
+    # Three loops, of which the first one's result decides what the second one adds up: layer norm.
+    "deviations": """
+kernel k(y: f32[rows, cols], x: f32[rows, cols], w: f32[cols]; COLS = 256):
+    grid rows
+    r = block(0)
+    v = x[r, 0 : COLS]
+    m = sum(v) / cols.to(f32)
+    d = where(arange(COLS) < cols, v - m, 0.0)
+    y[r, 0 : COLS] = d * rsqrt(sum(d * d) / cols.to(f32)) + w[0 : COLS]
+""",
     # Two values of which neither is made of the other, and one reduction of both.
     "backward": """
 kernel k(y: f32[rows, cols], x: f32[rows, cols], w: f32[cols]; COLS = 256):
@@ -203,6 +213,8 @@ def by_numpy(name: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     x, w = x.astype(np.float64), w.astype(np.float64)
     if name == "norm":
         return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-5) * w
+    if name == "deviations":
+        return (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True) + w
     if name == "backward":
         return (x - (x * w).sum(axis=1, keepdims=True)) * w + w.sum()
     if name == "argmax":
@@ -275,6 +287,12 @@ schedule s of k:
     args = {"x": np.ones(250, np.float32), "y": np.zeros(250, np.float32)}
     assert rounds(compile_kernel(text, args)) == 0
     assert rounds(compile_kernel(text, args, constants={"LOG": True})) == 2
+
+
+def test_the_pass_that_makes_parts_is_needed() -> None:
+    """Without it tiles of other extents are whole."""
+    with pytest.raises(TileError, match="cannot be left out"):
+        left_out(["loop"])
 
 
 # ---- values in shared memory ----

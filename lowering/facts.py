@@ -125,7 +125,10 @@ class Analysis:
             if p.kind == "scalar" and p.value is not None and p.name in function.divisors:
                 self.divides(p.value, function.divisors[p.name])
             for axis, stride in enumerate(p.strides):
-                self.divides(stride, function.divisors.get(stride_name(p.name, axis), 1))
+                name = stride_name(p.name, axis)
+                self.divides(stride, function.divisors.get(name, 1))
+                if name not in function.by_subject("backward", bool):
+                    self.known[stride] = replace(self.known[stride], low=0)
 
     def enter_loop(self, loop: Op) -> None:
         """The counter of this `for` lies between its start and its stop, in steps up or down."""

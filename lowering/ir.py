@@ -41,6 +41,11 @@ class Value:
         self.name, self.origin, self.in_turn = old.name, old, in_turn
         return self
 
+    def take_name(self, equal: Value) -> None:
+        """Is called what an equal value is that it takes the place of, if nothing else: schedules name it so."""
+        if self.name is None:
+            self.name = equal.name
+
     @property
     def dtype(self) -> DType:
         return self.type.dtype

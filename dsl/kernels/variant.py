@@ -64,14 +64,19 @@ class Request:
 
 
 def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, that stand for these: 1 along the last axis that has it, else the power of two in each.
+    """Strides, in elements, that stand for these: 1 along the last axis that has it, else the power of two in each,
+    with its sign.
 
-    >>> stride_class((72, 1)), stride_class((1, 40)), stride_class((67, 5))
-    ((8, 1), (1, 8), (3, 3))
+    >>> stride_class((72, 1)), stride_class((1, 40)), stride_class((67, -5))
+    ((8, 1), (1, 8), (3, -3))
     """
     unit = max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
-    powers = (min(pow2_divisor(stride), MAX_DIVISOR) for stride in strides)
-    return tuple(1 if axis == unit else power if power > 1 else 3 for axis, power in enumerate(powers))
+    powers = [min(pow2_divisor(stride), MAX_DIVISOR) for stride in strides]
+    signs = [-1 if stride < 0 else 1 for stride in strides]
+    return tuple(
+        1 if axis == unit else sign * (power if power > 1 else 3)
+        for axis, (power, sign) in enumerate(zip(powers, signs, strict=True))
+    )
 
 
 @dataclass(slots=True)
@@ -142,12 +147,13 @@ class Resolved:
         choices = {**{key: forced.option for key, forced in schedule.choices.items()}, **request.choices}
         parts = (named, self.special, request.types, request.align, pins, instructions, swizzles, attrs, choices)
         units = sorted((name, strides.index(1)) for name, strides in request.strides.items() if 1 in strides)
+        signs = sorted((name, [stride < 0 for stride in strides]) for name, strides in request.strides.items())
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
         return (
             *map(
                 repr,
                 (
-                    *(*plain, units, request.strict_bounds, self.index_bits),
+                    *(*plain, units, signs, request.strict_bounds, self.index_bits),
                     *(sorted(part.items()) for part in parts),
                 ),
             ),
@@ -472,6 +478,8 @@ class _Variant:
             for axis in range(len(dims)):
                 stride = Value(TileType((), INDEX), name=f"{p.name}_stride{axis}")
                 made.strides.append(stride)
+                if axis >= len(known) or known[axis] < 0:
+                    function.attrs.setdefault("backward", {})[stride_name(p.name, axis)] = True  # type: ignore[index]
                 strides.append(1 if axis < len(known) and known[axis] == 1 else stride)
         else:
             strides = row_major(extents, partial(_product, builder))
@@ -529,6 +537,10 @@ class _Variant:
             if 1 in strides:
                 name = stride_name(tensor, strides.index(1))
                 out.append(StageCondition(["==", name, 1], f"{name} == 1", self.kernel.loc.line, None))
+            for axis, stride in enumerate(strides):
+                if stride > 1:
+                    name = stride_name(tensor, axis)
+                    out.append(StageCondition([">=", name, 0], f"{name} >= 0", self.kernel.loc.line, None))
         return out
 
     def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:

@@ -340,6 +340,7 @@ class _Pipeline:
         self._rebuild(body, inside.ops, round_, {counter: here})
         body.args[0] = round_
         loop.operands[:3] = [zero, rounds, one]
+        loop.attrs = loop.attrs | {"slots": self.slots}
         self._surround(before.ops)
 
     # ---- a nest: the copies have counters of their own ----

@@ -29,5 +29,5 @@ class _Folder(Rewriter):
         if folded is not None:
             self.map[op.result] = folded
             if constant_of(folded) is None:  # what the schedule says of it by name still holds
-                folded.name = folded.name or op.result.name
+                folded.take_name(op.result)
         return folded is not None

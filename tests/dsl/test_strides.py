@@ -127,7 +127,7 @@ def test_the_classes_of_strides() -> None:
     assert stride_class((72, 1)) == (8, 1)
     assert stride_class((1, 40)) == (1, 8)
     assert stride_class((1, 1)) == (3, 1)
-    assert stride_class((-64, 0)) == (16, 16)
+    assert stride_class((-64, 0)) == (-16, 16)
 
 
 def test_arrays_of_an_example_are_row_major() -> None:

@@ -86,6 +86,7 @@ kernel k(c: f32[m, n], a: f16[m, k], b: f16[n, k]; TM = 16, TN = 16, TK = 32):
 
 schedule s of k:
     warps = 1
+    unroll p: 1
     {lines}
 """
 

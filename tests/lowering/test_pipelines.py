@@ -45,17 +45,19 @@ def shape(kernel: Kernel) -> tuple[int, int, int]:
 
 WAYS = {
     "itself": "contract off",
+    "rolled": "unroll p: 1",
     "registers": "stage a, b: registers",
     "one": "stage a: registers\n    pipeline p: 1",
     "staged": "pipeline p: 1",
-    "two": "pipeline p: 2",
-    "five": "pipeline p: 5",
+    "two": "pipeline p: 2\n    unroll p: 1",
+    "five": "pipeline p: 5\n    unroll p: 1",
     "unrolled": "pipeline p: 3\n    unroll p: 2",
 }
 SHAPES = {
-    "itself": (6, 2, 3), "registers": (0, 0, 0), "one": (1, 1, 0), "staged": (2, 1, 0), "two": (4, 2, 2),
-    "five": (10, 2, 5), "unrolled": (10, 4, 3),
+    "itself": (12, 5, 3), "rolled": (6, 2, 3), "registers": (0, 0, 0), "one": (1, 1, 0), "staged": (2, 1, 0),
+    "two": (4, 2, 2), "five": (10, 2, 5), "unrolled": (10, 4, 3),
 }  # fmt: skip
+"""Of the loop; and, where it is unrolled, of the rounds that are left."""
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -120,7 +122,7 @@ kernel k(c: f32[m, n], a: f16[m, k], b: f16[n, k]; TM = 32, TN = 16, TK = 32):
 schedule s of k:
     warps = 2
 """
-    kernel, args = product("pipeline p: 3", 64, 32, 128)
+    kernel, args = product("pipeline p: 3\n    unroll p: 1", 64, 32, 128)
     hand = compile_kernel(by_hand, args)
     for name in ("shared_alloc", "copy", "commit", "wait", "barrier", "ldmatrix", "dot", "for", "store"):
         assert kernel.count(name) == hand.count(name) > 0, name
@@ -179,6 +181,9 @@ kernel k(c: f32[m, 16], a: f16[m, k], b: f16[16, k]; TM = 16, TK = 16):
         x = load(a[i : i + TM, p : p + TK], other=2)
         acc = dot(x, b[0 : 16, p : p + TK].T, acc)
     c[i : i + TM, 0 : 16] = acc
+
+schedule s of k:
+    unroll p: 1
 """
     random = np.random.default_rng(0)
     args = {"a": random.integers(-3, 4, (20, 40)).astype(np.float16), "c": np.zeros((20, 16), np.float32)}
@@ -261,6 +266,7 @@ kernel k(c: f32[m, n], a: f16[m, k; strided], b: f16[k, n; strided]; TM = 32, TN
 
 schedule s of k:
     warps = 2
+    unroll p: 1
 """
     random = np.random.default_rng(0)
     arrays = {"a": random.integers(-3, 4, (64, 96)), "b": random.integers(-3, 4, (96, 64))}

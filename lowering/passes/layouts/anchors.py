@@ -12,7 +12,7 @@ from lowering.layout import Layout, LayoutError
 from lowering.location import TileError
 from lowering.ops import operand
 from lowering.ops.matrix import product_of
-from lowering.ops.memory import moved_by, subject_of
+from lowering.ops.memory import moved_by, space_of, subject_of
 from lowering.passes.check_names import defined_tiles
 from lowering.passes.layouts.spread import Layouts
 from lowering.schedule import WANTED, Pin, extents_of, resolve_pin
@@ -289,7 +289,8 @@ class _Anchors:
         """The layout of a product's result in which a thread stores 16 bytes of a row at once; None where nothing
         stores it, or its b does not lie along k. The columns of a b that does are read in any order."""
         users = (user for value in joined for user in self.layouts.users.get(value, ()))
-        stores = [user for user in users if user.spec.accesses == "write" and moved_by(user) in joined]
+        stores = [u for u in users if u.spec.accesses == "write" and space_of(u.operands[0]) == "global"]
+        stores = [store for store in stores if moved_by(store) in joined]
         wide = [width for width, axis in (access_vector(self.layouts.facts, s, self.warps) for s in stores) if axis]
         if not wide or not lies_along(self.layouts.facts, op.operands[1], 0):
             return None

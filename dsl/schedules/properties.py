@@ -400,7 +400,7 @@ _ROWS = (
     PropertyRow(
         "stage",
         "names",
-        Word("shared", "registers"),
+        Switch("registers", "shared"),
         "`shared`: what loops load of these tensors goes through shared memory, by copies; `registers`: it does not. "
         "By itself, what feeds products does where 4 aligned bytes or more are copied at a time. A value that `loop` "
         "does in parts stays there from loop to loop.",

@@ -6,6 +6,9 @@
         …                              y = load sb
                                        …
 
+A load that stands before a loop and is used in it is copied where it stands, and read anew at each use: `stage q:
+shared` keeps the queries of attention out of the registers.
+
 `pipeline` lets the copies run rounds ahead. By itself a load is staged that feeds a product: the fragments of an
 operand lie apart in memory, and each warp reads those of its row of warps once more. Where fewer than 4 aligned bytes
 are neighbours, there is no `cp.async` to hide anything, and loads stay as they are.
@@ -36,14 +39,20 @@ def stage(function: Function, target: Target) -> None:
     loops = [op for op in walk(function.body) if op.spec.counters]
     found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op)]
     said = function.by_subject("stage", str)
-    _check_subjects(function, said, {op.operands[0].name for _, op in found})
-    if not found:
+    users = uses(function.body)
+    inside = {op for loop in loops for op in walk(loop.regions[0])}
+    once = [op for op in function.body.ops if is_load(op) and inside.intersection(users.get(op.result, ()))]
+    _check_subjects(function, said, {op.operands[0].name for op in (*(load for _, load in found), *once)})
+    if not found and not once:
         return
     choosing = _Choosing(function, target, said)
     chosen: dict[Op, list[Op]] = {}
     for loop, load in found:
-        if choosing.is_staged(loop, load):
+        if choosing.is_staged(load, loop.regions[0]):
             chosen.setdefault(loop, []).append(load)
+    for load in once:
+        if load.operands[0].name in said and choosing.is_staged(load, None):
+            _stage_once(function, choosing.facts, load)
     for loop, loads in chosen.items():
         _stage(function, choosing.facts, loop, loads)
 
@@ -95,14 +104,14 @@ class _Choosing:
         held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
         self.room = target.shared - held
 
-    def is_staged(self, loop: Op, load: Op) -> bool:
+    def is_staged(self, load: Op, body: Block | None) -> bool:
         """The schedule's word, or the choice's. TileError `schedule` where the word cannot be kept."""
         name = load.operands[0].name or "tensor"
         word, place = self.said.get(name), self.function.lines.get(("stage", name))
         feeds = feeds_product(load, self.users)
         if word is None and not feeds:
             return False
-        wrong = self.misfit(loop, load)
+        wrong = self.misfit(load, body)
         if wrong is not None and word == "shared":
             raise TileError("schedule", place or load.loc, f"'{name}' cannot be staged: {wrong[0]}", wrong[1])
         bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
@@ -126,10 +135,11 @@ class _Choosing:
             self.room -= slot_bytes(load)
         return bool(staged)
 
-    def misfit(self, loop: Op, load: Op) -> tuple[str, str] | None:
-        """Why a load cannot be staged, and what would fit; None if it can."""
-        ops = loop.regions[0].ops
-        wrong = impure(slice_of(ops[: ops.index(load)], place_of(load)))
+    def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
+        """Why a load cannot be staged, and what would fit; None if it can. body: of the loop at whose head it is
+        copied; None for a load that is copied where it stands."""
+        ops = [] if body is None else body.ops[: body.ops.index(load)]
+        wrong = impure(slice_of(ops, place_of(load)))
         if wrong is not None:
             where = "" if wrong.loc is None else f" in line {wrong.loc.line}"
             return (
@@ -227,6 +237,39 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     replaced = {load.result: ops[-1].result for load, ops in made.items()}
     for op in walk(body):
         op.operands = [replaced.get(v, v) for v in op.operands]
+
+
+def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
+    """A load that stands before the loops that use it: it is copied where it stands, and each use in a loop reads it
+    anew from shared memory, so that no registers hold it meanwhile."""
+    allocated, head = Block(), Block()
+    b = Builder(located(function, load))
+    with b.region(allocated):
+        staged = _staged(b, facts, load, {op.attrs["name"] for op in walk(function.body) if op.spec.allocates})
+    with b.region(head):
+        source, mask = operand(load, "offset"), operand(load, "mask")
+        copy(b, staged.tile, None, staged.place, load.operands[0], staged.turned(b, source), staged.turned(b, mask))
+        b.op("commit")
+        b.op("wait", groups=0)
+    loaded, value = _loaded(b, staged), load.result
+
+    def visit(block: Block, in_loop: bool) -> None:
+        ops: list[Op] = []
+        for op in block.ops:
+            for region in op.regions:
+                visit(region, in_loop or op.spec.loops)
+            if op is load:
+                ops += [*head.ops, *loaded]
+                continue
+            if value in op.operands:
+                here = _loaded(b, staged) if in_loop else loaded
+                ops += here if in_loop else []
+                op.operands = [here[-1].result if v is value else v for v in op.operands]
+            ops.append(op)
+        block.ops = ops
+
+    visit(function.body, False)
+    function.body.ops[:0] = allocated.ops
 
 
 def _read_by_each_product(

@@ -91,6 +91,13 @@ class DeviceArray:
         view.array = replace(self.array, shape=(self.array.size,), strides=(1,))
         return view
 
+    def lying(self, strides: tuple[int, ...]) -> DeviceArray:
+        """The same memory with the axes in another order, by their strides."""
+        view = object.__new__(DeviceArray)
+        view.allocation = self.allocation
+        view.array = replace(self.array, strides=strides)
+        return view
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3 of the interface; types that it does not have (BIT_FIELDS) as their bits."""
@@ -101,17 +108,21 @@ class DeviceArray:
             "shape": self.shape,
             "typestr": dtype.str,
             "data": (self.allocation.pointer, False),
-            "strides": None,
+            "strides": None if self.array.is_contiguous else self._byte_strides,
             "version": 3,
         }
+
+    @property
+    def _byte_strides(self) -> tuple[int, ...]:
+        return tuple(stride * DTYPES[self.dtype].bytes for stride in self.array.strides)
 
     def numpy(self) -> Any:
         """A numpy array with the contents (bf16, e4m3 and e5m2 are ml_dtypes')."""
         import numpy
 
-        host = numpy.empty(self.shape, numpy_dtype(self.dtype))
+        host = numpy.empty(self.array.size, numpy_dtype(self.dtype))
         self.allocation.copy_out(host.ctypes.data, host.nbytes)
-        return host
+        return numpy.ndarray(self.shape, host.dtype, host.data, 0, self._byte_strides)
 
 
 def device_of_pointer(pointer: int) -> int:

@@ -54,6 +54,10 @@ def most_spilled(case: Case, arch: str) -> int:
     """Bytes. Of 192 accumulators a few words around the loop do not fit; ptxas takes two words more for sm_120."""
     if case.schedule == "large":
         return 24
+    if case.kernel == "attend" and dict(case.dims)["d"] > 64:
+        return 128  # outside its loop; with 8 warps there are none, and it is 17 to 20% slower (docs/measurements.md)
+    if case.kernel == "product" and dict(case.dims)["n"] % 2:
+        return 48  # rows of odd length are loaded element by element, 64 of them under as many predicates
     return 8 if case.schedule == "folded" and TARGETS[arch].number == 120 else 0
 
 

@@ -29,7 +29,7 @@ SHAPES = {
         "images=1 c=32 h=1 k=32 r=1", "images=3 c=96 h=7 k=96 r=3", "images=1 c=32 h=9 k=64 r=5",
         "images=2 c=64 h=8 k=32 r=7",
     ],
-    "product.tile": ["m=0", "k=0", "m=1 n=1 k=1", "m=17 n=33 k=40", "m=129 n=130 k=24", "m=300 n=64 k=264"],
+    "product.tile": ["m=0", "k=0", "m=1 n=1 k=1", "m=17 n=33 k=40", "m=129 n=66 k=24"],
     "layer_norm.tile": [
         "rows=0 cols=8", "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=64", "rows=300 cols=33", "rows=9 cols=1000",
         "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=8200", "rows=270 cols=8201", "rows=1 cols=16392",

@@ -21,7 +21,7 @@ from lowering.types import INDEX
 def peel_loops(function: Function) -> None:
     """Loops that are to be peeled and may have a round that is not whole."""
     loops = [op for op in walk(function.body) if op.spec.counters]
-    if not any(constant_of(loop.operands[2]) != 1 for loop in loops):
+    if not any(constant_of(loop.operands[2]) != 1 or "slots" in loop.attrs for loop in loops):
         return
     facts = facts_now(function)
     peeled = {loop for loop in loops if _chosen(function, facts, loop)}
@@ -41,6 +41,9 @@ def _chosen(function: Function, facts: Analysis, loop: Op) -> bool:
         if named:
             raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is peeled")
         return False
+    if named and "slots" in loop.attrs:
+        why = "the loop is pipelined: of its round that is not whole the copies alone have a mask"
+        return function.choices.choose("peel", name, {"off": False}, "off", loc=loop.loc, because=why)
     if _rounds_are_whole(facts, loop, int(step)):
         return False
     return function.choices.choose(

@@ -307,3 +307,11 @@ def test_what_two_products_need_is_read_for_each() -> None:
     launch(kernel, args)
     q, x = args["q"].astype(np.float32), args["x"].astype(np.float32)
     assert np.array_equal(args["y"], q @ x.T @ x)
+
+
+def test_peel_of_a_pipelined_loop_says_that_there_is_nothing_to_do() -> None:
+    kernel, args = product("peel p", 33, 17, 104)
+    made = kernel.variant.function.choices.keyed()["peel.p"]
+    assert made.options == ("off",) and "pipelined" in made.because
+    launch(kernel, args)
+    assert np.array_equal(args["c"], args["a"].astype(np.float32) @ args["b"].T.astype(np.float32))

@@ -79,11 +79,10 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("matmul_fp8", "wave"): [square(512), square(84)],
     ("matmul_s4", "pairs"): [{"m": 4096, "n": 4096, "k": 4096}, {"m": 77, "n": 100, "k": 84}],
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
-    ("of_queries", "rows"): [heads(1024, 1024, 64), heads(1000, 1000, 128), heads(77, 300, 40)],
-    ("of_keys", "columns"): [heads(1024, 1024, 64), heads(1000, 1000, 128), heads(77, 300, 40)],
+    ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
+    ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
     ("product", None): [
         {"m": 4096, "n": 4096, "k": 4096},
-        {"m": 1000, "n": 1000, "k": 1000},
         {"m": 77, "n": 33, "k": 40},
     ],
     ("conv", "table"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],

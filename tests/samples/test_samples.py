@@ -20,8 +20,8 @@ SHAPES = {
         "s=129 t=127 d=77 heads=2 kv_heads=2", "total=1 keys=1", "total=261 keys=70 d=128",
     ],
     "attention_backward.tile": [
-        "batch=0", "s=0 t=20", "s=1 t=1 d=8", "s=17 t=0", "s=33 t=65 d=40", "s=128 t=64 d=128 heads=3 kv_heads=1",
-        "s=129 t=127 d=77 heads=2 kv_heads=2",
+        "batch=0", "s=0 t=20", "s=1 t=1 d=8", "s=17 t=0", "s=33 t=65 d=40", "s=66 t=31 d=128 heads=3 kv_heads=1",
+        "s=65 t=66 d=77 heads=2 kv_heads=2",
     ],
     "conv1d.tile": ["n=0", "n=1", "n=2", "n=127", "n=128", "n=129", "n=1031"],
     "gelu.tile": ["n=1", "n=511", "n=1024", "n=1031"],
@@ -32,7 +32,7 @@ SHAPES = {
     "product.tile": ["m=0", "k=0", "m=1 n=1 k=1", "m=17 n=33 k=40", "m=129 n=66 k=24"],
     "layer_norm.tile": [
         "rows=0 cols=8", "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=64", "rows=300 cols=33", "rows=9 cols=1000",
-        "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=8200", "rows=270 cols=8201", "rows=1 cols=16392",
+        "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=8200", "rows=34 cols=8201", "rows=1 cols=16392",
     ],
     "matmul.tile": ["m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65", "m=64 n=64 k=64", "m=130 n=70 k=33"],
     "matmul_fused.tile": ["m=1 n=1 k=1", "m=17 n=63 k=65", "m=64 n=64 k=64", "m=130 n=70 k=33"],

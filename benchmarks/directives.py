@@ -1,4 +1,4 @@
-"""What each directive buys on a product of eight lines, beside samples/matmul.tile, which is written by hand.
+"""What each directive buys on a product of eight lines, beside one written by hand.
 
     python3 benchmarks/directives.py --n 4096,8192 --json directives.json
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     plain = dsl.load(HERE / "peers" / "directives.tile")
-    hand = dsl.load(HERE.parent / "samples" / "matmul.tile")
+    hand = dsl.load(HERE / "peers" / "by_hand" / "matmul.tile")
     shapes = [(int(n),) * 3 for n in given.n.split(",") if n] + [(int(m), 4096, 4096) for m in given.m.split(",") if m]
     rows = []
     for m, n, k in shapes:

@@ -1,20 +1,21 @@
 """Products of matrices against cuBLAS and Triton, and against what mma.sync can do at most.
 
     python3 benchmarks/matmul.py all --json matmul.json --plot matmul.png
-    python3 benchmarks/matmul.py square --types s8 --schedules wide,tall --n 4096,8192
+    python3 benchmarks/matmul.py square --types s8 --schedules tile,large --n 4096,8192
     python3 benchmarks/matmul.py all --quick
 
 "square" multiplies n×n matrices, "skinny" m rows by a 4096×4096 matrix and "deep" by one of 8192×8192 (--n and --k name
-others), "fused" has bias, activation and residual in the same launch (samples/matmul_fused.tile); "all" has them all,
+others), "fused" has bias, activation and residual in the same launch (`linear`); "all" has them all,
 each with its own JSON and plot. a is row-major; b is row-major in "a@b", and lies as [n, k] in "a@b.T", the only order
 that cuBLAS likes for bytes. f32 is multiplied as tf32, e4m3 gives bf16. Every result is first checked against float64,
 of integers to be equal, on an output that was poisoned; then all variants are timed in one interleaved run in shuffled
 order, with the L2 overwritten in between, and rests after each round that keep the device below its power limit: the
 clocks stand in the table.
 
-"mma.sync" is peers/products.tile: as many products of operands that stay in registers. For skinny products, whose time
-goes into reading b, "read" is peers/read.tile on b. "triton.mma" is Triton confined to mma.sync and cp.async, our
-instructions; cuBLAS and "triton" multiply by wgmma. Peers that are not installed, or refuse, are left out and said so.
+"by hand" is peers/by_hand, kernels with fragments, rings and waits written out. "mma.sync" is peers/products.tile: as
+many products of operands that stay in registers. For skinny products, whose time goes into reading b, "read" is
+peers/read.tile on b. "triton.mma" is Triton confined to mma.sync and cp.async, our instructions; cuBLAS and "triton"
+multiply by wgmma. Peers that are not installed, or refuse, are left out and said so.
 `--schedules` adds schedules of ours as variants of their own.
 """
 
@@ -33,7 +34,9 @@ from matmul_arrays import TYPES, Arrays, extents_of, host_operands, read_b, regi
 
 import dsl
 
-SAMPLES = [Path(__file__).resolve().parent.parent / "samples" / name for name in ("matmul.tile", "matmul_narrow.tile")]
+HERE = Path(__file__).resolve().parent
+SAMPLE = HERE.parent / "samples" / "matmul.tile"
+BY_HAND = [HERE / "peers" / "by_hand" / name for name in ("matmul.tile", "matmul_narrow.tile")]
 SQUARES = (512, 1024, 2048, 4096, 8192)
 ROWS = (1, 16, 64, 128)
 REST = 2.0
@@ -50,20 +53,16 @@ class Product:
     b_t: bool
 
     def call(self, dtype: str) -> Call:
-        if dtype in SCALED:
-            return Call(SCALED[dtype], {} if self.b_t else {"B_T": False})
-        return Call("matmul", {"B_T": True} if self.b_t else {})
+        return Call("matmul", {})
 
     def problem(self, shape: Shape, dtype: str) -> Problem:
         return Problem(self, shape, dtype)
 
     def host_arguments(self, shape: Shape, dtype: str) -> tuple[Any, ...]:
         c, a, b = host_operands(shape, dtype, self.b_t)
-        return (c, a, b, 1.0) if dtype in SCALED else (c, a, b)
+        return c, a, b.T if self.b_t else b
 
 
-SCALED = {"s8": "matmul_s8", "e4m3": "matmul_e"}
-"""Types whose dispatches take a scale, and b as [n, k] by default."""
 PRODUCTS = {made.name: made for made in (Product("a@b.T", True), Product("a@b", False))}
 
 
@@ -76,7 +75,7 @@ class Problem(Arrays):
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        return (*self.operands, 1.0) if self.dtype in SCALED else self.operands
+        return self.c, self.a, self.b.T if self.b_t else self.b
 
     @property
     def operands(self) -> tuple[Any, Any, Any]:
@@ -139,16 +138,23 @@ def compile_triton(measured: list[tuple[Any, Shape, str]], peers: Sequence[str])
         precompile(variants, max(1, (os.cpu_count() or 1) // 2))
 
 
+def by_hand(problem: Problem) -> tuple[Callable[[], object], str]:
+    """The kernels with rings, waits and fragments written out."""
+    name, scaled = {"s8": ("matmul_s8", True), "e4m3": ("matmul_e", True)}.get(problem.dtype, ("matmul", False))
+    function = getattr(dsl.load(BY_HAND[problem.dtype == "e4m3"]), name)
+    arguments = (*problem.operands, 1.0) if scaled else problem.operands
+    return lambda: function(*arguments, B_T=problem.b_t), ""
+
+
 def schedule(name: str) -> Callable[[Problem], tuple[Callable[[], object], str]]:
     """Ours with the schedule of that name, whatever the dispatch would choose."""
 
     def launch(problem: Problem) -> tuple[Callable[[], object], str]:
-        kernel = {"s8": "matmul_bytes", "e4m3": "matmul_fp8"}.get(problem.dtype, "matmul_tensor")
-        module, constants = dsl.load(SAMPLES[problem.dtype == "e4m3"]), problem.call.constants
-        if name not in module.program.schedules_of(kernel):
-            raise LeftOut(f"no schedule {name} of {kernel}")
-        function, arguments = getattr(module, kernel), problem.arguments
-        return lambda: function(*arguments, schedule=name, **constants), ""
+        module = dsl.load(SAMPLE)
+        if name not in module.program.schedules_of("product"):
+            raise LeftOut(f"no schedule {name}")
+        arguments = (*problem.arguments, None, None, None, 1.0)
+        return lambda: module.product(*arguments, schedule=name), ""
 
     return launch
 
@@ -160,9 +166,9 @@ def fewer(shape: Shape) -> Shape:
 
 
 SQUARE = Benchmark(
-    SAMPLES,
+    (SAMPLE,),
     PRODUCTS,
-    {"cublas": cublas} | {name: triton(instructions) for name, instructions in TRITON.items()},
+    {"by hand": by_hand, "cublas": cublas} | {name: triton(instructions) for name, instructions in TRITON.items()},
     types=tuple(TYPES),
     key="n",
     extents=SQUARES,

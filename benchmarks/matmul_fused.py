@@ -19,8 +19,9 @@ from matmul_arrays import Arrays, host_operands
 
 import dsl
 
-SAMPLES = Path(__file__).resolve().parent.parent / "samples"
-SAMPLE = SAMPLES / "matmul_fused.tile"
+HERE = Path(__file__).resolve().parent
+SAMPLE = HERE.parent / "samples" / "matmul.tile"
+BY_HAND = HERE / "peers" / "by_hand" / "matmul_fused.tile"
 TYPES = ("f16", "bf16", "s8")
 GAIN = 0.25
 FACTOR = 3
@@ -37,7 +38,7 @@ class Operation:
 
     def call(self, dtype: str) -> Call:
         constants: dict[str, Any] = {"ACT": self.act} if self.act else {}
-        return Call("linear_s8", constants) if dtype == "s8" else Call("linear", constants | {"B_T": True})
+        return Call("linear", constants)
 
     def problem(self, shape: Shape, dtype: str) -> Problem:
         return Problem(self, shape, dtype)
@@ -48,9 +49,8 @@ class Operation:
         c, n = np.empty(c.shape, of_c), c.shape[1]
         residual = random.integers(-8, 8, c.shape, np.int8).astype(of_c) if self.residual else None
         bias = random.standard_normal(n, np.float32).astype(np.float32 if dtype == "s8" else of_c)
-        if dtype == "s8":
-            return c, a, b, np.full(n, 1 / 4096, np.float32), bias, residual, GAIN
-        return c, a, b, bias, residual
+        scale = np.full(n, 1 / 4096, np.float32) if dtype == "s8" else None
+        return c, a, b.T, scale, bias, residual, GAIN if dtype == "s8" else 1.0
 
 
 OPERATIONS = {
@@ -87,9 +87,8 @@ class Problem(Arrays):
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        if self.dtype == "s8":
-            return self.c, self.a, self.b, self.scale, self.bias, self.residual, GAIN
-        return self.c, self.a, self.b, self.bias, self.residual
+        scale, gain = (self.scale, GAIN) if self.dtype == "s8" else (None, 1.0)
+        return self.c, self.a, self.b.T, scale, self.bias, self.residual, gain
 
     def after(self, sums: Any) -> Any:
         """What the sums go through, in their type."""
@@ -123,14 +122,11 @@ class Plain:
     """Our product without what follows it; bytes as sums."""
 
     problem: Problem
-    module: dsl.Module = field(default_factory=lambda: dsl.load(SAMPLES / "matmul.tile"))
+    module: dsl.Module = field(default_factory=lambda: dsl.load(SAMPLE))
 
     def __call__(self) -> None:
         p = self.problem
-        if p.dtype == "s8":
-            self.module.matmul_s8(p.plain, p.a, p.b, 1.0)
-        else:
-            self.module.matmul(p.plain, p.a, p.b, B_T=True)
+        self.module.matmul(p.plain, p.a, p.b.T)
 
     def error(self) -> float:
         p = self.problem
@@ -142,6 +138,14 @@ class Plain:
 
 def plain(problem: Problem) -> tuple[Callable[[], object], str]:
     return Plain(problem), ""
+
+
+def by_hand(problem: Problem) -> tuple[Callable[[], object], str]:
+    """The kernels with rings, waits and fragments written out."""
+    module, p, constants = dsl.load(BY_HAND), problem, problem.call.constants
+    if p.dtype == "s8":
+        return lambda: module.linear_s8(p.c, p.a, p.b, p.scale, p.bias, p.residual, GAIN, **constants), ""
+    return lambda: module.linear(p.c, p.a, p.b, p.bias, p.residual, B_T=True, **constants), ""
 
 
 def unfused(problem: Problem) -> tuple[Callable[[], object], str]:
@@ -185,4 +189,4 @@ def cublaslt(problem: Problem) -> tuple[Callable[[], object], str]:
     return lambda: torch._addmm_activation(p.bias, p.a, p.b.T, use_gelu=gelu, out=p.c), "_addmm_activation"
 
 
-PEERS = {"dsl plain": plain, "torch": unfused, "cublaslt": cublaslt}
+PEERS = {"by hand": by_hand, "dsl plain": plain, "torch": unfused, "cublaslt": cublaslt}

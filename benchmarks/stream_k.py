@@ -1,10 +1,11 @@
-"""Products whose last tiles several blocks share: the same bits in every run, and what an earlier compiler's took.
+"""Products whose rounds several blocks share: the same bits in every run, and what an earlier compiler's took.
 
     python3 benchmarks/stream_k.py [--runs 10000] [--before CHECKOUT] [--json stream_k.json]
 
 Blocks that share a tile leave their sums in a workspace; the last to arrive adds them. A race among them shows as a run
-with other bits, if ever. Each product that shares tiles runs `--runs` times on an output that is overwritten in
-between; the first result is compared with float64 (of integers: equal), every other one with the first, bit by bit.
+with other bits, if ever. Each product of few tiles, which the schedule splits, runs `--runs` times on an output that is
+overwritten in between; the first result is compared with float64 (of integers: equal), every other one with the first,
+bit by bit.
 
 With `--before`, the compiler of that checkout makes the same kernels, and both are timed in one interleaved run with
 the L2 overwritten in between; printed is the median of the rounds' ratios. Exits with 1 if any bits differ.
@@ -56,19 +57,15 @@ class Case:
     def __str__(self) -> str:
         return f"{self.dtype} {self.m}x{self.n}x{self.k} {'a@b.T' if self.b_t else 'a@b'}"
 
-    @property
-    def dispatch(self) -> str:
-        return "matmul_s8" if self.dtype == "s8" else "matmul"
-
     def plan(self, module: Any) -> Any:
         """As a call with arrays of these shapes plans it."""
         kind, result = self.dtype.replace("tf", "f"), NAME_OF_NUMPY[TYPES[self.dtype].result]
         b = (self.n, self.k) if self.b_t else (self.k, self.n)
         shapes = {"c": ((self.m, self.n), result), "a": ((self.m, self.k), kind), "b": (b, kind)}
         facts: dict[str, Any] = {name: ArrayFacts(shape, dtype, 16) for name, (shape, dtype) in shapes.items()}
-        if self.dtype == "s8":
-            facts["scale"] = 1.0
-        return getattr(module, self.dispatch).plan(facts, B_T=self.b_t)
+        if self.b_t:
+            facts["b"] = facts["b"].turned
+        return module.matmul.plan(facts)
 
     def shares_tiles(self, module: Any) -> bool:
         return any(isinstance(argument, Workspace) for step in self.plan(module).steps for argument in step.arguments)
@@ -108,10 +105,9 @@ def write_texts(sample: Path, file: Path) -> None:
 
 def launcher(module: Any, case: Case, arrays: Arrays, ptx: list[str] | None = None) -> Callable[[], None]:
     """A launch of the product into `arrays.c`; with `ptx`, of these kernels in place of the module's."""
-    function = getattr(module, case.dispatch)
     kernels = None if ptx is None else [runtime.Kernel(text) for text in ptx]
-    plan = BoundPlan(function, case.plan(module), kernels)
-    given = {"c": arrays.c, "a": arrays.a, "b": arrays.b, "scale": 1.0}
+    plan = BoundPlan(module.matmul, case.plan(module), kernels)
+    given = {"c": arrays.c, "a": arrays.a, "b": arrays.b.T if case.b_t else arrays.b}
     return lambda: plan.launch(given)
 
 

@@ -38,7 +38,7 @@ import dsl
 from dsl.kernels.compile import lower
 from lowering.passes.swizzle_shared import bank_conflicts
 
-SAMPLES = Path(__file__).resolve().parent.parent / "samples"
+BY_HAND = Path(__file__).resolve().parent / "peers" / "by_hand" / "matmul.tile"
 METRICS = ("memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ideal")
 AT_ONCE = 3
 SHAPES = {
@@ -116,7 +116,7 @@ class Row:
 
 def launch_all() -> None:
     """What the profiler runs."""
-    module = dsl.load(SAMPLES / "matmul.tile", device="cuda")
+    module = dsl.load(BY_HAND, device="cuda")
     for case in cases():
         kernel, arguments = case.compiled(module)
         kernel.run(*arguments)
@@ -170,7 +170,7 @@ def main() -> None:
         return
     if shutil.which(options.ncu) is None:
         raise SystemExit(f"'{options.ncu}' is not installed: Nsight Compute counts what this prints")
-    module = dsl.load(SAMPLES / "matmul.tile", device="emulator")
+    module = dsl.load(BY_HAND, device="emulator")
     rows = [measured(c, lines, module) for c, lines in zip(cases(), profiled(options.ncu), strict=True)]
     table = Table(title="passes over the banks of shared memory")
     numbers = ("verdict", "emulator's conflicts", "emulator", "GPU", "ideal", "by lines")

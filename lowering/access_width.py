@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lowering.facts import Analysis
 from lowering.ir import Function, FunctionWorkspace, Op, Parameter, Value
 from lowering.layout import Layout
@@ -82,3 +84,17 @@ def is_partial(analysis: Analysis, op: Op, width: int) -> bool:
         return False
     layout, same = mask.tile.layout, analysis.of(mask).same
     return all(min(layout.vectors[axis], group) < width for axis, group in enumerate(same))
+
+
+def lies_along(analysis: Analysis, value: Value, axis: int, starts: Mapping[Value, Value]) -> bool:
+    """Whether a tile comes from memory where neighbours along this axis of it lie together. starts: what loops carry,
+    each with what it starts as."""
+    op = starts.get(value, value).op
+    while op is not None and not op.spec.accesses:
+        tiles = [operand for operand in op.operands if operand.tile.shape]
+        if not op.spec.pure or len(tiles) != 1 or len(tiles[0].tile.shape) != len(value.tile.shape):
+            return False
+        axis = op.attrs["axes"][axis] if "axes" in op.attrs else axis
+        op = starts.get(tiles[0], tiles[0]).op
+    offset = None if op is None else operand(op, "offset")
+    return offset is not None and analysis.of(offset).run[axis] > 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lowering.ir import Block, Op, Value, clone
 from lowering.ops import OPS
 from lowering.types import TileType
@@ -21,3 +23,22 @@ def several_rounds(op: Op, body: Block, type: TileType, factor: int, step: int) 
         values = clone(body, [counter, *values], main.ops)
     main.ops.append(Op(OPS["yield"], values, [], {}, (), op.loc))
     return main
+
+
+def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | None]) -> list[Value]:
+    """Lets loops in one another, the outermost first, carry values from round to round; gives them as the innermost one
+    has them. What it hands on is for `hand_on`."""
+    for loop in loops:
+        args = [Value(v.type, name=n) for v, n in zip(states, names, strict=True)]
+        loop.operands += states
+        loop.regions[0].args += args
+        loop.results += [Value(v.type, loop, n) for v, n in zip(states, names, strict=True)]
+        states = args
+    return list(states)
+
+
+def hand_on(loops: Sequence[Op], following: Sequence[Value]) -> None:
+    """What the innermost loop's next round has of what was last made to be carried."""
+    for loop in reversed(loops):
+        loop.regions[0].ops[-1].operands += following
+        following = loop.results[len(loop.results) - len(following) :]

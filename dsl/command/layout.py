@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command(
     short_help="Draw which lane, register or bank holds which element.",
-    epilog="For example: dsl layout samples/matmul.tile --kernel matmul_tensor --schedule square --value acc",
+    epilog="For example: dsl layout samples/matmul.tile --value acc",
 )
 @click.argument("file", type=click.Path())
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")

@@ -298,6 +298,24 @@ class PartsSetting(Takes):
         return f"{name}, {value[0]}"
 
 
+class ExtentsSetting(Takes):
+    """How many elements a part has along each axis."""
+
+    count = None
+    text = "N, ..."
+
+    def read(self, setting: Setting, evaluate: Numbers) -> tuple[int, ...]:
+        parts = tuple(evaluate.integer(node, "a part") for node in setting.values)
+        for node, part in zip(setting.values, parts, strict=True):
+            if part < 1 or part & (part - 1):
+                message = f"{setting.row.name} have a power of two of elements along each axis; this is {part}"
+                raise TileError("schedule", node.loc, message, setting.row.example)
+        return parts
+
+    def said(self, value: tuple[int, ...]) -> str:
+        return ", ".join(map(str, value))
+
+
 _ROWS = (
     PropertyRow(
         "layout",
@@ -413,6 +431,32 @@ _ROWS = (
         "The copies of this loop run ahead, into a ring of N slots. Of a loop in a loop that is named too, they go on "
         "from the last round of one to the first of the next. By itself 3 slots, 2 where no more fit. 1: no ring.",
         "pipeline p: 4",
+    ),
+    PropertyRow(
+        "fragments",
+        "counters",
+        Word("whole", "early", "late"),
+        "The products of this pipelined loop go step by step along k, the k of one instruction: a step's fragments are "
+        "read before the products of the step before it (`early`), or where the fragment in its registers is used last "
+        "(`late`, fewer registers). `whole`: a round reads all of its operands first.",
+        "fragments p: late",
+    ),
+    PropertyRow(
+        "math",
+        "functions",
+        Word("exact", "fast"),
+        "`fast`: the approximation of this function (`exp.approx` of `exp`) stands for it in the kernel; `exact`: it "
+        "does not. By itself `exp` is fast where all floats in memory have 16 bits or fewer.",
+        "math exp: fast",
+    ),
+    PropertyRow(
+        "parts",
+        "value",
+        ExtentsSetting(),
+        "This tile and all that is computed with it is done as tiles of so many elements along each axis, without a "
+        "loop; loops carry all of them. Its extents are any multiples of these. By itself a sum of products "
+        "is done in four, where a warp has 32 x 32 of each.",
+        "parts acc: 128, 64",
     ),
     PropertyRow(
         "loop",

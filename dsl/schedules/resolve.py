@@ -11,6 +11,7 @@ from dsl.schedules.properties import PROPERTIES
 from dsl.schedules.rules import by_rule
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names
+from dsl.values.fast_math import FAST
 from lowering.choices import TUNED, Forced, is_key
 from lowering.location import Loc, TileError, closest
 from lowering.schedule import Named, Pin, SwizzlePin
@@ -126,6 +127,9 @@ def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: N
             if PROPERTIES[row].subject == "tensor" and subject not in parameters and setting.subject is not None:
                 hint = closest(str(subject), parameters)
                 raise TileError("name", setting.subject.loc, f"the kernel has no parameter '{subject}'", hint)
+            if PROPERTIES[row].subject == "functions" and subject not in FAST and setting.subject is not None:
+                hint = closest(str(subject), FAST) or ", ".join(FAST)
+                raise TileError("name", setting.subject.loc, f"'{subject}' is no function with an approximation", hint)
             value = setting.read(names)
         except TileError as error:
             raise through(error, setting.caller) from None

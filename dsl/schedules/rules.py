@@ -21,7 +21,7 @@ Expr = Any
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The part that a kernel follows, and what the part's names are there: constants, extents, SIZE."""
+    """The part that a kernel follows, and what the part's names are there: constants, extents, TYPE."""
 
     part: str
     names: Mapping[str, Expr]
@@ -32,7 +32,7 @@ class Rule:
         return {each.id for name, each in self.names.items() if isinstance(each, ast.Name) and name not in EXTENTS}
 
 
-EXTENTS = ("M", "N", "SIZE")
+EXTENTS = ("M", "N", "TYPE")
 
 
 def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Iterable[str]) -> dict[str, Definition]:
@@ -87,21 +87,21 @@ def rule_of(program: Program, name: str) -> Rule | None:
     tiled = list(_tiled(kernel, constants))
     steps = [step for step in _steps(kernel, constants) if step not in {tile for tile, _ in tiled}]
     if _multiplies(kernel) and len(tiled) == 2 and len(set(steps)) == 1:
-        size = _size_of_sliced(kernel, steps[0])
-        if size is not None:
+        type = _type_of_sliced(kernel, steps[0])
+        if type is not None:
             (tm, m), (tn, n) = tiled
-            return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, {"M": m, "N": n, "SIZE": size})
-    covers = {cover: (extent, size) for cover, extent, size in _covers(kernel, constants)}
+            return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, {"M": m, "N": n, "TYPE": type})
+    covers = {cover: (extent, type) for cover, extent, type in _covers(kernel, constants)}
     if covers.keys() & {tile for tile, _ in tiled}:
         return None
     if not _multiplies(kernel) and len(covers) == 1 and len(tiled) <= 1 and not steps:
-        cover, (extent, size) = next(iter(covers.items()))
+        cover, (extent, type) = next(iter(covers.items()))
         own = {"COLS": cover} | ({"ROWS": tiled[0][0]} if tiled else {})
-        return _rule("rows", kernel, own, {"N": extent, "SIZE": size})
+        return _rule("rows", kernel, own, {"N": extent, "TYPE": type})
     if not _multiplies(kernel) and not covers and len(tiled) == 1 and not steps:
-        size = _size_of_sliced(kernel, tiled[0][0])
-        if size is not None:
-            return _rule("elements", kernel, {"TILE": tiled[0][0]}, {"SIZE": size})
+        type = _type_of_sliced(kernel, tiled[0][0])
+        if type is not None:
+            return _rule("elements", kernel, {"TILE": tiled[0][0]}, {"TYPE": type})
     return None
 
 
@@ -148,21 +148,16 @@ def _sliced(kernel: ast.KernelDef) -> Iterator[tuple[ast.TensorAnnotation, int, 
                     yield types[node.value.id], axis, part
 
 
-def _size_of(type: ast.TensorAnnotation, loc: Any) -> Expr:
-    """`size(T)`."""
-    return ast.Call(loc, ast.Name(loc, "size"), [ast.Name(loc, type.dtype)], {})
-
-
-def _size_of_sliced(kernel: ast.KernelDef, constant: str) -> Expr | None:
-    """The bytes of an element of what is sliced by a constant."""
+def _type_of_sliced(kernel: ast.KernelDef, constant: str) -> Expr | None:
+    """The type of the elements of what is sliced by a constant."""
     found = [type for type, _, part in _sliced(kernel) if constant in ast.names_in(part.stop)]  # type: ignore[arg-type]
-    return _size_of(found[0], kernel.loc) if found else None
+    return ast.Name(kernel.loc, found[0].dtype) if found else None
 
 
 def _covers(kernel: ast.KernelDef, constants: set[str]) -> Iterator[tuple[str, Expr, Expr]]:
-    """The constants of slices `0 : CONSTANT`, each with the dim of that axis, and the bytes of an element."""
+    """The constants of slices `0 : CONSTANT`, each with the dim of that axis, and the type of its elements."""
     for type, axis, part in _sliced(kernel):
         start, stop = part.start, part.stop
         from_0 = start is None or (isinstance(start, ast.Number) and start.value == 0)
         if from_0 and isinstance(stop, ast.Name) and stop.id in constants and axis < len(type.dims):
-            yield stop.id, type.dims[axis], _size_of(type, kernel.loc)
+            yield stop.id, type.dims[axis], ast.Name(kernel.loc, type.dtype)

@@ -180,7 +180,9 @@ class Building(Walk):
 
     def has_parts(self, extent: int) -> bool:
         """Whether a tile of this extent may be one that the schedule does in parts; `loop` refuses one that is not."""
-        return any(extent % part == 0 for _, part, _ in self.function.by_subject("loop", tuple).values())
+        several = [part for _, part, _ in self.function.by_subject("loop", tuple).values()]
+        several += [part for each in self.function.by_subject("parts", tuple).values() for part in each]
+        return any(extent % part == 0 for part in several)
 
     def check_divisor(self, divisor: Value, loc: Loc) -> None:
         """Error for an integer that is divided by a literal 0, which gives no number on any machine."""

@@ -6,6 +6,7 @@ A compile-time number stays a Python number until an operation needs a value. Wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any, ClassVar, NoReturn
 
@@ -25,6 +26,7 @@ from dsl.values.bindings import (
     describe,
 )
 from dsl.values.building import Building
+from dsl.values.fast_math import FAST, is_fast
 from dsl.values.functions.matrix import mma_hint, multiply
 from dsl.values.host import Shaped
 from dsl.values.scope import Closure, Scope, library_closure, scope_of
@@ -240,6 +242,26 @@ class Tiles(Building):
     ) -> Binding:
         self.place(loc)
         return super().of(function, values, keywords, loc, node)
+
+    def meaning(self, function: Builtin, loc: Loc) -> Callable[..., Any]:
+        """A function of the user's that the schedule may take the approximation of, if there is one."""
+        exact = super().meaning(function, loc)
+        if function.name not in FAST or self.in_library:
+            return exact
+
+        approximate = self.function_of(FAST[function.name], loc)
+
+        def chosen(walk: Any, loc: Loc, value: Binding) -> Any:
+            value = self.read(value, loc) if isinstance(value, Access) else value
+            if not isinstance(value, Value) or value.dtype.name not in ("f16", "bf16", "f32"):
+                return exact(walk, loc, value)
+            if not is_fast(self.function, function.name, loc):
+                return exact(walk, loc, value)
+            if value.dtype.bits == 32:
+                return self.apply(approximate, [value], loc)
+            return self.cast(self.apply(approximate, [self.cast(value, DTYPES["f32"])], loc), value.dtype)
+
+        return chosen
 
     def check_constant(self, definition: ast.Def, name: str, value: Binding, loc: Loc) -> None:
         if isinstance(value, Value):

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from lowering.builder import Builder
 from lowering.directives.kept import Kept, kept_of, words_of
+from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import located, without
 from lowering.directives.stage import WAYS, copy, free_name, offsets_within
 from lowering.directives.wide import (
@@ -32,7 +33,7 @@ from lowering.directives.wide import (
     wide_region,
 )
 from lowering.facts import facts_now
-from lowering.ir import Block, Function, Op, Value, clone, replace_uses, walk
+from lowering.ir import Block, Function, Op, Value, replace_uses, walk
 from lowering.location import Loc, TileError, closest
 from lowering.ops import operand
 from lowering.targets import Target
@@ -165,15 +166,15 @@ def _recompute(function: Function, region: WideRegion) -> None:
         function.attrs["recompute"] = {name: place for name, place in said.items() if name not in names}
 
 
-class _PartMaker:
-    """Makes the parts of a region's tiles. memo: those that are at hand; origin: where the part begins."""
+class _PartMaker(PartMaker):
+    """Makes the parts of a region's tiles, phase by phase."""
 
     def __init__(self, region: WideRegion, part: int):
-        self.region, self.part, self.count = region, part, region.extent // part
-        self.b = Builder(region.about.loc or located(region.function, region.block.ops[0]), facts_now(region.function))
-        self.memo: dict[Wide, Value] = {}
+        loc = region.about.loc or located(region.function, region.block.ops[0])
+        super().__init__(Builder(loc, facts_now(region.function)), part)
+        self.region, self.count = region, region.extent // part
         self.made: dict[Value, Value] = {}  # of what the phases have reduced
-        self.origin = self.slot = self.b.index(0)
+        self.slot = self.origin
 
     def run(self) -> None:
         for step in self.region.steps:
@@ -193,52 +194,8 @@ class _PartMaker:
         self.slot, self.memo = slot, memo
         self.origin = self.b.value("mul", slot, self.b.index(self.part))
 
-    def of(self, value: Value, axis: int) -> Value:
-        """The part of a tile."""
-        found = self.memo.get((value, axis))
-        if found is None:
-            assert value.op is not None
-            self.compute(value.op, value, axis)
-            found = self.memo[value, axis]
-        return found
-
-    def compute(self, op: Op, value: Value, axis: int) -> None:
-        """Makes the parts of what an operation makes."""
-        through = op.spec.along
-        along = through(op, value, axis) if through is not None else None
-        assert along is not None
-        operands = [self.of(o, along[o]) if o in along else self.now(o) for o in op.operands]
-        self.b.place = (op.loc or self.b.loc, None)
-        attrs = dict(op.attrs)
-        if "shape" in attrs:
-            attrs["shape"] = self.shape(value, axis)
-        if op.spec.counts:
-            counted = self.b.value(op.name, extent=self.part)
-            results = [self.b.value("add", self.b.broadcast(self.origin, (self.part,)), counted)]
-        elif op.spec.pure and not value.name:
-            results = [self.b.value(op.name, *operands, **attrs)]
-        else:
-            results = self.b.op(op.name, operands, [self.region_of(each) for each in op.regions], **attrs).results
-            for new, old in zip(results, op.results, strict=True):
-                new.stands_for(old)
-        for new, old in zip(results, op.results, strict=True):
-            self.memo[old, along.get(old, axis)] = new
-
-    def shape(self, value: Value, axis: int) -> tuple[int, ...]:
-        return (*value.shape[:axis], self.part, *value.shape[axis + 1 :])
-
     def now(self, value: Value) -> Value:
-        """A value that is not done in parts, as it is called now."""
         return self.made.get(value, value)
-
-    def region_of(self, region: Block) -> Block:
-        """The region of a reduction once more."""
-        made = Block([Value(a.type, name=a.name) for a in region.args])
-        results = clone(region, made.args, made.ops)
-        made.ops.append(Op(region.ops[-1].spec, results, [], {}, (), region.ops[-1].loc))
-        for op in walk(made):
-            op.operands = [self.now(v) for v in op.operands]
-        return made
 
     def joined(self, sink: Op, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
         """Two parts joined element by element, as the reduction joins them."""

@@ -16,7 +16,7 @@ have counters of their own, the cursor, which all the loops carry. A round past 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.builder import Builder
@@ -25,12 +25,13 @@ from lowering.directives.stage import copy as make_copy
 from lowering.directives.stage import feeds_product, is_load
 from lowering.facts import Analysis, Facts, facts_now
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Value, uses, walk
+from lowering.ir import Block, Function, Op, Value, clone, replace_uses, uses, walk
 from lowering.location import TileError
 from lowering.ops import OPS, operand
 from lowering.ops.memory import writes
+from lowering.rounds import carry, hand_on
 from lowering.targets import Target
-from lowering.types import INDEX, SharedType, TileType
+from lowering.types import I1, INDEX, SharedType, TileType
 
 USUAL = (3, 2)
 """Slots that a pipeline has by itself, as far as they fit."""
@@ -275,6 +276,19 @@ def may_be_empty(facts: Analysis, loop: Op) -> bool:
     return start.high is None or stop.low is None or stop.low <= start.high
 
 
+class _Rounds:
+    """The rounds of a tile: where they begin and stop, how many there are, and what is made anew for them."""
+
+    def __init__(self, b: Builder, start: Value, stop: Value, step: int, table: dict[Value, Value]):
+        self.b, self.start, self.stop, self.step, self.table = b, start, stop, step, table
+        span = b.value("add", b.value("sub", stop, start), b.index(step - 1))
+        self.count = b.value("maximum", b.value("floordiv", span, b.index(step)), b.index(0))
+
+    def place(self, number: Value) -> Value:
+        """The counter of a round, by its number."""
+        return self.b.value("add", self.start, self.b.value("mul", number, self.b.index(self.step)))
+
+
 @dataclass(slots=True)
 class _Pipeline:
     """The rewrite of one nest. b: makes operations; rings: of each copy, its ring; kept: numbers of the outer loops
@@ -301,6 +315,8 @@ class _Pipeline:
         self._make_rings()
         if len(self.nest.loops) == 1:
             self._run_single()
+        elif len(self.nest.loops) == 2 and self.nest.loops[0].attrs.get("tiles"):
+            self._run_tiles()
         else:
             self._run_nest()
 
@@ -340,8 +356,99 @@ class _Pipeline:
         self._rebuild(body, inside.ops, round_, {counter: here})
         body.args[0] = round_
         loop.operands[:3] = [zero, rounds, one]
-        loop.attrs = loop.attrs | {"slots": self.slots}
+        loop.attrs = loop.attrs | {"slots": self.slots, "nest": 1}
         self._surround(before.ops)
+
+    # ---- a loop in that over tiles: its last rounds copy for the next tile ----
+
+    def _run_tiles(self) -> None:
+        """The loop becomes two: all rounds but the last ones, which copy for this tile, and those, which copy the first
+        rounds of the next one. So that no round has to find out which tile it copies for. A tile with fewer rounds than
+        run ahead leaves it to the next one to begin anew."""
+        b, (tiles, loop), ahead = self.b, self.nest.loops, self.slots - 1
+        outer, step = tiles.regions[0], self.steps[1]
+        at, fetched = Value(TileType((), INDEX), name=f"{self.nest.name}_round"), Value(TileType((), I1))
+        made = Block()
+        with b.region(made):
+            this = _Rounds(b, loop.operands[0], loop.operands[1], step, {})
+            self._begin_tile(at, fetched, this)
+            main = b.value("maximum", b.value("sub", this.count, b.index(ahead)), b.index(0))
+            first = self._loop_of_rounds(loop, b.index(0), main, this, [*loop.operands[3:], at], None)
+            following = b.value("add", outer.args[0], tiles.operands[2])
+            goes_on = b.value(
+                "and", b.value("lt", following, tiles.operands[1]), b.value("ge", this.count, b.index(ahead))
+            )
+            then = self._of_tile(following)
+            last = self._loop_of_rounds(loop, main, this.count, this, first.results, (then, goes_on))
+        place = outer.ops.index(loop)
+        outer.ops[place : place + 1] = made.ops
+        *results, behind = last.results
+        replace_uses(outer, dict(zip(loop.results, results, strict=True)))
+        for old, new in zip(loop.results, results, strict=True):
+            new.stands_for(old)
+        before = Block()
+        with b.region(before):
+            starts = [b.index(0), b.constant(False, I1)]
+        args = carry([tiles], starts, [at.name, None])
+        hand_on([tiles], [behind, goes_on])
+        replace_uses(outer, dict(zip((at, fetched), args, strict=True)))
+        self._surround(before.ops)
+
+    def _begin_tile(self, at: Value, fetched: Value, this: _Rounds) -> None:
+        """Copies the first rounds of a tile, unless the tile before has."""
+        b, then, other = self.b, Block(), Block()
+        with b.region(other):
+            b.op("wait", groups=0)
+            for s in range(self.slots - 1):
+                self._fetch_of(b.value("add", at, b.index(s)), this, b.index(s), True, None)
+            b.op("yield")
+        with b.region(then):
+            b.op("yield")
+        b.op("if", [fetched], [then, other], types=[])
+
+    def _of_tile(self, tile: Value) -> _Rounds:
+        """The rounds of another tile, from what is made anew for it outside of the loop."""
+        loops, wanted = self.nest.loops, [v for copy in self.nest.head.copies for v in source_of(copy)]
+        inner = slice_of(loops[1].regions[0].ops, wanted)
+        outer = [op for op in loops[0].regions[0].ops if op is not loops[1]]
+        bounds = loops[1].operands[:2]
+        table: dict[Value, Value] = {}
+        needed = leaves_of(inner, wanted) | set(bounds)
+        for leaf in [result for op in outer for result in op.results if result in needed]:
+            part = slice_of(outer, [leaf])
+            if loops[0].regions[0].args[0] in leaves_of(part, [leaf]):
+                table[leaf] = made_anew(self.b, part, {loops[0].regions[0].args[0]: tile}, leaf)
+        start, stop = (table.get(v, v) for v in bounds)
+        return _Rounds(self.b, start, stop, self.steps[1], table)
+
+    def _loop_of_rounds(
+        self, loop: Op, start: Value, stop: Value, this: _Rounds, carried: Sequence[Value],
+        then: tuple[_Rounds, Value] | None,
+    ) -> Op:  # fmt: skip
+        """Rounds `start` to `stop` of a tile, which carry the number of their slot. They copy for this tile, or for the
+        next one, if there is one."""
+        b, ahead, old = self.b, self.slots - 1, loop.regions[0]
+        round_ = Value(TileType((), INDEX), name=old.args[0].name)
+        at = Value(TileType((), INDEX), name=f"{self.nest.name}_round")
+        body = Block([round_, *(Value(a.type, name=a.name) for a in old.args[1:]), at])
+        with b.region(body):
+            b.op("wait", groups=ahead - 1)
+            write = b.value("add", at, b.index(ahead))
+            if then is None:
+                self._fetch_of(write, this, b.value("add", round_, b.index(ahead)), False, None)
+            else:
+                self._fetch_of(write, then[0], b.value("sub", round_, start), True, then[1])
+            here = b.own(this.place(round_))
+            here.stands_for(old.args[0])
+            following = b.value("add", at, b.index(1))
+        head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
+        rest = Block(old.args)
+        rest.ops = [op for op in old.ops if op not in head]
+        yielded = clone(rest, [here, *body.args[1:-1]], body.ops)
+        body.ops.append(Op(OPS["yield"], [*yielded, following], [], {}, (), loop.loc))
+        self._read_from(body, at)
+        attrs = loop.attrs | {"nest": 1, "slots": self.slots}
+        return b.op("for", [start, stop, b.index(1), *carried], [body], **attrs)
 
     # ---- a nest: the copies have counters of their own ----
 
@@ -359,21 +466,14 @@ class _Pipeline:
                 cursor = self._next(cursor)
             states: list[Value] = [b.index(0), *cursor]
         names = [f"{self.nest.name}_round", *(f"{c.name}_ahead" for c in [*self.nest.counters, *self.kept])]
-        for loop in loops:
-            args = [Value(v.type, name=n) for v, n in zip(states, names, strict=True)]
-            loop.operands += states
-            loop.regions[0].args += args
-            loop.results += [Value(v.type, loop, n) for v, n in zip(states, names, strict=True)]
-            states = args
-        round_, cursor = states[0], states[1:]
+        round_, *cursor = carry(loops, states, names)
         with b.region(inside):
             b.op("wait", groups=ahead - 1)
             self._fetch(b.value("add", round_, b.index(ahead)), cursor)
             following = [b.value("add", round_, b.index(1)), *self._next(cursor)]
         self._rebuild(loops[-1].regions[0], inside.ops, round_, {})
-        for loop in reversed(loops):
-            loop.regions[0].ops[-1].operands += following
-            following = loop.results[-len(following) :]
+        hand_on(loops, following)
+        loops[-1].attrs = loops[-1].attrs | {"nest": len(loops)}
         self._surround(before.ops)
 
     def _costly(self) -> list[Value]:
@@ -444,20 +544,45 @@ class _Pipeline:
     def _fetch(self, slot: Value, cursor: Sequence[Value]) -> None:
         """The copies of one round into a slot. Past the last round they copy nothing, nor where an inner loop has no
         rounds at all: the cursor stands at its start then."""
+        bounds: list[tuple[int, Value, Value]] = []
+        for level, loop in enumerate(self.nest.loops):
+            if not level or may_be_empty(self.facts, loop):
+                at = self._bound(level, 0, cursor) if level else cursor[0]
+                bounds.append((level, at, self._bound(level, 1, cursor)))
+        self._copy(slot, lambda value: self._anew(value, cursor), bounds, None)
+
+    def _fetch_of(self, slot: Value, rounds: _Rounds, number: Value, ends: bool, condition: Value | None) -> None:
+        """The copies of one of the rounds of a tile. ends: it may be none of them, which copies nothing, as where the
+        condition does not hold."""
+        at = rounds.place(number)
+        table = rounds.table | {self.nest.counters[1]: at}
+        scope = self.nest.inner.regions[0].ops
+
+        def anew(value: Value) -> Value:
+            return made_anew(self.b, slice_of(scope, [value]), table, value)
+
+        self._copy(slot, anew, [(1, at, rounds.stop)] if ends else [], condition)
+
+    def _copy(
+        self,
+        slot: Value,
+        anew: Callable[[Value], Value],
+        bounds: Sequence[tuple[int, Value, Value]],
+        condition: Value | None,
+    ) -> None:
+        """The copies of one round, one group, where the counter of each level is below its bound."""
         b = self.b
         for copy, ring in zip(self.nest.head.copies, self.rings, strict=True):
             b.place = (located(self.function, copy), None)
             source, mask = operand(copy, "source"), operand(copy, "mask")
             offset, tensor = operand(copy, "offset"), operand(copy, "tensor")
             assert source is not None and offset is not None and tensor is not None
-            place = self._anew(offset, cursor)
-            on = None if mask is None else self._anew(mask, cursor)
-            for level, loop in enumerate(self.nest.loops):
-                if not self._is_off_past_the_end(mask, level) and (not level or may_be_empty(self.facts, loop)):
-                    at = self._bound(level, 0, cursor) if level else cursor[0]
-                    within = b.broadcast(b.value("lt", at, self._bound(level, 1, cursor)), source.tile.shape)
-                    on = within if on is None else b.value("and", on, within)
-            make_copy(b, ring, slot, place, tensor, self._anew(source, cursor), on, copy.attrs["cache"])
+            place, on = anew(offset), None if mask is None else anew(mask)
+            within = [b.value("lt", at, end) for level, at, end in bounds if not self._is_off_past_the_end(mask, level)]
+            for each in [*within, *([] if condition is None else [condition])]:
+                wide = b.broadcast(each, source.tile.shape)
+                on = wide if on is None else b.value("and", on, wide)
+            make_copy(b, ring, slot, place, tensor, anew(source), on, copy.attrs["cache"])
         b.place = (located(self.function, self.nest.head.commit), None)
         b.op("commit")
 
@@ -478,10 +603,15 @@ class _Pipeline:
         body.ops = [op for op in body.ops if op not in head]
         for op in walk(body):
             op.operands = [table.get(v, v) for v in op.operands]
-            if op.operands and op.operands[0] in self.rings and "has" in op.attrs:
+        self._read_from(body, slot)
+        body.ops = inside + body.ops
+
+    def _read_from(self, body: Block, slot: Value) -> None:
+        """What reads the rings and says no slot yet reads this one."""
+        for op in walk(body):
+            if op.operands and op.operands[0] in self.rings and "slot" not in op.attrs.get("has", ["slot"]):
                 op.operands.insert(1, slot)
                 op.attrs["has"] = [op.attrs["has"][0], "slot", *op.attrs["has"][1:]]
-        body.ops = inside + body.ops
 
     def _surround(self, before: list[Op]) -> None:
         """Puts what goes before around the outermost loop, and the wait that ends all copies behind it."""

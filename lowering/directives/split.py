@@ -12,9 +12,10 @@ The parts are one more factor of the grid's last axis. Partial sums and the coun
 which the launch provides. Whichever block is the last, it adds the parts in their order, so that a result has the same
 bits on every call. Nobody waits: blocks may run in any order, and one after another.
 
-`split p: stream` deals the rounds of all tiles, one tile's behind the other's, in equal shares to as many blocks as run
-at once (`blocks_per_sm`, else 1 a multiprocessor): a loop over the tiles that a block has rounds of. A tile that is one
-block's is not left in memory. (Stream-K: Osama et al., PPoPP 2023.)
+`split p: stream` has as many blocks as run at once (`blocks_per_sm`, else 1 a multiprocessor), each with a loop over
+tiles. While there are as many tiles as blocks, each block takes a whole one, so that neighbours are done at one time;
+of the tiles that are left the rounds, one tile's behind the other's, are dealt in equal shares. A tile that is one
+block's is not left in memory. (Stream-K, with whole tiles first: Osama et al., PPoPP 2023.)
 
 Never by itself: sums come in another order, and more blocks help only where a grid has few.
 """
@@ -429,7 +430,7 @@ class _Split(_Meeting):
 
 
 class _Stream(_Meeting):
-    """Equal shares of all rounds of all tiles, one tile's behind the other's.
+    """Whole tiles, and equal shares of all rounds of the tiles that are left, one tile's behind the other's.
 
     A block leaves two sums at most: of a tile that it begins, and of one that another block has begun.
     """
@@ -447,28 +448,45 @@ class _Stream(_Meeting):
             block, blocks = b.value("block_id", axis=0), b.value("grid_size", axis=0)
             plane = b.value("mul", sizes[0], sizes[1])
             rounds = b.value("maximum", self._as(self.rounds(), INDEX), b.index(1))
-            total = b.value("mul", b.value("mul", plane, sizes[2]), rounds)
-            share = self._above(total, blocks)
+            tiles, one = b.value("mul", plane, sizes[2]), b.index(1)
+            waves = b.value("floordiv", tiles, blocks)
+            dealt = b.value("mul", waves, blocks)  # tiles that are whole
+            total = b.value("mul", b.value("sub", tiles, dealt), rounds)
+            share = b.value("maximum", self._above(total, blocks), one)
             low = b.value("minimum", b.value("mul", block, share), total)
             high = b.value("minimum", b.value("add", low, share), total)
-            bounds = [b.value("floordiv", low, rounds), self._above(high, rounds), b.index(1)]
-        tile = Value(TileType((), INDEX), name="tile")
+            begun = b.value("floordiv", low, rounds)  # the first one of which it has a part
+            parted = b.value("maximum", b.value("sub", self._above(high, rounds), begun), b.index(0))
+            bounds = [
+                b.index(0),
+                b.value("add", waves, b.value("select", b.value("lt", low, high), parted, b.index(0))),
+                one,
+            ]
+        turn = Value(TileType((), INDEX), name="turn")
         self.provide()
         with b.region(top), b.region(inside):
+            is_whole = b.value("lt", turn, waves)
+
+            def of(whole: Value, part: Value) -> Value:
+                return b.value("select", is_whole, whole, part)
+
+            number = b.value("add", begun, b.value("sub", turn, waves))  # among those that are left
+            own = b.value("add", block, b.value("mul", turn, blocks))
+            tile = of(own, b.value("add", dealt, number))
             flat = b.value("mod", tile, plane)
             numbers = [b.value(name, flat, sizes[0]) for name in ("mod", "floordiv")]
             replace_grid(function, [*numbers, b.value("floordiv", tile, plane)], sizes)
-            origin = b.value("mul", tile, rounds)
-            first = b.value("maximum", b.value("sub", low, origin), b.index(0))
-            last = b.value("minimum", b.value("sub", high, origin), rounds)
+            origin = b.value("mul", number, rounds)
+            first = of(b.index(0), b.value("maximum", b.value("sub", low, origin), b.index(0)))
+            last = of(rounds, b.value("minimum", b.value("sub", high, origin), rounds))
             self.shorten(first, b.value("sub", last, first))
             rest = [op for op in self.before if op not in ahead and not op.spec.allocates]
             meeting = Block()
             with b.region(meeting):
-                opening = b.value("floordiv", origin, share)  # the block of the tile's first part
-                ending = b.value("floordiv", b.value("add", origin, b.value("sub", rounds, b.index(1))), share)
-                self._meet(block, first, opening, ending)
-        body = Block([tile])
+                opening = of(block, b.value("floordiv", origin, share))  # the block of the tile's first part
+                end = b.value("add", origin, b.value("sub", rounds, one))
+                self._meet(block, first, opening, of(block, b.value("floordiv", end, share)))
+        body = Block([turn])
         body.ops = [*inside.ops, *rest, self.loop, *meeting.ops, self.end()]
         around = Op(OPS["for"], bounds, [], {"unroll": 1, "tiles": True}, [body], b.loc)
         function.body.ops = [*kept, *ahead, *top.ops, around]

@@ -6,6 +6,10 @@
         …                              y = load sb
                                        …
 
+What is stored in a tensor goes through shared memory too: its threads store other elements than they have, 16 bytes of
+a row at once. By itself 16-bit results of products do whose b does not lie along k: a thread has 4 bytes of a row of
+them, and half a sector would be stored at a time.
+
 A load that stands before a loop and is used in it is copied where it stands, and read anew at each use: `stage q:
 shared` keeps the queries of attention out of the registers.
 
@@ -16,17 +20,20 @@ are neighbours, there is no `cp.async` to hide anything, and loads stay as they 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from lowering.access_width import ASYNC_BYTES, neighbours
+from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
 from lowering.builder import Builder
 from lowering.directives.slices import impure, located, slice_of, without
+from lowering.directives.wide import blocks_of
 from lowering.facts import Analysis, facts_now
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, uses, walk
 from lowering.location import TileError, closest
 from lowering.ops import operand
+from lowering.ops.control import started
 from lowering.ops.memory import writes
 from lowering.targets import Target
 from lowering.types import SharedType, TensorType, TileType
@@ -42,7 +49,10 @@ def stage(function: Function, target: Target) -> None:
     users = uses(function.body)
     inside = {op for loop in loops for op in walk(loop.regions[0])}
     once = [op for op in function.body.ops if is_load(op) and inside.intersection(users.get(op.result, ()))]
-    _check_subjects(function, said, {op.operands[0].name for op in (*(load for _, load in found), *once)})
+    stores = [op for op in walk(function.body) if is_store(op)]
+    subjects = [*(load for _, load in found), *once, *stores]
+    _check_subjects(function, said, {op.operands[0].name for op in subjects})
+    _stage_results(function, target, stores, said)
     if not found and not once:
         return
     choosing = _Choosing(function, target, said)
@@ -60,6 +70,92 @@ def stage(function: Function, target: Target) -> None:
 def is_load(op: Op) -> bool:
     """A tile that a thread block loads from global memory."""
     return op.spec.accesses == "read" and isinstance(op.operands[0].type, TensorType) and bool(op.result.tile.shape)
+
+
+def is_store(op: Op) -> bool:
+    """A tile that a thread block stores in global memory."""
+    value = operand(op, "value") if op.spec.accesses == "write" else None
+    return value is not None and isinstance(op.operands[0].type, TensorType) and bool(value.tile.shape)
+
+
+def _stage_results(function: Function, target: Target, stores: list[Op], said: dict[str, str]) -> None:
+    """Stores of tensors that the schedule names, and of narrow results of products, through one tile a shape."""
+    tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
+    chosen: dict[str | None, bool] = {}
+    facts, head = facts_now(function), Block()
+    starts = {arg: start for op in walk(function.body) if op.spec.counters for start, arg in started(op)}
+    for op in stores:
+        name, value = op.operands[0].name, operand(op, "value")
+        assert value is not None
+        if name not in chosen:
+            bytes = prod(value.shape) * value.dtype.bytes
+            is_apart = op.operands[0].dtype.bits == 16 and _is_across(facts, value, starts)
+            wide = neighbours(facts, op, op.spec.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
+            if name not in said and not (is_apart and wide):
+                continue
+            chosen[name] = function.choices.choose(
+                "stage",
+                name or "tensor",
+                WAYS if bytes <= target.shared else {"registers": False},
+                said.get(name or "", "shared" if bytes <= target.shared else "registers"),
+                loc=op.loc,
+                because="a thread has 4 bytes of a row of a product, and stores 16",
+                pinned=function.lines.get(("stage", name or "")),
+                line=f"stage {name}: {{option}}",
+            )
+        if not chosen[name]:
+            continue
+        b = Builder(located(function, op))
+        if (name, value.shape) not in tiles:
+            with b.region(head):
+                taken = {each.attrs["name"] for each in (*walk(function.body), *head.ops) if each.spec.allocates}
+                made = b.op(
+                    "shared_alloc", type=SharedType(value.shape, value.dtype), name=free_name(f"s{name}", taken)
+                )
+                tiles[name, value.shape] = made.result
+                made.result.name = made.attrs["name"]
+        _through(function, op, tiles[name, value.shape])
+    function.body.ops[:0] = head.ops
+
+
+def _through(function: Function, store: Op, tile: Value) -> None:
+    """What is stored goes through a shared tile before."""
+    b, ahead, value = Builder(located(function, store)), Block(), operand(store, "value")
+    assert value is not None
+    with b.region(ahead):
+        place = offsets_within(b, value.shape)
+        b.op("store", [tile, place, value], has=["memory", "offset", "value"], cache=None, evict=None)
+        made = b.op("load", [tile, place], has=["memory", "offset"], cache=None, evict=None).result
+    made.stands_for(value)
+    made.name = None  # it lies otherwise
+    store.operands = [made if v is value else v for v in store.operands]
+    for block in blocks_of(function.body):
+        if store in block.ops:
+            at = block.ops.index(store)
+            block.ops[at:at] = ahead.ops
+            return
+
+
+def _is_across(facts: Analysis, value: Value, starts: Mapping[Value, Value]) -> bool:
+    """Whether a value is made, element by element, of a product whose b does not lie along k."""
+    waiting, seen = [value], {value}  # each value once: a polynomial reads its argument again and again
+    while waiting:
+        value = waiting.pop()
+        op = value.op
+        if op is None:
+            continue
+        if op.spec.product:
+            if not lies_along(facts, op.operands[1], 0, starts):
+                return True
+            continue
+        makers: list[Value] = []
+        if op.spec.counters:
+            makers = [op.regions[0].ops[-1].operands[op.results.index(value)]]
+        elif op.spec.elementwise:
+            makers = [o for o in op.operands if o.shape]
+        waiting += [each for each in makers if each not in seen]
+        seen.update(makers)
+    return False
 
 
 def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | None]) -> None:
@@ -189,6 +285,13 @@ def is_operand(op: Op, value: Value) -> bool:
     return op.spec.product and value in op.operands[:2]
 
 
+def adds_products(loop: Op) -> bool:
+    """Whether a loop carries sums of products alone, and has no other products."""
+    body = loop.regions[0]
+    sums = body.ops[-1].operands
+    return bool(sums) and set(sums) == {op.result for op in body.ops if op.spec.product}
+
+
 def bits(value: Value) -> int:
     return prod(value.tile.shape) * value.dtype.bits
 
@@ -276,11 +379,15 @@ def _read_by_each_product(
     b: Builder, body: Block, staged: list[Staged], users: dict[Value, list[Op]]
 ) -> dict[Op, list[Op]]:
     """Loads that stand before the second and each later product of what is staged, which are its operands then: what
-    one product has in registers lies otherwise than another one needs it, as `k` does in `q @ k.T` and in `p @ k`."""
+    one product has in registers lies otherwise than another one needs it, as `k` does in `q @ k.T` and in `p @ k`.
+    Not where all have it on the same side."""
     again: dict[Op, list[Op]] = {}
     for each in staged:
         value = each.load.result
         feeding = {user for user in users.get(value, []) if is_operand(user, value) or feeds_product(user, users)}
+        sides = {user.operands.index(value) if is_operand(user, value) else None for user in feeding}
+        if len(sides) == 1 and None not in sides:
+            continue
         for op in [op for op in body.ops if op in feeding][1:]:
             loaded = _loaded(b, each)
             op.operands = [loaded[-1].result if v is value else v for v in op.operands]

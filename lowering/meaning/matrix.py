@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowering.formats import Array, as_float, held, nearest, unit
+from lowering.formats import Array, as_float, held, nearest, unit, upper_tf32
 from lowering.ir import Op
 from lowering.meaning.run import Run, Undecided, meaning
 
@@ -24,6 +24,8 @@ def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
         raise Undecided(op, "a product of bits whose instruction is not chosen yet")
     if left.has_fractions or left.name == "tf32":
         run.inexact = True
+        if left.name == "tf32":
+            a, b = upper_tf32(a), upper_tf32(b)
         p, q = as_float(a, left), as_float(b, right)
         exact = p @ q + np.asarray(c, np.float64)
         if run.noise is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.formats import from_fp8, least, load, unit
+from lowering.formats import as_float, from_fp8, least, load, unit
 from lowering.ir import Function, Value, uses, walk
 from lowering.layout import Layout
 from lowering.location import Loc
@@ -121,7 +121,8 @@ class StageTrace:
 
 def is_sum(value: Value) -> bool:
     """A float whose elements were joined in an order that the language leaves open."""
-    return value.op is not None and value.op.spec.unordered and value.dtype.is_float
+    op = value.op
+    return op is not None and (op.spec.unordered or op.spec.product) and value.dtype.is_float
 
 
 @dataclass
@@ -194,6 +195,9 @@ class StageComparison:
         """What the elements of a sum add up to, without their signs."""
         op = value.op
         assert op is not None
+        if op.spec.product:
+            a, b, c = (np.abs(as_float(self.run.values[o], o.dtype)) for o in op.operands)
+            return a @ b + c
         joined = self.run.values[op.operands[op.results.index(value)]]
         return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])
 

@@ -53,6 +53,11 @@ def names(op: Op) -> Iterator[tuple[Value, ...]]:
     yield from zip(*columns, strict=True)
 
 
+def started(op: Op) -> Iterator[tuple[Value, Value]]:
+    """Of a loop, what each value that it carries starts as, and that value as the body has it."""
+    yield from zip(op.operands[op.spec.leading :], op.regions[-1].args[op.spec.counters :], strict=True)
+
+
 def parting(op: Op) -> Value | None:
     """The tile by which threads part at an operation, each for its own elements; None where all stay together.
 

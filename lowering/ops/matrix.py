@@ -49,6 +49,14 @@ def _place_dot(a: Placing, op: Op) -> Placed:
     return [spread.a, spread.b, spread.c], [spread.c]
 
 
+def _along_dot(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
+    """Rows are those of the left operand, columns those of the right one; along k it sums."""
+    left, right, total = op.operands
+    if left is right or (value is left and axis == 1) or (value is right and axis == 0):
+        return None
+    return {left if axis == 0 else right: axis, total: axis, op.result: axis}
+
+
 # a, b, accumulator
 row(
     "dot",
@@ -59,5 +67,6 @@ row(
     place=_place_dot,
     anywhere=False,
     product=True,
+    along=_along_dot,
     sums=(2, "add"),
 )

@@ -233,6 +233,11 @@ def _along_transpose(op: Op, value: Value, axis: int) -> dict[Value, int]:
     return {op.operands[0]: axis, op.result: op.attrs["axes"].index(axis)}
 
 
+def _along_split(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
+    """All axes but the last one, which has more elements."""
+    return None if axis == len(value.shape) - 1 else {op.operands[0]: axis, op.result: axis}
+
+
 # ---- registers ----
 
 
@@ -356,7 +361,7 @@ row("stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, 
 # The part of a tile at one index of an axis.
 row("pick", 1, _infer_pick, "axis index", spread=_spread_pick, takes=_takes_pick, place=_place_pick, picks=_picked)
 # Bytes as smaller elements, which the last axis counts; lowest bits first.
-row("split", 1, _infer_split, "to", spread=_spread_split, place=_place_split, anywhere=False)
+row("split", 1, _infer_split, "to", spread=_spread_split, place=_place_split, along=_along_split, anywhere=False)
 row("block_id", 0, _scalar(INDEX), "axis", facts=_block_facts, form=lambda forms, op: forms.block(op), of_grid="block")
 row(
     "grid_size", 0, _scalar(INDEX), "axis", facts=_blocks_facts, form=lambda forms, op: forms.blocks(op),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.choices import ON_OFF
-from lowering.directives import grid, loop, peel, pipeline, split, stage, tabulate
+from lowering.directives import fragments, grid, loop, parts, peel, pipeline, split, stage, tabulate
 from lowering.ir import Function
 from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
@@ -72,6 +72,7 @@ PASSES = (
     Pass("grid", on_function(grid.grid), reads=("grouped", "persistent"), deals=grid.may_deal),
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("tabulate", on_function(tabulate.tabulate), reads=("tabulate",)),
+    Pass("parts", on_function(parts.parts), reads=("parts",)),
     # Extents that are no powers of two are those of tiles in parts.
     Pass("loop", loop.loop, reads=("loop",), may_go=False),
     Pass("stage", stage.stage, reads=("stage",)),
@@ -81,6 +82,8 @@ PASSES = (
     # Before layouts, since peeled and unrolled code is what they are chosen for; peel first, so that unroll_loops sees
     # a loop of whole rounds, and fold_again then drops the masks of both.
     Pass("peel_loops", on_function(peel_loops.peel_loops), reads=("peel",)),
+    # Before `unroll_loops`: what rounds carry from one to the next stays in its registers in rounds of several.
+    Pass("fragments", on_function(fragments.fragments), reads=("fragments",)),
     Pass("unroll_loops", on_function(unroll_loops.unroll_loops), reads=("unroll",)),
     Pass("fold_again", on_function(fold_again.fold_again)),
     # LLVM does this again: without it the code is as fast (0.99 to 1.01, docs/measurements.md). It is here so that no

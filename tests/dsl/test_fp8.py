@@ -14,7 +14,7 @@ from dsl.values.element_types import fp8_bits, fp8_values
 from lowering.location import TileError
 from runtime.errors import LaunchError
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_narrow.tile"
+SAMPLE = Path(__file__).parents[2] / "samples" / "matmul.tile"
 NUMPY = {
     "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
@@ -92,10 +92,11 @@ def test_products_in_every_order(modules, device: str, dtype: str, shape: tuple[
     (m, n, k), random = shape, np.random.default_rng(sum(shape))
     a, b = (random.standard_normal(e).astype(NUMPY[dtype]) for e in ((m, k), (k, n)))
     wanted = 0.25 * (a.astype(np.float64) @ b.astype(np.float64))
+    scale = np.full(n, 0.25, np.float32)
     for a_t, b_t in product((False, True), repeat=2):
-        left, right = (np.ascontiguousarray(x.T) if t else x for x, t in ((a, a_t), (b, b_t)))
+        left, right = (np.ascontiguousarray(x.T).T if t else x for x, t in ((a, a_t), (b, b_t)))
         c = np.full((m, n), np.nan, np.float32)
-        module.matmul_e(c, left, right, 0.25, A_T=a_t, B_T=b_t)
+        module.linear(c, left, right, scale, None, None, 1.0)
         assert np.abs(c - wanted).max() <= 2e-3 * k**0.5, (a_t, b_t)
 
 
@@ -110,7 +111,8 @@ def test_targets_before_sm_89_neither_convert_nor_multiply_them() -> None:
         module.compile("convert", n=256, T="f32", R="e4m3", arch="sm_86")
     assert caught.value.code == "target"
     with pytest.raises(TileError, match="sm_80 has no tensor-core product of e4m3"):
-        dsl.load(SAMPLE).compile("matmul_fp8", "wave", m=64, n=64, a0=64, a1=64, b0=64, b1=64, T="e4m3", arch="sm_80")
+        absent = {"scale", "bias", "residual"}
+        dsl.load(SAMPLE).compile("product", "tile", m=64, n=64, k=64, T="e4m3", absent=absent, arch="sm_80")
 
 
 def test_a_field_of_bits_is_an_array_of_them() -> None:

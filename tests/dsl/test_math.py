@@ -6,6 +6,7 @@ Errors are in units in the last place of the exact result, rounded to the type. 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import mpmath
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from dsl.kernels.variant import Request, build_variant
 from dsl.text.program import parse_program
+from dsl.values.fast_math import FAST
 from lowering.codegen import to_ptx
 from lowering.emit import emit
 from lowering.location import TileError
@@ -25,8 +27,15 @@ TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.uin
 SEED = 20240601
 
 
-def run(expression: str, dtype: str, *arrays: np.ndarray, result: str | None = None, extent: int = 4096) -> np.ndarray:
-    """`expression` over xv, yv, … elementwise."""
+def run(
+    expression: str,
+    dtype: str,
+    *arrays: np.ndarray,
+    result: str | None = None,
+    extent: int = 4096,
+    lines: Sequence[str] = (),
+) -> np.ndarray:
+    """`expression` over xv, yv, … elementwise; `lines` stand in the schedule."""
     result = result or dtype
     names = "xyz"[: len(arrays)]
     text = "\n".join(
@@ -40,6 +49,7 @@ def run(expression: str, dtype: str, *arrays: np.ndarray, result: str | None = N
             "schedule s of k:",
             f"    N = {extent}",
             "    warps = 4",
+            *(f"    {line}" for line in lines),
             "",
         ]
     )
@@ -219,16 +229,56 @@ def normal_half(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sin", "gelu"])
 def test_bf16(name: str) -> None:
-    """bf16 is f32, computed and rounded: every value gives what the f32 function gives."""
+    """bf16 is f32, computed and rounded: every value gives what the f32 function gives, where the schedule keeps it."""
+    lines = [f"math {name}: exact"] if name in FAST else []
     x = np.arange(1 << 16, dtype=np.uint16)
     wide = (x.astype(np.uint32) << 16).view(np.float32)
-    got = run(f"{name}(xv)", "bf16", x, extent=8192)
+    got = run(f"{name}(xv)", "bf16", x, extent=8192, lines=lines)
     want = run(f"{name}(xv)", "f32", wide, extent=8192)
     bits = want.view(np.uint32).astype(np.uint64)
     rounded = ((bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)).astype(np.uint16)
     differs = (got != rounded) & ~np.isnan(want)
     assert not differs.any(), hex(x[np.argmax(differs)])
     assert ((got[np.isnan(want)] & 0x7FFF) > 0x7F80).all()
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_the_fast_exp_of_16_bits(dtype: str) -> None:
+    """By itself a kernel whose floats all have 16 bits takes it: half an ulp of them and 0.005 more, for all values."""
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    wide = bits.view(np.float16).astype(np.float32)
+    if dtype == "bf16":
+        wide = (bits.astype(np.uint32) << 16).view(np.float32)
+    got = run("exp(xv)", dtype, bits.view(TYPES[dtype]), extent=8192)
+    assert (
+        got.tobytes() == run("exp(xv)", dtype, bits.view(TYPES[dtype]), extent=8192, lines=["math exp: fast"]).tobytes()
+    )
+    value = (
+        got.astype(np.float64) if dtype == "f16" else (got.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    )
+    with np.errstate(all="ignore"):
+        want = np.exp(wide.astype(np.float64))
+        off = np.abs(value - want)
+    digits, least, most = (10, -14, 65504.0) if dtype == "f16" else (7, -126, 3.38e38)
+    ulp = np.exp2(np.maximum(np.floor(np.log2(np.maximum(want, 1e-300))), least) - digits)
+    inside = want < most
+    assert (off[inside] <= 0.505 * ulp[inside]).all()
+    assert np.isinf(value[want > most + ulp]).all() and np.isnan(value[np.isnan(want)]).all()
+
+
+@pytest.mark.parametrize("name", sorted(FAST))
+def test_a_schedule_takes_the_approximation(name: str) -> None:
+    """The same bits as the function of that name gives, and not those of the exact one."""
+    x = values("f32", -6, 6, 200) if name in ("exp", "tanh") else np.linspace(0.1, 40, 999, dtype=np.float32)
+    fast = run(f"{name}(xv)", "f32", x, lines=[f"math {name}: fast"])
+    assert fast.tobytes() == run(f"{name}.approx(xv)", "f32", x).tobytes()
+    assert fast.tobytes() != run(f"{name}(xv)", "f32", x).tobytes()
+
+
+def test_the_approximation_is_of_the_kernels_own_calls() -> None:
+    """`sigmoid` of the library keeps the exact `exp` that its bound counts on."""
+    x = values("f32", -6, 6, 200)
+    assert run("sigmoid(xv)", "f32", x).tobytes() == run("sigmoid(xv)", "f32", x, lines=["math exp: fast"]).tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -29,12 +29,19 @@ from lowering.types import SharedType
 
 ROOT = Path(__file__).parents[2]
 SQUARE = dict.fromkeys(("m", "n", "a0", "a1", "b0", "b1"), 256)
+HAND = "benchmarks/peers/by_hand/matmul.tile"
 VARIANTS = {
-    "softmax": ("softmax.tile", "softmax_registers", "lanes", {"rows": 8, "cols": 1000}, {}),
-    "transpose": ("matmul.tile", "matmul_shared", "cooperative", {"m": 256, "n": 256, "k": 64}, {"T": "f16"}),
-    "f16": ("matmul.tile", "matmul_tensor", "square", SQUARE, {"T": "f16"}),
-    "tf32": ("matmul.tile", "matmul_tensor", "square", SQUARE, {"T": "f32"}),
-    "s8": ("matmul.tile", "matmul_bytes", "wide", SQUARE, {"T": "s8", "O": "s8"}),
+    "softmax": ("samples/softmax.tile", "softmax_registers", "lanes", {"rows": 8, "cols": 1000}, {}),
+    "transpose": (
+        "samples/matmul_steps.tile",
+        "matmul_shared",
+        "cooperative",
+        {"m": 256, "n": 256, "k": 64},
+        {"T": "f16"},
+    ),
+    "f16": (HAND, "matmul_tensor", "square", SQUARE, {"T": "f16"}),
+    "tf32": (HAND, "matmul_tensor", "square", SQUARE, {"T": "f32"}),
+    "s8": (HAND, "matmul_bytes", "wide", SQUARE, {"T": "s8", "O": "s8"}),
 }
 CONFLICTS = """
 kernel k(d: f32[m, n], a: f16[m, k], b: f16[k, n]):
@@ -56,7 +63,7 @@ schedule s of k:
 @cache
 def function(name: str) -> Function:
     file, kernel, schedule, dims, types = VARIANTS[name]
-    return lower(load(ROOT / "samples" / file), Request(kernel, schedule, dims, types)).variant.function
+    return lower(load(ROOT / file), Request(kernel, schedule, dims, types)).variant.function
 
 
 def dsl(*arguments: str) -> Result:
@@ -265,7 +272,7 @@ def test_lanes_are_said_in_ranges() -> None:
 
 # ---- the command ------------------------------------------------------------------------------------------------
 
-MATMUL = str(ROOT / "samples" / "matmul.tile")
+MATMUL = str(ROOT / HAND)
 
 
 def test_the_list_names_all_tiles() -> None:

@@ -16,8 +16,8 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 def square(extent: int) -> dict[str, int]:
-    """The dims of a product of square matrices, whichever way its operands lie."""
-    return dict.fromkeys(("m", "n", "a0", "a1", "b0", "b1"), extent)
+    """The dims of a product of square matrices."""
+    return dict.fromkeys(("m", "n", "k"), extent)
 
 
 def images(c: int, extent: int, k: int, taps: int) -> dict[str, int]:
@@ -38,53 +38,28 @@ def heads(s: int, t: int, d: int) -> dict[str, int]:
     return {"batch": 2, "heads": 4, "kv_heads": 2, "s": s, "t": t, "d": d}
 
 
-SHARED = {"space": 2 * 132 * 256 * 192, "blocks": 132}
-"""Workspace for tiles that several blocks share."""
 FUSED = {"fused": 1}
 """The product with its bias and residual, which are absent otherwise."""
 PACKED = {"n": 3}
 """Attention of sequences that lie one behind the other."""
-ROW_MAJOR = {"row_major": 1}
-"""b is row-major, and lies along k otherwise."""
+ALONG_K = {"along_k": 1}
+"""b lies along k, and is row-major otherwise."""
 
 # (kernel, schedule) → dims: the first for wide accesses without a tail, others for a masked edge, for narrow accesses.
 DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("matmul_global", "element"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
     ("matmul_global", "registers"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
     ("matmul_shared", "cooperative"): [{"m": 256, "n": 256, "k": 64}, {"m": 33, "n": 17, "k": 5}],
-    ("matmul_tensor", "large"): [{**square(8192), **SHARED}, square(1000), {**square(8192), **SHARED, **FUSED}],
-    ("matmul_tensor", "wide"): [square(4096), square(1000), {**square(4096), **FUSED}, {**square(1000), **FUSED}],
-    ("matmul_tensor", "tall"): [square(4096), square(1000), {**square(4096), **ROW_MAJOR}],
-    ("matmul_tensor", "square"): [square(4096), square(1000), {**square(4096), **FUSED}],
-    ("matmul_tensor", "wave"): [
-        *(square(512), square(77), square(16), square(1024)),
-        *({**square(512), **FUSED}, {**square(77), **FUSED}),
+    ("matmul_mma", "cooperative"): [square(4096), square(77)],
+    ("matmul_ring", "three"): [square(4096), square(77)],
+    ("product", "tile"): [
+        *({**square(4096), **ALONG_K}, square(4096), square(1000), square(512), square(77)),
+        *({**square(4096), **FUSED}, {**square(77), **FUSED}),
     ],
-    ("matmul_tensor", "deep"): [
-        *({**square(512), **SHARED}, {**square(77), **SHARED}),
-        {**square(512), **SHARED, **FUSED},
-    ],
-    ("matmul_bytes", "large"): [{**square(8192), **SHARED}, square(4112)],
-    ("matmul_bytes", "wide"): [square(4096), square(4112), {**square(4096), **ROW_MAJOR}],
-    ("matmul_bytes", "tall"): [square(4096), square(4112)],
-    ("matmul_bytes", "square"): [square(4096), square(4112)],
-    ("matmul_bytes", "wave"): [*map(square, (512, 84, 16, 1024)), {**square(1000), **ROW_MAJOR}],
-    ("matmul_bytes", "deep"): [{**square(512), **SHARED}],
-    ("linear_bytes", "large"): [{**square(8192), **SHARED}],
-    ("linear_bytes", "wide"): [square(4096), square(4112)],
-    ("linear_bytes", "square"): [square(4096)],
-    ("linear_bytes", "wave"): [square(512), square(84)],
-    ("linear_bytes", "deep"): [{**square(512), **SHARED}],
-    ("matmul_fp8", "square"): [square(4096), square(4112)],
-    ("matmul_fp8", "wave"): [square(512), square(84)],
-    ("matmul_s4", "pairs"): [{"m": 4096, "n": 4096, "k": 4096}, {"m": 77, "n": 100, "k": 84}],
+    ("product", "large"): [{**square(8192), **ALONG_K}, square(8192), square(1000), {**square(8192), **FUSED}],
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
     ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
-    ("product", None): [
-        {"m": 4096, "n": 4096, "k": 4096},
-        {"m": 77, "n": 33, "k": 40},
-    ],
     ("conv", "table"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],
     ("conv", "folded"): [images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5)],
     ("conv", "permuted"): [images(128, 28, 128, 3)],
@@ -136,18 +111,29 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 }
 
 
-PRODUCTS = ("matmul_tensor", "matmul_bytes", "linear_bytes", "matmul_fp8", "matmul_s4")
 ABSENT = {
     "attend": {"starts", "key_starts"},
     "conv": {"parts"},
     "product": {"scale", "bias", "residual"},
     "conv_nhwc": {"parts"},
-    **{product: {"shares", "arrived"} for product in PRODUCTS},
 }
 """Optional tensors that are not given: with these the kernels do other work."""
 
-LEAST = {"matmul_fp8": 89}
-"""Kernels whose instructions not every target has, with the first that has them."""
+TYPES = {
+    ("product", "tile"): [
+        {"T": "bf16", "O": "bf16", "B": "bf16"},
+        {"T": "f32", "O": "f32", "B": "f32"},
+        {"T": "s8", "O": "s32", "B": "f32"},
+        {"T": "s8", "O": "s8", "B": "f32"},
+        {"T": "u8", "O": "s32", "B": "f32"},
+        {"T": "e4m3", "O": "bf16", "B": "f32"},
+    ],
+    ("product", "large"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
+}
+"""Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""
+
+LEAST = {"e4m3": 89}
+"""Types whose instructions not every target has, with the first that has them."""
 
 # The dims of kernels that have no row there, by their names.
 USUAL = {"rows": 8, "cols": 1024, "n": 1 << 14, "outer": 2, "inner": 64, "parts": 32, "groups": 4, "blocks": 64}
@@ -177,18 +163,18 @@ class Case:
     def build(self, arch: str = "sm_90") -> Variant:
         names, node = dict(self.dims), program(self.file).kernels[self.kernel]
         dims = {name: names[name] for name in names.keys() & set(dim_names(node))}
-        absent = frozenset() if "space" in names else frozenset(ABSENT.get(self.kernel, ()))
-        if self.kernel == "attend" and "n" in names:
+        absent = frozenset(ABSENT.get(self.kernel, ()))
+        if "fused" in names or (self.kernel == "attend" and "n" in names):
             absent = frozenset()
-        if self.kernel == "matmul_tensor" and "fused" not in names:
-            absent |= {"bias", "residual"}
         types = dict(self.types)
-        constants: dict[str, Any] = dict(self.constants) | ({"B_T": False} if "row_major" in names else {})
         strides = {
             p.name: stride_class(row_major([names[d.id] for d in p.type.dims if isinstance(d, Name)]))
             for p in node.params
             if isinstance(p.type, TensorAnnotation) and p.type.strided
         }
+        if "along_k" in names:
+            strides["b"] = strides["b"][::-1]
+        constants: dict[str, Any] = dict(self.constants)
         request = Request(
             self.kernel, self.schedule, dims, types, constants, names, absent=absent, arch=arch, strides=strides
         )
@@ -216,4 +202,7 @@ def cases() -> list[Case]:
                     for choice in range(choices):
                         types = tuple((p, t[min(choice, len(t) - 1)]) for p, t in parameters.items())
                         out.append(Case(path.name, name, schedule, tuple(dims.items()), types))
+                    if i < 2:
+                        more = [tuple(each.items()) for each in TYPES.get((name, schedule), ())]
+                        out += [Case(path.name, name, schedule, tuple(dims.items()), each) for each in more]
     return out

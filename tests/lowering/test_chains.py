@@ -15,10 +15,10 @@ from runtime.errors import DeviceError
 from runtime.tools import assemble, find
 from tests.compile_and_run import run
 
-WIDE = {c.kernel: c for c in reversed(cases()) if c.file == "matmul_fused.tile" and c.schedule == "wide"}
+FUSED = [c for c in cases() if (c.kernel, c.schedule) == ("product", "tile") and "fused" in dict(c.dims)]
 
 
-@pytest.mark.parametrize("case", WIDE.values(), ids=str)
+@pytest.mark.parametrize("case", FUSED, ids=str)
 def test_an_exact_gelu_behind_a_product_does_not_spill(case: Case) -> None:
     """Operation by operation it spilled 388 bytes behind f16, 384 behind bytes."""
     try:

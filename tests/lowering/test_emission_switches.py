@@ -21,7 +21,7 @@ Example = tuple[str, str | None, tuple[str, ...]]
 
 STREAMED: Example = ("softmax", None, ("rows=1", "cols=70001"))
 MATMUL: Example = ("matmul", None, ("m=64", "n=64", "k=96"))
-RAGGED: Example = ("matmul_fused", None, ("m=77", "n=77", "k=77"))
+RAGGED: Example = ("matmul", "linear", ("m=77", "n=77", "k=77"))
 CONV: Example = ("int8_conv", None, ("images=1", "h=6"))
 ROWS: Example = ("reduce", "rows", ("rows=4",))
 LADDER: Example = ("reduction", "v1", ("n=1024",))

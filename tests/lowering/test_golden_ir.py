@@ -12,7 +12,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 import pytest
-from sample_variants import images, program, square
+from sample_variants import ABSENT, images, program, square
 
 from dsl.kernels.compile import Lowered
 from dsl.kernels.variant import Request, build_variant
@@ -30,12 +30,14 @@ CASES = {
     "product_f16": (
         "matmul.tile",
         Request(
-            "matmul_tensor",
-            "wave",
+            "product",
+            "tile",
             square(4096),
-            {"T": "f16"},
-            {"TM": 32, "TN": 32, "TK": 16, "STAGES": 3},
-            absent=frozenset({"bias", "residual", "shares", "arrived"}),
+            {"T": "f16", "O": "f16"},
+            {"TM": 32, "TN": 32, "TK": 32, "warps": 2},
+            strides={"a": (16, 1), "b": (1, 16)},
+            choices={"unroll": "1"},
+            absent=frozenset(ABSENT["product"]),
         ),
     ),
     "convolution_s8": (

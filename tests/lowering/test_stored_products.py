@@ -44,10 +44,15 @@ def product(way: str, type: str, out: str, n: int) -> tuple[Kernel, dict[str, np
     ("type", "out", "count"), [("f16", "f16", 8), ("f16", "f32", 4), ("s8", "s32", 4), ("s8", "s8", 16)]
 )
 def test_a_thread_stores_sixteen_bytes_at_once(way: str, type: str, out: str, count: int) -> None:
-    """8 columns of f16 instead of 2: half the sectors of a product whose b lies along k."""
+    """8 columns of f16 instead of 2: half the sectors of a product whose b lies along k. Of a b that lies along n,
+    bytes are transposed 4 columns at a time, which a thread has then; halves go through shared memory."""
     kernel, args, exact = product(way, type, out, 128)
-    made = kernel.variant.function.choices.keyed().get("contiguous.acc")
-    assert (None if made is None else made.taken) == (f"1, {count}" if way == "along k" else None)
+    made = kernel.variant.function.choices.keyed()
+    across = "1, 4" if type == "s8" else None
+    found = made["contiguous.acc"].taken if "contiguous.acc" in made else None
+    assert found == (f"1, {count}" if way == "along k" else across)
+    staged = made["stage.c"].taken if "stage.c" in made else None
+    assert staged == ("shared" if way == "along n" and out == "f16" else None)
     launch(kernel, args)
     assert np.array_equal(args["c"], np.clip(exact, -128, 127) if out == "s8" else exact)
 

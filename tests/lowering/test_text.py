@@ -24,8 +24,8 @@ SEEDS = 400
 CHOSEN = (
     "softmax_shared-whole",  # a shared tile, a loop
     "softmax_persistent-ring",
-    "matmul_tensor-wave",  # products, a ring with a swizzle, pins
-    "matmul_bytes-wave",
+    "product-tile",  # products, a ring with a swizzle
+    "matmul_shared-cooperative",  # pins
     "conv_nhwc-folded",
     "v0-ladder",
     "scale_mask_dropout-lanes",

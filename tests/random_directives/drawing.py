@@ -32,6 +32,7 @@ class Drawn:
 class Drawing:
     def __init__(self, seed: int):
         self.random = Random(seed)
+        self.later = Random(seed + 1_000_003)  # what was added: the programs of a seed stay as they were
         self.values = np.random.default_rng(seed)
 
     def pick(self, options: Any) -> Any:
@@ -284,7 +285,21 @@ class Drawing:
             lines.append(f"grouped {self.pick([1, 2, 3, 8])}")
         if self.chance(0.35):
             lines.append(f"split {nest[0] if self.chance(0.9) else nest[-1]}: {self.pick([1, 2, 3, 5, 'stream'])}")
+        lines += self.of_products(whole, nest[-1])
         return drawn
+
+    def of_products(self, text: str, loop: str) -> list[str]:
+        """Lines about a product's sums, its fragments and its results."""
+        later, lines = self.later, []
+        if "dot" not in text:
+            return lines
+        if later.random() < 0.4:
+            lines.append(f"parts acc: {later.choice([8, 16, 32])}, {later.choice([8, 16, 32])}")
+        if later.random() < 0.5:
+            lines.append(f"fragments {loop}: {later.choice(['whole', 'early', 'late'])}")
+        if later.random() < 0.2:
+            lines.append(f"stage {later.choice(['c', 'o', 'y'])}: {later.choice(['shared', 'registers'])}")
+        return lines
 
     def drawn(self) -> Drawn:
         way: Callable[[], Drawn] = self.pick(

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dsl.examples.launches import LaunchSettings
-from dsl.examples.overrides import assigned_names, resolve
-from dsl.examples.run import run_example
-from dsl.text.program import Program, load, reached_kernels, type_parameters
-from dsl.text.tree import Example
+from dsl.examples.overrides import assigned_names
+from dsl.text.program import load
+from tests.run_examples import check, types_of
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SHAPES = {
@@ -29,14 +27,12 @@ SHAPES = {
         "images=1 c=32 h=1 k=32 r=1", "images=3 c=96 h=7 k=96 r=3", "images=1 c=32 h=9 k=64 r=5",
         "images=2 c=64 h=8 k=32 r=7",
     ],
-    "product.tile": ["m=0", "k=0", "m=1 n=1 k=1", "m=17 n=33 k=40", "m=129 n=66 k=24"],
     "layer_norm.tile": [
         "rows=0 cols=8", "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=64", "rows=300 cols=33", "rows=9 cols=1000",
         "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=8200", "rows=34 cols=8201", "rows=1 cols=16392",
     ],
-    "matmul.tile": ["m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65", "m=64 n=64 k=64", "m=130 n=70 k=33"],
-    "matmul_fused.tile": ["m=1 n=1 k=1", "m=17 n=63 k=65", "m=64 n=64 k=64", "m=130 n=70 k=33"],
-    "matmul_narrow.tile": ["m=1 n=1 k=1", "m=17 n=63 k=65", "m=64 n=64 k=64", "m=130 n=70 k=33"],
+    "matmul.tile": ["m=0", "k=0", "m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65", "m=129 n=66 k=24"],
+    "matmul_steps.tile": ["m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65"],
     "reduce.tile": [
         "n=1", "n=31", "n=4099", "n=8192", "rows=0 cols=3", "rows=3 cols=1", "rows=5 cols=31", "rows=9 cols=1024",
         "rows=2 cols=1025", "rows=1 cols=40007", "n=65 cols=1",
@@ -67,18 +63,6 @@ SMALL = {"rows": 8, "n": 3000, "m": 40}
 
 def examples() -> list[tuple[str, int]]:
     return [(path.name, i) for path in sorted(SAMPLES.glob("*.tile")) for i in range(len(load(path).examples))]
-
-
-def check(program: Program, example: Example, given: list[str], device: str) -> None:
-    overrides = resolve(program, example, given)
-    report = run_example(program, example, device, "test", overrides, LaunchSettings())
-    worst = report.worst
-    assert report.checks and report.passed, f"{program.source.name} {given}: {worst}"
-
-
-def types_of(program: Program, example: Example) -> list[list[str]]:
-    parameters = type_parameters(reached_kernels(program, example))
-    return [[f"{name}={choice}"] for name, choices in parameters.items() for choice in choices] or [[]]
 
 
 @pytest.mark.parametrize(("name", "index"), examples())

@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from math import ceil, prod
 
-from lowering.access_width import masked_groups
+from lowering.access_width import lies_along, masked_groups
 from lowering.facts import Analysis
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import Layout, LayoutError
 from lowering.location import TileError
 from lowering.ops import operand
+from lowering.ops.control import started
 from lowering.ops.matrix import product_of
 from lowering.ops.memory import moved_by, space_of, subject_of
 from lowering.passes.check_names import defined_tiles
@@ -80,25 +81,13 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
     return best, fast
 
 
-def lies_along(analysis: Analysis, value: Value, axis: int) -> bool:
-    """Whether a tile comes from memory where neighbours along this axis of it lie together."""
-    op = value.op
-    while op is not None and not op.spec.accesses:
-        tiles = [operand for operand in op.operands if operand.tile.shape]
-        if not op.spec.pure or len(tiles) != 1 or len(tiles[0].tile.shape) != len(value.tile.shape):
-            return False
-        axis = op.attrs["axes"][axis] if "axes" in op.attrs else axis
-        op = tiles[0].op
-    offset = None if op is None else operand(op, "offset")
-    return offset is not None and analysis.of(offset).run[axis] > 1
-
-
 class _Anchors:
     def __init__(self, function: Function, target: Target):
         self.function, self.target, self.warps = function, target, function.warps
         self.layouts = Layouts(function)
         self.ops = walk(function.body)
         self.dots = [op for op in self.ops if op.spec.product]
+        self.starts = {arg: start for op in self.ops if op.spec.counters for start, arg in started(op)}
 
     def choose(self) -> None:
         values = [v for op in self.ops for v in defined_tiles(op)]
@@ -286,24 +275,39 @@ class _Anchors:
         return None
 
     def stored_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
-        """The layout of a product's result in which a thread stores 16 bytes of a row at once; None where nothing
-        stores it, or its b does not lie along k. The columns of a b that does are read in any order."""
+        """The layout of a product's result in which a thread stores 16 bytes of a row at once, where something stores
+        it and b lies along k: the columns of such a b are read in any order. Operands of bytes that lie across k are
+        transposed 2 rows or 4 columns at a time, which are a thread's neighbours then. None where neither is so."""
+        rows = 2 if self.is_across(op.operands[0], 0) else 1
+        if self.is_across(op.operands[1], 1):
+            counts, why = [4], "bytes that lie across k are transposed 4 at a time"
+        elif lies_along(self.layouts.facts, op.operands[1], 0, self.starts):
+            counts, why = self.stored_at_once(joined), "a thread stores them at once"
+        else:
+            counts, why = [1], "bytes that lie across k are transposed 2 at a time"
+        for count in counts:
+            near = (rows, count)
+            if near == (1, 1):
+                break
+            with suppress(LayoutError):  # a thread holds fewer
+                found = accumulator_layout(op.attrs["instruction"], op.result.tile.shape, split, near, self.warps)
+                if found == layouts[op.result]:
+                    return None
+                return self.neighbours(op, near, layouts[op.result], found, why)
+        return None
+
+    def is_across(self, value: Value, axis: int) -> bool:
+        """Whether an operand of bytes lies along this axis of it, which is not that of k."""
+        return value.dtype.bits == 8 and lies_along(self.layouts.facts, value, axis, self.starts)
+
+    def stored_at_once(self, joined: set[Value]) -> list[int]:
+        """How many neighbours of a row a store may take at once: the most first, then fewer."""
         users = (user for value in joined for user in self.layouts.users.get(value, ()))
         stores = [u for u in users if u.spec.accesses == "write" and space_of(u.operands[0]) == "global"]
         stores = [store for store in stores if moved_by(store) in joined]
         wide = [width for width, axis in (access_vector(self.layouts.facts, s, self.warps) for s in stores) if axis]
-        if not wide or not lies_along(self.layouts.facts, op.operands[1], 0):
-            return None
-        count = max(wide)
-        while count > 1:
-            with suppress(LayoutError):  # a thread holds fewer
-                near = (1, count)
-                found = accumulator_layout(op.attrs["instruction"], op.result.tile.shape, split, near, self.warps)
-                if found == layouts[op.result]:
-                    return None
-                return self.neighbours(op, near, layouts[op.result], found, "a thread stores them at once")
-            count //= 2
-        return None
+        count = max(wide, default=1)
+        return [count >> i for i in range(count.bit_length())]
 
     def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> Pair:
         """How many warps share a product along M and N."""

@@ -1,0 +1,64 @@
+"""Parts of tiles along an axis, made from what the tiles are computed from."""
+
+from __future__ import annotations
+
+from lowering.builder import Builder
+from lowering.directives.wide import Wide
+from lowering.ir import Block, Op, Value, clone, walk
+
+
+class PartMaker:
+    """Makes parts of `part` elements. memo: those that are at hand; origin: where the part begins."""
+
+    def __init__(self, b: Builder, part: int):
+        self.b, self.part = b, part
+        self.memo: dict[Wide, Value] = {}
+        self.origin = b.index(0)
+
+    def of(self, value: Value, axis: int) -> Value:
+        """The part of a tile."""
+        found = self.memo.get((value, axis))
+        if found is None:
+            assert value.op is not None
+            self.compute(value.op, value, axis)
+            found = self.memo[value, axis]
+        return found
+
+    def compute(self, op: Op, value: Value, axis: int) -> None:
+        """Makes the parts of what an operation makes."""
+        through = op.spec.along
+        along = through(op, value, axis) if through is not None else None
+        assert along is not None
+        operands = [self.of(o, along[o]) if o in along else self.now(o) for o in op.operands]
+        self.b.place = (op.loc or self.b.loc, None)
+        attrs = dict(op.attrs)
+        if op.spec.reshapes:
+            attrs["shape"] = self.shape(value, axis)
+        if op.spec.counts:
+            counted = self.b.value(op.name, extent=self.part)
+            results = [self.b.value("add", self.b.broadcast(self.origin, (self.part,)), counted)]
+        elif op.spec.pure and not value.name:
+            results = [self.b.value(op.name, *operands, **attrs)]
+        else:
+            results = self.b.op(op.name, operands, [self.region_of(each) for each in op.regions], **attrs).results
+            for new, old in zip(results, op.results, strict=True):
+                new.stands_for(old)
+        for new, old in zip(results, op.results, strict=True):
+            self.memo[old, along.get(old, axis)] = new
+
+    def shape(self, value: Value, axis: int) -> tuple[int, ...]:
+        """Of the part of a tile."""
+        return (*value.shape[:axis], self.part, *value.shape[axis + 1 :])
+
+    def now(self, value: Value) -> Value:
+        """A value that is not done in parts, as it is called now."""
+        return value
+
+    def region_of(self, region: Block) -> Block:
+        """The region of a reduction once more."""
+        made = Block([Value(a.type, name=a.name) for a in region.args])
+        results = clone(region, made.args, made.ops)
+        made.ops.append(Op(region.ops[-1].spec, results, [], {}, (), region.ops[-1].loc))
+        for op in walk(made):
+            op.operands = [self.now(v) for v in op.operands]
+        return made

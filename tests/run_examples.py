@@ -1,0 +1,24 @@
+"""Examples of `.tile` files at other numbers, for all types."""
+
+from __future__ import annotations
+
+from dsl.examples.launches import LaunchSettings
+from dsl.examples.overrides import resolve
+from dsl.examples.run import run_example
+from dsl.text.program import Program, reached_kernels, type_parameters
+from dsl.text.tree import Example, Name, walk
+
+
+def check(program: Program, example: Example, given: list[str], device: str) -> None:
+    """Runs it with these settings; an AssertionError names the worst check."""
+    overrides = resolve(program, example, given)
+    report = run_example(program, example, device, "test", overrides, LaunchSettings())
+    worst = report.worst
+    assert report.checks and report.passed, f"{program.source.name} {given}: {worst}"
+
+
+def types_of(program: Program, example: Example) -> list[list[str]]:
+    """A setting for each type of each type parameter that it leaves open."""
+    said = {node.id for node in walk(example.lines) if isinstance(node, Name)}
+    parameters = {k: v for k, v in type_parameters(reached_kernels(program, example)).items() if k in said}
+    return [[f"{name}={choice}"] for name, choices in parameters.items() for choice in choices] or [[]]

@@ -1,0 +1,188 @@
+"""The product of all types, orders of operands and epilogues at extents around its tiles', on the emulator and on a
+GPU."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.values.element_types import narrow, widen
+from lowering.types import DTYPES
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "matmul.tile"
+BOUND = {"f16": 2e-3, "bf16": 1.6e-2, "f32": 4e-3, "s8": 0, "u8": 0, "e4m3": 2e-3, "e5m2": 2e-3}
+"""Of the result's rounding, or of f32's 13 lowest bits, which tf32 lacks: relative to sqrt(k), the size of a sum of k
+products of normal numbers."""
+RESULT = {"s8": "s32", "u8": "s32", "e4m3": "f32", "e5m2": "f32"}
+ACTIVATIONS = {
+    "identity": lambda v: v,
+    "relu": lambda v: np.maximum(v, 0),
+    "gelu_tanh": lambda v: v / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3))),
+    "fast_gelu": lambda v: v / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3))),
+    "fast_silu": lambda v: v / (1 + np.exp(-v)),
+    "silu": lambda v: v / (1 + np.exp(-v)),
+}
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, dsl.Module]:
+    return {}
+
+
+def operands(m: int, n: int, k: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(m * 10007 + n * 101 + k)
+    if dtype in ("s8", "u8"):
+        kind = np.dtype("i1" if dtype == "s8" else "u1")
+        info = np.iinfo(kind)
+        return tuple(random.integers(info.min, info.max + 1, s).astype(kind) for s in ((m, k), (k, n)))
+    return tuple(narrow(random.standard_normal(s), DTYPES[dtype]) for s in ((m, k), (k, n)))
+
+
+def exact(a: np.ndarray, b: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype == "u8":  # two s4 a byte, the lower half first
+        halves = [((((x.astype(np.int64) >> shift) & 15) ^ 8) - 8) for x in (a, b) for shift in (0, 4)]
+        return halves[0] @ halves[2] + halves[1] @ halves[3]
+    return widen(a) @ widen(b)
+
+
+def lying(x: np.ndarray, turned: bool) -> np.ndarray:
+    """The same matrix, column by column in memory."""
+    return np.ascontiguousarray(x.T).T if turned else x
+
+
+def check(c: np.ndarray, a: np.ndarray, b: np.ndarray, dtype: str) -> None:
+    error = np.abs(widen(c) - exact(a, b, dtype))
+    assert error.max(initial=0) <= BOUND[dtype] * max(a.shape[1], 4) ** 0.5
+
+
+SHAPES = [(1, 1, 1), (16, 64, 64), (63, 65, 31), (65, 72, 200), (128, 192, 64)]
+ORDERS = list(product((False, True), repeat=2))
+
+
+@pytest.mark.parametrize(("a_t", "b_t"), ORDERS)
+@pytest.mark.parametrize("dtype", BOUND)
+def test_products_of_all_types_in_every_order(modules, device, dtype, a_t, b_t):
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    for shape in SHAPES if dtype in ("s8", "f16", "f32") else SHAPES[2:4]:
+        if dtype == "u8" and (a_t or not b_t):
+            continue  # a byte has two neighbours along k
+        a, b = operands(*shape, dtype)
+        c = narrow(np.full(shape[:2], -7.0), DTYPES[RESULT.get(dtype, dtype)])
+        module.matmul(c, lying(a, a_t), lying(b, b_t))
+        check(c, a, b, dtype)
+
+
+def compiled(module: dsl.Module, schedule: str, arrays: tuple[Any, ...], constants: dict[str, Any]) -> Any:
+    """The kernel that a call with these arrays launches."""
+    names = ("c", "a", "b", "scale", "bias", "residual", "gain")
+    given = dict(zip(names, (*arrays, *(None,) * 3, 1.0), strict=True))
+    plan = module.product.plan(module.product.facts(given), schedule=schedule, **constants)
+    (step,) = plan.steps
+    return module.variant(step.request)
+
+
+LARGE = {"large": ((256, 384), 8), "tile": ((256, 256), 8)}
+"""Two tiles of a schedule; warps."""
+TILE = {"TM": 128, "TN": 256, "warps": 8}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "a_t", "b_t"), [("f16", False, False), ("f16", False, True), *(("s8", *order) for order in ORDERS)]
+)
+@pytest.mark.parametrize("schedule", LARGE)
+def test_large_tiles_have_no_conflicts_and_one_barrier_a_round(modules, schedule, dtype, a_t, b_t):
+    """Four rounds. Bytes in every order: those across k are transposed in registers."""
+    module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
+    (m, n), warps = LARGE[schedule]
+    tk = 128 // DTYPES[dtype].bytes
+    a, b = operands(m, n, 4 * tk, dtype)
+    c = narrow(np.full((m, n), -7.0), DTYPES[RESULT.get(dtype, dtype)])
+    left, right = lying(a, a_t), lying(b, b_t)
+    constants = TILE | {"TK": tk} if schedule == "tile" else {}
+    kernel = compiled(module, schedule, (c, left, right), constants)
+    counters = kernel.run(c, left, right, None, None, None, 1.0, counters=True).counters.totals
+    check(c, a, b, dtype)
+    assert counters.bank_conflicts == 0
+    assert "ldmatrix.sync.aligned.m8n8.x4" in kernel.ptx and "cp.async.cg.shared.global" in kernel.ptx
+    # Behind each wait, the first one's too; around parts of a result that go through shared memory, more.
+    staged = dtype == "f16" and not b_t
+    assert staged or counters.barriers == 2 * warps * 5
+    assert counters.mma == 2 * warps * 4 * (192 if schedule == "large" else 128)
+    if dtype == "s8":
+        assert "ld.shared" not in kernel.ptx
+    if dtype == "s8" or b_t:
+        assert counters.global_load_sectors + counters.global_store_sectors == counters.global_ideal_sectors
+
+
+FEW = [((1, 136, 700), 1), ((15, 136, 12000), 4), ((17, 130, 8200), 4), ((64, 64, 5000), 2)]
+"""Shape, and at least so many blocks a tile."""
+
+
+@pytest.mark.parametrize("dtype", ["s8", "f16"])
+@pytest.mark.parametrize(("shape", "parts"), FEW, ids=str)
+def test_several_blocks_share_the_rounds_of_few_tiles(modules, device, dtype, shape, parts):
+    """With the same bits each time."""
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    a, b = operands(*shape, dtype)
+    right, results = lying(b, True), []
+    for _ in range(2):
+        c = narrow(np.full(shape[:2], -7.0), DTYPES[RESULT.get(dtype, dtype)])
+        module.matmul(c, a, right)
+        check(c, a, b, dtype)
+        results.append(c)
+    assert np.array_equal(*results)
+    made = compiled(module, "tile", (c, a, right), {}).compiled.variant.function.choices.keyed()
+    assert int(made["split.p"].taken) >= parts
+
+
+@pytest.mark.parametrize(("extent", "schedule"), [(6144, "large"), (6143, "tile")])
+def test_the_dispatch_chooses_by_the_size_of_the_result(modules, extent, schedule):
+    module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
+    c, a = np.empty((extent, extent), np.float16), np.empty((extent, 64), np.float16)
+    plan = module.matmul.plan(module.matmul.facts({"c": c, "a": a, "b": a.T}))
+    assert [step.request.schedule for step in plan.steps] == [schedule]
+
+
+CASES = [
+    ("identity", (1, 1, 1), True, True, False),
+    ("relu", (65, 72, 200), True, True, True),
+    ("fast_gelu", (63, 65, 31), False, True, False),
+    ("fast_silu", (64, 64, 128), True, False, True),
+    ("silu", (128, 192, 64), False, False, True),
+    ("gelu_tanh", (60, 96, 64), True, True, True),
+]
+"""Activation, m × n × k, whether there are a bias and a residual, whether b lies along k."""
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize(("act", "shape", "with_bias", "with_residual", "b_t"), CASES)
+def test_what_follows_a_product_of_floats(modules, device, act, shape, with_bias, with_residual, b_t, dtype):
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    (m, n, k), random = shape, np.random.default_rng(sum(shape))
+    a, b, bias, residual = (narrow(random.standard_normal(e), DTYPES[dtype]) for e in ((m, k), (k, n), (n,), (m, n)))
+    c = narrow(np.full((m, n), np.nan), DTYPES[dtype])
+    given = (bias if with_bias else None, residual if with_residual else None)
+    module.linear(c, a, lying(b, b_t), None, *given, 0.5, ACT=act)
+    wanted = ACTIVATIONS[act](widen(a) @ widen(b) + widen(bias) * with_bias) + widen(residual) * with_residual / 2
+    assert np.abs(widen(c) - wanted).max() <= 2 * BOUND[dtype] * max(sqrt(k), 2)
+
+
+@pytest.mark.parametrize(("act", "shape", "with_bias", "with_residual", "b_t"), CASES[:2])
+def test_bytes_are_rounded_as_the_same_steps_in_f32(modules, device, act, shape, with_bias, with_residual, b_t):
+    """Sums of bytes are exact in f32 here; each step after them is rounded to f32, the last to even and saturated."""
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    (m, n, k), random = shape, np.random.default_rng(sum(shape))
+    a, b, residual = (random.integers(-128, 128, e, np.int8) for e in ((m, k), (k, n), (m, n)))
+    scale, bias = (np.float32(s) * random.standard_normal(n).astype(np.float32) for s in (2**-12, 4.0))
+    c = np.full((m, n), -77, np.int8)
+    module.linear(c, a, lying(b, b_t), scale, bias, residual, 0.37, ACT=act)
+    wanted = (widen(a) @ widen(b)).astype(np.float32) * scale + bias
+    wanted = np.maximum(wanted, 0) if act == "relu" else wanted
+    wanted = wanted + residual.astype(np.float32) * np.float32(0.37)
+    assert np.array_equal(c, np.rint(wanted).clip(-128, 127))

@@ -14,7 +14,10 @@ import numpy as np
 from harness import Call, Shape
 from softmax_arrays import BOUNDS, checked_parts, numpy_type, sampled_error, torch_type
 
+import dsl
+
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "softmax_fused.tile"
+BY_HAND = SAMPLE.parent.parent / "benchmarks" / "peers" / "by_hand" / SAMPLE.name
 SCALE, DROPPED, SEED = 0.125, 0.1, 20240913
 KEPT = 0.9
 """Share of the mask that is kept."""
@@ -24,13 +27,18 @@ SHARE_BOUND = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`name` is the dispatch's: (y, x, keep, scale), with dropout (y, x, keep, scale, p, seed)."""
+    """`name` is the dispatch's: (y, x, keep, scale), with dropout (out, y, x, keep, scale, p, seed)."""
 
     name: str
     dropout: bool
 
     def call(self, dtype: str) -> Call:
         return Call(self.name)
+
+    @property
+    def absent(self) -> tuple[None, ...]:
+        """With dropout the softmax itself is not asked for."""
+        return (None,) if self.dropout else ()
 
     @property
     def scalars(self) -> tuple[float | int, ...]:
@@ -43,7 +51,7 @@ class Operation:
         random, extents = np.random.default_rng(0), (shape["rows"], shape["cols"])
         x = random.standard_normal(extents).astype(numpy_type(dtype))
         keep = (random.random(extents) < KEPT).astype(np.uint8)
-        return (np.empty_like(x), x, keep, *self.scalars)
+        return (np.empty_like(x), *self.absent, x, keep, *self.scalars)
 
 
 OPERATIONS = {
@@ -63,7 +71,7 @@ class Problem:
         self.x = torch.randn(shape["rows"], shape["cols"], device="cuda", dtype=torch_type(dtype))
         self.keep = torch.empty(self.x.shape, device="cuda", dtype=torch.uint8).bernoulli_(KEPT)
         self.out = torch.empty_like(self.x)
-        self.arguments = (self.out, self.x, self.keep, *operation.scalars)
+        self.arguments = (self.out, *operation.absent, self.x, self.keep, *operation.scalars)
 
     computes = 0
 
@@ -108,4 +116,10 @@ def torch_launch(problem: Problem) -> tuple[Callable[[], object], str]:
     return (dropout if problem.operation.dropout else softmax), "unfused"
 
 
-PEERS = {"torch": torch_launch}
+def by_hand_launch(problem: Problem) -> tuple[Callable[[], object], str]:
+    """The kernels with shared tiles, copies and edges of rows written out."""
+    function = getattr(dsl.load(BY_HAND), problem.name)
+    return lambda: function(*problem.arguments), ""
+
+
+PEERS = {"by hand": by_hand_launch, "torch": torch_launch}

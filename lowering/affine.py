@@ -70,6 +70,16 @@ Offsets = dict[Product, Linear]
 {(n,): row, (n, r): 1, (): column, (c,): 1}."""
 
 
+class _Factors(Forms[tuple[Value, Value]]):
+    """Of a scalar that is a product, its factors."""
+
+    def multiplied(self, op: Op) -> tuple[Value, Value]:
+        return op.operands[0], op.operands[1]
+
+
+_FACTORS = _Factors()
+
+
 class AffineOffsets(Forms[Offsets]):
     """The offsets of one function's values, computed on demand. `scalars` are the values behind products and terms."""
 
@@ -125,10 +135,13 @@ class AffineOffsets(Forms[Offsets]):
 
     def _scalar(self, value: Value) -> Offsets:
         terms, constant = linear(value)
-        out: Offsets = {self._named(v): Linear((), k) for v, k in terms.items()}
-        if constant:
-            out[()] = Linear((), constant)
-        return out
+        out: Offsets | None = {(): Linear((), constant)} if constant else {}
+        for v, k in terms.items():
+            factors = _FACTORS.told(v)
+            product = None if factors is None else _times(*(self._scalar(factor) for factor in factors))
+            part = {self._named(v): Linear((), 1)} if product is None else product
+            out = None if out is None else _plus(out, {p: each.times(k) for p, each in part.items()}, 1)
+        return {self._named(value): Linear((), 1)} if out is None else out
 
     # ---- what operations say of themselves ----
 

@@ -459,12 +459,23 @@ _ROWS = (
         "parts acc: 128, 64",
     ),
     PropertyRow(
+        "align",
+        "values",
+        Whole(1, 64),
+        "The rows that these values are made of begin anywhere, and are accessed N elements at a time from multiples "
+        "of N on, as is all that lies as they do; the fewer than N elements before and behind are a part of their own. "
+        "Rows that are known to begin at multiples of N stay as they are. By itself: rows that are reduced, 16 bytes "
+        "at a time. 1: as they begin.",
+        "align v: 8",
+    ),
+    PropertyRow(
         "loop",
         "value",
         PartsSetting(),
         "This wide value and all that is computed with it along the axis is computed in parts of N elements: one loop "
         "between two reductions. `static` writes the parts out, and keeps in registers what is needed again; else it "
-        "is computed again, down to its loads, or kept by `stage`. The extent is any multiple of N. By itself: whole.",
+        "is computed again, down to its loads, or kept by `stage`. The extent is any multiple of N. By itself: whole, "
+        "or static where the extent is no power of two.",
         "loop v, 1: static 512",
     ),
     PropertyRow("unroll", "counter", Whole(1), "Rounds of this loop of the run in one; 1 leaves it.", "unroll p: 4"),

@@ -11,6 +11,7 @@ from dsl.values.bindings import Access, Binding, SharedTile, Tensor, describe, e
 from dsl.values.scope import Scope
 from dsl.values.walk import NUMBERS, Walk
 from lowering.builder import MAX_TILE, Builder
+from lowering.directives.loop import usual_part
 from lowering.facts import Analysis
 from lowering.fold import constant_of
 from lowering.ir import Function, Value
@@ -182,7 +183,7 @@ class Building(Walk):
         """Whether a tile of this extent may be one that the schedule does in parts; `loop` refuses one that is not."""
         several = [part for _, part, _ in self.function.by_subject("loop", tuple).values()]
         several += [part for each in self.function.by_subject("parts", tuple).values() for part in each]
-        return any(extent % part == 0 for part in several)
+        return usual_part(extent) > 1 or any(extent % part == 0 for part in several)
 
     def check_divisor(self, divisor: Value, loc: Loc) -> None:
         """Error for an integer that is divided by a literal 0, which gives no number on any machine."""

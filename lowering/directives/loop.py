@@ -9,18 +9,22 @@
 
 What lies between two reductions along the axis is one loop. The accumulators that loops carry are as wide as a part,
 and are reduced behind them. `static` writes the parts out: what is needed again stays in registers. In a loop of the
-run it is computed again, loads too, unless `stage v: shared` keeps it. Never by itself.
+run it is computed again, loads too, unless `stage v: shared` keeps it. By itself a tile whose extent is no power of two
+is done in static parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from lowering.builder import Builder
-from lowering.directives.kept import Kept, kept_of, words_of
+from lowering.directives.kept import Kept, kept_of, places_of, words_of
 from lowering.directives.part_maker import PartMaker
+from lowering.directives.rows import AnyRows, RowParts
 from lowering.directives.slices import located, without
-from lowering.directives.stage import WAYS, copy, free_name, offsets_within
+from lowering.directives.stage import WAYS, copy, free_name, is_load, offsets_within
 from lowering.directives.wide import (
     Wide,
     WidePhase,
@@ -29,6 +33,7 @@ from lowering.directives.wide import (
     blocks_of,
     made_in,
     out_of_order,
+    slices,
     tiles_of,
     wide_region,
 )
@@ -36,8 +41,15 @@ from lowering.facts import facts_now
 from lowering.ir import Block, Function, Op, Value, replace_uses, walk
 from lowering.location import Loc, TileError, closest
 from lowering.ops import operand
+from lowering.ops.memory import writes
 from lowering.targets import Target
 from lowering.types import I1, INDEX, SharedType, TileType
+
+TOGETHER = 4
+"""Parts whose loads are on their way at once, in loops that load from global memory."""
+AHEAD = 16
+"""Parts at most that are written out, where loads are on their way with the copies of all parts: a mask of bytes beside
+the logits of a softmax. Waiting for copies first, then for four loads at a time takes 1.2 times as long (H200)."""
 
 
 def loop(function: Function, target: Target) -> None:
@@ -45,23 +57,61 @@ def loop(function: Function, target: Target) -> None:
     staged: set[str] = set()
     for name, (axis, part, static) in function.by_subject("loop", tuple).items():
         about = WideSubject(name, axis, function.lines.get(("loop", name)))
-        if not _named(function, name):
-            _unknown(function, about)
-        if all(_extent(v, about) <= part for v in _named(function, name)):
+        if not named_tiles(function, name):
+            unknown_tile(function, about)
+        if all(_extent(v, about) <= part for v in named_tiles(function, name)):
             staged |= words_of(function, _tiles(function)).keys()  # one part stays where it is
-        while wide := [v for v in _named(function, name) if _extent(v, about) > part]:
+        while wide := [v for v in named_tiles(function, name) if _extent(v, about) > part]:
             region = wide_region(function, wide[0], about)
             staged |= words_of(function, region.names).keys()
-            kept = kept_of(function, region, target, static)
-            way = _way(function, region, part, static, kept)
+            kept = kept_of(function, region, about, target, static)
+            way = way_of(function, region, about, part, static, kept)
             if way is None:
                 break
-            if way:
-                _StaticParts(region, part).run()
-            else:
-                _recompute(function, region)
-                _LoopOfParts(region, part, _chosen(function, region, kept)).run()
+            in_parts(region, part, way, kept)
+    _odd_ones(function)
     _check_extents(function)
+    done(function, staged)
+
+
+LEAST = 256
+"""Elements of a part where nothing is said, at least: what a warp loads of 16-bit floats at once."""
+
+
+def usual_part(extent: int) -> int:
+    """Elements of a part where nothing is said: the greatest power of two that an extent has whole parts of; 1 where
+    those would be short."""
+    part = extent & -extent
+    return part if part >= LEAST or part == extent else 1
+
+
+def _odd_ones(function: Function) -> None:
+    """Tiles whose extents are no powers of two are done in static parts by themselves, as far as they can be."""
+    for op in walk(function.body):
+        for axis, extent in enumerate(op.result.shape if is_load(op) else ()):
+            stands = any(op in block.ops for block in blocks_of(function.body))
+            about = WideSubject(op.result.name or op.operands[0].name or "tile", axis, None)
+            if usual_part(extent) in (1, extent) or not stands:
+                continue
+            try:
+                region = wide_region(function, op.result, about)
+            except TileError:
+                continue  # `extent` says what is wrong
+            if out_of_order(region, True) is None:
+                in_parts(region, usual_part(extent), True, [])
+
+
+def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], rows: AnyRows | None = None) -> None:
+    """Does a region in parts, written out or in loops of the run, where some values may be kept in shared memory."""
+    if static:
+        _StaticParts(region, part, rows).run()
+    else:
+        _recompute(region.function, region)
+        _LoopOfParts(region, part, _chosen(region.function, region, kept), rows).run()
+
+
+def done(function: Function, staged: Collection[str]) -> None:
+    """`stage` of these names says no more: they are in parts now."""
     if staged:
         said = function.by_subject("stage", str)
         function.attrs["stage"] = {name: word for name, word in said.items() if name not in staged}
@@ -85,7 +135,7 @@ def _check_extents(function: Function) -> None:
         block.ops = without(block.ops, gone)
 
 
-def _named(function: Function, name: str) -> list[Value]:
+def named_tiles(function: Function, name: str) -> list[Value]:
     """The tiles of a name, in their order."""
     return [r for op in walk(function.body) for r in op.results if r.name == name and isinstance(r.type, TileType)]
 
@@ -95,13 +145,13 @@ def _tiles(function: Function) -> set[str]:
     return {r.name for op in walk(function.body) for r in op.results if r.name and isinstance(r.type, TileType)}
 
 
-def _unknown(function: Function, about: WideSubject) -> None:
+def unknown_tile(function: Function, about: WideSubject) -> None:
     """TileError `name`, unless the name is of a branch that this variant has not."""
     if about.name in function.in_branches:
         function.void += [(about.name, about.loc)] if about.loc else []
         return
     known = _tiles(function)
-    message = f"kernel '{function.name}' has no value '{about.name}' to do in parts"
+    message = f"kernel '{function.name}' has no tile '{about.name}'"
     raise TileError("name", about.loc, message, closest(about.name, known) or ", ".join(sorted(known)))
 
 
@@ -113,9 +163,10 @@ def _extent(value: Value, about: WideSubject) -> int:
     return value.shape[about.axis]
 
 
-def _way(function: Function, region: WideRegion, part: int, static: bool, kept: Sequence[Kept]) -> bool | None:
+def way_of(
+    function: Function, region: WideRegion, about: WideSubject, part: int, static: bool, kept: Sequence[Kept]
+) -> bool | None:
     """Whether parts are written out; None: the tile stays whole."""
-    about = region.about
     if region.extent % part:
         message = f"{region.extent} elements are no multiple of {part}"
         raise about.refused(message, "a power of two that divides the extent")
@@ -167,14 +218,17 @@ def _recompute(function: Function, region: WideRegion) -> None:
 
 
 class _PartMaker(PartMaker):
-    """Makes the parts of a region's tiles, phase by phase."""
+    """Makes the parts of a region's tiles, phase by phase. aligned: of rows that begin anywhere."""
 
-    def __init__(self, region: WideRegion, part: int):
+    def __init__(self, region: WideRegion, part: int, aligned: AnyRows | None = None):
         loc = region.about.loc or located(region.function, region.block.ops[0])
         super().__init__(Builder(loc, facts_now(region.function)), part)
         self.region, self.count = region, region.extent // part
         self.made: dict[Value, Value] = {}  # of what the phases have reduced
         self.slot = self.origin
+        self.aligned = aligned
+        self.row_parts: RowParts | None = None
+        self.edges: dict[Wide, Value] = {}  # their parts of tiles
 
     def run(self) -> None:
         for step in self.region.steps:
@@ -192,7 +246,47 @@ class _PartMaker(PartMaker):
     def begin(self, slot: Value, memo: dict[Wide, Value]) -> None:
         """From here on it is another part."""
         self.slot, self.memo = slot, memo
-        self.origin = self.b.value("mul", slot, self.b.index(self.part))
+        if self.aligned is None:
+            self.origin = self.b.value("mul", slot, self.b.index(self.part))
+        else:
+            self.know(*self.lie().body(slot))
+
+    def lie(self) -> RowParts:
+        """Where rows that begin anywhere have their parts."""
+        assert self.aligned is not None
+        if self.row_parts is None:
+            self.row_parts = RowParts(self.b, self.aligned, self.part, self.region.function.threads)
+            self.rows = self.aligned.rows
+        return self.row_parts
+
+    def know(self, known: dict[Wide, Value], column: Value) -> None:
+        """Of the part that begins: what needs not be made, and the columns of its elements."""
+        self.memo.update({wide: value for wide, value in known.items() if wide not in self.memo})
+        self.column = column
+
+    def counted(self) -> Value:
+        return super().counted() if self.aligned is None else self.column
+
+    @contextmanager
+    def edges_of_rows(self) -> Iterator[None]:
+        """What is made meanwhile is of the edges of rows that begin anywhere."""
+        lie, part = self.lie(), self.part
+        self.memo, self.part, self.named = self.edges, lie.edges, False
+        self.know(*lie.both_edges())
+        yield
+        self.part, self.named = part, True
+
+    def load_edges(self, loads: Sequence[Op]) -> None:
+        with self.edges_of_rows():
+            for op in loads:
+                self.of(op.result, self.region.axes[op.result])
+
+    def at_edges(self, phase: WidePhase) -> list[list[Value]]:
+        """Stores and reductions of the edges of rows that begin anywhere: their accumulators; none of other rows."""
+        if self.aligned is None:
+            return [[] for _ in phase.sinks]
+        with self.edges_of_rows():
+            return [self.sink(sink, []) for sink in phase.sinks]
 
     def now(self, value: Value) -> Value:
         return self.made.get(value, value)
@@ -219,25 +313,47 @@ class _PartMaker(PartMaker):
         operands = [self.of(v, axis) if v in tiles else self.now(v) for v in sink.operands]
         self.b.place = (sink.loc or self.b.loc, None)
         if not sink.results:
-            self.b.op(sink.name, operands, **sink.attrs)
+            self.b.op(sink.name, operands, **{**sink.attrs, **self.apart(sink)})
             return []
         return self.joined(sink, before, operands) if before else operands
 
-    def reduce(self, sink: Op, accumulators: Sequence[Value]) -> None:
-        """What the accumulators of all parts come to."""
+    def apart(self, sink: Op) -> dict[str, str]:
+        """Parts of a store are different elements, which need no order if no other store, or round, has them too."""
+        function, memory = self.region.function, sink.operands[0]
+        stores = [op for op in walk(function.body) if writes(op) and op.operands[0] is memory]
+        return {"order": "none"} if stores == [sink] and self.region.block is function.body else {}
+
+    def reduce(self, sink: Op, accumulators: Sequence[Value], edges: Sequence[Value]) -> None:
+        """What the accumulators of all parts, and those of the edges, come to."""
         if not sink.results:
             return
-        self.b.place = (sink.loc or self.b.loc, None)
-        made = self.b.op(sink.name, accumulators, [self.region_of(sink.regions[0])], **sink.attrs)
-        for new, old in zip(made.results, sink.results, strict=True):
+        if edges:
+            accumulators = self.joined(sink, self.gathered(sink, accumulators), self.gathered(sink, edges))
+        made = self.joined_along(sink, accumulators, sink.attrs["axis"])
+        for new, old in zip(made, sink.results, strict=True):
             self.made[old] = new.stands_for(old)
+
+    def gathered(self, sink: Op, accumulators: Sequence[Value]) -> list[Value]:
+        """The elements that a lane has of a row as one: then body and edges have as many."""
+        rows, turns, lanes, near = self.lie().grouped(accumulators[0])
+        values = [self.b.reshape(v, (*rows, turns, lanes, near)) for v in accumulators]
+        if near > 1:
+            values = [self.b.reshape(v, (*rows, turns, lanes)) for v in self.joined_along(sink, values, len(rows) + 2)]
+        if turns > 1:
+            values = self.joined_along(sink, [self.b.reshape(v, (*rows, turns, lanes)) for v in values], len(rows))
+        return [self.b.reshape(v, (*rows, lanes)) for v in values]
+
+    def joined_along(self, sink: Op, values: Sequence[Value], axis: int) -> list[Value]:
+        """All along an axis joined, as a reduction joins."""
+        self.b.place = (sink.loc or self.b.loc, None)
+        return self.b.op(sink.name, values, [self.region_of(sink.regions[0])], **{**sink.attrs, "axis": axis}).results
 
 
 class _StaticParts(_PartMaker):
     """All parts written out, one behind another. What a part has made stays at hand."""
 
-    def __init__(self, region: WideRegion, part: int):
-        super().__init__(region, part)
+    def __init__(self, region: WideRegion, part: int, aligned: AnyRows | None = None):
+        super().__init__(region, part, aligned)
         self.memos: list[dict[Wide, Value]] = [{} for _ in range(self.count)]
 
     def phase(self, phase: WidePhase) -> None:
@@ -245,22 +361,32 @@ class _StaticParts(_PartMaker):
         for number, memo in enumerate(self.memos):
             self.begin(self.b.index(number), memo)
             accumulators = [self.sink(*each) for each in zip(phase.sinks, accumulators, strict=True)]
-        for each in zip(phase.sinks, accumulators, strict=True):
+        for each in zip(phase.sinks, accumulators, self.at_edges(phase), strict=True):
             self.reduce(*each)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part that is in work: its number, and what is at hand of it."""
+
+    slot: Value
+    memo: dict[Wide, Value] = field(default_factory=dict)
 
 
 class _LoopOfParts(_PartMaker):
     """A loop of the run for each phase."""
 
-    def __init__(self, region: WideRegion, part: int, kept: Sequence[Kept]):
-        super().__init__(region, part)
+    def __init__(self, region: WideRegion, part: int, kept: Sequence[Kept], aligned: AnyRows | None = None):
+        super().__init__(region, part, aligned)
         self.kept = {each.value: each for each in kept}
+        self.sources = {each.source: each for each in kept if each.source not in (None, each.value)}
         self.first: list[Kept] = []  # what is put into shared memory for this phase, and by it
 
     def run(self) -> None:
         allocated, taken = Block(), {op.attrs["name"] for op in walk(self.region.function.body) if op.spec.allocates}
         with self.b.region(allocated):
             for each in self.kept.values():
+                self.rows = None if self.aligned is None else self.aligned.rows
                 type = SharedType((self.count, *self.shape(each.value, each.axis)), each.value.dtype)
                 name = free_name(f"s{each.name}", taken)
                 each.tile = self.b.op("shared_alloc", type=type, name=name).result
@@ -270,10 +396,11 @@ class _LoopOfParts(_PartMaker):
 
     def of(self, value: Value, axis: int) -> Value:
         """The part of a tile, from shared memory if it is there."""
-        kept = self.kept.get(value)
-        if kept is None or (value, axis) in self.memo:
-            return super().of(value, axis)
-        if kept.full or kept.by_copies:
+        source = self.sources.get(value)
+        kept = source if source is not None and not source.full else self.kept.get(value)
+        if kept is None or not self.named or (value, axis) in self.memo:
+            return super().of(value, axis)  # edges stay in registers
+        if kept.full or kept.source is value:
             made = self.read(kept)
         else:
             made = super().of(value, axis)
@@ -292,7 +419,7 @@ class _LoopOfParts(_PartMaker):
         assert kept.tile is not None
         operands = [kept.tile, self.slot, offsets_within(self.b, self.shape(kept.value, kept.axis))]
         made = self.b.op("load", operands, has=["memory", "slot", "offset"], cache=None, evict=None).result
-        return made.stands_for(kept.value)
+        return made.stands_for(kept.value if kept.full or kept.source is None else kept.source)
 
     def write(self, kept: Kept, made: Value, mask: Value | None) -> None:
         """A part to shared memory."""
@@ -302,59 +429,95 @@ class _LoopOfParts(_PartMaker):
         given = {name: value for name, value in parts.items() if value is not None}
         self.b.op("store", list(given.values()), has=list(given), cache=None, evict=None)
 
-    def bring(self) -> None:
-        """Copies of all parts, and what waits for them."""
-        copied = [each for each in self.first if each.by_copies]
-        if not copied:
-            return
-        body = Block([Value(TileType((), INDEX))])
-        with self.b.region(body):
-            self.begin(body.args[0], {})
-            for each in copied:
-                assert each.tile is not None
-                self.b.place = (each.op.loc or self.b.loc, None)
-                source, mask = (operand(each.op, name) for name in ("offset", "mask"))
-                assert source is not None
-                source = self.of(source, each.axis)
-                place = offsets_within(self.b, source.shape)
-                off = None if mask is None else self.of(mask, each.axis)
-                copy(self.b, each.tile, self.slot, place, each.op.operands[0], source, off)
-            self.b.op("yield")
-        self.b.op("for", [self.b.index(0), self.b.index(self.count), self.b.index(1)], [body], unroll=1)
-        self.b.op("commit")
-        self.b.op("wait", groups=0)
-
     def phase(self, phase: WidePhase) -> None:
         full = [each.value for each in self.kept.values() if each.full]
         made = made_in(self.region, phase, full)
         self.first = [each for each in self.kept.values() if not each.full and each.value.op in made]
-        self.bring()
-        self.loop(phase)
-        for each in self.first:
-            each.full = True
+        there = [each.value if each.full else each.source for each in self.kept.values() if each.full or each.source]
+        loads = self.loads(phase, [value for value in there if value is not None])
+        copied = [
+            (each, each.source.op) for each in self.first if each.source is not None and each.source.op is not None
+        ]
+        parts: list[_Part] = []
+        if copied:  # a loop, ahead of which other loads stay for the assembler
+            if self.aligned is not None:
+                self.load_edges(self.loads(phase, ()))
+            if loads and self.count <= AHEAD:
+                parts = [_Part(self.b.index(n)) for n in range(self.count)]
+                self.load(parts, loads)
+            self.bring(copied)
+        edges, starts = self.at_edges(phase), [self.start(sink) for sink in phase.sinks]
+        if copied:
+            self.b.op("wait", groups=0)
+        ends = self.sinks(phase, parts, starts) if parts else self.loop(phase, loads, starts)
+        for each in zip(phase.sinks, ends, edges, strict=True):
+            self.reduce(*each)
+        for kept in self.first:
+            kept.full = True
 
-    def loop(self, phase: WidePhase) -> None:
-        """The loop over the parts."""
-        starts = [self.start(sink) for sink in phase.sinks]
-        first = self.b.index(0)
-        if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
-            self.begin(first, {})
-            starts, first = (
-                [self.sink(sink, start) for sink, start in zip(phase.sinks, starts, strict=True)],
-                self.b.index(1),
-            )
-        body = Block([Value(TileType((), INDEX)), *(Value(v.type) for each in starts for v in each)])
-        bounds = [first, self.b.index(self.count), self.b.index(1)]
+    def loads(self, phase: WidePhase, there: Collection[Value]) -> list[Op]:
+        """What a phase loads from global memory, in order, but for what is there, and what is loaded from where that
+        says."""
+        made = made_in(self.region, phase, there)
+        loads = [op for op in self.region.block.ops if op in made and is_load(op) and op.result not in there]
+        waited = {value.op for value in there}
+        return [op for op in loads if not waited & slices(places_of(op.result, self.region.axes[op.result]))]
+
+    def bring(self, copied: Sequence[tuple[Kept, Op]]) -> None:
+        """Copies of all parts: what is kept, and the loads that they do."""
+        body = Block([Value(TileType((), INDEX))])
         with self.b.region(body):
             self.begin(body.args[0], {})
+            for each, load in copied:
+                assert each.tile is not None
+                self.b.place = (load.loc or self.b.loc, None)
+                source, mask = (operand(load, name) for name in ("offset", "mask"))
+                assert source is not None
+                source = self.of(source, each.axis)
+                place = offsets_within(self.b, source.shape)
+                off = None if mask is None else self.of(mask, each.axis)
+                copy(self.b, each.tile, self.slot, place, load.operands[0], source, off)
+            self.b.op("yield")
+        self.b.op("for", [self.b.index(0), self.b.index(self.count), self.b.index(1)], [body], unroll=1)
+        self.b.op("commit")
+
+    def loop(self, phase: WidePhase, loads: Sequence[Op], starts: list[list[Value]]) -> list[list[Value]]:
+        """The loop over the parts, with the accumulators before and after; where it loads, some parts a round."""
+        first, together = 0, min(self.count, TOGETHER) if loads else 1
+        if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
+            starts, first = self.round(phase, loads, [self.b.index(0)], starts), 1
+        last = first + (self.count - first) // together * together
+        body = Block([Value(TileType((), INDEX)), *(Value(v.type) for each in starts for v in each)])
+        with self.b.region(body):
             carried = iter(body.args[1:])
-            inside = [[next(carried) for _ in each] for each in starts]
-            ends = [self.sink(sink, before) for sink, before in zip(phase.sinks, inside, strict=True)]
+            slots = [self.b.value("add", body.args[0], self.b.index(n)) for n in range(together)]
+            ends = self.round(phase, loads, slots, [[next(carried) for _ in each] for each in starts])
             self.b.op("yield", [v for each in ends for v in each])
-        made = self.b.op("for", [*bounds, *(v for each in starts for v in each)], [body], unroll=1)
-        behind = iter(made.results)
-        for sink, each in zip(phase.sinks, starts, strict=True):
-            self.reduce(sink, [next(behind) for _ in each])
+        bounds = [self.b.index(n) for n in (first, last, together)]
+        made = iter(self.b.op("for", [*bounds, *(v for each in starts for v in each)], [body], unroll=1).results)
+        ends = [[next(made) for _ in each] for each in starts]
+        left = [self.b.index(n) for n in range(last, self.count)]
+        return self.round(phase, loads, left, ends) if left else ends
+
+    def round(
+        self, phase: WidePhase, loads: Sequence[Op], slots: Sequence[Value], accumulators: list[list[Value]]
+    ) -> list[list[Value]]:
+        """Some parts, with the accumulators before and after: all that they load is on its way at once."""
+        parts = [_Part(slot) for slot in slots]
+        self.load(parts, loads)
+        return self.sinks(phase, parts, accumulators)
+
+    def load(self, parts: Sequence[_Part], loads: Sequence[Op]) -> None:
+        for part in parts:
+            self.begin(part.slot, part.memo)
+            for op in loads:
+                self.of(op.result, self.region.axes[op.result])
+
+    def sinks(self, phase: WidePhase, parts: Sequence[_Part], accumulators: list[list[Value]]) -> list[list[Value]]:
+        for part in parts:
+            self.begin(part.slot, part.memo)
+            accumulators = [self.sink(*each) for each in zip(phase.sinks, accumulators, strict=True)]
+        return accumulators
 
     def start(self, sink: Op) -> list[Value]:
         """The accumulators that change nothing; none where they are not known."""

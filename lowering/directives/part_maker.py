@@ -8,12 +8,18 @@ from lowering.ir import Block, Op, Value, clone, walk
 
 
 class PartMaker:
-    """Makes parts of `part` elements. memo: those that are at hand; origin: where the part begins."""
+    """Makes parts of `part` elements. memo: those that are at hand; origin: where the part begins.
+
+    rows: where each row of a part has columns of its own, the extents of rows, which all parts of tiles have then.
+    named: parts stand for the tile, and have its name.
+    """
 
     def __init__(self, b: Builder, part: int):
         self.b, self.part = b, part
         self.memo: dict[Wide, Value] = {}
         self.origin = b.index(0)
+        self.rows: tuple[int, ...] | None = None
+        self.named = True
 
     def of(self, value: Value, axis: int) -> Value:
         """The part of a tile."""
@@ -35,19 +41,28 @@ class PartMaker:
         if op.spec.reshapes:
             attrs["shape"] = self.shape(value, axis)
         if op.spec.counts:
-            counted = self.b.value(op.name, extent=self.part)
-            results = [self.b.value("add", self.b.broadcast(self.origin, (self.part,)), counted)]
+            results = [self.counted()]
+        elif op.spec.reshapes and self.rows is not None:
+            results = [self.b.broadcast(operands[0], attrs["shape"])]
         elif op.spec.pure and not value.name:
             results = [self.b.value(op.name, *operands, **attrs)]
         else:
             results = self.b.op(op.name, operands, [self.region_of(each) for each in op.regions], **attrs).results
-            for new, old in zip(results, op.results, strict=True):
-                new.stands_for(old)
+            if self.named:
+                for new, old in zip(results, op.results, strict=True):
+                    new.stands_for(old)
         for new, old in zip(results, op.results, strict=True):
             self.memo[old, along.get(old, axis)] = new
 
+    def counted(self) -> Value:
+        """The places of the part's elements in the tile."""
+        counted = self.b.value("arange", extent=self.part)
+        return self.b.value("add", self.b.broadcast(self.origin, (self.part,)), counted)
+
     def shape(self, value: Value, axis: int) -> tuple[int, ...]:
         """Of the part of a tile."""
+        if self.rows is not None:
+            return (*self.rows, self.part)
         return (*value.shape[:axis], self.part, *value.shape[axis + 1 :])
 
     def now(self, value: Value) -> Value:

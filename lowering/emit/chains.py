@@ -8,7 +8,10 @@ these values for a few registers only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
+from operator import sub
 
+from lowering.emit.neighbours import equal_quotients
 from lowering.emit.rules import emit_op
 from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
@@ -17,7 +20,7 @@ from lowering.layout import Layout
 from lowering.targets import MOST_REGISTERS
 
 AT_ONCE = 4
-"""Registers of a tile that go through a chain together: whole words of bytes and of pairs."""
+"""Registers of a tile that go through a chain together, at least: whole words of bytes and of pairs."""
 
 
 def emit_block(w: Writer, block: Block) -> None:
@@ -52,12 +55,12 @@ def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
     for op in stretch:
         if op not in chain:
             emit_op(w, op)
-    count = count_of(next(iter(chain)).result)
-    done: dict[Value, list[str]] = {op.result: [""] * count for op in chain}
-    asked = {op.result: set(w.needed.of(op.result, count)) for op in chain}
+    held = count_of(next(iter(chain)).result)
+    done: dict[Value, list[str]] = {op.result: [""] * held for op in chain}
+    asked = {op.result: set(w.needed.of(op.result, held)) for op in chain}
     from_words = {o for op in chain for o in op.operands if o not in w.registers and o not in done}
     w.registers |= {o: w.registers[o] for o in from_words}
-    for start in range(0, count, at_once):
+    for start in range(0, held, at_once):
         for op in chain:
             value, part = op.result, asked[op.result] & set(range(start, start + at_once))
             w.needed.set(value, part)
@@ -76,7 +79,8 @@ def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
     if len(chain) < 3 or not _overflows(w, chain):
         return None
     because = f"{len(chain)} operations hold more than {MOST_REGISTERS} registers at once"
-    return w.switches.of(chain[-1], "chain", {str(AT_ONCE): AT_ONCE, "all": None}, because)
+    together = max(AT_ONCE, *(max(map(sub, count(), equal_quotients(w, op))) + 1 for op in chain if op.spec.divides), 1)
+    return w.switches.of(chain[-1], "chain", {str(together): together, "all": None}, because)
 
 
 def _overflows(w: Writer, chain: Sequence[Op]) -> bool:

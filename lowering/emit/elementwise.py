@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from lowering.emit.carriers import from_carrier, into_carrier
 from lowering.emit.constants import float_constant
+from lowering.emit.neighbours import equal_quotients, known_rests
 from lowering.emit.pairs import extreme_in_pairs, select_in_pairs
 from lowering.emit.rules import RULES, rule
 from lowering.emit.words import count_of
@@ -20,8 +21,13 @@ Element = Callable[[Writer, Op, DType, str, list[str]], str]
 """One element: writer, operation, element type of the first operand, its LLVM type, operands → result."""
 
 
-def elementwise(*names: str, at_once: Callable[[Writer, Op], bool] | None = None) -> Callable[[Element], Element]:
-    """`at_once` emits all elements together where it can, and says whether it did."""
+def elementwise(
+    *names: str,
+    at_once: Callable[[Writer, Op], bool] | None = None,
+    alike: Callable[[Writer, Op], list[int]] | None = None,
+) -> Callable[[Element], Element]:
+    """`at_once` emits all elements together where it can, and says whether it did; `alike` gives the groups of equal
+    ones, of which one is computed."""
 
     def register(function: Element) -> Element:
         def emit(w: Writer, op: Op) -> None:
@@ -32,8 +38,11 @@ def elementwise(*names: str, at_once: Callable[[Writer, Op], bool] | None = None
             llvm = w.llvm(first)
             sources = [w.registers[o] for o in op.operands]
             out = [""] * count_of(result)
+            group, made = alike(w, op) if alike is not None else range(len(out)), dict[int, str]()
             for i in w.needed.of(result, len(out)):
-                out[i] = function(w, op, first, llvm, [s[i] for s in sources])
+                if group[i] not in made:
+                    made[group[i]] = function(w, op, first, llvm, [s[i] for s in sources])
+                out[i] = made[group[i]]
             w.registers[result] = out
 
         for name in names:
@@ -103,7 +112,8 @@ def _known_nonnegative(w: Writer, op: Op) -> bool:
     return all(low is not None and low >= 0 for low in lows)
 
 
-@elementwise("floordiv", "mod")
+@elementwise("floordiv", alike=equal_quotients)
+@elementwise("mod", at_once=known_rests)
 def _division(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     by = constant_of(op.operands[1])
     quotient = op.name == "floordiv"

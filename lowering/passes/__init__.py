@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.choices import ON_OFF
-from lowering.directives import fragments, grid, loop, parts, peel, pipeline, split, stage, tabulate
+from lowering.directives import align, fragments, grid, loop, parts, peel, pipeline, split, stage, tabulate
 from lowering.ir import Function
 from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
@@ -73,6 +73,7 @@ PASSES = (
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("tabulate", on_function(tabulate.tabulate), reads=("tabulate",)),
     Pass("parts", on_function(parts.parts), reads=("parts",)),
+    Pass("align", align.align, reads=("align", "loop", "stage")),
     # Extents that are no powers of two are those of tiles in parts.
     Pass("loop", loop.loop, reads=("loop",), may_go=False),
     Pass("stage", stage.stage, reads=("stage",)),

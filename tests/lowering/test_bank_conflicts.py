@@ -32,7 +32,7 @@ from runtime.emulator.spaces import SharedSpace
 Place = tuple[str, int, int]  # file, line and column of an access
 Key = tuple[Place, bool]  # and whether it writes
 
-MOST = 1024
+MOST = 512
 """Extents beyond it are cut to a multiple of all tiles: one block does the same with less data."""
 WITHOUT = {"add.tile", "gelu.tile"}
 """Files whose kernels share nothing."""

@@ -179,7 +179,7 @@ def _scaled(name: str, before: float, after: float) -> Meaning:
         value = b.cast(value, F32)
         if before != 1.0:
             value = b.ir.value("mul", value, b.ir.broadcast(b.literal(before, F32, loc), value.tile.shape))
-        value = b.ir.value("ex2.approx" if name.startswith("exp") else "lg2.approx", value)
+        value = b.ir.value("ex2.approx.ftz" if name.startswith("exp") else "lg2.approx", value)
         if after != 1.0:
             value = b.ir.value("mul", value, b.ir.broadcast(b.literal(after, F32, loc), value.tile.shape))
         return b.cast(value, dtype)
@@ -188,8 +188,13 @@ def _scaled(name: str, before: float, after: float) -> Meaning:
 
 
 for _name, _before, _after, _means in (
-    ("exp", math.log2(math.e), 1.0, "`ex2.approx` of x·log2 e, whose rounding costs up to |x|·2^−24 of the result"),
-    ("exp2", 1.0, 1.0, "`ex2.approx`"),
+    (
+        "exp",
+        math.log2(math.e),
+        1.0,
+        "`ex2.approx.ftz` of x·log2 e, whose rounding costs up to |x|·2^−24 of the result; zero below 2^−126",
+    ),
+    ("exp2", 1.0, 1.0, "`ex2.approx.ftz`: zero below 2^−126"),
     ("log", 1.0, math.log(2), "`lg2.approx`, scaled: near x = 1 the error is absolute, about 2^−22"),
     ("log2", 1.0, 1.0, "`lg2.approx`"),
     ("log10", 1.0, math.log10(2), "`lg2.approx`, scaled, as log.approx"),

@@ -157,8 +157,7 @@ class _Anchors:
     def warps_of(self, value: Value, subject: str, op: Op | None, along: Layout, vector: tuple[int, int]) -> Layout:
         """Where the warps of an access lie. A row that one warp has is reduced without others: no barrier."""
         apart = Layout.default(along.shape, self.warps, *vector, apart=True)
-        users = (user for each in self.layouts.joined(value) for user in self.layouts.users.get(each, ()))
-        if apart == along or not any(user.spec.unordered and user.attrs["axis"] == vector[1] for user in users):
+        if apart == along or not any(self.is_reduced(each, vector[1]) for each in self.layouts.joined(value)):
             return along
         return self.function.choices.choose(
             "warps",
@@ -168,6 +167,16 @@ class _Anchors:
             loc=None if op is None else op.loc,
             because="it is reduced along the axis of its accesses: warps lie along others",
         )
+
+    def is_reduced(self, value: Value, axis: int) -> bool:
+        """Whether something joins what lies along an axis, or along what the axis is split into."""
+        for user in self.layouts.users.get(value, ()):
+            if user.spec.unordered and user.attrs["axis"] == axis:
+                return True
+            through = user.spec.along if user.spec.reshapes else None
+            if through is not None and through(user, value, axis) is None:
+                return any(other.spec.unordered for other in self.layouts.users.get(user.result, ()))
+        return False
 
     def keeps(self, name: str, pin: Pin) -> bool:
         """Whether a layout of the schedule is taken."""

@@ -1,0 +1,200 @@
+"""`align`: rows that begin anywhere in memory are accessed 16 bytes at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dsl.kernels.variant import Request
+from dsl.studies.verify import verify_kernel
+from dsl.text.program import parse_program
+from lowering.location import TileError
+from tests.compile_and_run import Kernel, compile_kernel, launch
+
+HEAD = """
+kernel k(y: T[rows, cols], x: T[rows, cols], z: T[rows, cols], w: T[cols], keep: u8[rows, cols];
+         T in f16|f32, ROWS = 4, COLS = 512):
+    grid cdiv(rows, ROWS)
+    r = block(0) * ROWS
+    c = arange(COLS)[None, :]
+    v = x[r : r + ROWS, 0 : COLS].to(f32)
+"""
+BODIES = {
+    "softmax": "d = where(c < cols, v, -inf)\ne = exp(d - max(d, axis=1, keepdims=true))\n"
+    "out = e / sum(e, axis=1, keepdims=true)",
+    "several": "g, m = z[r : r + ROWS, 0 : COLS].to(f32), keep[r : r + ROWS, 0 : COLS] != 0\n"
+    "out = where(m, v * (g - sum(v * g, axis=1, keepdims=true)), 0.0)",
+    "weights": "out = v * w[0 : COLS].to(f32)[None, :] / (sum(abs(v), axis=1, keepdims=true) + 1.0)",
+    "columns": "out = where(c % 3 == 1, v, 0.0) + sum(where(c < cols, c.to(f32) * 0.001, 0.0), axis=1, keepdims=true)",
+    "argmax": "out = v - argmax(where(c < cols, v, -inf), axis=1).to(f32)[:, None]",
+    "numbers": "i = (r + arange(ROWS))[:, None] * cols + c\n"
+    "out = v + (i // 8 % 7).to(f32) - (i % 8).to(f32) + max(v, axis=1, keepdims=true)",
+    "no reduction": "out = v * 2.0",
+    "twice": "out = v - max(v, axis=1, keepdims=true)\nz[r : r + ROWS, 0 : COLS] = (v + 1.0).to(T)",
+}
+WAYS = {
+    "whole": "",
+    "static": "loop v, 1: static 128",
+    "loop": "loop v, 1: 128",
+    "kept": "loop v, 1: 64\n    stage v: shared",
+}
+
+
+def text_of(name: str, lines: str) -> str:
+    body = "".join(f"    {line}\n" for line in BODIES[name].split("\n"))
+    store = "    y[r : r + ROWS, 0 : COLS] = out.to(T)\n"
+    return f"{HEAD}{body}{store}\nschedule s of k:\n    warps = 4\n    {lines}\n"
+
+
+def wanted(name: str, x: np.ndarray, z: np.ndarray, w: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    x, z, w = (a.astype(np.float64) for a in (x, z, w))
+    c, i = np.arange(x.shape[1]), np.arange(x.size).reshape(x.shape)
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    results: dict[str, Callable[[], np.ndarray]] = {
+        "softmax": lambda: e / e.sum(axis=1, keepdims=True),
+        "several": lambda: np.where(keep != 0, x * (z - (x * z).sum(axis=1, keepdims=True)), 0),
+        "weights": lambda: x * w / (np.abs(x).sum(axis=1, keepdims=True) + 1),
+        "columns": lambda: np.where(c % 3 == 1, x, 0) + c.sum() * 0.001,
+        "argmax": lambda: x - x.argmax(axis=1)[:, None],
+        "numbers": lambda: x + i // 8 % 7 - i % 8 + np.maximum(x.max(axis=1, keepdims=True), 0),
+        "no reduction": lambda: x * 2,
+        "twice": lambda: x - np.maximum(x.max(axis=1, keepdims=True), 0),
+    }
+    return results[name]()
+
+
+def arguments(rows: int, cols: int, dtype: str) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(cols)
+    shape, kind = (rows, cols), np.float16 if dtype == "f16" else np.float32
+    x, z = (random.standard_normal(shape).astype(kind) for _ in range(2))
+    keep = random.integers(0, 2, shape).astype(np.uint8)
+    return {"y": np.zeros_like(x), "x": x, "z": z, "w": random.standard_normal(cols).astype(kind), "keep": keep}
+
+
+def run(text: str, rows: int, cols: int, dtype: str = "f16", **constants: int) -> tuple[Kernel, dict[str, np.ndarray]]:
+    args = arguments(rows, cols, dtype)
+    kernel = compile_kernel(text, args, types={"T": dtype}, constants=constants)
+    launch(kernel, args)
+    return kernel, args
+
+
+def check(name: str, args: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
+    right = wanted(name, *(before[each] for each in ("x", "z", "w", "keep")))
+    bound = 2e-3 if args["y"].dtype == np.float16 else 1e-5
+    assert np.abs(args["y"] - right).max() <= bound * np.abs(right).max()
+    if name == "twice":
+        assert np.abs(args["z"] - (before["x"] + 1)).max() <= bound * 8
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("cols", [511, 389, 505, 9, 3])
+def test_rows_that_begin_anywhere(name: str, way: str, cols: int) -> None:
+    lines = f"align v: 8\n    {WAYS[way]}"
+    for rows in (1, 6):
+        _, args = run(text_of(name, lines), rows, cols)
+        check(name, args, arguments(rows, cols, "f16"))
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("constants", [{"ROWS": 1}, {"ROWS": 8}, {"ROWS": 32, "COLS": 512}])
+def test_rows_of_a_block(name: str, constants: dict[str, int]) -> None:
+    for dtype, step in (("f16", 8), ("f32", 4), ("f32", 16)):
+        _, args = run(text_of(name, f"align v: {step}"), 9, 501, dtype, **constants)
+        check(name, args, arguments(9, 501, dtype))
+
+
+def widths(kernel: Kernel) -> set[str]:
+    return set(re.findall(r"ld\.global(?:\.nc)?(?:\.\w+)*?(?:\.(v[248]))?\.b(?:8|16|32|64)", kernel.ptx))
+
+
+def test_bodies_are_accessed_whole() -> None:
+    """16 bytes at a time, where without it each element is an access."""
+    text = text_of("softmax", "align v: {}\n    loop v, 1: static 256\n    ROWS = 1").replace("warps = 4", "warps = 1")
+    aligned, _ = run(text.format(8), 3, 509)
+    plain, _ = run(text.format(1), 3, 509)
+    assert aligned.ptx.count("ld.global.v4.b32") == 2 and "v4" not in plain.ptx
+    assert len(aligned.ptx) < len(plain.ptx)
+
+
+def test_rows_that_begin_at_multiples_stay_as_they_are() -> None:
+    texts = [text_of("softmax", lines) for lines in ("align v: 8", "align v: 1", "")]
+    first, *others = (run(text, 4, 504)[0].ptx for text in texts)
+    assert [re.sub(r"\n//.*", "", other) for other in others] == [re.sub(r"\n//.*", "", first)] * 2
+
+
+def test_rows_that_are_reduced_are_aligned_by_themselves() -> None:
+    kernel, args = run(text_of("softmax", ""), 5, 511)
+    check("softmax", args, arguments(5, 511, "f16"))
+    (choice,) = [c for key, c in kernel.variant.function.choices.keyed().items() if key.startswith("align.")]
+    assert (choice.taken, choice.rule) == ("at multiples", "at multiples") and "ld.global.v4.b32" in kernel.ptx
+    kernel, _ = run(text_of("no reduction", ""), 5, 511)
+    assert not [key for key in kernel.variant.function.choices.keyed() if key.startswith("align.")]
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_each_stage_means_the_same(name: str) -> None:
+    for lines in ("align v: 8", "align v: 8\n    loop v, 1: 128\n    stage v: shared"):
+        program = parse_program(text_of(name, lines))
+        found = verify_kernel(program, Request("k", "s", {"rows": 5, "cols": 389}), arguments(5, 389, "f16"))
+        assert found.divergence is None and found.undecided is None
+
+
+def test_a_row_ends_where_its_dim_does() -> None:
+    """A mask that ends rows before their dim leaves what is behind it to be stored."""
+    text = """
+kernel k(y: f32[rows, cols], x: f32[rows, cols], ends: s32[rows]; COLS = 512):
+    grid rows
+    r = block(0)
+    v = load(x[r, 0 : COLS], mask=arange(COLS) < ends[r], other=1.0)
+    y[r, 0 : COLS] = v + max(v)
+
+schedule s of k:
+    align v: 4
+"""
+    random = np.random.default_rng(0)
+    x, ends = random.standard_normal((5, 403)).astype(np.float32), np.array([0, 1, 2, 200, 403], np.int32)
+    args = {"y": np.zeros_like(x), "x": x, "ends": ends}
+    launch(compile_kernel(text, args), args)
+    v = np.where(np.arange(403) < ends[:, None], x, np.float32(1))
+    whole = np.concatenate([v, np.ones((5, 1), np.float32)], axis=1)  # what is behind the row is 1, too
+    assert np.array_equal(args["y"], v + whole.max(axis=1, keepdims=True))
+
+
+REFUSED = {
+    "no tile": ("align u: 8", "v = x[r, 0 : N]\ny[r, 0 : N] = v - max(v)", "name", "has no tile 'u'"),
+    "a number": ("align v: 8", "v = x[r, 0]\ny[r, 0 : N] = zeros(f32[N]) + v", "schedule", "it is a number"),
+    "nothing is loaded": (
+        "align v: 8", "v = arange(N).to(f32)\ny[r, 0] = sum(v)", "schedule", "nothing of them is loaded or stored",
+    ),
+    "columns apart": (
+        "align v: 8", "v = x[r, arange(N) * 2]\ny[r, 0] = sum(v)", "schedule", "its columns in line 5 are no neighbours"
+    ),
+    "a scan": ("align v: 8", "v = x[r, 0 : N]\ny[r, 0 : N] = cumsum(v)", "schedule", "'scan' in line 6 mixes"),
+    "in a loop": (
+        "align v: 8", "v = x[r, 0 : N]\nfor i in range(3):\n    v = v + x[r, 0 : N]\ny[r, 0 : N] = v", "schedule",
+        "a loop or a branch uses it",
+    ),
+    "written between": (
+        "align v: 8\n    loop v, 0: 64", "v = x[r, 0 : N]\nx[r, 0 : N] = v - max(v)", "schedule", "is loaded in line 5",
+    ),
+    "not a power of two": ("align v: 6", "v = x[r, 0 : N]\ny[r, 0 : N] = v", "schedule", "power of two"),
+    "begun by what is found": (
+        "align v: 8", "v = arange(N).to(f32)\ny[argmax(v), 0 : N] = v", "schedule",
+        "where they begin hangs on what is computed of them",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_rows_is_refused(name: str) -> None:
+    line, body, code, message = REFUSED[name]
+    head = "kernel k(y: f32[rows, cols], x: f32[rows, cols]; N = 256):\n    grid rows\n    r = block(0)\n"
+    text = f"\n{head}" + "".join(f"    {each}\n" for each in body.split("\n")) + f"\nschedule s of k:\n    {line}\n"
+    with pytest.raises(TileError) as caught:
+        compile_kernel(text, dims={"rows": 3, "cols": 251})
+    error = caught.value
+    assert error.code == code and message in error.message and error.loc is not None and error.hint

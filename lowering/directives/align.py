@@ -14,7 +14,6 @@ By itself: rows that are reduced, 16 bytes at a time.
 
 from __future__ import annotations
 
-from lowering.access_width import MAX_BYTES
 from lowering.directives.kept import Kept, kept_of, words_of
 from lowering.directives.loop import done, in_parts, named_tiles, unknown_tile, usual_part, way_of
 from lowering.directives.rows import AnyRows, is_aligned, rows_of
@@ -24,7 +23,7 @@ from lowering.ir import Function, Value, walk
 from lowering.location import TileError
 from lowering.targets import Target
 
-LEAST = 64
+LEAST = 32
 """Elements of a row that is aligned by itself, at least."""
 WAYS = {"as they begin": False, "at multiples": True}
 
@@ -51,7 +50,9 @@ def align(function: Function, target: Target) -> None:
                     raise about.refused("it is a number", "a tile of rows")
                 about.axis = len(value.shape) - 1
                 region = wide_region(function, value, about)
-                _align(function, target, region, rows_of(region, step), "the schedule says so")
+                rows = rows_of(region, step)
+                rows.check_joins(_part(function, region), function.threads)
+                _align(function, target, region, rows, "the schedule says so")
     _by_itself(function, target)
 
 
@@ -70,7 +71,8 @@ def _by_itself(function: Function, target: Target) -> None:
         about = _RowSubject(load.operands[0].name or "tensor", len(value.shape) - 1, None)
         try:
             region = wide_region(function, value, about)
-            rows = rows_of(region, MAX_BYTES // value.dtype.bytes)
+            rows = rows_of(region, None)
+            rows.check_joins(_part(function, region), function.threads)
         except TileError:
             continue  # a loop goes on with them, say
         if region.names & said.keys() or not any(sink.results for sink in region.sinks) or out_of_order(region, True):
@@ -92,27 +94,49 @@ def _align(function: Function, target: Target, region: WideRegion, rows: AnyRows
         line=f"align {about.name}: {rows.step}",
     ):
         return
-    part, static, kept = _parts(function, target, region, rows)
-    in_parts(region, part, static, kept, rows)
+    way = _parts(function, target, region, rows)
+    if way is not None:
+        in_parts(region, *way, rows)
 
 
-def _parts(function: Function, target: Target, region: WideRegion, rows: AnyRows) -> tuple[int, bool, list[Kept]]:
-    """How the body is done: elements of a part, whether parts are written out, and what stays in shared memory."""
+def _line(function: Function, region: WideRegion) -> str | None:
+    """The value by which the schedule does a region in parts."""
     lines = function.by_subject("loop", tuple)
     for value, axis in region.axes.items():
-        name = value.name or ""
-        if name in lines and lines[name][0] == axis and lines[name][1] < region.extent:
-            about = WideSubject(name, axis, function.lines.get(("loop", name)))
-            _, part, static = lines[name]
-            kept = kept_of(function, region, about, target, static, rows)
-            done(function, words_of(function, region.names))
-            way = way_of(function, region, about, part, static, kept)
-            if way is None:
-                function.attrs["loop"] = {each: said for each, said in lines.items() if each != name}
-                return region.extent, True, []
-            return part, way, kept
-    usual = usual_part(region.extent)
-    wrong = out_of_order(region, True)
-    if wrong is not None:
-        raise wrong
-    return usual if usual > 1 else region.extent, True, []
+        line = lines.get(value.name or "")
+        if line is not None and line[0] == axis and line[1] < region.extent:
+            return value.name
+    return None
+
+
+def _part(function: Function, region: WideRegion) -> int:
+    """How many elements a part has."""
+    name, usual = _line(function, region), usual_part(region.extent)
+    part: int = usual if usual > 1 else region.extent
+    return part if name is None else function.by_subject("loop", tuple)[name][1]
+
+
+def _parts(
+    function: Function, target: Target, region: WideRegion, rows: AnyRows
+) -> tuple[int, bool, list[Kept]] | None:
+    """How the body is done: elements of a part, whether parts are written out, and what stays in shared memory; None
+    where a choice leaves no way."""
+    name, lines = _line(function, region), function.by_subject("loop", tuple)
+    if name is None:
+        wrong = out_of_order(region, True)
+        if wrong is not None:
+            raise wrong
+        return _part(function, region), True, []
+    axis, part, static = lines[name]
+    about = WideSubject(name, axis, function.lines.get(("loop", name)))
+    kept = kept_of(function, region, about, target, static, rows)
+    done(function, words_of(function, region.names))
+    way = way_of(function, region, about, part, static, kept)
+    if way is not None:
+        return part, way, kept
+    try:  # a choice leaves it whole
+        rows.check_joins(region.extent, function.threads)
+    except TileError:
+        return None
+    function.attrs["loop"] = {each: said for each, said in lines.items() if each != name}
+    return region.extent, True, []

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from lowering.builder import Builder
 from lowering.directives.kept import Kept, kept_of, places_of, words_of
 from lowering.directives.part_maker import PartMaker
-from lowering.directives.rows import AnyRows, RowParts
+from lowering.directives.rows import AnyRows, RowPart, RowParts
 from lowering.directives.slices import located, without
 from lowering.directives.stage import WAYS, copy, free_name, is_load, offsets_within
 from lowering.directives.wide import (
@@ -34,10 +34,12 @@ from lowering.directives.wide import (
     made_in,
     out_of_order,
     slices,
+    starts_with,
     tiles_of,
     wide_region,
 )
 from lowering.facts import facts_now
+from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, replace_uses, walk
 from lowering.location import Loc, TileError, closest
 from lowering.ops import operand
@@ -228,6 +230,7 @@ class _PartMaker(PartMaker):
         self.slot = self.origin
         self.aligned = aligned
         self.row_parts: RowParts | None = None
+        self.row_part: RowPart | None = None
         self.edges: dict[Wide, Value] = {}  # their parts of tiles
 
     def run(self) -> None:
@@ -249,7 +252,7 @@ class _PartMaker(PartMaker):
         if self.aligned is None:
             self.origin = self.b.value("mul", slot, self.b.index(self.part))
         else:
-            self.know(*self.lie().body(slot))
+            self.know(self.lie().body(slot))
 
     def lie(self) -> RowParts:
         """Where rows that begin anywhere have their parts."""
@@ -259,20 +262,42 @@ class _PartMaker(PartMaker):
             self.rows = self.aligned.rows
         return self.row_parts
 
-    def know(self, known: dict[Wide, Value], column: Value) -> None:
-        """Of the part that begins: what needs not be made, and the columns of its elements."""
-        self.memo.update({wide: value for wide, value in known.items() if wide not in self.memo})
-        self.column = column
+    def know(self, part: RowPart) -> None:
+        """A part of rows that begin anywhere begins."""
+        self.memo.update({wide: value for wide, value in part.known.items() if wide not in self.memo})
+        self.row_part = part
 
     def counted(self) -> Value:
-        return super().counted() if self.aligned is None else self.column
+        return super().counted() if self.row_part is None else self.row_part.column
+
+    def idle(self, sink: Op) -> bool:
+        """Whether a part of what is reduced may have places without a column, which would change it."""
+        if self.aligned is None or sink in self.aligned.leave:
+            return False
+        slot = constant_of(self.slot)  # of a loop of the run, whose last parts stand behind it
+        return not self.named or (slot is not None and int(slot) >= self.count - self.aligned.tail(self.part))
+
+    def left_out(self, sink: Op, before: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
+        """The accumulators behind a part with such places."""
+        assert self.row_part is not None
+        here, number = self.row_part.here, starts_with(sink)
+        if number is not None:
+            none = self.b.constant(number, operands[0].dtype, operands[0].shape)
+            operands = [self.b.value("select", here, operands[0], none)]
+        if not before:
+            return list(operands)  # edges are left out where they meet the body
+        joined = self.joined(sink, before, operands)
+        return joined if number is not None else self.where(here, joined, before)
+
+    def where(self, here: Value, new: Sequence[Value], old: Sequence[Value]) -> list[Value]:
+        return [self.b.value("select", here, a, b) for a, b in zip(new, old, strict=True)]
 
     @contextmanager
     def edges_of_rows(self) -> Iterator[None]:
         """What is made meanwhile is of the edges of rows that begin anywhere."""
         lie, part = self.lie(), self.part
         self.memo, self.part, self.named = self.edges, lie.edges, False
-        self.know(*lie.both_edges())
+        self.know(lie.both_edges())
         yield
         self.part, self.named = part, True
 
@@ -315,6 +340,8 @@ class _PartMaker(PartMaker):
         if not sink.results:
             self.b.op(sink.name, operands, **{**sink.attrs, **self.apart(sink)})
             return []
+        if self.idle(sink):
+            return self.left_out(sink, before, operands)
         return self.joined(sink, before, operands) if before else operands
 
     def apart(self, sink: Op) -> dict[str, str]:
@@ -328,7 +355,11 @@ class _PartMaker(PartMaker):
         if not sink.results:
             return
         if edges:
-            accumulators = self.joined(sink, self.gathered(sink, accumulators), self.gathered(sink, edges))
+            body = self.gathered(sink, accumulators)
+            accumulators = self.joined(sink, body, self.gathered(sink, edges))
+            if starts_with(sink) is None:
+                here = self.lie().both_edges().here
+                accumulators = self.where(self.b.reshape(here, accumulators[0].shape), accumulators, body)
         made = self.joined_along(sink, accumulators, sink.attrs["axis"])
         for new, old in zip(made, sink.results, strict=True):
             self.made[old] = new.stands_for(old)
@@ -397,7 +428,7 @@ class _LoopOfParts(_PartMaker):
     def of(self, value: Value, axis: int) -> Value:
         """The part of a tile, from shared memory if it is there."""
         source = self.sources.get(value)
-        kept = source if source is not None and not source.full else self.kept.get(value)
+        kept = source if source is not None and source in self.first else self.kept.get(value)
         if kept is None or not self.named or (value, axis) in self.memo:
             return super().of(value, axis)  # edges stay in registers
         if kept.full or kept.source is value:
@@ -433,7 +464,7 @@ class _LoopOfParts(_PartMaker):
         full = [each.value for each in self.kept.values() if each.full]
         made = made_in(self.region, phase, full)
         self.first = [each for each in self.kept.values() if not each.full and each.value.op in made]
-        there = [each.value if each.full else each.source for each in self.kept.values() if each.full or each.source]
+        there = [each.value for each in self.kept.values() if each.full] + [each.source for each in self.first]
         loads = self.loads(phase, [value for value in there if value is not None])
         copied = [
             (each, each.source.op) for each in self.first if each.source is not None and each.source.op is not None
@@ -454,6 +485,7 @@ class _LoopOfParts(_PartMaker):
             self.reduce(*each)
         for kept in self.first:
             kept.full = True
+        self.first = []
 
     def loads(self, phase: WidePhase, there: Collection[Value]) -> list[Op]:
         """What a phase loads from global memory, in order, but for what is there, and what is loaded from where that
@@ -486,7 +518,9 @@ class _LoopOfParts(_PartMaker):
         first, together = 0, min(self.count, TOGETHER) if loads else 1
         if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
             starts, first = self.round(phase, loads, [self.b.index(0)], starts), 1
-        last = first + (self.count - first) // together * together
+        kept = any(sink.results and sink not in self.aligned.leave for sink in phase.sinks) if self.aligned else False
+        apart = self.aligned.tail(self.part) if self.aligned is not None and kept else 0
+        last = first + max(0, self.count - apart - first) // together * together
         body = Block([Value(TileType((), INDEX)), *(Value(v.type) for each in starts for v in each)])
         with self.b.region(body):
             carried = iter(body.args[1:])
@@ -523,9 +557,6 @@ class _LoopOfParts(_PartMaker):
         """The accumulators that change nothing; none where they are not known."""
         if not sink.results:
             return []
-        region, shape = sink.regions[0], self.shape(sink.operands[0], self.region.sinks[sink])
-        join, end = region.ops[0], region.ops[-1]
-        if end.operands != [join.result] or set(join.operands) != set(region.args) or join.spec.starts is None:
-            return []
-        number = join.spec.starts(join.result.dtype)
-        return [] if number is None else [self.b.constant(number, join.result.dtype, shape)]
+        number, operand = starts_with(sink), sink.operands[0]
+        shape = self.shape(operand, self.region.sinks[sink])
+        return [] if number is None else [self.b.constant(number, operand.dtype, shape)]

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from lowering.access_width import MAX_BYTES
 from lowering.affine import AffineOffsets
 from lowering.builder import Builder
+from lowering.directives.beyond import Beyond
 from lowering.directives.slices import slice_of
-from lowering.directives.wide import Wide, WideRegion, slices, tiles_of, where
+from lowering.directives.wide import Wide, WideRegion, slices, starts_with, tiles_of, where
 from lowering.facts import facts_now
 from lowering.fold import constant_of
 from lowering.forms import Forms
@@ -87,20 +89,40 @@ def _flags(mask: Value | None) -> Iterator[Value]:
 @dataclass(slots=True)
 class AnyRows:
     """Rows of a region that begin anywhere. step: elements of the multiples that its parts begin at; start: where a row
-    begins, offset: where its elements lie; end: of the places along it, those below are its own, none: all; inside: the
-    flags that say so; rows: the extents of rows."""
+    begins, offset: where its elements lie; end: of the places along it, those below are its own; inside: the flags that
+    say so; rows: the extents of rows; leave: reductions in which what is behind a row's end changes nothing."""
 
     region: WideRegion
     step: int
     start: Terms
     offsets: set[Value]
-    end: tuple[Value, Terms] | None
+    end: tuple[Value, Terms]
     inside: set[Value]
     rows: tuple[int, ...]
+    leave: set[Op]
+
+    def tail(self, part: int) -> int:
+        """How many of the last parts may have places without a column."""
+        return -(-2 * self.step // part)
+
+    def check_joins(self, part: int, threads: int) -> None:
+        """TileError `schedule` where such places cannot be left out: no number is known that changes nothing, and there
+        is nothing yet that they could be left out of."""
+        lanes, edges = lanes_of(self, part, threads)
+        for sink in self.region.sinks:
+            if sink.results and starts_with(sink) is None:
+                if lanes != edges or self.region.extent // part <= self.tail(part):
+                    said = (
+                        f"what '{sink.spec.symbol or sink.name}'{where(sink)} joins has no number that changes nothing"
+                    )
+                    raise self.region.about.refused(
+                        said, "several parts, and two lanes an element of the step at least"
+                    )
 
 
-def rows_of(region: WideRegion, step: int) -> AnyRows:
-    """The rows of a region: its first access, and all that lies alike. TileError `schedule` for what has none."""
+def rows_of(region: WideRegion, step: int | None) -> AnyRows:
+    """The rows of a region: its first access, and all that lies alike; step: None for 16 bytes of the widest elements.
+    TileError `schedule` for what has none."""
     affines, found = AffineOffsets(), _accesses(region)
     told = _SUMS.of(_offset(found[0])) if found else None
     if told is None or told[1] != 1:
@@ -117,9 +139,18 @@ def rows_of(region: WideRegion, step: int) -> AnyRows:
         if _offset(op) in offsets:
             mine = [_ENDS.told(flag) for flag in _flags(operand(op, "mask")) if _is_end(region.function, flag)]
             ends = dict.fromkeys(end for end in (mine if ends is None else ends) if end is not None and end in mine)
-    end = next(iter(ends or ()), None)
-    inside = {flag for flag in _all_flags(region) if end is not None and _ENDS.told(flag) == end}
-    return AnyRows(region, step, start, offsets, end, inside, offset.shape[:-1])
+    if not ends:
+        raise region.about.refused("nothing says where they end", "a slice, or a mask below a dim: c < cols")
+    end = next(iter(ends))
+    inside = {flag for flag in _all_flags(region) if _ENDS.told(flag) == end}
+    beyond = Beyond(region.function, region, inside)
+    for sink in region.sinks:
+        if not sink.results and not inside & set(_flags(operand(sink, "mask"))):
+            raise region.about.refused(f"a store{where(sink)} goes on behind their end", "a mask: c < cols")
+    leave = {sink for sink in region.sinks if sink.results and beyond.leaves(sink)}
+    widest = max(op.operands[0].dtype.bytes for op in found if _offset(op) in offsets)
+    step = MAX_BYTES // widest if step is None else step
+    return AnyRows(region, step, start, offsets, end, inside, offset.shape[:-1], leave)
 
 
 def _accesses(region: WideRegion) -> list[Op]:
@@ -168,6 +199,21 @@ def _check_frame(region: WideRegion, shape: tuple[int, ...]) -> None:
                 raise region.about.refused(said, "one row a block")
 
 
+def lanes_of(rows: AnyRows, part: int, threads: int) -> tuple[int, int]:
+    """How many lanes have a part of a row, and how many places its edges have."""
+    lanes = min(max(1, threads // max(1, prod(rows.rows))), max(1, part // rows.step))
+    return lanes, max(2 * rows.step, lanes)
+
+
+@dataclass(slots=True)
+class RowPart:
+    """What is known of a part: values that need not be made, the columns of its places, which of them have one."""
+
+    known: dict[Wide, Value]
+    column: Value
+    here: Value
+
+
 class RowParts:
     """Where the parts of rows lie. Values that are the same along a row have the shape `rows` x 1, or none."""
 
@@ -175,19 +221,21 @@ class RowParts:
         self.b, self.of, self.part = b, of, part
         self.one = (*of.rows, 1) if of.rows else ()
         step = self.number(of.step)
-        extent = self.number(of.region.extent)
-        self.end = extent if of.end is None else self.sum([(of.end[0], 1), *((v, -n) for v, n in of.end[1])])
+        self.extent = self.number(of.region.extent)
+        end = self.sum([(of.end[0], 1), *((v, -n) for v, n in of.end[1])])
+        self.end = self.b.value("minimum", self.b.value("maximum", end, self.number(0)), self.extent)
         self.start = self.sum(of.start)
         over = self.b.value("mod", self.start, step)
         head = self.b.value("mod", self.b.value("sub", step, over), step)
         self.head = self.b.value("minimum", head, self.end)
         behind = self.b.value("floordiv", self.b.value("sub", self.end, self.head), step)
         self.whole = self.b.value("mul", behind, step)
+        self.aside = self.b.value("sub", self.end, self.whole)  # how many the edges have
+        up = self.b.value("floordiv", self.b.value("add", self.aside, self.number(of.step - 1)), step)
+        self.idle = self.b.value("mul", up, step)  # the last places of the body, which have no columns
         first = self.b.value("floordiv", self.b.value("add", self.start, self.number(of.step - 1)), step)
         self.first = self.b.value("mul", first, step)
-        lanes = max(1, threads // max(1, prod(of.rows)))
-        self.lanes = min(lanes, max(1, part // of.step))
-        self.edges = max(2 * of.step, self.lanes)
+        self.lanes, self.edges = lanes_of(of, part, threads)
 
     def number(self, number: int) -> Value:
         return self.b.broadcast(self.b.index(number), self.one)
@@ -198,36 +246,44 @@ class RowParts:
             total = self.b.value("add" if times > 0 else "sub", total, self.b.broadcast(value, self.one))
         return total
 
-    def body(self, slot: Value) -> tuple[dict[Wide, Value], Value]:
-        """What is known of a part of the body, and the columns that its elements have."""
+    def body(self, slot: Value) -> RowPart:
+        """A part of the body. Behind the row's columns it has those that the tile has more, each once."""
         b, shape = self.b, (*self.of.rows, self.part)
         origin = b.value("mul", slot, b.index(self.part))
         at = b.value("add", b.broadcast(origin, (self.part,)), b.value("arange", extent=self.part))
         at = b.broadcast(at, shape)
         own = b.value("lt", at, b.broadcast(self.whole, shape))
-        column = b.value("add", b.broadcast(self.head, shape), at)
-        past = b.broadcast(b.index(self.of.step), shape)  # what is behind the body is behind the row's end, then
-        column = b.value("select", own, column, b.value("add", column, past))
-        return self._known(b.value("add", b.broadcast(self.first, shape), at), own), column
+        here = b.value("lt", at, b.broadcast(b.value("sub", self.extent, self.idle), shape))
+        behind = b.value(
+            "select", here, b.value("add", at, b.broadcast(self.aside, shape)), b.constant(0, INDEX, shape)
+        )
+        column = b.value("select", own, b.value("add", b.broadcast(self.head, shape), at), behind)
+        return RowPart(self._known(b.value("add", b.broadcast(self.first, shape), at), own), column, here)
 
-    def both_edges(self) -> tuple[dict[Wide, Value], Value]:
-        """The same of the edges: `step` places for what is before the body, so many for what is behind it."""
+    def both_edges(self) -> RowPart:
+        """The edges: `step` places for what is before the body, so many for what is behind it. Those that are left have
+        the tile's last columns, as far as the body has them not."""
         b, shape, step = self.b, (*self.of.rows, self.edges), self.of.step
-        at = b.broadcast(b.value("arange", extent=self.edges), shape)
 
         def wide(value: Value) -> Value:
             return b.broadcast(value, shape)
 
+        at, none = wide(b.value("arange", extent=self.edges)), wide(b.index(0))
         before = b.value("lt", at, wide(b.index(step)))
         behind = b.value("add", self.head, b.value("sub", self.whole, self.number(step)))
         column = b.value("select", before, at, b.value("add", at, wide(behind)))
-        limit = b.value("select", before, wide(self.head), wide(self.end))
-        own = b.value("lt", column, limit)
+        own = b.value("lt", column, b.value("select", before, wide(self.head), wide(self.end)))
         if self.edges > 2 * step:
             own = b.value("and", own, b.value("lt", at, wide(b.index(2 * step))))
-        past = b.value("add", at, wide(b.index(self.of.region.extent)))
+        free = b.value(
+            "sub", at, b.value("select", before, wide(self.head), wide(self.aside))
+        )  # the free ones, counted
+        left = b.value("sub", self.idle, self.aside)
+        more = b.value("and", b.value("lt", free, wide(left)), b.value("lt", at, wide(b.index(2 * step))))
+        last = b.value("add", free, wide(b.value("sub", self.extent, left)))
+        rest = b.value("select", more, last, none)
         offset = b.value("add", wide(self.start), column)
-        return self._known(offset, own), b.value("select", own, column, past)
+        return RowPart(self._known(offset, own), b.value("select", own, column, rest), b.value("or", own, more))
 
     def _known(self, offset: Value, own: Value) -> dict[Wide, Value]:
         known = {(each, len(each.shape) - 1): offset for each in self.of.offsets}

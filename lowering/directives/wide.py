@@ -67,6 +67,17 @@ def is_reduction(op: Op, axis: int) -> bool:
     return bool(op.spec.unordered and op.spec.regions) and op.attrs["axis"] == axis
 
 
+def starts_with(sink: Op) -> float | int | bool | None:
+    """The number that changes nothing in a reduction of one tile; None where it is not known."""
+    if len(sink.results) != 1:
+        return None
+    region = sink.regions[0]
+    join, end = region.ops[0], region.ops[-1]
+    if end.operands != [join.result] or set(join.operands) != set(region.args) or join.spec.starts is None:
+        return None
+    return join.spec.starts(join.result.dtype)
+
+
 def tiles_of(sink: Op) -> list[Value]:
     """The tiles that a reduction or a store takes, all of one shape."""
     return [v for v in sink.operands if isinstance(v.type, TileType) and v.shape]

@@ -232,6 +232,8 @@ class Drawing:
             drawn.lines += [f"stage {self.pick(['v', 'd'])}: shared"] * staged
         if self.chance(0.3):
             drawn.lines.append(f"recompute {self.pick(['v', 'd'])}")
+        if self.later.random() < 0.6:
+            drawn.lines.append(f"align {self.later.choice(['v', 'd'])}: {self.later.choice([1, 2, 4, 8, 16])}")
         return drawn
 
     # ---- no product ----

@@ -7,9 +7,12 @@ from lowering.lifetimes import Lifetimes, members
 from lowering.location import TileError
 from lowering.ops import OPS
 from lowering.shared_map import period
-from lowering.targets import Target
+from lowering.targets import RESERVED_SHARED, WARP, Target
 
 ALIGN = 16
+WARPS_AT_WORK = 8
+"""Two for each of the four schedulers of a multiprocessor, so that one computes while the other waits. Registers never
+forbid as many: eight warps of 255 registers a thread fit."""
 
 
 def place_shared(function: Function, target: Target) -> None:
@@ -17,7 +20,8 @@ def place_shared(function: Function, target: Target) -> None:
 
     A tile lies at a multiple of 16 bytes and of its swizzle's period: those of the longest period first, in order.
     Tiles of which one is not needed any more when the other begins share bytes, where barriers order their accesses
-    anyway; where the block has too little memory otherwise, barriers are added for it (`barriers manual`: none).
+    anyway; where the block has too little memory otherwise, or a multiprocessor too little for a second block, barriers
+    are added for it (`barriers manual`: none).
     """
     lives = Lifetimes(function)
     placed, total = _placed(lives, [a | b for a, b in zip(lives.apart, lives.unordered, strict=True)])
@@ -27,9 +31,11 @@ def place_shared(function: Function, target: Target) -> None:
         if function.word("barriers") != "manual":
             ways["closer"] = closer, least
         fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
-        # Bytes are saved for free or not at all: a further barrier is put in only where the kernel would not fit
-        # otherwise.
-        rule = "closer" if total > target.shared and "closer" in fitting else "joined"
+        # Bytes are saved for free, or where they matter: attention of heads of 128 has one block of four warps on a
+        # multiprocessor with its result apart, and two with a barrier before that takes the place of the keys.
+        few = _blocks(target, total) * function.threads < WARPS_AT_WORK * WARP
+        wanted = total > target.shared or (few and _blocks(target, least) > _blocks(target, total))
+        rule = "closer" if wanted and "closer" in fitting else "joined"
         placed, total = function.choices.choose(
             "place",
             "shared",
@@ -37,7 +43,7 @@ def place_shared(function: Function, target: Target) -> None:
             rule,
             because="tiles share bytes where barriers order their accesses anyway"
             if rule == "joined"
-            else "too large otherwise: barriers are added between accesses of tiles that share bytes",
+            else "barriers are added between accesses of tiles that share bytes: more blocks fit so",
             costs={name: way[1] for name, way in ways.items()},
             unit="bytes of shared memory",
         )
@@ -55,6 +61,11 @@ def place_shared(function: Function, target: Target) -> None:
             f"the kernel needs {total} bytes of shared memory; {target.arch} has {target.shared} a block",
             f"the largest tile is {largest.attrs['type']} with {largest.attrs['type'].bytes} bytes",
         )
+
+
+def _blocks(target: Target, bytes: int) -> int:
+    """That a multiprocessor holds at once, by their shared memory."""
+    return target.shared_per_sm // (bytes + RESERVED_SHARED)
 
 
 def _align(tile: Op) -> int:

@@ -86,6 +86,18 @@ def test_barriers_make_room_where_there_is_too_little() -> None:
         compile_kernel(LARGE.format(how=EACH, manual="barriers manual"), args, arch="sm_90")
 
 
+@pytest.mark.parametrize(("warps", "used"), [(4, 65536), (8, 131072)])
+def test_barriers_make_room_for_a_second_block(warps: int, used: int) -> None:
+    """64 kB each: with both a multiprocessor has one block, whose four warps would be all that it has to do."""
+    x = np.arange(32768, dtype=np.int32).reshape(2, 16384)
+    args = {"y": np.zeros_like(x), "x": x}
+    text = LARGE.format(how=EACH, manual="").replace("32768", "16384").replace("32767", "16383")
+    kernel = compile_kernel(text.replace("warps = 32", f"warps = {warps}"), args, arch="sm_90")
+    assert kernel.variant.function.attrs["shared_bytes"] == used
+    launch(kernel, args)
+    assert (args["y"] == x[:, ::-1]).all()
+
+
 def test_both_needed_at_once_is_too_much() -> None:
     x = np.arange(65536, dtype=np.int32).reshape(2, 32768)
     how = """s = load(x[0, :])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.compile_and_run import run
+from lowering.ir import walk
+from tests.compile_and_run import compile_kernel, launch, run
 
 
 @pytest.mark.parametrize("row", [2, 3, -1])
@@ -43,3 +44,35 @@ schedule default of k:
     y = np.zeros(64, np.int16)
     run(text, {"y": y})
     assert (y == 2).all()
+
+
+FLAGS = """
+kernel k(y: s32[n], x: s32[rows, n], m: s32):
+    grid 1
+    i = arange(16)[:, None]
+    v = load(x[block(0) : block(0) + 16, 0 : 64], mask={mask}, other=7)
+    y[0 : 64] = sum(v, axis=0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("mask", "conjunctions"),
+    [
+        ("i < m", 2),
+        ("block(0) + i < rows", 1),
+        ("(block(0) + i < rows) & (arange(64)[None, :] < n)", 1),
+        ("(block(0) + i < rows) & (i < m)", 2),
+        ("arange(16)[:, None] < n", 2),
+    ],
+)
+def test_a_flag_that_a_mask_has_is_not_asked_again(mask: str, conjunctions: int) -> None:
+    """A slice is masked by both ends. What the load says of them again is no code; what it says of others is."""
+    x = np.arange(9 * 50, dtype=np.int32).reshape(9, 50)
+    args = {"y": np.zeros(50, np.int32), "x": x, "m": 5}
+    kernel = compile_kernel(FLAGS.format(mask=mask), args)
+    launch(kernel, args)
+    load = next(op for op in walk(kernel.variant.function.body) if op.name == "load")
+    flags = [op for op in walk(kernel.variant.function.body) if op.name == "and" and op.result.tile.shape == (16, 64)]
+    assert len(flags) == conjunctions and load.operands[-2] is flags[-1].result
+    rows = 5 if "< m" in mask else 9
+    assert (args["y"] == x[:rows].sum(axis=0) + 7 * (16 - rows)).all()

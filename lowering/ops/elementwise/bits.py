@@ -25,6 +25,52 @@ def _true(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) 
     return neutral(1, 1)(builder, operands, numbers) if operands[0].dtype is I1 else None
 
 
+MOST_FLAGS = 16
+"""Values of a conjunction that are looked at: masks have two to six."""
+
+
+def _parts(mask: Value) -> list[Value]:
+    """The flags that a mask is made of, none where it is one; those of a broadcast mask are those of the narrow one."""
+    op = mask.op
+    if op is None or not op.operands or not (op.spec.conjoins or op.spec.splat):
+        return []
+    return op.operands
+
+
+def _flags(mask: Value) -> set[Value]:
+    """The flags that are all on where a mask is on."""
+    found, todo = set[Value](), [mask]
+    while todo and len(found) < MOST_FLAGS:
+        value = todo.pop()
+        if value not in found:
+            found.add(value)
+            todo += _parts(value)
+    return found
+
+
+def _has(mask: Value, other: Value) -> bool:
+    """Whether a mask has all flags of another one."""
+    flags, todo = _flags(mask), [other]
+    for _ in range(MOST_FLAGS):
+        if not todo:
+            return True
+        value = todo.pop()
+        if value not in flags:
+            parts = _parts(value)
+            if not parts:
+                return False
+            todo += parts
+    return False
+
+
+def _had(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+    """A mask, and flags that it has: `v[j : j + 64]` is masked by the end of v, and a load of it may say so again."""
+    a, b = operands
+    if a.dtype is not I1 or not a.tile.shape:
+        return None
+    return a if _has(a, b) else b if _has(b, a) else None
+
+
 def _and_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, b = (an.of(o) for o in op.operands)
     ones = (1,) * len(shape)
@@ -44,7 +90,7 @@ def _low_bits(op: Op) -> tuple[Value, int] | None:
 
 elementwise(
     "and", 2, "an integer or i1", symbol="&", commutes=True, conjoins=True, computes=lambda a, b: a & b,
-    shortcuts=(absorbing, _true, same_operands), facts=_and_facts, remainder=_low_bits,
+    shortcuts=(absorbing, _true, same_operands, _had), facts=_and_facts, remainder=_low_bits,
     sums=(None, "and"), idempotent=True,
 )  # fmt: skip
 elementwise(

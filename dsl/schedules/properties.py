@@ -392,6 +392,14 @@ _ROWS = (
         "grouped 8",
     ),
     PropertyRow(
+        "order",
+        None,
+        Word("ascending", "descending"),
+        "In which order blocks take the tiles along the grid's first axis. By itself descending where the rounds of a "
+        "loop grow with `block(0)`: the longest blocks start first, so that none is left to run alone.",
+        "order descending",
+    ),
+    PropertyRow(
         "persistent",
         None,
         Whole(0, 32),

@@ -1,9 +1,13 @@
-"""`grouped 8` and `persistent 1`: in which order blocks take the tiles of a grid, and how many tiles a block takes.
+"""`grouped 8`, `order descending`, `persistent 1`: in which order blocks take the tiles of a grid, and how many each.
 
 **grouped.** Blocks start in the order of the grid's first axis. Those that run at once then have as many rows of tiles
 as the grid has, and few columns: together they read nearly all of one operand. In groups of 8 rows of tiles they read
 about as much of both, which the L2 holds. By itself it is done where a product in a loop has an operand that hangs on
 `block(0)` and not on `block(1)`, and another one that hangs on `block(1)` alone.
+
+**order.** Blocks start in the order of their numbers, and the device waits for the last one. `descending` gives the
+first of them the greatest `block(0)`. By itself it is so where the rounds of a loop grow with `block(0)`, as those of
+causal attention do: the longest blocks start first, and none is left to run alone. Not where blocks wait for others.
 
 **persistent.** As many blocks are launched as run at once, N on each multiprocessor. Each goes through every so many-th
 tile, in a loop around all that the kernel does. Copies of `pipeline` go on from tile to tile. Never by itself.
@@ -19,6 +23,8 @@ from typing import Any
 from lowering.builder import Builder
 from lowering.directives.slices import located
 from lowering.directives.stage import feeds_product, is_load, place_of
+from lowering.fold import constant_of
+from lowering.forms import Forms
 from lowering.ir import Block, Function, Op, Value, replace_uses, uses, walk
 from lowering.location import Loc, TileError
 from lowering.ops import OPS
@@ -28,21 +34,23 @@ from lowering.types import INDEX, TileType
 USUAL = 8
 GROUPS = (1, 2, 4, 8, 16)
 AT_ONCE = (0, 1, 2, 4)
+ORDERS = {"ascending": False, "descending": True}
 
 
 def grid(function: Function) -> None:
     """Rewrites which tile a block takes. TileError `schedule` where the kernel's blocks cannot take others."""
     at_once = _blocks_at_once(function)
     group = _rows_of_group(function)
+    falls = _descends(function)
     if at_once:
-        _make_persistent(function, at_once, group)
-    elif group > 1:
-        _make_grouped(function, group)
+        _make_persistent(function, at_once, group, falls)
+    elif group > 1 or falls:
+        _make_ordered(function, group, falls)
 
 
 def may_deal(function: Function) -> bool:
     """Whether blocks may get other tiles."""
-    return bool(function.number("persistent", 0)) or _may_group(function)
+    return bool(function.number("persistent", 0)) or _may_group(function) or _may_descend(function)
 
 
 # ---- what is chosen ----
@@ -68,6 +76,109 @@ def _rows_of_group(function: Function) -> int:
         line="grouped {option}",
     )
     return group
+
+
+def _descends(function: Function) -> bool:
+    """Whether blocks take the tiles along the first axis from the last one down."""
+    if not _may_descend(function):
+        return False
+    grows, named, bond = _rounds_grow(function), function.word("order"), _bond(function)
+    if named == "descending" and not any(_is_first(op) for op in walk(function.body)):
+        message = "there is no order of tiles to choose: the kernel does not read block(0)"
+        raise TileError("schedule", _line(function, "order"), message, "tiles along the grid's first axis are ordered")
+    if named == "descending" and bond is not None:
+        message = f"blocks wait for others or say that they are done ({bond}): they start in their order"
+        raise TileError("schedule", _line(function, "order"), message, "order ascending")
+    falls: bool = function.choices.choose(
+        "order",
+        "grid",
+        ORDERS,
+        named or ("descending" if grows else "ascending"),
+        loc=_line(function, "order"),
+        because="a loop has the more rounds the greater block(0) is: the longest blocks start first" if grows else "",
+        pinned=_line(function, "order") if named else None,
+        line="order {option}",
+    )
+    return falls
+
+
+def _may_descend(function: Function) -> bool:
+    """Whether anything is to be said of the order along the first axis."""
+    return function.word("order") is not None or (_rounds_grow(function) and _bond(function) is None)
+
+
+def _is_first(op: Op) -> bool:
+    """Whether it reads `block(0)`."""
+    return op.spec.of_grid == "block" and op.attrs["axis"] == 0
+
+
+def _rounds_grow(function: Function) -> bool:
+    """Whether a loop has the more rounds the greater `block(0)` is, and none the fewer."""
+    known = _Slopes()
+    slopes = [known.of_rounds(op) for op in walk(function.body) if op.spec.counters]
+    return 1 in slopes and -1 not in slopes
+
+
+class _Slopes(Forms[int]):
+    """Whether scalars rise with `block(0)` (1), fall (-1), or do not hang on it (0); None where that is not known."""
+
+    def __init__(self) -> None:
+        self.known: dict[Value, int | None] = {}
+
+    def of(self, value: Value) -> int | None:
+        op = value.op
+        if op is None:
+            return 0  # a dim, a scalar, or the counter of a loop around
+        if value not in self.known:
+            self.known[value] = self.told(value)
+            if self.known[value] is None and not op.regions and all(self.of(each) == 0 for each in op.operands):
+                self.known[value] = 0
+        return self.known[value]
+
+    def of_rounds(self, loop: Op) -> int | None:
+        return self._joined(self.of(loop.operands[1]), self._times(self.of(loop.operands[0]), -1))
+
+    def number(self, op: Op) -> int:
+        return 0
+
+    def block(self, op: Op) -> int:
+        return int(_is_first(op))
+
+    def blocks(self, op: Op) -> int:
+        return 0
+
+    def added(self, op: Op, sign: int) -> int | None:
+        return self._joined(self.of(op.operands[0]), self._times(self.of(op.operands[1]), sign))
+
+    def multiplied(self, op: Op) -> int | None:
+        for value, other in (op.operands, op.operands[::-1]):
+            factor = constant_of(other)
+            if factor is not None:
+                return self._times(self.of(value), int(factor))
+        return None
+
+    def scaled(self, op: Op, factor: int) -> int | None:
+        return self._times(self.of(op.operands[0]), factor)
+
+    def divided(self, op: Op) -> int | None:
+        by = constant_of(op.operands[1])
+        return None if by is None else self._times(self.of(op.operands[0]), int(by))
+
+    def lesser(self, op: Op) -> int | None:
+        return self._joined(*(self.of(each) for each in op.operands))
+
+    greater = lesser
+
+    def converted(self, op: Op) -> int | None:
+        return self.of(op.operands[0])
+
+    def _times(self, slope: int | None, factor: int) -> int | None:
+        return None if slope is None else slope * (factor > 0) - slope * (factor < 0)
+
+    def _joined(self, a: int | None, b: int | None) -> int | None:
+        if a is None or b is None or a * b < 0:
+            return None
+        return a or b
 
 
 def _line(function: Function, name: str) -> Loc | None:
@@ -109,16 +220,22 @@ def _axes_of(values: list[Value]) -> set[int]:
     return found
 
 
+def _bond(function: Function) -> str | None:
+    """By what blocks wait for others, or say that they are done."""
+    for op in walk(function.body):
+        if op.spec.effects is not None and any(e.kind in BONDS for e in op.spec.effects(op)):
+            return f"'{op.name}'" + ("" if op.loc is None else f" in line {op.loc.line}")
+    return None
+
+
 def _blocks_at_once(function: Function) -> int:
     """How many blocks of a persistent kernel a multiprocessor has; 0: there is a block for each tile."""
     named, loc = function.number("persistent", 0), _line(function, "persistent")
     if not named:
         return 0
-    for op in walk(function.body):
-        if op.spec.effects is not None and any(e.kind in BONDS for e in op.spec.effects(op)):
-            where = "" if op.loc is None else f" in line {op.loc.line}"
-            message = f"blocks wait for others or say that they are done ('{op.name}'{where}): each has its own tile"
-            raise TileError("schedule", loc, message, "a persistent kernel's blocks take tiles one after another")
+    if (bond := _bond(function)) is not None:
+        message = f"blocks wait for others or say that they are done ({bond}): each has its own tile"
+        raise TileError("schedule", loc, message, "a persistent kernel's blocks take tiles one after another")
     if function.number("cluster", 1) > 1:
         raise TileError("schedule", loc, "blocks of a cluster are launched together, tile by tile", "cluster 1")
     at_once: int = function.choices.choose(
@@ -137,13 +254,16 @@ def _blocks_at_once(function: Function) -> int:
 # ---- what is made ----
 
 
-def _make_grouped(function: Function, group: int) -> None:
+def _make_ordered(function: Function, group: int, falls: bool) -> None:
     b, head = Builder(located(function, function.body.ops[0])), Block()
     with b.region(head):
         rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
-        row, column = (b.value("block_id", axis=axis) for axis in (0, 1))
-        number = b.value("add", row, b.value("mul", column, rows))
-        tile = _tile_of_group(b, number, rows, columns, group)
+        tile = [b.value("block_id", axis=axis) for axis in (0, 1)]
+        if group > 1:
+            number = b.value("add", tile[0], b.value("mul", tile[1], rows))
+            tile = _tile_of_group(b, number, rows, columns, group)
+        if falls:
+            tile[0] = _from_the_end(b, tile[0], rows)
     replace_grid(function, tile, ())
     function.body.ops[:0] = head.ops
     function.deals += 1
@@ -158,7 +278,11 @@ def _tile_of_group(b: Builder, number: Value, rows: Value, columns: Value, group
     return [b.value("add", first, b.value("mod", within, high)), b.value("floordiv", within, high)]
 
 
-def _make_persistent(function: Function, at_once: int, group: int) -> None:
+def _from_the_end(b: Builder, number: Value, count: Value) -> Value:
+    return b.value("sub", b.value("sub", count, b.index(1)), number)
+
+
+def _make_persistent(function: Function, at_once: int, group: int, falls: bool) -> None:
     """A loop over tiles around the kernel, from the number of the block on, in steps of how many blocks there are."""
     body = function.body
     b = Builder(located(function, body.ops[0]))
@@ -179,6 +303,8 @@ def _make_persistent(function: Function, at_once: int, group: int) -> None:
         tile = [b.value("mod", flat, sizes[0]), b.value("floordiv", flat, sizes[0]), b.value("floordiv", number, plane)]
         if group > 1:
             tile[:2] = _tile_of_group(b, flat, sizes[0], sizes[1], group)
+        if falls:
+            tile[0] = _from_the_end(b, tile[0], sizes[0])
     replace_grid(function, tile, sizes)
     end = Op(OPS["yield"], [], [], {}, (), b.loc)
     loop = Block([turn])

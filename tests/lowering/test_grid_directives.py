@@ -210,3 +210,77 @@ def test_verify_takes_persistent_products() -> None:
     args |= {"c": np.zeros((240, 240), np.float32)}
     found = verify_kernel(program, Request("k", "s", {"m": 240, "n": 240, "k": 24}), args)
     assert found.divergence is None and found.stages == len(PASSES), found.divergence
+
+
+# ---- order ----
+
+
+@pytest.mark.parametrize("lines", ["order descending", "order ascending", "order descending\n    persistent 1"])
+@pytest.mark.parametrize("group", [1, 3])
+@pytest.mark.parametrize("grid", [(1, 1, 1), (5, 7, 2), (16, 9, 1)])
+def test_each_tile_is_taken_once_in_either_order(lines: str, group: int, grid: tuple[int, int, int]) -> None:
+    args = {"y": np.zeros(grid, np.int32)}
+    launch(compile_kernel(ORDER.format(group=group) + f"    {lines}\n", args), args)
+    row, column, _ = np.indices(grid)
+    assert np.array_equal(args["y"], 1 + column * 10 + row * 1000)
+
+
+def test_the_first_block_takes_the_last_tile() -> None:
+    args = {"y": np.zeros((15, 2), np.int32)}
+    text = TILES.format(rows=5).replace("grouped 2", "grouped 1\n    order descending")
+    launch(compile_kernel(text, args), args)
+    assert [tuple(tile) for tile in args["y"].tolist()] == [(4 - i, j) for j in range(3) for i in range(5)]
+
+
+GROWING = """
+kernel k(y: f32[n, 32], x: f32[n, 32], done: u32[1]):
+    grid n
+    i, total = block(0), zeros(f32[32])
+    for j in range({rounds}):
+        total = total + x[j, 0 : 32]
+    y[i, 0 : 32] = total{more}
+
+schedule s of k:
+    warps = 1
+"""
+GROWS = {
+    "0, i + 1": "descending",
+    "0, minimum(n, i * 2 + 1)": "descending",
+    "0, maximum(1, (i - n // 2) // 2)": "descending",
+    "i - n, 2 * i": None,  # both ends rise
+    "0, n - i": None,
+    "i, n": None,
+    "0, n": None,
+    "0, i * n": None,  # n may be anything
+    "0, i % 4": None,
+}
+
+
+def order_of(text: str) -> str | None:
+    args = {"y": np.zeros((8, 32), np.float32), "x": np.ones((8, 32), np.float32), "done": np.zeros(1, np.uint32)}
+    made = compile_kernel(text, args).variant.function.choices.keyed().get("order.grid")
+    return None if made is None else made.taken
+
+
+@pytest.mark.parametrize("rounds", GROWS)
+def test_the_longest_blocks_start_first(rounds: str) -> None:
+    assert order_of(GROWING.format(rounds=rounds, more="")) == GROWS[rounds]
+
+
+def test_blocks_that_wait_for_others_start_in_their_order() -> None:
+    text = GROWING.format(rounds="0, i + 1", more="\n    before = atomic_add(done[0], 1, order=acq_rel)")
+    assert order_of(text) is None
+    with pytest.raises(TileError, match="they start in their order") as caught:
+        order_of(text + "    order descending\n")
+    assert caught.value.loc is not None and caught.value.loc.line == 12
+
+
+def test_verify_compares_the_longest_first() -> None:
+    """Sums of as many rows as the block has before it: by another order of blocks, the same memory."""
+    program = parse_program(GROWING.format(rounds="0, i + 1", more=""))
+    args = {"y": np.zeros((8, 32), np.float32), "x": np.ones((8, 32), np.float32), "done": np.zeros(1, np.uint32)}
+    found = verify_kernel(program, Request("k", "s", {"n": 8}), args)
+    assert found.divergence is None and found.stages == len(PASSES)
+    variant = build_variant(program, Request("k", "s", {"n": 8}))
+    run_passes(variant.function, variant.target, through("grid"))
+    assert variant.function.deals == 1

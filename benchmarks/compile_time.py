@@ -36,6 +36,8 @@ BOUND = 50.0
 PRODUCT_BOUND = 160.0
 """Milliseconds for the largest products, of a loaded module."""
 ATTENTION_BOUND = 150.0
+ROWS, TURNED = (16, 1), (1, 16)
+"""Strides of a matrix whose rows lie one behind the other, and of its transpose."""
 ATTENTION = {"batch": 4, "heads": 16, "kv_heads": 16, "s": 4096, "t": 4096, "d": 128}
 
 
@@ -50,13 +52,13 @@ class Case:
     bound: float | None = None
     loaded: bool = False  # the bound is on what follows the parse
     types: dict[str, str] = field(default_factory=dict)
-    along_k: bool = False
-    """Of b, which is row-major otherwise."""
+    strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of tensors that may be views, as a call finds them: their divisors up to 16."""
 
     @property
     def head(self) -> str:
         """What tells it apart."""
-        words = [*self.types.values(), *(["b.T"] if self.along_k else [])]
+        words = [*self.types.values(), *(["b.T"] if self.strides.get("b") == TURNED else [])]
         size = next(self.dims[name] for name in ("cols", "n", "s") if name in self.dims)
         return " ".join([f"{self.kernel.split('_')[-1]}:{self.schedule}", str(size), *words])
 
@@ -64,7 +66,8 @@ class Case:
 def product(schedule: str, extent: int, operand: str, result: str, along_k: bool = True) -> Case:
     """A product of square matrices. along_k: b lies along k."""
     dims, types = dict.fromkeys(("m", "n", "k"), extent), {"T": operand, "O": result}
-    return Case("matmul.tile", "product", schedule, dims, PRODUCT_BOUND, True, types, along_k)
+    strides = {"a": ROWS, "b": TURNED if along_k else ROWS}
+    return Case("matmul.tile", "product", schedule, dims, PRODUCT_BOUND, True, types, strides)
 
 
 CASES = (
@@ -78,7 +81,15 @@ CASES = (
     product("large", 8192, "f16", "f16"),
     product("large", 8192, "s8", "s32", along_k=False),
     product("large", 8192, "s8", "s32"),
-    Case("attention.tile", "attend", "tile", ATTENTION, ATTENTION_BOUND, True),
+    Case(
+        "attention.tile",
+        "attend",
+        "tile",
+        ATTENTION,
+        ATTENTION_BOUND,
+        True,
+        strides=dict.fromkeys("oqkv", (16, 16, 16, 1)),
+    ),
 )
 STAGES = ("parse", "build", *(each.name for each in PASSES), "emit", "llvm")
 
@@ -100,8 +111,7 @@ def compile_once(case: Case) -> dict[str, float]:
         kernel = program.kernels[case.kernel]
         absent = frozenset(p.name for p in kernel.params if p.is_optional)
         dims = {name: case.dims[name] for name in dim_names(kernel, absent)}
-        strides = {"a": (16, 1), "b": (1, 16) if case.along_k else (16, 1)} if case.kernel == "product" else {}
-        request = Request(case.kernel, case.schedule, dims, case.types, absent=absent, strides=strides)
+        request = Request(case.kernel, case.schedule, dims, case.types, absent=absent, strides=case.strides)
         variant = build_variant(program, request)
     for each in PASSES:
         with stage(each.name):

@@ -1,17 +1,25 @@
-"""What each directive buys on a product of eight lines, beside one written by hand.
+"""What each line of a schedule buys: every sample with the line, and with another one in its place.
 
-    python3 benchmarks/directives.py --n 4096,8192 --json directives.json
+    python3 benchmarks/directives.py --cases "attention 128,product 4096" --json directives.json
 
-`registers` stages nothing, `one_slot` … `four_slots` are the slots of the ring, `in_order` takes tiles in the order of
-the grid, `narrow` stores 4 bytes a thread at a time, `rolled` does one round after another, `by_rule` says nothing. A
-result is compared with torch's before it is timed. One interleaved run a shape, the L2 overwritten in between, with
-rests that keep the device below its power limit.
+A case is a call of a sample at one shape; LINES says, of each case, which line is taken away and which one stands for
+it, or which one is added. The sample's schedule is renamed, and the one of its name is `like` it but for that line. So
+what is measured is what an author would write. A directive that is no line of the sample works by a rule; the line that
+turns it off is written out.
+
+Every result is compared with torch's before it is timed. All variants of a case are timed in one interleaved run, with
+the L2 overwritten in between, and rests that keep the device below its power limit.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,49 +28,223 @@ from harness.timing import LeftOut, interleaved
 
 import dsl
 
-HERE = Path(__file__).resolve().parent
+SAMPLES = Path(__file__).resolve().parent.parent / "samples"
 ROUNDS, REST = 15, 1.5
+UNTOUCHED = "as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A call of a dispatch. make: its arguments, which of them are results, and those as torch has them; bound: of
+    errors, as a share of a result's greatest element."""
+
+    file: str
+    dispatch: str
+    make: Callable[[], tuple[list[Any], dict[int, Any]]]
+    constants: dict[str, Any] = field(default_factory=dict)
+    bound: float = 2e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a schedule of a case. instead: what stands for it to turn it off, lines with semicolons between them;
+    an added line has none, and is none of the sample's."""
+
+    case: str
+    schedule: str
+    line: str
+    instead: str | None = None
+
+    @property
+    def changed(self) -> str:
+        """The line that makes the variant."""
+        return self.line if self.instead is None else self.instead
+
+
+def randn(*extents: int, dtype: str = "float16") -> Any:
+    import torch
+
+    if dtype == "int8":
+        return torch.randint(-128, 128, extents, device="cuda", dtype=torch.int8)
+    return torch.randn(*extents, device="cuda").to(getattr(torch, dtype))
+
+
+def product(m: int, n: int, k: int, dtype: str = "float16", along_k: bool = True) -> Callable[[], Any]:
+    """c, a, b of a product; b lies along k, or along n."""
+
+    def make() -> tuple[list[Any], dict[int, Any]]:
+        import torch
+
+        a, b = randn(m, k, dtype=dtype), randn(n, k, dtype=dtype).T if along_k else randn(k, n, dtype=dtype)
+        c = torch.zeros(m, n, device="cuda", dtype=torch.int32 if dtype == "int8" else a.dtype)
+        return [c, a, b], {0: a.double() @ b.double()}
+
+    return make
+
+
+def attention(d: int, causal: bool, backward: bool = False) -> Callable[[], Any]:
+    """o, q, k, v, scale, lse; or the gradients' arguments. 4 batches of 16 heads of 4096 keys."""
+
+    def make() -> tuple[list[Any], dict[int, Any]]:
+        import torch
+        from torch.nn.functional import scaled_dot_product_attention
+
+        q, k, v, g = (randn(4, 16, 4096, d).requires_grad_(backward) for _ in range(4))
+        o, scale = scaled_dot_product_attention(q, k, v, is_causal=causal), d**-0.5
+        if not backward:
+            return [torch.empty_like(o), q, k, v, scale, None], {0: o}
+        wanted = torch.autograd.grad(o, (q, k, v), g)
+        q, k, v, g, o = (x.detach() for x in (q, k, v, g, o))
+        lse = torch.empty(4, 16, 4096, device="cuda")
+        dsl.load(SAMPLES / "attention.tile").attention(torch.empty_like(o), q, k, v, scale, lse, CAUSAL=causal)
+        made = [torch.empty_like(q) for _ in range(3)]
+        return [*made, q, k, v, o, g, lse, scale], dict(enumerate(wanted))
+
+    return make
+
+
+def layer_norm(rows: int, cols: int) -> Callable[[], Any]:
+    def make() -> tuple[list[Any], dict[int, Any]]:
+        import torch
+
+        x, weight, bias = randn(rows, cols), randn(cols), randn(cols)
+        wanted = torch.nn.functional.layer_norm(x.float(), (cols,), weight.float(), bias.float(), 1e-5)
+        return [torch.empty_like(x), x, 1e-5, weight, bias, None, None], {0: wanted}
+
+    return make
+
+
+CASES = {
+    "product 4096": Case("matmul.tile", "matmul", product(4096, 4096, 4096)),
+    "product 4096, a @ b": Case("matmul.tile", "matmul", product(4096, 4096, 4096, along_k=False)),
+    "product 4096, s8": Case("matmul.tile", "matmul", product(4096, 4096, 4096, "int8")),
+    "product 8192": Case("matmul.tile", "matmul", product(8192, 8192, 8192)),
+    "product 16 x 4096 x 4096": Case("matmul.tile", "matmul", product(16, 4096, 4096)),
+    "attention 64": Case("attention.tile", "attention", attention(64, False)),
+    "attention 128": Case("attention.tile", "attention", attention(128, False)),
+    "attention 64, causal": Case("attention.tile", "attention", attention(64, True), {"CAUSAL": True}),
+    "attention 128, causal": Case("attention.tile", "attention", attention(128, True), {"CAUSAL": True}),
+    "gradients 64, causal": Case(
+        "attention_backward.tile", "attention_backward", attention(64, True, True), {"CAUSAL": True}, 1e-2
+    ),
+    "layer_norm 1000": Case("layer_norm.tile", "layer_norm", layer_norm(16384, 1000)),
+    "layer_norm 8192": Case("layer_norm.tile", "layer_norm", layer_norm(8192, 8192)),
+}
+LINES = (
+    Line("product 4096", "tile", "stage a, b: shared", "stage a, b: registers; pipeline p: 1"),
+    Line("product 4096", "tile", "pipeline p: 3", "pipeline p: 1"),
+    Line("product 4096", "tile", "pipeline p: 3", "pipeline p: 2"),
+    Line("product 4096", "tile", "parts acc", "parts acc: 128, 256"),
+    Line("product 4096", "tile", "fragments p: early", "fragments p: whole"),
+    Line("product 4096", "tile", "fragments p: early", "fragments p: late"),
+    Line("product 4096", "tile", "unroll p: 2", "unroll p: 1"),
+    Line("product 4096", "tile", "grouped 8", "grouped 1"),
+    Line("product 4096", "tile", "persistent 1"),
+    Line("product 4096", "tile", "split p: stream"),
+    Line("product 4096", "tile", "TM, TN, warps = 128, 128, 4"),
+    Line("product 4096, a @ b", "tile", "stage c: shared", "stage c: registers"),
+    Line("product 4096, a @ b", "tile", "fragments p: early", "fragments p: whole"),
+    Line("product 4096, s8", "tile", "fragments p: early", "fragments p: whole"),
+    Line("product 4096, s8", "tile", "persistent 1"),
+    Line("product 8192", "large", "fragments p: late", "fragments p: early"),
+    Line("product 8192", "large", "fragments p: late", "fragments p: whole"),
+    Line("product 8192", "large", "parts acc: 128, 64", "parts acc: 64, 64"),
+    Line("product 8192", "large", "TN = 192", "TN = 256; parts acc: 128, 128"),
+    Line("product 8192", "large", "grouped 8", "grouped 1"),
+    Line("product 8192", "large", "persistent 1"),
+    Line("product 16 x 4096 x 4096", "tile", "split p: PARTS", "split p: 1"),
+    Line("product 16 x 4096 x 4096", "tile", "split p: PARTS", "split p: stream"),
+    Line("product 16 x 4096 x 4096", "tile", "pipeline p: 6", "pipeline p: 2"),
+    *(Line(name, "tile", "peel j: seen", "peel j: false") for name in CASES if name.startswith("attention")),
+    *(Line(f"attention {d}", "tile", "pipeline j: 2", f"pipeline j: {n}") for d in (64, 128) for n in (1, 3)),
+    *(Line(f"attention {d}", "tile", "stage k, v: shared", "stage k, v: registers; pipeline j: 1") for d in (64, 128)),
+    *(Line(f"attention {d}", "tile", "stage o: shared", "stage o: registers") for d in (64, 128)),
+    Line("attention 64", "tile", "stage q: shared"),
+    Line("attention 128", "tile", "stage q: shared", "stage q: registers"),
+    Line("attention 128", "tile", "choose place.shared: closer", "choose place.shared: joined"),
+    Line("gradients 64, causal", "rows", "peel j: seen", "peel j: false"),
+    Line("gradients 64, causal", "columns", "peel i: seen", "peel i: false"),
+    Line("gradients 64, causal", "columns", "stage lse, sums: shared", "stage lse, sums: registers"),
+    Line("gradients 64, causal", "columns", "pipeline i: 3", "pipeline i: 1"),
+    Line("layer_norm 1000", "lanes", "layout v", "warps = 8"),
+    Line("layer_norm 8192", "block", "warps = 8", "warps = 4"),
+)
+
+
+def variant(folder: Path, file: str, line: Line | None) -> Path:
+    """The sample with a line changed, in a folder that has all samples."""
+    text = (SAMPLES / file).read_text()
+    if line is not None:
+        head = re.search(rf"^schedule {line.schedule} of ([^:\n]*):", text, re.MULTILINE)
+        if head is None:
+            raise LeftOut(f"{file} has no schedule {line.schedule}")
+        base = f"{line.schedule}_as_it_is"
+        text = text[: head.start()] + f"schedule {base} of {head[1]}:" + text[head.end() :]
+        text += f"\nschedule {line.schedule} of {head[1]}:\n    like {base}\n"
+        text += "".join(f"    {each.strip()}\n" for each in line.changed.split(";"))
+    path = folder / file
+    path.write_text(text)
+    return path
+
+
+def launch_of(case: Case, line: Line | None, arguments: list[Any]) -> Callable[[], object]:
+    """A call of the dispatch with a line changed."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for each in SAMPLES.glob("*.tile"):
+            shutil.copy(each, folder)
+        module = dsl.load(variant(folder, case.file, line))
+    function = getattr(module, case.dispatch)
+    return lambda: function(*arguments, **case.constants)
+
+
+def measure(name: str, case: Case, lines: list[Line], rounds: int) -> dict[str, float]:
+    """Microseconds by line changed. What is refused or wrong is told."""
+    arguments, wanted = case.make()
+    launches: dict[str, Any] = {}
+    for line in (None, *lines):
+        changed = UNTOUCHED if line is None else line.changed
+        try:
+            launch = launch_of(case, line, arguments)
+            for i in wanted:
+                arguments[i].fill_(-77)
+            launch()
+        except dsl.TileError as error:
+            print(f"{name}: {changed}: {str(error).splitlines()[0]}")
+            continue
+        for i, want in wanted.items():
+            error = (arguments[i].double() - want.double()).abs().max() / want.double().abs().max()
+            if not error <= case.bound:
+                raise LeftOut(f"{name}: {changed}: {error.item():.1e} away")
+        launches[changed] = launch
+    return {made: median(times) for made, times in interleaved(launches, rounds, rest=REST).items()}
 
 
 def main() -> None:
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", default="1024,4096,8192", help="extents of square products")
-    parser.add_argument("--m", default="16,64", help="rows of skinny products, by 4096 x 4096")
+    parser.add_argument("--cases", help="of: " + "; ".join(CASES) + "; separated by semicolons")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    plain = dsl.load(HERE / "peers" / "directives.tile")
-    hand = dsl.load(HERE / "peers" / "by_hand" / "matmul.tile")
-    shapes = [(int(n),) * 3 for n in given.n.split(",") if n] + [(int(m), 4096, 4096) for m in given.m.split(",") if m]
+    chosen = [each.strip() for each in given.cases.split(";")] if given.cases else list(CASES)
     rows = []
-    for m, n, k in shapes:
-        a, b = (torch.randn(extent, k, device="cuda", dtype=torch.float16) for extent in (m, n))
-        wanted = a.float() @ b.float().T
-        launches: dict[str, Any] = {}
-        for name in ("by hand", *plain.program.schedules_of("product"), "torch"):
-            c = torch.zeros(m, n, device="cuda", dtype=torch.float16)
-            launches[name] = launch_of(plain, hand, name, c, a, b)
-            launches[name]()
-            error = (c.float() - wanted).abs().max().item()
-            if error > 2e-3 * wanted.abs().max().item():
-                raise LeftOut(f"{name} at {m} x {n} x {k}: {error} away")
-        times = {name: median(each) for name, each in interleaved(launches, ROUNDS, rest=REST).items()}
-        rows.append({"m": m, "n": n, "k": k, "microseconds": times})
-        rates = {name: 2 * m * n * k / time / 1e6 for name, time in times.items()}
-        print(f"{m} x {n} x {k}: " + ", ".join(f"{name} {times[name]:.1f} us ({rates[name]:.0f})" for name in times))
-    if given.json:
-        given.json.write_text(json.dumps({"device": torch.cuda.get_device_name(0), "rows": rows}, indent=1))
-
-
-def launch_of(plain: dsl.Module, hand: dsl.Module, name: str, c: Any, a: Any, b: Any) -> Any:
-    import torch
-
-    if name == "torch":
-        return lambda: torch.mm(a, b.T, out=c)
-    if name == "by hand":
-        return lambda: hand.matmul(c, a, b, B_T=True)
-    return lambda: plain.product(c, a, b, schedule=name)
+    print("| case | line | with | without | buys |\n|---|---|---|---|---|")
+    for name in chosen:
+        lines = [line for line in LINES if line.case == name]
+        times = measure(name, CASES[name], lines, given.rounds)
+        torch.cuda.empty_cache()
+        base = times[UNTOUCHED]
+        for line in lines:
+            if line.changed not in times:
+                continue
+            on, off = (times[line.changed], base) if line.instead is None else (base, times[line.changed])
+            said = f"`{line.line}`" + (f", not `{line.instead}`" if line.instead else ", added")
+            print(f"| {name} | {said} | {on:.1f} | {off:.1f} | {off / on:.2f} |", flush=True)
+            rows.append({"case": name, "line": line.line, "instead": line.instead, "with": on, "without": off})
+        if given.json:
+            given.json.write_text(json.dumps({"device": torch.cuda.get_device_name(0), "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

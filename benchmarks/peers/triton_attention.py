@@ -1,0 +1,174 @@
+"""Attention in Triton, with online softmax, tuned for every shape, and confined to `mma.sync`.
+
+As in triton_matmul.py, Triton plans for an A100 and assembles for the device at hand: `mma.sync`, `cp.async`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from harness import Interval, LeftOut, interleaved
+
+FINALISTS = 3
+"""Configurations that run the second, longer race."""
+
+
+@triton.jit
+def rounds(
+    acc, total, top, qs, k, v, start, stop, row, keys, power,
+    D: tl.constexpr, BN: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
+):  # fmt: skip
+    """The keys from start to stop: masked by the end of the keys and, where CAUSAL, by the rows' own."""
+    depth = tl.arange(0, D)
+    for j in range(start, stop, BN):
+        col = j + tl.arange(0, BN)
+        if MASKED:
+            ks = tl.load(k + col[None, :] * D + depth[:, None], col[None, :] < keys, other=0.0)
+        else:
+            ks = tl.load(k + col[None, :] * D + depth[:, None])
+        x = tl.dot(qs, ks)
+        if MASKED:
+            x = tl.where(col[None, :] < keys, x, float("-inf"))
+            if CAUSAL:
+                x = tl.where(col[None, :] <= row[:, None], x, float("-inf"))
+        new = tl.maximum(top, tl.max(x, 1) * power)
+        e = tl.math.exp2(x * power - new[:, None])
+        shrink = tl.math.exp2(top - new)
+        total = total * shrink + tl.sum(e, 1)
+        if MASKED:
+            vs = tl.load(v + col[:, None] * D + depth[None, :], col[:, None] < keys, other=0.0)
+        else:
+            vs = tl.load(v + col[:, None] * D + depth[None, :])
+        acc = tl.dot(e.to(vs.dtype), vs, acc * shrink[:, None])
+        top = new
+    return acc, total, top
+
+
+@triton.jit
+def attend(o, q, k, v, scale, keys, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+    """o, q, k, v: [batch · heads, keys, D], contiguous. Where CAUSAL the longest blocks go first."""
+    block, head = tl.program_id(0), tl.program_id(1)
+    if CAUSAL:
+        block = tl.num_programs(0) - 1 - block
+    at = head.to(tl.int64) * keys * D
+    row, depth = block * BM + tl.arange(0, BM), tl.arange(0, D)
+    places = row[:, None] * D + depth[None, :]
+    qs = tl.load(q + at + places, row[:, None] < keys, other=0.0)
+    power = scale * 1.4426950408889634
+    acc, total = tl.zeros((BM, D), tl.float32), tl.zeros((BM,), tl.float32)
+    top = tl.full((BM,), -3e38, tl.float32)
+    stop = tl.minimum(keys, (block + 1) * BM) if CAUSAL else keys
+    whole = (block * BM if CAUSAL else keys) // BN * BN
+    acc, total, top = rounds(acc, total, top, qs, k + at, v + at, 0, whole, row, keys, power, D, BN, False, CAUSAL)
+    acc, total, top = rounds(acc, total, top, qs, k + at, v + at, whole, stop, row, keys, power, D, BN, True, CAUSAL)
+    tl.store(o + at + places, (acc / total[:, None]).to(o.dtype.element_ty), row[:, None] < keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a compiled kernel depends on besides its configuration."""
+
+    d: int
+    causal: bool
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Rows and keys of a block's tile."""
+
+    bm: int
+    bn: int
+    warps: int
+    stages: int
+
+    def __str__(self) -> str:
+        return f"{self.bm}x{self.bn} warps={self.warps} stages={self.stages}"
+
+    def constants(self, variant: Variant) -> dict[str, Any]:
+        """Keyword arguments of the kernel and its launch."""
+        return {
+            "D": variant.d,
+            "BM": self.bm,
+            "BN": self.bn,
+            "CAUSAL": variant.causal,
+            "num_warps": self.warps,
+            "num_stages": self.stages,
+            "arch": "sm80",
+        }
+
+
+CONFIGURATIONS = tuple(
+    Configuration(bm, bn, warps, stages)
+    for bm, warps in ((128, 4), (128, 8), (64, 4))
+    for bn in (32, 64, 128)
+    for stages in (2, 3)
+)
+
+
+def compile_one(variant: Variant, configuration: Configuration) -> Any:
+    """Compiles into Triton's cache on disk, or takes it from there. Raises LeftOut where it multiplies otherwise."""
+    made, tensor = configuration.constants(variant), variant.dtype
+    compiled = attend.warmup(tensor, tensor, tensor, tensor, 0.125, 4096, grid=(1,), **made)
+    if "mma.sync" not in compiled.asm["ptx"] or re.search(r"\bwgmma\.mma_async", compiled.asm["ptx"]):
+        raise LeftOut("Triton does not multiply by mma.sync")
+    return compiled
+
+
+def try_compile(job: tuple[Variant, Configuration]) -> None:
+    """In a worker process. What cannot be compiled is left out when it is tuned."""
+    try:
+        compile_one(*job)
+    except Exception as error:
+        print(f"Triton does not compile {job[1]} of {job[0]}: {type(error).__name__}: {error}", flush=True)
+
+
+def precompile(variants: Iterable[Variant], processes: int) -> None:
+    """Compiles all configurations of all variants, in processes, since each takes seconds."""
+    jobs = [(variant, configuration) for variant in dict.fromkeys(variants) for configuration in CONFIGURATIONS]
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(try_compile, jobs))
+
+
+def launch(variant: Variant, configuration: Configuration, arrays: tuple[Any, ...], scale: float) -> Callable[[], Any]:
+    """A launch of one configuration on (o, q, k, v), each [batch, heads, keys, d]."""
+    o = arrays[0]
+    keys, constants = o.shape[2], configuration.constants(variant)
+    prepared = attend[(-(-keys // configuration.bm), o.shape[0] * o.shape[1])]
+    return lambda: prepared(*arrays, scale, keys, **constants)
+
+
+def tuned(
+    variant: Variant, arrays: tuple[Any, ...], scale: float, is_right: Callable[[Callable[[], Any]], bool], rest: float
+) -> tuple[Callable[[], Any], str]:
+    """The fastest right configuration, as a launch and in words: a short race of all, then one of the best."""
+    launches, reason = {}, "no configuration compiles"
+    for configuration in CONFIGURATIONS:
+        try:
+            compile_one(variant, configuration)
+            made = launch(variant, configuration, arrays, scale)
+            made()
+        except Exception as error:  # it does not compile, or takes more shared memory than there is
+            if "CUDA error" in str(error):
+                raise
+            reason = str(error) or type(error).__name__
+            continue
+        launches[configuration] = made
+    if not launches:
+        raise LeftOut(reason.splitlines()[0])
+    race = {c: Interval.of(t).median for c, t in interleaved(launches, 3, warmups=1, rest=rest).items()}
+    best = [c for c in sorted(race, key=race.__getitem__)[:FINALISTS] if is_right(launches[c])]
+    if not best:
+        raise LeftOut("no configuration gives a right result")
+    finals = interleaved({c: launches[c] for c in best}, 7, warmups=1, rest=rest)
+    final = {c: Interval.of(t).median for c, t in finals.items()}
+    winner = min(final, key=final.__getitem__)
+    return launches[winner], f"{winner}, of {len(launches)}"

@@ -444,6 +444,13 @@ def copy(
     b.op("copy", list(given.values()), has=list(given), cache=cache, bytes=0)
 
 
+def _is_zero(value: Value) -> bool:
+    """Whether a filling is zeros: a literal, which for floats of 8 bits is a conversion."""
+    while value.op is not None and (value.op.spec.reshapes or value.op.spec.converts):
+        value = value.op.operands[0]
+    return constant_of(value) == 0
+
+
 def _loaded(b: Builder, staged: Staged) -> list[Op]:
     """What stands where the load stood. A copy fills up with zeros: another filling is put in again."""
     ops, load = Block(), staged.load
@@ -454,7 +461,7 @@ def _loaded(b: Builder, staged: Staged) -> list[Op]:
             back = tuple(staged.axes.index(axis) for axis in range(len(staged.axes)))
             made = b.op("transpose", [made], axes=back).result
         mask, other = operand(load, "mask"), operand(load, "other")
-        if mask is not None and other is not None and constant_of(other) != 0:
+        if mask is not None and other is not None and not _is_zero(other):
             made = b.op("select", [mask, made, other]).result
     made.stands_for(load.result)
     return ops.ops

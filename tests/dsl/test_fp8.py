@@ -100,6 +100,15 @@ def test_products_in_every_order(modules, device: str, dtype: str, shape: tuple[
         assert np.abs(c - wanted).max() <= 2e-3 * k**0.5, (a_t, b_t)
 
 
+def test_copies_leave_the_zeros_that_masked_rows_are_filled_with() -> None:
+    """A literal of 8 bits is a conversion: they were put in again, byte by byte, in 37 microseconds of 28."""
+    a, b = np.ones((1, 256), NUMPY["e4m3"]), np.ones((64, 256), NUMPY["e4m3"])
+    function = dsl.load(SAMPLE, device="emulator").matmul
+    given, rest = function.order((np.zeros((1, 64), np.float32), a, b.T), {})
+    (kernel,) = function.plan_for(given, rest).kernels
+    assert "ldmatrix" in kernel.ir and "select" not in kernel.ir
+
+
 def test_four_at_once_take_two_conversions() -> None:
     kernel = dsl.parse(CONVERT, device="emulator").compile("convert", T="f32", R="e4m3", n=512)
     assert kernel.ptx.count("cvt.rn.satfinite.e4m3x2.f32") == 4 and "st.global.v2.b32" in kernel.ptx

@@ -170,12 +170,21 @@ def _copy(w: Writer, op: Op) -> None:
             if way.partial:
                 inputs.append(sizes[first // width])
             else:
-                inputs.append(w.let(f"select i1 {w.registers[mask][first]}, i32 {bytes}, i32 0"))
+                inputs.append(_bytes_if(w, w.registers[mask][first], bytes))
         name += f".{bytes}"
         chosen = w.head.chosen(layout)
         if chosen is not None:
             name, inputs = "@" + name, [*inputs, chosen]
         w.template(name, inputs, op)
+
+
+def _bytes_if(w: Writer, on: str, bytes: int) -> str:
+    """So many bytes, or none."""
+    # Where a mask is a conjunction LLVM would make a chain of choices of a `select`, one for each flag: three
+    # instructions for each row of a tile. Of one choice the assembler makes the predicate of the copy.
+    if on in ("true", "false"):
+        return str(bytes if on == "true" else 0)
+    return w.let(f'call i32 asm "selp.b32 $0, {bytes}, 0, $1;", "=r,b"(i1 {on})')
 
 
 @rule("commit")

@@ -14,6 +14,10 @@ LEAST_REGISTERS = 24  # that ptxas gives a thread, from sm_80 on: a lower cap is
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the system takes of each block (the same, compute capability 8.0 to 12.0)."""
 
+WARPS_AT_WORK = 8
+"""Of a multiprocessor: two for each of its four schedulers, so that one computes while the other waits. Registers never
+forbid as many: eight warps of 255 registers a thread fit."""
+
 Version = tuple[int, int]
 """Of PTX: major, minor."""
 
@@ -43,6 +47,14 @@ class Target:
     def shared(self) -> int:
         """Dynamic shared memory that a block may opt in to, bytes."""
         return self.shared_per_sm - RESERVED_SHARED
+
+    def has_enough(self, threads: int, shared: int) -> bool:
+        """Whether a multiprocessor that has as many blocks as their shared memory allows has WARPS_AT_WORK of them."""
+        return self.blocks(shared) * threads >= WARPS_AT_WORK * WARP
+
+    def blocks(self, shared: int) -> int:
+        """Of so many bytes each that a multiprocessor's shared memory holds."""
+        return self.shared_per_sm // (shared + RESERVED_SHARED)
 
 
 def row(

@@ -34,7 +34,8 @@ from lowering.targets import Target
 from lowering.types import I1, INDEX, SharedType, TileType
 
 USUAL = (3, 2)
-"""Slots that a pipeline has by itself, as far as they fit."""
+"""Slots that a pipeline has by itself: as many as fit, and leave a multiprocessor enough warps. Attention of heads of
+128 takes 1.25 times as long with one block on a multiprocessor as with two."""
 MOST = 8
 SPARE = 8
 """One part in this of the shared memory is left for exchanges, which later passes make."""
@@ -179,12 +180,18 @@ def _slots(function: Function, target: Target, facts: Analysis, nest: Nest, said
         message = f"{named} slots of loop '{name}' take {named * nest.head.bytes} bytes of shared memory"
         most = max(1, target.shared // nest.head.bytes)
         raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
-    held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates) - nest.head.bytes
+    held = _held(function, nest)
     room = target.shared - held - target.shared // SPARE
     fits = [] if wrong is not None else [n for n in range(2, MOST + 1) if n * nest.head.bytes <= room]
     options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})
     staged = all(copy.operands[0].op.attrs.get("staged") for copy in nest.head.copies)  # type: ignore[union-attr]
-    rule = named or max([n for n in USUAL if staged and n in fits], default=1)
+    usual = [n for n in USUAL if staged and n in fits]
+    taken = {n: held + n * nest.head.bytes for n in usual}
+    blocks = max((target.blocks(each) for each in taken.values()), default=0)
+    good = [
+        n for n, each in taken.items() if target.blocks(each) == blocks or target.has_enough(function.threads, each)
+    ]
+    rule = named or max(good, default=1)
     because = f"{nest.head.bytes} bytes a slot, {max(room, 0)} free" if wrong is None else wrong[0]
     slots: int = function.choices.choose(
         "pipeline",
@@ -199,6 +206,20 @@ def _slots(function: Function, target: Target, facts: Analysis, nest: Nest, said
         line=f"pipeline {name}: {{option}}",
     )
     return slots
+
+
+def _held(function: Function, nest: Nest) -> int:
+    """Bytes of shared memory that are taken while the nest runs; a result that is staged behind it lies in the ring."""
+    loop = nest.loops[0]
+    before = nest.block.ops[: nest.block.ops.index(loop) + 1]
+    used = {v for op in (before if nest.block is function.body else function.body.ops) for v in _read_in(op)}
+    tiles = [op for op in walk(function.body) if op.spec.allocates and op.result in used]
+    return sum(op.attrs["type"].bytes for op in tiles) - nest.head.bytes
+
+
+def _read_in(op: Op) -> list[Value]:
+    """What an operation takes, and all that stand in it."""
+    return [*op.operands, *(v for region in op.regions for each in walk(region) for v in each.operands)]
 
 
 def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] | None:

@@ -7,12 +7,9 @@ from lowering.lifetimes import Lifetimes, members
 from lowering.location import TileError
 from lowering.ops import OPS
 from lowering.shared_map import period
-from lowering.targets import RESERVED_SHARED, WARP, Target
+from lowering.targets import Target
 
 ALIGN = 16
-WARPS_AT_WORK = 8
-"""Two for each of the four schedulers of a multiprocessor, so that one computes while the other waits. Registers never
-forbid as many: eight warps of 255 registers a thread fit."""
 
 
 def place_shared(function: Function, target: Target) -> None:
@@ -33,8 +30,8 @@ def place_shared(function: Function, target: Target) -> None:
         fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
         # Bytes are saved for free, or where they matter: attention of heads of 128 has one block of four warps on a
         # multiprocessor with its result apart, and two with a barrier before that takes the place of the keys.
-        few = _blocks(target, total) * function.threads < WARPS_AT_WORK * WARP
-        wanted = total > target.shared or (few and _blocks(target, least) > _blocks(target, total))
+        few = not target.has_enough(function.threads, total)
+        wanted = total > target.shared or (few and target.blocks(least) > target.blocks(total))
         rule = "closer" if wanted and "closer" in fitting else "joined"
         placed, total = function.choices.choose(
             "place",
@@ -61,11 +58,6 @@ def place_shared(function: Function, target: Target) -> None:
             f"the kernel needs {total} bytes of shared memory; {target.arch} has {target.shared} a block",
             f"the largest tile is {largest.attrs['type']} with {largest.attrs['type'].bytes} bytes",
         )
-
-
-def _blocks(target: Target, bytes: int) -> int:
-    """That a multiprocessor holds at once, by their shared memory."""
-    return target.shared_per_sm // (bytes + RESERVED_SHARED)
 
 
 def _align(tile: Op) -> int:

@@ -230,8 +230,17 @@ def test_slots_are_as_many_as_fit() -> None:
     assert rings({"TM": 128, "TN": 128, "TK": 64}, "sm_86") == 2
 
 
-def rings(constants: dict[str, int], arch: str) -> int:
-    program = parse_program(PRODUCT.format(lines="contract off", type="f16", sum="f32", range="0, k, TK"))
+def test_slots_leave_a_multiprocessor_eight_warps() -> None:
+    """3 slots of 48 KiB are one block on a multiprocessor, 2 are two: with four warps each. One of eight is enough."""
+    sizes = {"TM": 128, "TN": 256, "TK": 64}
+    assert rings(sizes, "sm_90", warps=4) == 2
+    assert rings(sizes, "sm_90", warps=8) == 3
+    assert rings({"TM": 256, "TN": 256, "TK": 64}, "sm_90", warps=4) == 3  # of 64 KiB: one block either way
+
+
+def rings(constants: dict[str, int], arch: str, warps: int = 2) -> int:
+    text = PRODUCT.format(lines="contract off", type="f16", sum="f32", range="0, k, TK")
+    program = parse_program(text.replace("warps = 2", f"warps = {warps}"))
     request = Request("k", "s", {"m": 256, "n": 256, "k": 128}, constants=constants, arch=arch)
     variant = build_variant(program, request)
     run_passes(variant.function, variant.target, through("pipeline"))

@@ -13,6 +13,7 @@ from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
 from lowering.nesting import deep_recursion
 from lowering.passes import (
+    anew_behind_loops,
     barriers,
     check_names,
     check_registers,
@@ -100,6 +101,7 @@ PASSES = (
     Pass("check_registers", on_function(check_registers.check_registers), (LAYOUTS,)),
     Pass("narrow_scalars", on_function(narrow_scalars.narrow_scalars)),
     Pass("recompute", on_function(recompute.recompute), reads=("recompute",)),
+    Pass("anew_behind_loops", on_function(anew_behind_loops.anew_behind_loops)),
     Pass("lower_matrix_accesses", lower_matrix_accesses.lower_matrix_accesses, (LAYOUTS,)),
     # After lower_matrix_accesses: a phase of `ldmatrix` has other lanes than one of plain loads.
     Pass("swizzle_shared", on_function(swizzle_shared.swizzle_shared), (LAYOUTS, EXCHANGES), reads=("swizzle",)),

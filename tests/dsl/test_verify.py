@@ -279,6 +279,7 @@ FAULTS = [
     Fault("check_registers", "product", changed("wait", "groups", 1), "acc"),
     Fault("narrow_scalars", "product", renamed("mul", "add", -1), "o"),
     Fault("narrow_scalars", "rows", renamed("div", "mul"), "out"),
+    Fault("anew_behind_loops", "rows", swapped("div"), "out"),
     Fault("recompute", "rows", renamed("ex2.approx", "rcp.approx"), "e"),
     Fault("recompute", "rows", renamed("xor", "or"), "late"),
     Fault("lower_matrix_accesses", "product", changed("ldmatrix", "trans", lambda t: not t), "acc"),

@@ -156,7 +156,13 @@ LINES = (
     Line("product 16 x 4096 x 4096", "tile", "split p: PARTS", "split p: stream"),
     Line("product 16 x 4096 x 4096", "tile", "pipeline p: 6", "pipeline p: 2"),
     *(Line(name, "tile", "peel j: seen", "peel j: false") for name in CASES if name.startswith("attention")),
-    *(Line(f"attention {d}", "tile", "pipeline j: 2", f"pipeline j: {n}") for d in (64, 128) for n in (1, 3)),
+    *(Line("attention 64", "tile", "pipeline j: 3", f"pipeline j: {n}") for n in (1, 2)),
+    *(Line("attention 128", "tile", "pipeline j: 2", f"pipeline j: {n}") for n in (1, 3)),
+    *(
+        Line(name, "tile", "order descending", "order ascending")
+        for name in CASES
+        if name.endswith("causal") and name.startswith("attention")
+    ),
     *(Line(f"attention {d}", "tile", "stage k, v: shared", "stage k, v: registers; pipeline j: 1") for d in (64, 128)),
     *(Line(f"attention {d}", "tile", "stage o: shared", "stage o: registers") for d in (64, 128)),
     Line("attention 64", "tile", "stage q: shared"),

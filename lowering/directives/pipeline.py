@@ -55,6 +55,11 @@ class Nest:
         del self.loops[0]
 
     @property
+    def is_tiles(self) -> bool:
+        """A loop in that over the tiles of a block."""
+        return len(self.loops) == 2 and bool(self.loops[0].attrs.get("tiles"))
+
+    @property
     def inner(self) -> Op:
         return self.loops[-1]
 
@@ -281,7 +286,10 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
 
 
 def _misfit_of_rounds(facts: Analysis, nest: Nest) -> tuple[str, str] | None:
-    """The cursor takes no account of inner loops without rounds, unless all of them are so."""
+    """The cursor takes no account of inner loops without rounds, unless all of them are so. Tiles have none: the copies
+    of the next one are those of its own rounds."""
+    if nest.is_tiles:
+        return None
     for level, loop in enumerate(nest.loops[1:], 1):
         outer = set(nest.counters[:level])
         bounds = loop.operands[:2]
@@ -336,7 +344,7 @@ class _Pipeline:
         self._make_rings()
         if len(self.nest.loops) == 1:
             self._run_single()
-        elif len(self.nest.loops) == 2 and self.nest.loops[0].attrs.get("tiles"):
+        elif self.nest.is_tiles:
             self._run_tiles()
         else:
             self._run_nest()

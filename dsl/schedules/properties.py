@@ -410,7 +410,7 @@ _ROWS = (
     PropertyRow(
         "split",
         "counter",
-        WholeOrStream(1, 1024),
+        WholeOrStream(1, 65535),
         "The rounds of this loop, which does nothing but add to sums, are dealt to N blocks for each tile. The last of "
         "them to arrive adds their sums, in order, and does what follows the loop. 1: one block does all rounds. "
         "`stream`: as many blocks as run at once take equal shares of the rounds of all tiles.",

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lowering.builder import Builder
+from lowering.directives.joins import joined
 from lowering.directives.kept import Kept, kept_of, places_of, words_of
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.rows import AnyRows, RowPart, RowParts
@@ -318,17 +319,7 @@ class _PartMaker(PartMaker):
 
     def joined(self, sink: Op, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
         """Two parts joined element by element, as the reduction joins them."""
-        region, shape = sink.regions[0], left[0].shape
-        table: dict[Value, Value] = dict(zip(region.args, (*left, *right), strict=True))
-
-        def wide(value: Value) -> Value:
-            return self.b.broadcast(table.get(value, self.now(value)), shape)
-
-        for op in region.ops[:-1]:
-            self.b.place = (op.loc or self.b.loc, None)
-            operands = [wide(o) for o in op.operands] if op.spec.elementwise else op.operands
-            table[op.result] = self.b.value(op.name, *operands, **op.attrs)
-        return [wide(v) for v in region.ops[-1].operands]
+        return joined(self.b, sink.regions[0], left, right, self.now)
 
     def sink(self, sink: Op, before: Sequence[Value]) -> list[Value]:
         """A part of a store or a reduction, whose accumulators are those `before`, none in the first part; they as they

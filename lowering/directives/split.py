@@ -23,18 +23,17 @@ Never by itself: sums come in another order, and more blocks help only where a g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 from lowering.builder import Builder
 from lowering.directives.grid import in_ir, replace_grid
+from lowering.directives.joins import PartialSums, Unsplit, inside, joined, partial_sums
 from lowering.directives.slices import impure, located, slice_of
 from lowering.directives.stage import offsets_within
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Value, in_line, replace_uses, walk
+from lowering.ir import Block, Function, Op, Value, clone, in_line, replace_uses, walk
 from lowering.location import TileError
 from lowering.ops import OPS, space_of
-from lowering.ops.control import handed_on
 from lowering.ops.memory import BONDS
 from lowering.types import I1, INDEX, S32, S64, U32, DType, TileType
 
@@ -44,6 +43,8 @@ STREAM = 0
 Values = Sequence[Value]
 AXIS = 2
 """The axis of the grid along which the parts are."""
+MOST, AHEAD = 4, 4
+"""Elements a thread of the parts that the last block joins at a time, and rounds in one."""
 
 
 def split(function: Function) -> None:
@@ -66,7 +67,7 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
         _check_place(function, loops)
         if named == STREAM:
             _check_rounds(function, loop)
-        sums = _sums_of(loop)
+        sums = partial_sums(function, loop)
         _check_effects(function, loop)
         wrong = None
     except Unsplit as error:
@@ -92,14 +93,6 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
 
 
 # ---- what it needs ----
-
-
-class Unsplit(Exception):
-    """Why a loop cannot be split, and what would fit."""
-
-    def __init__(self, message: str, hint: str):
-        super().__init__(message)
-        self.message, self.hint = message, hint
 
 
 def _check_place(function: Function, loops: list[Op]) -> None:
@@ -134,19 +127,14 @@ def _positive(loop: Op) -> bool:
 def _check_effects(function: Function, loop: Op) -> None:
     """Each part of the loop is another block's, and what stands before it is done by all of them."""
     before = function.body.ops[: function.body.ops.index(loop)]
-    for op in (each for top in before for each in (top, *_inside(top))):
+    for op in (each for top in before for each in (top, *inside(top))):
         if (what := _effect(op, ("global",))) is not None:
             message = f"'{what}'{in_line(op)} stands before it, and each of its blocks would do it"
             raise Unsplit(message, "do it behind the loop")
-    for op in _inside(loop):
+    for op in inside(loop):
         if (what := _effect(op, ("global", "shared"))) is not None:
             hint = "a loop that adds to sums; 'stage' makes copies to shared memory"
             raise Unsplit(f"'{what}'{in_line(op)} does more than to add to its sums", hint)
-
-
-def _inside(op: Op) -> Iterator[Op]:
-    for region in op.regions:
-        yield from walk(region)
 
 
 def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
@@ -161,119 +149,24 @@ def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
     return op.name if spec.keep and not silent else None
 
 
-# ---- the sums of a loop ----
-
-
-@dataclass(slots=True)
-class SplitSum:
-    """What a loop carries: what it is after a round, from what it was, by operations whose parts `join` joins.
-
-    values: from the one to the other; uses: who takes them on the way, and as which operand.
-    """
-
-    name: str
-    join: str = ""
-    values: set[Value] = field(default_factory=set)
-    uses: set[tuple[Op, int]] = field(default_factory=set)
-
-    def joined_by(self, op: Op) -> None:
-        assert op.spec.sums is not None
-        join = op.spec.sums[1]
-        if self.join not in ("", join):
-            message = f"'{self.name}' is made by '{self.join}' and by '{join}'{in_line(op)}"
-            raise Unsplit(message, "the same operation in each step: a sum, a product or a maximum")
-        self.join = join
-
-    def follow(self, value: Value, first: Value) -> None:
-        """Takes in all from `first` to `value`."""
-        self.values |= {value, first}
-        if value is first:
-            return
-        op = value.op
-        if op is not None and op.spec.sums is not None:
-            self.joined_by(op)
-            which = op.spec.sums[0]
-            among = range(len(op.operands)) if which is None else [which]
-            ways = [i for i in among if _leads(op.operands[i], first)]
-            if len(ways) == 1:
-                self.uses.add((op, ways[0]))
-                self.follow(op.operands[ways[0]], first)
-                return
-        elif op is not None and op.spec.flows:
-            self._through(op, op.results.index(value), first)
-            return
-        message = f"'{self.name}' is not what it was in the round before, with something added"
-        raise Unsplit(message, "sums are made by dot, fma, +, *, minimum, maximum, &, | and ^")
-
-    def _through(self, op: Op, number: int, first: Value) -> None:
-        """Through a loop or a branch."""
-        if op.spec.loops:
-            place = op.spec.leading + number
-            self.uses.add((op, place))
-            self.follow(op.operands[place], first)
-        for region in op.regions:
-            self.uses.add((region.ops[-1], region.ops[-1].spec.leading + number))
-            start = region.args[op.spec.counters + number] if op.spec.loops else first
-            self.follow(handed_on(region)[number], start)
-
-
-def _leads(value: Value, first: Value) -> bool:
-    """Whether a value is made of `first`."""
-    todo, seen = [value], {value}
-    while todo:
-        value = todo.pop()
-        if value is first:
-            return True
-        if value.op is not None:
-            more = [*value.op.operands, *(v for op in _inside(value.op) for v in op.operands)]
-            todo += [v for v in more if v not in seen]
-            seen.update(more)
-    return False
-
-
-def _sums_of(loop: Op) -> list[SplitSum]:
-    """What a loop carries, all of it sums. Raises Unsplit."""
-    body = loop.regions[0]
-    end = body.ops[-1]
-    out: list[SplitSum] = []
-    if not loop.results:
-        raise Unsplit("it carries no sum", "acc = acc + … in each round")
-    for number, result in enumerate(loop.results):
-        found = SplitSum(result.name or "a value")
-        found.uses.add((end, number))
-        found.follow(end.operands[number], body.args[1 + number])
-        if not found.join:
-            raise Unsplit(f"nothing is added to '{found.name}'", "carry sums alone")
-        join, start = OPS[found.join], loop.operands[3 + number]
-        neutral = None if join.starts is None else join.starts(start.dtype)
-        if not join.idempotent and constant_of(start) != neutral:
-            shown = abs(neutral or 0)  # without the sign of -0.0
-            message = f"'{found.name}' does not start at {shown:g}, and each block would take in its start"
-            raise Unsplit(message, f"start at {shown:g}, and take in behind the loop what it started with")
-        out.append(found)
-    for op in walk(body):
-        for place, operand in enumerate(op.operands):
-            for found in out:
-                if operand in found.values and (op, place) not in found.uses:
-                    message = f"'{found.name}' is read in the loop{in_line(op)}, where a block has a part of it alone"
-                    raise Unsplit(message, "read it behind the loop")
-    return out
-
-
 # ---- what is made ----
 
 
 class _Meeting:
-    """The blocks of a tile, each with sums of some rounds of the loop. `each`: sums that a block leaves at most."""
+    """The blocks of a tile, each with sums of some rounds of the loop. each: sums that a block leaves at most; at_once:
+    parts that the last block joins at a time."""
 
     each = 1
+    at_once = 1
 
-    def __init__(self, function: Function, loop: Op, sums: list[SplitSum]):
+    def __init__(self, function: Function, loop: Op, sums: list[PartialSums]):
         self.function, self.loop, self.sums = function, loop, sums
         self.b = Builder(located(function, loop))
+        self.results = [value for each in sums for value in each.values]
+        self.alone = [op for each in sums for op in each.reductions]  # what each block does with its own sums
         body = function.body.ops
         at = body.index(loop)
-        self.before, self.behind = body[:at], body[at + 1 :]
+        self.before, self.behind = body[:at], [op for op in body[at + 1 :] if op not in self.alone]
 
     def rewrite(self) -> None:
         """Makes what stands in the function's body instead."""
@@ -285,9 +178,10 @@ class _Meeting:
 
     def provide(self) -> None:
         """The workspaces of the launch."""
+        names = [value.name or each.name for each in self.sums for value in each.values]
         self.memories = [
-            self.function.workspace(f"{r.name or 'sum'}_parts", self._stored(r), self.each * prod(r.tile.shape))
-            for r in self.loop.results
+            self.function.workspace(f"{name}_parts", self._stored(r), self.each * prod(r.tile.shape))
+            for name, r in zip(names, self.results, strict=True)
         ]
         self.arrived = self.function.workspace("arrived", U32, 1, zero=True)
 
@@ -307,7 +201,7 @@ class _Meeting:
     def arrive(self, place: Value, counter: Value, others: Value) -> Value:
         """Leaves the sums of this block; whether the `others` have done so before."""
         b = self.b
-        for memory, result in zip(self.memories, self.loop.results, strict=True):
+        for memory, result in zip(self.memories, self.results, strict=True):
             self._store(memory, self._at(place, result), result)
         has = ["memory", "offset", "value"]
         operands = [self.arrived, counter, b.constant(1, U32)]
@@ -317,23 +211,53 @@ class _Meeting:
     def joined(
         self, counter: Value, first: Value, turns: tuple[Value, Value], place: Callable[[Value], Value]
     ) -> Values:
-        """The sums of all parts, in their order: of the first one, then a loop over those in the turns."""
-        b, results = self.b, self.loop.results
+        """The sums of all parts, in their order: of those at `first`, then a loop over those in the turns."""
+        b, results = self.b, self.results
         self._store(self.arrived, counter, b.constant(0, U32))
-        starts = [self._load(m, self._at(first, r), r.dtype) for m, r in zip(self.memories, results, strict=True)]
+        starts = self._parts(first)
         turn = Value(TileType((), INDEX), name="part")
-        body = Block([turn, *(Value(result.type) for result in results)])
+        body = Block([turn, *(Value(start.type) for start in starts)])
         with b.region(body):
-            at = place(turn)
-            ends = [
-                b.value(sum.join, total, self._load(memory, self._at(at, result), result.dtype))
-                for sum, total, memory, result in zip(self.sums, body.args[1:], self.memories, results, strict=True)
-            ]
+            here = self.there(turn)
+            ends = self._join(body.args[1:], self._parts(place(turn), here))
+            if here is not None:
+                ends = [self._choose(here, end, total) for end, total in zip(ends, body.args[1:], strict=True)]
         body.ops.append(self.end(*ends))
-        made = b.op("for", [*turns, b.index(1), *starts], [body], unroll=1)
-        for result, new, inside in zip(results, made.results, body.args[1:], strict=True):
-            new.name = inside.name = result.name
-        return made.results
+        made = b.op("for", [*turns, b.index(self.at_once), *starts], [body], unroll=1 if self.at_once == 1 else AHEAD)
+        for result, new, within in zip(results, made.results, body.args[1:], strict=True):
+            new.name = within.name = result.name
+        return made.results if self.at_once == 1 else self._reduced(made.results)
+
+    def there(self, turn: Value) -> Value | None:
+        """Which of the parts that are joined at a time there are, from `turn` on; None: all."""
+        return None
+
+    def _groups(self, values: Values) -> Iterator[tuple[PartialSums, Values]]:
+        """Sums that are joined together, and their values among those of all."""
+        left = iter(values)
+        for each in self.sums:
+            yield each, [next(left) for _ in each.values]
+
+    def _join(self, left: Values, right: Values) -> list[Value]:
+        pairs = zip(self._groups(left), self._groups(right), strict=True)
+        return [value for (each, a), (_, b) in pairs for value in joined(self.b, each.join, a, b)]
+
+    def _reduced(self, tiles: Values) -> list[Value]:
+        """Parts that lie along the first axis, as one."""
+        out: list[Value] = []
+        for each, values in self._groups(tiles):
+            region = Block([Value(a.type) for a in each.join.args])
+            region.ops.append(self.end(*clone(each.join, region.args, region.ops)))
+            out += self.b.op("reduce", values, [region], axis=0).results
+        return out
+
+    def _choose(self, here: Value, yes: Value, no: Value) -> Value:
+        return self.b.value("select", self._aligned(here, yes.tile.shape), yes, no)
+
+    def _aligned(self, along: Value, shape: tuple[int, ...]) -> Value:
+        """What is known of parts side by side, for each of their elements."""
+        b = self.b
+        return b.broadcast(b.reshape(along, (*along.tile.shape, *(1 for _ in shape[1:]))), shape)
 
     def end(self, *values: Value) -> Op:
         return Op(OPS["yield"], values, [], {}, (), self.b.loc)
@@ -341,7 +265,7 @@ class _Meeting:
     def behind_if(self, condition: Value, then: Block, sums: Values) -> None:
         """What follows the loop, where the condition holds, with these sums."""
         then.ops += [op for op in self.behind if not op.spec.allocates]
-        replace_uses(then, dict(zip(self.loop.results, sums, strict=True)))
+        replace_uses(then, dict(zip(self.results, sums, strict=True)))
         otherwise = Block()
         then.ops.append(self.end())
         otherwise.ops.append(self.end())
@@ -356,27 +280,43 @@ class _Meeting:
             return value
         return self.b.value("cast", value, to=dtype, saturate=False, rounding=None)
 
+    def _parts(self, place: Value, there: Value | None = None) -> list[Value]:
+        """The sums of one part, or of several side by side."""
+        pairs = zip(self.memories, self.results, strict=True)
+        return [self._load(memory, self._at(place, r), r.dtype, there) for memory, r in pairs]
+
     def _at(self, place: Value, result: Value) -> Value:
         """The elements of a sum in its workspace."""
         b, shape = self.b, result.tile.shape
-        start = b.value("mul", place, b.index(prod(shape)))
-        return b.value("add", *b.same_shape([start, offsets_within(b, shape)])) if shape else start
+        start = b.value("mul", *b.same_shape([place, b.index(prod(shape))]))
+        if not shape:
+            return start
+        if place.tile.shape:
+            start = self._aligned(start, (*place.tile.shape, *shape))
+        return b.value("add", *b.same_shape([start, offsets_within(b, shape)]))
 
     def _store(self, memory: Value, at: Value, value: Value) -> None:
         value = self._as(value, memory.dtype)
         self.b.op("store", [memory, at, value], has=["memory", "offset", "value"], cache=None, evict=None)
 
-    def _load(self, memory: Value, at: Value, dtype: DType) -> Value:
-        made = self.b.op("load", [memory, at], has=["memory", "offset"], cache=None, evict=None).result
+    def _load(self, memory: Value, at: Value, dtype: DType, there: Value | None) -> Value:
+        parts = {"memory": memory, "offset": at}
+        if there is not None:
+            parts["mask"] = self._aligned(there, at.tile.shape)
+        made = self.b.op("load", list(parts.values()), has=list(parts), cache=None, evict=None).result
         return self._as(made, dtype)
 
 
 class _Split(_Meeting):
     """As many parts of each tile, along the grid's last axis."""
 
-    def __init__(self, function: Function, loop: Op, sums: list[SplitSum], parts: int):
+    def __init__(self, function: Function, loop: Op, sums: list[PartialSums], parts: int):
         super().__init__(function, loop, sums)
         self.parts = parts
+        shapes = [result.tile.shape for result in self.results]
+        if not any(extent & (extent - 1) for shape in shapes for extent in shape):
+            room = function.threads * MOST // max(map(prod, shapes))
+            self.at_once = power_below(min(parts, max(1, room)))
 
     def rewrite(self) -> None:
         b, function = self.b, self.function
@@ -391,7 +331,7 @@ class _Split(_Meeting):
             with b.region(meeting):
                 self._meet(part)
         kept = [op for op in self.behind if op.spec.allocates]
-        function.body.ops = [*kept, *top.ops, *self.before, *head.ops, self.loop, *meeting.ops]
+        function.body.ops = [*kept, *top.ops, *self.before, *head.ops, self.loop, *self.alone, *meeting.ops]
 
     def _divide(self) -> Value:
         """The part of this block. What the kernel reads of the grid's last axis is as it was."""
@@ -412,21 +352,44 @@ class _Split(_Meeting):
     def _meet(self, part: Value) -> None:
         """The last block of a tile goes on with the sums of all."""
         b = self.b
-        rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
+        rows, columns = (self._extent(axis) for axis in (0, 1))
         plane = b.value("mul", rows, columns)
         tile = b.value("add", b.value("block_id", axis=0), b.value("mul", rows, b.value("block_id", axis=1)))
         depth = b.value("mul", self.block, b.index(self.parts))
         first = b.value("add", tile, b.value("mul", plane, depth))  # the block of the tile's first part
 
         def place(turn: Value) -> Value:
-            return b.value("add", first, b.value("mul", plane, turn))
+            each = self._side_by_side(turn)
+            return b.value("add", *b.same_shape([first, b.value("mul", *b.same_shape([plane, each]))]))
 
         self.provide()
-        is_last = self.arrive(place(part), first, b.index(self.parts - 1))
+        is_last = self.arrive(b.value("add", first, b.value("mul", plane, part)), first, b.index(self.parts - 1))
         then = Block()
         with b.region(then):
-            sums = self.joined(first, first, (b.index(1), b.index(self.parts)), place)
+            opening = place(b.index(0))
+            sums = self.joined(first, opening, (b.index(self.at_once), b.index(self.parts)), place)
         self.behind_if(is_last, then, sums)
+
+    def _extent(self, axis: int) -> Value:
+        """Of the grid."""
+        known = self.function.grid[axis]
+        return self.b.index(known) if isinstance(known, int) else self.b.value("grid_size", axis=axis)
+
+    def _side_by_side(self, turn: Value) -> Value:
+        """The parts that are joined at a time, from `turn` on."""
+        if self.at_once == 1:
+            return turn
+        return self.b.value("add", *self.b.same_shape([turn, self.b.value("arange", extent=self.at_once)]))
+
+    def there(self, turn: Value) -> Value | None:
+        if self.parts % self.at_once == 0:
+            return None
+        return self.b.value("lt", *self.b.same_shape([self._side_by_side(turn), self.b.index(self.parts)]))
+
+
+def power_below(number: int) -> int:
+    """The greatest power of two up to a number from 1 on."""
+    return 1 << (number.bit_length() - 1)
 
 
 class _Stream(_Meeting):
@@ -487,7 +450,7 @@ class _Stream(_Meeting):
                 end = b.value("add", origin, b.value("sub", rounds, one))
                 self._meet(block, first, opening, of(block, b.value("floordiv", end, share)))
         body = Block([turn])
-        body.ops = [*inside.ops, *rest, self.loop, *meeting.ops, self.end()]
+        body.ops = [*inside.ops, *rest, self.loop, *self.alone, *meeting.ops, self.end()]
         around = Op(OPS["for"], bounds, [], {"unroll": 1, "tiles": True}, [body], b.loc)
         function.body.ops = [*kept, *ahead, *top.ops, around]
         function.grid = [["*", "sms", function.number("blocks_per_sm", 1)], 1, 1]
@@ -499,10 +462,10 @@ class _Stream(_Meeting):
     def _meet(self, block: Value, first: Value, opening: Value, ending: Value) -> None:
         """A block that has all rounds goes on; else the last one does, with the sums of all."""
         b, two, one = self.b, self.b.index(2), self.b.index(1)
-        types = [*(result.type for result in self.loop.results), TileType((), I1)]
+        types = [*(result.type for result in self.results), TileType((), I1)]
         yes = b.constant(True, I1)
         whole, parted, last, others = Block(), Block(), Block(), Block()
-        whole.ops.append(self.end(*self.loop.results, yes))
+        whole.ops.append(self.end(*self.results, yes))
         with b.region(parted):
             slot = b.value("select", b.value("eq", first, b.index(0)), b.index(0), one)
             place = b.value("add", b.value("mul", block, two), slot)
@@ -512,10 +475,10 @@ class _Stream(_Meeting):
                 at = b.value("mul", opening, two)
                 sums = self.joined(opening, at, turns, lambda turn: b.value("add", b.value("mul", turn, two), one))
             last.ops.append(self.end(*sums))
-            others.ops.append(self.end(*self.loop.results))
+            others.ops.append(self.end(*self.results))
             joined = b.op("if", [is_last], [last, others], types=types[:-1]).results
         parted.ops.append(self.end(*joined, is_last))
         *sums, goes_on = b.op("if", [b.value("eq", opening, ending)], [whole, parted], types=types).results
-        for result, old in zip(sums, self.loop.results, strict=True):
+        for result, old in zip(sums, self.results, strict=True):
             result.name = old.name
         self.behind_if(goes_on, Block(), sums)

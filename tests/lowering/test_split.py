@@ -12,6 +12,7 @@ from dsl.kernels.compile import finish, stage_after
 from dsl.kernels.variant import Request, build_variant
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import Program, parse_program
+from lowering.directives.joins import region_of
 from lowering.ir import walk
 from lowering.location import TileError
 from lowering.passes import PASSES, run_passes
@@ -245,6 +246,90 @@ def test_a_nest_of_loops(parts: int | str) -> None:
     assert np.array_equal(args["y"], np.maximum(wanted, 0))
 
 
+# ---- what reductions behind the loop join ----
+
+FIRST = """
+def first(v, i, w, j):
+    take = (w > v) | ((w == v) & (j < i))
+    return where(take, w, v), where(take, j, i)
+
+kernel largest(y: f32[rows], at: s64[rows], total: f32[rows], x: f32[rows, cols]; TILE = 64):
+    grid rows
+    r = block(0)
+    v, k, all = full(f32[TILE], -inf), zeros(index[TILE]), zeros(f32[TILE])
+    for p in range(0, cols, TILE):
+        w = load(x[r, p : p + TILE], other=-inf)
+        v, k = first(v, k, w, p + arange(TILE))
+        all = all + where(p + arange(TILE) < cols, w, 0.0)
+    best, place = reduce(first, (v, k), axis=0)
+    y[r] = best
+    at[r] = place.to(s64)
+    total[r] = sum(all)
+
+schedule s of largest:
+    warps = 2
+    split p: {parts}
+"""
+
+
+@pytest.mark.parametrize("cols", [1, 64, 700, 4999])
+@pytest.mark.parametrize("parts", [2, 7, 16, 100, "stream"])
+def test_a_pair_that_a_def_joins(parts: int | str, cols: int) -> None:
+    """Also of more parts than are joined at a time, of a number that no power of two is, and empty ones."""
+    x = np.random.default_rng(cols).integers(-9, 10, (3, cols)).astype(np.float32)
+    args = {"y": np.zeros(3, np.float32), "at": np.zeros(3, np.int64), "total": np.zeros(3, np.float32), "x": x}
+    found = kernel_of(FIRST.format(parts=parts), args).run(**args)
+    assert not found.findings
+    assert np.array_equal(args["y"], x.max(1)) and np.array_equal(args["at"], x.argmax(1))
+    assert np.array_equal(args["total"], x.sum(1))
+
+
+@pytest.mark.parametrize(("parts", "each"), [(3, 1), ("stream", 2)])
+def test_blocks_leave_what_their_reductions_made(parts: int | str, each: int) -> None:
+    program = parse_program(FIRST.format(parts=parts))
+    variant = build_variant(program, Request("largest", "s", {"rows": 3, "cols": 1000}))
+    run_passes(variant.function, variant.target, through("split"))
+    found = {w.name: w.each for w in variant.function.workspaces}
+    assert found == {"best_parts": each, "place_parts": each, "all_parts": each, "arrived": 1}
+
+
+def test_sums_that_more_is_read_of_meet_whole() -> None:
+    text = FIRST.replace("total[r] = sum(all)", "total[r] = sum(all) + max(all)")
+    variant = build_variant(parse_program(text.format(parts=3)), Request("largest", "s", {"rows": 3, "cols": 1000}))
+    run_passes(variant.function, variant.target, through("split"))
+    assert {w.name: w.each for w in variant.function.workspaces}["all_parts"] == 64
+
+
+@pytest.mark.parametrize("parts", [2, 33, 1000])
+def test_rows_of_sums_are_joined_side_by_side(parts: int) -> None:
+    """Of columns, whose parts are tiles; of each block of the grid its own."""
+    text = """
+kernel columns(y: f32[n, cols], x: f32[n, rows, cols]; ROWS = 4, COLS = 8):
+    grid cdiv(cols, COLS), n
+    o, c = block(1), block(0) * COLS
+    v = zeros(f32[ROWS, COLS])
+    for p in range(0, rows, ROWS):
+        v = v + x[o, p : p + ROWS, c : c + COLS]
+    y[o, c : c + COLS] = sum(v, axis=0)
+
+schedule s of columns:
+    warps = 2
+"""
+    x = np.random.default_rng(0).integers(-9, 10, (2, 500, 20)).astype(np.float32)
+    args = {"y": np.zeros((2, 20), np.float32), "x": x}
+    kernel_of(f"{text}    split p: {parts}\n", args).run(**args)
+    assert np.array_equal(args["y"], x.sum(1))
+
+
+@pytest.mark.parametrize("parts", [6, "stream"])
+def test_verify_compares_pairs(parts: int | str) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 900)).astype(np.float32)
+    args = {"y": np.zeros(2, np.float32), "at": np.zeros(2, np.int64), "total": np.zeros(2, np.float32), "x": x}
+    program = parse_program(FIRST.format(parts=parts))
+    found = verify_kernel(program, Request("largest", "s", {"rows": 2, "cols": 900}), args, most=2)
+    assert found.divergence is None and found.undecided is None and found.stages == len(PASSES)
+
+
 # ---- what is recorded, printed, verified ----
 
 
@@ -293,7 +378,7 @@ def test_verify_finds_a_split_that_is_wrong(fault: str, monkeypatch: pytest.Monk
     else:
 
         def wrong_joined(self: Any, *rest: Any) -> Any:
-            self.sums[0].join = "maximum"
+            self.sums[0].join = region_of("maximum", self.results[0])
             return joined(self, *rest)
 
         monkeypatch.setattr(directive._Split, "joined", wrong_joined)

@@ -6,7 +6,8 @@
 
 Results are first checked against float64, or for extremes to be equal, on outputs that were poisoned; then all variants
 are timed in one interleaved run with the L2 overwritten in between. "read" is peers/read.tile: it loads every element
-and writes nothing. "ladder" has the kernels of samples/reduction.tile, which leave a sum a block, beside one that ends
+and writes nothing. "by hand" is peers/by_hand/reduce.tile, whose blocks meet by workspaces and counters of their own.
+"ladder" has the kernels of samples/reduction.tile, which leave a sum a block, beside one that ends
 with the sum of all; "axes" has sums, maxima and their indices along the rows and columns of a matrix. CUB is compiled
 by nvcc. Peers that are not installed are left out and said so.
 """
@@ -28,6 +29,7 @@ import dsl
 
 ROOT = Path(__file__).resolve().parent
 SAMPLE, LADDER_SAMPLE = (ROOT.parent / "samples" / name for name in ("reduce.tile", "reduction.tile"))
+BY_HAND = ROOT / "peers" / "by_hand" / "reduce.tile"
 SIZES = tuple(1 << e for e in (20, 22, 25, 28, 30))
 TYPES = {"f32": "float32", "f16": "float16"}
 EPSILON = 2.0**-24
@@ -137,6 +139,12 @@ def rung(name: str) -> Callable[[Sum], tuple[Callable[[], object], str]]:
         return Rung(name, RUNGS[name], problem.x), f"sums of {RUNGS[name]}"
 
     return launch
+
+
+def by_hand(problem: Any) -> tuple[Callable[[], object], str]:
+    """The kernels with partial results, counters and whole tiles written out."""
+    function, call = getattr(dsl.load(BY_HAND), problem.call.dispatch), problem.call
+    return lambda: function(*problem.arguments, **call.constants), ""
 
 
 def cub_sum(problem: Sum) -> tuple[Callable[[], object], str]:
@@ -270,7 +278,7 @@ COUNTED = {"n": 1 << 18, "rows": 64, "cols": 4096}
 EVERYTHING = Benchmark(
     (SAMPLE,),
     {"everything": Everything()},
-    {"cub": cub_sum, "torch": torch_sum},
+    {"by hand": by_hand, "cub": cub_sum, "torch": torch_sum},
     types=tuple(TYPES),
     key="n",
     extents=SIZES,
@@ -286,7 +294,7 @@ AXES = replace(
     operations={
         made.name: made for made in (Along(what, axis) for what in ("sum", "amax", "argmax") for axis in (1, 0))
     },
-    peers={"torch": torch_along},
+    peers={"by hand": by_hand, "torch": torch_along},
     types=("f16", "f32"),
     key="cols",
     extents=(4096,),

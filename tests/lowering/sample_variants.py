@@ -70,6 +70,22 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("conv_nhwc_sum", "few"): [innermost(512, 7, 512, 3), innermost(512, 7, 100, 3)],
     ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     ("tiled", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
+    **{(f"{arg}fold", "wide"): [{"n": 1 << 20}, {"n": 70001}] for arg in ("", "arg_")},
+    **{
+        (f"{arg}along_rows", name): dims
+        for arg in ("", "arg_")
+        for name, dims in (
+            ("lanes", [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}]),
+            ("block", [{"rows": 8, "cols": 8192}, {"rows": 2, "cols": 40007}]),
+        )
+    },
+    **{
+        (f"{arg}along_axis", "columns"): [
+            {"outer": 1, "n": 8192, "inner": 256},
+            {"outer": 2, "n": 100, "inner": 33},
+        ]
+        for arg in ("", "arg_")
+    },
     **{(f"v{i}", "ladder"): [{"blocks": 64, "n": 1 << 14}, {"blocks": 4, "n": 1003}] for i in range(6)},
     ("add", "wide"): [{"n": 1 << 20}, {"n": 1000003}],
     ("gelu_elements", "wide"): [{"n": 1 << 18}, {"n": 50001}],

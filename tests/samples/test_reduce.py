@@ -66,15 +66,12 @@ def close(got: np.ndarray, wanted: Any, x: np.ndarray, axis: Any, name: str) -> 
     assert np.all(np.abs(got - wanted) <= steps * epsilon * size)
 
 
-@pytest.mark.parametrize("atomics", [True, False])
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
-def test_everything(
-    modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str, atomics: bool
-) -> None:
+def test_everything(modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str) -> None:
     constants, reference = OPERATIONS[name]
     for n in (1, 777, 4096, 9001):
         x, out = numbers(dtype, n), np.full(1, 99, RESULTS[result])
-        module(modules, device).everything(out, x, ATOMICS=atomics, **constants)
+        module(modules, device).everything(out, x, **constants)
         wide = exact(x, dtype)
         close(out, reference(wide, None), wide, None, name)
 
@@ -100,15 +97,12 @@ def test_a_few_long_rows(modules: dict[str, dsl.Module], device: str, name: str)
         close(y, reference(wide, 1), wide, 1, name)
 
 
-@pytest.mark.parametrize("atomics", [True, False])
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
-def test_an_axis(
-    modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str, atomics: bool
-) -> None:
+def test_an_axis(modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str) -> None:
     constants, reference = OPERATIONS[name]
     for shape in ((1, 1, 1), (2, 5, 33), (1, 1100, 70)):
         x, y = numbers(dtype, *shape), np.full((shape[0], shape[2]), 99, RESULTS[result])
-        module(modules, device).axis(y, x, ATOMICS=atomics, **constants)
+        module(modules, device).axis(y, x, **constants)
         wide = exact(x, dtype)
         close(y, reference(wide, 1), wide, 1, name)
 
@@ -129,15 +123,12 @@ def test_any_axis_of_three(modules: dict[str, dsl.Module], device: str, axis: in
     np.testing.assert_allclose(y.reshape(wanted.shape), wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("atomics", [True, False])
-def test_nothing_reduces_to_what_joins_without_effect(
-    modules: dict[str, dsl.Module], device: str, atomics: bool
-) -> None:
+def test_nothing_reduces_to_what_joins_without_effect(modules: dict[str, dsl.Module], device: str) -> None:
     m = module(modules, device)
     wanted = {"sum": 0, "product": 1, "max": -np.inf, "min": np.inf, "mean": np.nan, "norm": 0}
     for name, value in wanted.items():
         out = np.full(1, 99, np.float32)
-        m.everything(out, np.empty(0, np.float32), ATOMICS=atomics, **OPERATIONS[name][0])
+        m.everything(out, np.empty(0, np.float32), **OPERATIONS[name][0])
         assert np.array_equal(out, [value], equal_nan=True), name
         y, z = np.full(3, 99, np.float32), np.full((2, 3), 99, np.float32)
         m.rows(y, np.empty((3, 0), np.float32), **OPERATIONS[name][0])
@@ -155,16 +146,15 @@ def test_integer_sums_are_exact(modules: dict[str, dsl.Module], device: str) -> 
     assert out[0] == -128 * 70000
 
 
-@pytest.mark.parametrize("atomics", [True, False])
-def test_the_same_bits_each_time(modules: dict[str, dsl.Module], device: str, atomics: bool) -> None:
+def test_the_same_bits_each_time(modules: dict[str, dsl.Module], device: str) -> None:
     """The last block joins the partial results in their order, whichever block it is."""
     runs, m = 5 if device == "emulator" else 1000, module(modules, device)
     x = np.random.default_rng(0).standard_normal(60000 if device == "emulator" else 1 << 20).astype(np.float32)
     found, columns = set(), set()
     for _ in range(runs):
         out, y = np.empty(1, np.float32), np.empty((1, 32), np.float32)
-        m.everything(out, x, ATOMICS=atomics)
-        m.axis(y, x.reshape(1, -1, 32), ATOMICS=atomics)
+        m.everything(out, x)
+        m.axis(y, x.reshape(1, -1, 32))
         found.add(out.tobytes())
         columns.add(y.tobytes())
     assert len(found) == len(columns) == 1
@@ -177,7 +167,7 @@ def test_each_schedule_of_rows(modules: dict[str, dsl.Module], device: str, sche
         module(modules, device).along_rows(y, x, schedule=schedule)
         close(y, exact(x, "f16").sum(1), exact(x, "f16"), 1, "sum")
         at = np.full(rows, -5, np.int64)
-        module(modules, device).arg_along_rows(at, x, schedule=f"arg_{schedule}")
+        module(modules, device).arg_along_rows(at, x, schedule=schedule)
         assert np.array_equal(at, exact(x, "f16").argmax(1))
 
 

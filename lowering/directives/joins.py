@@ -216,7 +216,7 @@ class Match:
 
     def _is(self, value: Value, wanted: Value) -> bool:
         if wanted in self.region.args:
-            return _equal(value, self.args.setdefault(wanted, value))
+            return equal(value, self.args.setdefault(wanted, value))
         number = constant_of(wanted)
         if number is not None:
             return constant_of(value) == number and value.dtype is wanted.dtype
@@ -241,14 +241,14 @@ def _made_as(op: Op) -> tuple:
     return op.name, len(op.operands), attribute_key(op.attrs)
 
 
-def _equal(a: Value, b: Value) -> bool:
+def equal(a: Value, b: Value) -> bool:
     """Whether two values are one, or pure operations make them of the same values in the same way."""
     if a is b:
         return True
     one, other = a.op, b.op
     if one is None or other is None or not one.spec.pure or _made_as(one) != _made_as(other) or a.type != b.type:
         return False
-    return all(_equal(x, y) for x, y in zip(one.operands, other.operands, strict=True))
+    return all(equal(x, y) for x, y in zip(one.operands, other.operands, strict=True))
 
 
 def _joined_as_behind(

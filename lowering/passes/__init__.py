@@ -17,6 +17,7 @@ from lowering.passes import (
     barriers,
     check_names,
     check_registers,
+    earlier_rounds,
     fold_again,
     layouts,
     lower_copies,
@@ -77,6 +78,8 @@ PASSES = (
     Pass("align", align.align, reads=("align", "loop", "stage")),
     # Extents that are no powers of two are those of tiles in parts.
     Pass("loop", loop.loop, reads=("loop",), may_go=False),
+    # Before loops are made anew; behind `split`, which compares what a round does with the reduction behind the loop.
+    Pass("earlier_rounds", on_function(earlier_rounds.earlier_rounds)),
     Pass("stage", stage.stage, reads=("stage",)),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),
     # Behind `pipeline`, whose rounds go on from the first of the loops that it makes to the second.

@@ -11,11 +11,11 @@ from lowering.ir import Function, Op, Rewriter, walk
 def fold_again(function: Function) -> None:
     """Where a loop ends exactly at its bound, as those do that are made here."""
     if any(op.attrs.get("exact") for op in walk(function.body)):
-        rewriter = _Folder(facts_now(function))
+        rewriter = Folder(facts_now(function))
         function.body = rewriter.block(function.body, rewriter.visit)
 
 
-class _Folder(Rewriter):
+class Folder(Rewriter):
     def __init__(self, facts: Analysis):
         super().__init__()
         self.facts = facts

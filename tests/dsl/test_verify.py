@@ -255,6 +255,7 @@ FAULTS = [
     Fault("tabulate", "rows", swapped("div"), "out", lane=False),
     Fault("parts", "product", swapped("dot"), "acc", lane=False),
     Fault("loop", "rows", swapped("sub", 0), "e", lane=False),
+    Fault("earlier_rounds", "rows", swapped("div"), "out", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),
     Fault("pipeline", "product", swapped("dot"), "acc", lane=False),
     Fault("peel", "rows", swapped("div"), "out", lane=False),

@@ -80,7 +80,7 @@ def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[O
     if op is None or len(readers) > 1 or op not in behind or not _reduces(op) or op.operands != sums.values:
         return None
     half = len(sums.join.args) // 2
-    return op if Match(op.regions[0]).of(sums.join.ops[-1].operands, sums.join.args[:half]) else None
+    return op if RegionMatch(op.regions[0]).of(sums.join.ops[-1].operands, sums.join.args[:half]) else None
 
 
 def _reduces(op: Op) -> bool:
@@ -197,7 +197,7 @@ def region_of(name: str, value: Value) -> Block:
 # ---- sums by the reduction behind ----
 
 
-class Match:
+class RegionMatch:
     """Whether values are computed as a region computes its results, from what it is given. args: what the region's
     arguments stand for, as far as it is known; ops: what computes the values."""
 
@@ -263,7 +263,7 @@ def _joined_as_behind(
         if len(op.regions[0].ops) == 2 and op.regions[0].ops[0].spec.sums is not None:
             continue  # a sum, or none
         numbers = [loop.results.index(v) for v in op.operands]
-        match = Match(op.regions[0])
+        match = RegionMatch(op.regions[0])
         carried = [body.args[1 + n] for n in numbers]
         if not match.of([body.ops[-1].operands[n] for n in numbers], carried):
             continue

@@ -19,7 +19,7 @@ from lowering.directives.joins import equal
 from lowering.facts import Analysis, facts_now
 from lowering.fold import constant_of
 from lowering.forms import Forms
-from lowering.ir import Function, Op, Value, walk
+from lowering.ir import Block, Function, Op, Value, walk
 from lowering.ops.control import handed_on, started
 from lowering.passes.fold_again import Folder
 from lowering.types import I1, INDEX
@@ -49,23 +49,24 @@ def _decided(loop: Op, facts: Analysis) -> Iterator[tuple[Op, bool]]:
     body = loop.regions[0]
     growth = _Growth(body.args[0], {r for op in walk(body) for r in op.results} | set(body.args))
     for (start, place), end in zip(started(loop), handed_on(body), strict=True):
-        choice = end.op
-        if place.dtype is not INDEX or choice is None or choice.spec.form is None or choice not in body.ops:
+        options = (_CHOICES.told(end) or ()) if place.dtype is INDEX else ()
+        if place not in options:
             continue
-        options = _CHOICES.told(end) or ()
-        taken = next((each for each in options if each is not place), None)
-        if taken is None or place not in options or not (growth.of(taken) or 0) > 0:
+        for taken in options:
+            if taken is not place and (growth.of(taken) or 0) > 0 and facts.bounds.not_above(start, taken):
+                yield from _with(body, place, taken)
+
+
+def _with(body: Block, place: Value, taken: Value) -> Iterator[tuple[Op, bool]]:
+    """Comparisons of what is carried with what takes its place, which is never below it."""
+    for op in body.ops:
+        order = _ORDERS.told(op.result) if op.spec.form is not None and op.result.dtype is I1 else None
+        if order is None:
             continue
-        if not facts.bounds.not_above(start, taken):
-            continue
-        for op in body.ops:
-            order = _ORDERS.told(op.result) if len(op.results) == 1 and op.result.dtype is I1 else None
-            if order is None:
-                continue
-            if order.apart == 0 and order.low is place and equal(order.high, taken):
-                yield op, True
-            if order.apart > 0 and order.high is place and equal(order.low, taken):
-                yield op, False
+        if order.apart == 0 and order.low is place and equal(order.high, taken):
+            yield op, True
+        if order.apart > 0 and order.high is place and equal(order.low, taken):
+            yield op, False
 
 
 @dataclass(frozen=True, slots=True)

@@ -411,9 +411,10 @@ _ROWS = (
         "split",
         "counter",
         WholeOrStream(1, 65535),
-        "The rounds of this loop, which does nothing but add to sums, are dealt to N blocks for each tile. The last of "
-        "them to arrive adds their sums, in order, and does what follows the loop. 1: one block does all rounds. "
-        "`stream`: as many blocks as run at once take equal shares of the rounds of all tiles.",
+        "The rounds of this loop, which only adds to sums, or joins as the reduction behind it does, are dealt to N "
+        "blocks for each tile. The last of them to arrive joins what they made, in order, and does what follows. 1: "
+        "one block does all rounds. `stream`: as many blocks as run at once take equal shares of the rounds of all "
+        "tiles.",
         "split p: 4",
     ),
     PropertyRow(

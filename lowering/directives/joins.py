@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lowering.builder import Builder, attribute_key
-from lowering.directives.slices import located
+from lowering.directives.slices import located, slice_of
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, in_line, uses, walk
 from lowering.location import Loc
@@ -36,12 +36,13 @@ class Unsplit(Exception):
 @dataclass(slots=True)
 class PartialSums:
     """What a block has a part of. values: results of the loop, or of the reductions behind it that join them further;
-    join: a region that makes one of two, as a reduction has it; name: of the first value."""
+    join: a region that makes one of two, as a reduction has it; name: of the first value. alone: what each block does
+    with its own sums."""
 
     values: list[Value]
     join: Block
     name: str
-    reductions: list[Op] = field(default_factory=list)
+    alone: list[Op] = field(default_factory=list)
 
 
 def inside(op: Op) -> Iterator[Op]:
@@ -68,7 +69,7 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
             found.append(group)
     for each in found:
         while (reduction := _reduction_of(each, behind, users)) is not None:
-            each.reductions.append(reduction)
+            each.alone += [*_read_by(reduction, behind), reduction]
             each.values = list(reduction.results)
     return found
 
@@ -81,6 +82,11 @@ def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[O
         return None
     half = len(sums.join.args) // 2
     return op if RegionMatch(op.regions[0]).of(sums.join.ops[-1].operands, sums.join.args[:half]) else None
+
+
+def _read_by(reduction: Op, behind: list[Op]) -> list[Op]:
+    """What stands behind the loop and is read by what a reduction does with two elements: numbers."""
+    return slice_of(behind, {v for op in inside(reduction) for v in op.operands})
 
 
 def _reduces(op: Op) -> bool:
@@ -277,7 +283,7 @@ def _joined_as_behind(
                 if each not in match.ops:
                     raise _read_inside(name, each)
                 hang.update(each.results)
-        return PartialSums(list(op.operands), op.regions[0], name)
+        return PartialSums(list(op.operands), op.regions[0], name, _read_by(op, behind))
     return None
 
 

@@ -9,8 +9,10 @@
                                        c[…] = acc
 
 The parts are one more factor of the grid's last axis. Partial sums and the counters of arrivals are in workspaces,
-which the launch provides. Whichever block is the last, it adds the parts in their order, so that a result has the same
-bits on every call. Nobody waits: blocks may run in any order, and one after another.
+which the launch provides. Whichever block is the last, it joins the parts in their order, so that a result has the same
+bits on every call. Nobody waits: blocks may run in any order, and one after another. What sums are, and how parts of
+them are joined, is found by `joins.py`: what a reduction alone reads is reduced by each block first. Small parts are
+joined many at a time, each thread some of them, and then as a reduction joins them.
 
 `split p: stream` has as many blocks as run at once (`blocks_per_sm`, else 1 a multiprocessor), each with a loop over
 tiles. While there are as many tiles as blocks, each block takes a whole one, so that neighbours are done at one time;
@@ -163,7 +165,7 @@ class _Meeting:
         self.function, self.loop, self.sums = function, loop, sums
         self.b = Builder(located(function, loop))
         self.results = [value for each in sums for value in each.values]
-        self.alone = [op for each in sums for op in each.reductions]  # what each block does with its own sums
+        self.alone = list(dict.fromkeys(op for each in sums for op in each.alone))
         body = function.body.ops
         at = body.index(loop)
         self.before, self.behind = body[:at], [op for op in body[at + 1 :] if op not in self.alone]

@@ -300,6 +300,30 @@ def test_sums_that_more_is_read_of_meet_whole() -> None:
     assert {w.name: w.each for w in variant.function.workspaces}["all_parts"] == 64
 
 
+@pytest.mark.parametrize("parts", [3, "stream"])
+@pytest.mark.parametrize("more", [False, True])
+def test_a_def_with_a_number_that_stands_behind_the_loop_too(parts: int | str, more: bool) -> None:
+    text = """
+kernel nearest(y: f32[2], x: f32[n]):
+    grid 1
+    def nearer(v, w):
+        return where((w - 0.5) * (w - 0.5) < (v - 0.5) * (v - 0.5), w, v)
+    k = full(f32[16], 1000.0)
+    for p in range(0, n, 16):
+        k = nearer(k, load(x[p : p + 16], other=1000.0))
+    y[1] = n.to(f32) * 0.5
+    y[0] = reduce(nearer, k, axis=0){more}
+
+schedule s of nearest:
+    warps = 1
+"""
+    x = (np.random.default_rng(0).permutation(500) - 100).astype(np.float32)
+    args = {"y": np.zeros(2, np.float32), "x": x}
+    text = text.replace("{more}", " + 0.0 * min(k)" if more else "")
+    kernel_of(f"{text}    split p: {parts}\n", args).run(**args)
+    assert args["y"].tolist() in ([0.0, 250.0], [1.0, 250.0])
+
+
 @pytest.mark.parametrize("parts", [2, 33, 1000])
 def test_rows_of_sums_are_joined_side_by_side(parts: int) -> None:
     """Of columns, whose parts are tiles; of each block of the grid its own."""

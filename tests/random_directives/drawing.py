@@ -239,22 +239,41 @@ class Drawing:
     # ---- no product ----
 
     def summed(self) -> Drawn:
-        """Rows added up in a loop, what is masked off is not 0."""
+        """Rows added up in a loop or behind it, what is masked off is not 0; or the places of the greatest elements."""
         rows, cols = self.pick([1, 4, 16]), self.pick([32, 128])
         m, n = self.extent(max(rows, 2)), self.extent(cols)
         x = self.numbers((m, n), "f32")
         other = self.pick([0, 2])
+        way = self.later.choice(["inside", "behind", "place"])
+        loaded = f"load(x[i : i + {rows}, p : p + {cols}], other={other if way != 'place' else -1000})"
+        carried, turn, result = {
+            "inside": (f"v = zeros(f32[{rows}])", f"v = v + sum({loaded}, axis=1)", "v"),
+            "behind": (f"v = zeros(f32[{rows}, {cols}])", f"v = v + {loaded}", "sum(v, axis=1)"),
+            "place": (
+                f"v, k = full(f32[{rows}, {cols}], -inf), zeros(index[{rows}, {cols}])",
+                f"v, k = first(v, k, {loaded}, (p + arange({cols}))[None, :])",
+                "second(v, k)",
+            ),
+        }[way]
         text = [
+            "def first(v, k, w, j):",
+            "    take = (w > v) | ((w == v) & (j < k))",
+            "    return where(take, w, v), where(take, j, k)",
+            "",
+            "def second(v, k):",
+            "    best, place = reduce(first, (v, k), axis=1)",
+            "    return place.to(s32).to(f32)",
+            "",
             "kernel k(y: f32[m], x: f32[m, n]):",
             f"    grid cdiv(m, {rows})",
             f"    i = block(0) * {rows}",
-            f"    total = zeros(f32[{rows}])",
+            f"    {carried}",
             f"    for p in range(0, n, {cols}):",
-            f"        total = total + sum(load(x[i : i + {rows}, p : p + {cols}], other={other}), axis=1)",
-            f"    y[i : i + {rows}] = total",
+            f"        {turn}",
+            f"    y[i : i + {rows}] = {result}",
         ]
         missing = -(-n // cols) * cols - n
-        wanted = x.astype(np.int64).sum(1) + other * missing
+        wanted = x.astype(np.int64).sum(1) + other * missing if way != "place" else x.argmax(1)
         return self.scheduled(text, {"y": np.zeros(m, np.float32), "x": x}, {"y": wanted}, [("p",)], ["x"])
 
     # ---- schedules ----

@@ -83,7 +83,7 @@ def test_dispatch_kernel_bound_and_run(path: Path) -> None:
     found = kernel.run(y, x, counters=True, writers=True)
     assert found.grid == (5, 1, 7) and found.writers[0].start == y.ctypes.data
     assert [(w.name, w.each, w.zero) for w in kernel.compiled.header.workspaces] == [
-        ("acc_parts", 32, False), ("arrived", 1, True)
+        ("acc_parts", 1, False), ("arrived", 1, True)
     ]  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from matmul_fused import SAMPLE as FUSED_SAMPLE
 from matmul_fused import TYPES as FUSED_TYPES
 
 SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "softmax.tile"
-FACTS = Facts("softmax_registers with lanes", {"ROWS": 4}, 128, 48, 0, 1024, 0.5)
+FACTS = Facts("softmax_rows with lanes", {"ROWS": 4}, 128, 48, 0, 1024, 0.5)
 
 
 def exactly(median: float) -> Interval:

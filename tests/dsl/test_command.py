@@ -82,7 +82,7 @@ def test_run_tells_everything_as_json() -> None:
     told = run_json(SOFTMAX, "rows=5")
     keys = "file kernel device dims schedule passed max_error tolerance time_us counters"
     assert set(keys.split()) <= told.keys()
-    assert (told["kernel"], told["schedule"], told["device"]) == ("softmax_registers", "lanes", "emulator")
+    assert (told["kernel"], told["schedule"], told["device"]) == ("softmax_rows", "lanes", "emulator")
     assert told["dims"] == {"rows": 5, "cols": 1000}
     assert told["passed"] is True and told["max_error"] <= told["tolerance"] == 1e-3
     assert told["time_us"] is None and told["counters"]["instructions"] > 0
@@ -331,7 +331,7 @@ def test_compile_takes_schedules_targets_and_passes(double: str) -> None:
 @pytest.mark.parametrize("command", ["compile", "layout"])
 @pytest.mark.parametrize(
     ("file", "example", "kernel"),
-    [("softmax_backward", "log", "backward_registers"), ("softmax_fused", "backward", "scale_mask_backward")],
+    [("softmax_backward", "log", "backward_rows"), ("softmax_fused", "backward", "fused_gradient")],
 )
 def test_an_example_whose_inputs_only_a_run_has_is_planned(command: str, file: str, example: str, kernel: str) -> None:
     """Inputs of these come from `ref.softmax` and from functions of the file."""
@@ -363,8 +363,9 @@ def test_a_number_that_hangs_on_a_launch_is_not_guessed(tmp_path: Path) -> None:
 
 
 def test_compile_takes_a_kernel_that_the_example_does_not_launch() -> None:
-    text = dsl("compile", SOFTMAX, "--kernel", "softmax_shared", "--schedule", "whole", "--emit", "ir").stdout
-    assert 'name = "softmax_shared"' in text
+    fused = str(ROOT / "samples" / "softmax_fused.tile")
+    text = dsl("compile", fused, "--kernel", "fused_gradient", "--schedule", "whole", "--emit", "ir").stdout
+    assert 'name = "fused_gradient"' in text
 
 
 def test_new_writes_a_kernel_that_passes_and_keeps_what_is_there(

@@ -139,7 +139,7 @@ def test_a_file_of_another_kind_is_refused(scale: str) -> None:
 
 def test_a_trace_has_the_ir_after_each_pass_and_what_it_changed(tmp_path: Path) -> None:
     folder = tmp_path / "trace" / "of"
-    arguments = ("compile", SOFTMAX, "--kernel", "softmax_shared", "cols=20000")
+    arguments = ("compile", SOFTMAX, "--schedule", "whole", "cols=20000")
     status, output = dsl(*arguments, "--trace", str(folder))
     assert status == 0
     labels = [f"{number:02}-{name}" for number, name in enumerate(["build", *NAMES])]
@@ -165,7 +165,7 @@ def _changes(path: Path) -> list[str]:
 
 def test_a_value_that_a_pass_makes_anew_keeps_its_name(tmp_path: Path) -> None:
     """Exchanges replace a converted value; the load before and the store behind it read as before."""
-    dsl("compile", SOFTMAX, "--kernel", "softmax_shared", "cols=20000", "--trace", str(tmp_path))
+    dsl("compile", SOFTMAX, "--schedule", "whole", "cols=20000", "--trace", str(tmp_path))
     (before,) = tmp_path.glob("*-simplify.ir")
     (behind,) = tmp_path.glob("*-assign_layouts.ir")
     built, laid_out = before.read_text(), behind.read_text()
@@ -174,11 +174,11 @@ def test_a_value_that_a_pass_makes_anew_keeps_its_name(tmp_path: Path) -> None:
 
 
 def test_a_trace_needs_a_folder(tmp_path: Path) -> None:
-    status, output = dsl("compile", SOFTMAX, "--trace", str(tmp_path / "k.ir" / "x"), "--kernel", "softmax_registers")
+    status, output = dsl("compile", SOFTMAX, "--trace", str(tmp_path / "k.ir" / "x"))
     assert status == 0, output
     file = tmp_path / "file"
     file.write_text("")
-    status, output = dsl("compile", SOFTMAX, "--trace", str(file), "--kernel", "softmax_registers")
+    status, output = dsl("compile", SOFTMAX, "--trace", str(file))
     assert status == 2 and "cannot write to" in output
 
 

@@ -244,7 +244,7 @@ def test_bf16(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_the_fast_exp_of_16_bits(dtype: str) -> None:
-    """By itself a kernel whose floats all have 16 bits takes it: half an ulp of them and 0.005 more, for all values."""
+    """By itself a kernel whose floats all have 16 bits takes it: half an ulp of them and 0.005 more; 0 below 2^-126."""
     bits = np.arange(1 << 16, dtype=np.uint16)
     wide = bits.view(np.float16).astype(np.float32)
     if dtype == "bf16":
@@ -262,7 +262,8 @@ def test_the_fast_exp_of_16_bits(dtype: str) -> None:
     digits, least, most = (10, -14, 65504.0) if dtype == "f16" else (7, -126, 3.38e38)
     ulp = np.exp2(np.maximum(np.floor(np.log2(np.maximum(want, 1e-300))), least) - digits)
     inside = want < most
-    assert (off[inside] <= 0.505 * ulp[inside]).all()
+    flushed = (value == 0) & (want < 2.0**-126)
+    assert ((off <= 0.505 * ulp) | flushed)[inside].all()
     assert np.isinf(value[want > most + ulp]).all() and np.isnan(value[np.isnan(want)]).all()
 
 

@@ -27,9 +27,7 @@ SOFTMAX = ROOT / "samples" / "softmax.tile"
 
 
 def request() -> tuple[Program, Request]:
-    program = load(SOFTMAX)
-    schedule = next(iter(program.schedules_of("softmax_shared")))
-    return program, Request("softmax_shared", schedule, {"rows": 8, "cols": 1000})
+    return load(SOFTMAX), Request("softmax_rows", "whole", {"rows": 8, "cols": 1000})
 
 
 def said(*arguments: str) -> tuple[int, str]:
@@ -86,13 +84,13 @@ def test_code_does_not_lean_on_passes_that_may_go() -> None:
 
 
 def test_a_module_without_a_pass_has_kernels_of_its_own() -> None:
-    with_all = dsl.load(SOFTMAX, "emulator").compile("softmax_shared", rows=8, cols=1000).ptx
+    with_all = dsl.load(SOFTMAX, "emulator").compile("softmax_rows", "whole", rows=8, cols=1000).ptx
     module = dsl.load(SOFTMAX, "emulator", choose={"pass.insert_barriers": "off"})
     assert "bar.sync" in with_all
-    assert "bar.sync" not in module.compile("softmax_shared", rows=8, cols=1000).ptx
+    assert "bar.sync" not in module.compile("softmax_rows", "whole", rows=8, cols=1000).ptx
     for name in ("barriers", "place_shared"):
         module = dsl.load(SOFTMAX, "emulator", choose={f"pass.{name}": "off"})
-        module.compile("softmax_shared", rows=8, cols=1000)
+        module.compile("softmax_rows", "whole", rows=8, cols=1000)
         with pytest.raises(TileError, match=f"no choice has the key 'pass.{name}'"):
             module.asked.check()
 

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 SQUARE = dict.fromkeys(("m", "n", "a0", "a1", "b0", "b1"), 256)
 HAND = "benchmarks/peers/by_hand/matmul.tile"
 VARIANTS = {
-    "softmax": ("samples/softmax.tile", "softmax_registers", "lanes", {"rows": 8, "cols": 1000}, {}),
+    "softmax": ("samples/softmax.tile", "softmax_rows", "lanes", {"rows": 8, "cols": 1000}, {}),
     "transpose": (
         "samples/matmul_steps.tile",
         "matmul_shared",

@@ -158,7 +158,7 @@ def test_a_call_binds_once(counted_calls: dict[str, int]) -> None:
 
 
 def test_each_candidate_is_bound_and_lowered_once(counted_calls: dict[str, int]) -> None:
-    """softmax_shared, asked whether it fits: at 20000 columns it does and is launched, at 70000 the next is taken."""
+    """`whole`, asked whether it fits: at 20000 columns it does and is launched, at 70000 the next is taken."""
     module = dsl.load(SAMPLES / "softmax.tile", device="emulator")
     module.softmax.plan_for({"y": None, "x": np.zeros((1, 20_000), np.float32)}, {})
     assert counted_calls == {"lower": 1, "resolve_schedule": 1, "bind": 1, "describe": 1}

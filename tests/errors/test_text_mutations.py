@@ -170,13 +170,13 @@ def try_header(number: int, folder: Path) -> None:
 
 @cache
 def tuned_sample() -> tuple[Program, list[Any]]:
-    entries = json.loads((SAMPLES / "softmax.tuned.json").read_text())["entries"]
-    return load(SAMPLES / "softmax.tile"), entries
+    entries = json.loads((SAMPLES / "reduce.tuned.json").read_text())["entries"]
+    return load(SAMPLES / "reduce.tile"), entries
 
 
 def try_tuned_data(number: int, folder: Path) -> None:
     program, entries = tuned_sample()
-    path = folder / "softmax.tuned.json"
+    path = folder / "reduce.tuned.json"
     draw = random.Random(f"tuned {number}")
     record: Any = {"schema": 1, "entries": json.loads(json.dumps(draw.sample(entries, 2)))}
     done, at, old, new = "text", (), None, None

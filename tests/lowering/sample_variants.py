@@ -39,7 +39,7 @@ def heads(s: int, t: int, d: int) -> dict[str, int]:
 
 
 FUSED = {"fused": 1}
-"""The product with its bias and residual, which are absent otherwise."""
+"""The product with its bias and residual, the softmax with its dropout, which are absent otherwise."""
 PACKED = {"n": 3}
 """Attention of sequences that lie one behind the other."""
 ALONG_K = {"along_k": 1}
@@ -96,31 +96,22 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("gradient", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
     ("gradient", "long"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
     ("sums", "columns"): [{"rows": 4096, "cols": 1024}, {"rows": 3, "cols": 77}],
-    ("softmax_registers", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 5, "cols": 1000}, {"rows": 3, "cols": 77}],
-    ("softmax_registers", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
-    ("softmax_shared", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
-    ("softmax_streamed", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
-    ("softmax_persistent", "ring"): [{"rows": 700, "cols": 8192}, {"rows": 5, "cols": 4097}],
-    ("backward_registers", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
-    ("backward_registers", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
-    ("backward_shared", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
-    ("backward_streamed", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
-    ("scale_mask", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
-    ("scale_mask", "block"): [{"rows": 8, "cols": 8192}],
-    ("scale_mask", "stream"): [{"rows": 8, "cols": 70000}],
-    ("scale_mask_shared", "whole"): [{"rows": 8, "cols": 16000}],
-    ("scale_mask_dropout_shared", "whole"): [{"rows": 8, "cols": 16384}, {"rows": 5, "cols": 4097}],
-    ("scale_mask_backward_shared", "whole"): [{"rows": 8, "cols": 16384}],
-    ("scale_mask_dropout_backward_shared", "whole"): [{"rows": 8, "cols": 16384}, {"rows": 5, "cols": 4097}],
-    ("scale_mask_dropout", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
-    ("scale_mask_dropout", "block"): [{"rows": 8, "cols": 4096}],
-    ("scale_mask_dropout", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
-    ("scale_mask_backward", "lanes"): [{"rows": 8, "cols": 1024}],
-    ("scale_mask_backward", "block"): [{"rows": 8, "cols": 4096}],
-    ("scale_mask_backward", "stream"): [{"rows": 8, "cols": 70000}],
-    ("scale_mask_dropout_backward", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
-    ("scale_mask_dropout_backward", "block"): [{"rows": 8, "cols": 4096}],
-    ("scale_mask_dropout_backward", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
+    ("softmax_rows", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 5, "cols": 1000}, {"rows": 3, "cols": 77}],
+    ("softmax_rows", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
+    ("softmax_rows", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
+    ("softmax_rows", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
+    ("backward_rows", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
+    ("backward_rows", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
+    ("backward_rows", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
+    ("backward_rows", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
+    ("fused_rows", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 8, "cols": 1024, **FUSED}, {"rows": 3, "cols": 77}],
+    ("fused_rows", "block"): [{"rows": 8, "cols": 8192}, {"rows": 8, "cols": 4096, **FUSED}],
+    ("fused_rows", "whole"): [{"rows": 8, "cols": 16000}, {"rows": 5, "cols": 4097, **FUSED}],
+    ("fused_rows", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097, **FUSED}],
+    ("fused_gradient", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
+    ("fused_gradient", "block"): [{"rows": 8, "cols": 4096}],
+    ("fused_gradient", "whole"): [{"rows": 8, "cols": 16384}, {"rows": 5, "cols": 4097}],
+    ("fused_gradient", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
 }
 
 
@@ -129,6 +120,7 @@ ABSENT = {
     "conv": {"parts"},
     "product": {"scale", "bias", "residual"},
     "conv_nhwc": {"parts"},
+    "fused_rows": {"out"},
 }
 """Optional tensors that are not given: with these the kernels do other work."""
 

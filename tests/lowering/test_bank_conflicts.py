@@ -37,7 +37,6 @@ MOST = 512
 WITHOUT = {"add.tile", "gelu.tile"}
 """Files whose kernels share nothing."""
 UNKNOWN = {
-    ("softmax_persistent", "s"),
     ("tiled", "s"),
     ("v1", "s"),
     ("v4", "s"),

@@ -184,11 +184,11 @@ def test_every_kind_of_attribute_and_type() -> None:
     ids=str,
 )
 def test_golden(case: Case, update_golden: bool) -> None:
-    """Three kernels after all passes, to be read; `--update-golden` writes them anew."""
+    """Three schedules after all passes, to be read; `--update-golden` writes them anew."""
     variant = case.build()
     run_passes(variant.function, variant.target)
     text = to_mlir(variant.function, annotate=True)
-    path = GOLDEN / f"{case.kernel}.mlir"
+    path = GOLDEN / f"{case.kernel}.{case.schedule}.mlir"
     if update_golden:
         GOLDEN.mkdir(exist_ok=True)
         path.write_text(text)

@@ -22,13 +22,12 @@ from tests.compile_and_run import through
 
 SEEDS = 400
 CHOSEN = (
-    "softmax_shared-whole",  # a shared tile, a loop
-    "softmax_persistent-ring",
+    "softmax_rows-whole",  # shared memory, a loop
     "product-tile",  # products, a ring with a swizzle
     "matmul_shared-cooperative",  # pins
     "conv_nhwc-folded",
     "v0-ladder",
-    "scale_mask_dropout-lanes",
+    "fused_rows-lanes",
 )
 
 

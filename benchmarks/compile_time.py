@@ -32,7 +32,7 @@ from lowering.passes import PASSES
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
 BOUND = 50.0
-"""Milliseconds for softmax_registers at 1024 columns, all stages together."""
+"""Milliseconds for softmax_rows at 1024 columns, all stages together."""
 PRODUCT_BOUND = 160.0
 """Milliseconds for the largest products, of a loaded module."""
 ATTENTION_BOUND = 150.0
@@ -71,11 +71,11 @@ def product(schedule: str, extent: int, operand: str, result: str, along_k: bool
 
 
 CASES = (
-    Case("softmax.tile", "softmax_registers", "lanes", {"rows": 4096, "cols": 1024}, BOUND),
-    Case("softmax.tile", "softmax_registers", "lanes", {"rows": 4096, "cols": 1000}),
-    Case("softmax.tile", "softmax_registers", "block", {"rows": 4096, "cols": 8192}),
-    Case("softmax.tile", "softmax_shared", "whole", {"rows": 4096, "cols": 20000}),
-    Case("softmax.tile", "softmax_streamed", "stream", {"rows": 4096, "cols": 70000}),
+    Case("softmax.tile", "softmax_rows", "lanes", {"rows": 4096, "cols": 1024}, BOUND),
+    Case("softmax.tile", "softmax_rows", "lanes", {"rows": 4096, "cols": 1000}),
+    Case("softmax.tile", "softmax_rows", "block", {"rows": 4096, "cols": 8192}),
+    Case("softmax.tile", "softmax_rows", "whole", {"rows": 4096, "cols": 20000}),
+    Case("softmax.tile", "softmax_rows", "stream", {"rows": 4096, "cols": 70000}),
     product("tile", 4096, "f16", "f16"),
     product("large", 8192, "f16", "f16", along_k=False),
     product("large", 8192, "f16", "f16"),

@@ -40,7 +40,7 @@ def cases() -> dict[str, Run]:
     x = random.standard_normal((rows, cols)).astype(np.float16)
     v = random.standard_normal(1 << 20).astype(np.float32)
     a, b = (random.standard_normal((n, n)).astype(np.float16) for _ in range(2))
-    own = compiled("softmax.tile", "softmax_registers", (np.zeros_like(x), x), rows=rows, cols=cols)
+    own = compiled("softmax.tile", "softmax_rows", (np.zeros_like(x), x), rows=rows, cols=cols)
     return {
         "softmax 4096x1000 f16": foreign("softmax", rows, 256, x, np.zeros_like(x), cols),
         "softmax 4096x1000 f16, compiled": own,

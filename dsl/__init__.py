@@ -3,7 +3,7 @@
 import dsl
 m = dsl.load("samples/softmax.tile")
 y = m.softmax(x)                                   # arrays of torch, CuPy, JAX or numpy
-k = m.compile("softmax_registers", cols=1000)      # one variant: k.ir, k.llvm, k.ptx
+k = m.compile("softmax_rows", cols=1000)           # one variant: k.ir, k.llvm, k.ptx
 k(y, x)
 """
 

@@ -132,7 +132,7 @@ class Header:
 
     @property
     def label(self) -> str:
-        """The kernel as messages call it: `softmax_registers with lanes`."""
+        """The kernel as messages call it: `softmax_rows with lanes`."""
         return self.kernel if self.schedule is None else f"{self.kernel} with {self.schedule}"
 
     @property

@@ -1,4 +1,4 @@
-"""The data beside a `.tile` file (`softmax.tuned.json`): what was fastest where, and which of it serves a call.
+"""The data beside a `.tile` file (`reduce.tuned.json`): what was fastest where, and which of it serves a call.
 
 An entry is made for one device, launched name, options, types and dims. It serves calls near to it; `Planner` asks.
 """
@@ -126,7 +126,7 @@ class Entry:
 
 
 def described_step(step: StepChoice) -> str:
-    """`softmax_registers with lanes, warps=8`."""
+    """`softmax_rows with lanes, warps=8`."""
     parts = [step.schedule] if step.schedule else []
     parts += [*step.fixed, *(f"{name}={value}" for name, value in step.constants.items())]
     return step.kernel + (f" with {', '.join(parts)}" if parts else "")

@@ -17,6 +17,7 @@ from dsl.text.program import Program, dim_names, tiles_of
 from dsl.text.tree import names_in
 from dsl.values.arithmetic import pow2_divisor
 from dsl.values.bindings import Absent, Table, Tensor
+from dsl.values.fast_math import void_uncalled
 from dsl.values.numbers import Numbers
 from dsl.values.trees import to_tree
 from lowering.budget import Budget
@@ -232,6 +233,7 @@ class _Variant:
         if builder.errors:
             raise Errors(builder.errors)
         replace_uses(function.body, builder.same_dims)
+        void_uncalled(function)
         function.body.args = [
             *(p.value for p in function.params if p.value is not None),
             *(s for p in function.params for s in p.strides),

@@ -197,7 +197,7 @@ class _Check:
                     level_for(function)
                     function.choices.check_met()
             for name, loc in lowered.variant.function.void:
-                message = f"some variant of kernel '{request.kernel}' has no value '{name}': this says nothing of it"
+                message = f"some variant of kernel '{request.kernel}' has no '{name}': this says nothing of it"
                 self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
 
     def note_spills(self, lowered: Lowered) -> None:

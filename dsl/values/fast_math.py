@@ -37,3 +37,10 @@ def is_fast(function: Function, name: str, loc: Loc) -> bool:
         pinned=line if said else None,
         line=f"math {name}: {{option}}",
     )
+
+
+def void_uncalled(function: Function) -> None:
+    """Lines about functions that a variant does not call say nothing of it: what is called may hang on a constant."""
+    asked = function.choices.keyed()
+    uncalled = [each for each in function.lines.items() if each[0][0] == "math" and f"math.{each[0][1]}" not in asked]
+    function.void += [(name, loc) for (_, name), loc in uncalled]

@@ -48,8 +48,6 @@ def check_names(function: Function) -> None:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
             raise TileError("name", instruction.loc, message, closest(name, names))
     for (row, name), loc in function.lines.items():
-        if row == "math" and f"math.{name}" not in function.choices.keyed():
-            function.void.append((name, loc))  # what is called may hang on a constant
         if row not in OF_LOOPS:
             continue
         if name not in counters and name in function.in_branches:

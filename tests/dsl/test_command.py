@@ -174,7 +174,7 @@ def test_explain_says_why() -> None:
     out = dsl("run", SOFTMAX, "rows=2", "--explain", "--device", "emulator").stdout
     for text in (
         "cols <= 1024: yes",
-        "PARTS == maximum(1, cdiv(cols // V * V, PART))",
+        "COLS == cdiv(cols, PART) * PART",
         "top: f32[",
         "lane [[",
         "ms",

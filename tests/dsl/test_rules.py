@@ -66,12 +66,13 @@ def test_what_the_schedule_or_the_caller_says_stays_and_the_rest_goes_by_it() ->
 
 
 @pytest.mark.parametrize(
-    ("cols", "type", "rows", "warps"),
-    [(40, "f16", 16, 4), (1000, "f16", 4, 4), (1025, "f32", 1, 4), (9000, "f16", 1, 16)],
+    ("cols", "type", "rows", "width", "warps"),
+    [(40, "f16", 16, 64, 4), (1000, "f16", 4, 1024, 4), (1025, "f32", 1, 1536, 4), (9000, "f16", 1, 12288, 16)],
 )
-def test_rows_are_a_warps_or_a_blocks(cols: int, type: str, rows: int, warps: int) -> None:
+def test_rows_are_a_warps_or_a_blocks(cols: int, type: str, rows: int, width: int, warps: int) -> None:
+    """A block's are in parts of what its threads load at once: 512 of f32, 4096 of f16."""
     found = constants("softmax", {"rows": 64, "cols": cols}, types={"T": type})
-    assert (found["HEIGHT"], found["WIDTH"], found["warps"]) == (rows, 1 << (cols - 1).bit_length(), warps)
+    assert (found["HEIGHT"], found["WIDTH"], found["warps"]) == (rows, width, warps)
 
 
 def test_kernels_without_a_schedule_run_at_any_shape(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -70,14 +70,14 @@ Offsets = dict[Product, Linear]
 {(n,): row, (n, r): 1, (): column, (c,): 1}."""
 
 
-class _Factors(Forms[tuple[Value, Value]]):
+class _ScalarFactors(Forms[tuple[Value, Value]]):
     """Of a scalar that is a product, its factors."""
 
     def multiplied(self, op: Op) -> tuple[Value, Value]:
         return op.operands[0], op.operands[1]
 
 
-_FACTORS = _Factors()
+_FACTORS = _ScalarFactors()
 
 
 class AffineOffsets(Forms[Offsets]):

@@ -22,6 +22,7 @@ NO_CHOICE = {
     "lowering/emit/masks.py:ends": "the one axis along which a mask moves",
     "lowering/passes/layouts/anchors.py:chained_layout": "what avoids an exchange; `neighbours` chooses it",
     "lowering/passes/lower_matrix_accesses.py:feeding": "names of one value",
+    "lowering/directives/kept.py:_source": "the load that brings what is kept: its own, if copies can do that",
 }
 """file, or file:function → why."""
 

@@ -30,6 +30,7 @@ kernel {name}(y: f32[rows, cols], x: f32[rows, cols]; COLS):
 schedule one of {name}:
     COLS = next_pow2(cols)
     warps = 4
+    align v: 1
     layout v: vector [{vector}], lanes [32], warps [4]
 """
 

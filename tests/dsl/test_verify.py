@@ -254,6 +254,7 @@ FAULTS = [
     Fault("split", "product", swapped("dot"), "acc", lane=False),
     Fault("tabulate", "rows", swapped("div"), "out", lane=False),
     Fault("parts", "product", swapped("dot"), "acc", lane=False),
+    Fault("align", "rows", swapped("sub", 0), "e", lane=False),
     Fault("loop", "rows", swapped("sub", 0), "e", lane=False),
     Fault("earlier_rounds", "rows", swapped("div"), "out", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),

@@ -130,7 +130,7 @@ WRONG = (
     (r" to=f32", " to=f23", "'f23' is no element type"),
     (r" axis=0", " axes=0", "block_id: no attribute 'axis'"),
     (r" axis=0", " axis=0 axis=0", "a second row of 'axis'"),
-    (r'has=\["memory", ', "has=[", "'has' names each of its"),
+    (r'(store\(.*has=\[)"memory", ', r"\1", "'has' names each of its"),
     (r" extent=(\d+)", ' extent="x"', "arange: the result is index["),
     (r" shape=\(", " shape=none to=(", "broadcast: these operands and attributes do not fit it"),
     (r": f32\[(\d+, \d+)\] #(\d+)", r": f16[\1] #\2", "its rule says"),

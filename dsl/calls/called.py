@@ -21,7 +21,8 @@ class Called:
 
     params: what it takes, in order. passed: (head, argument of the call, parameter of the kernel) wherever a launch
     passes an argument on unchanged. heads: of the first kernel that takes an argument; parameters: there. launched: all
-    kernels that it may launch. options: of the dispatch.
+    kernels that it may launch. options: of the dispatch. asked: tensors that `given` asks for; optional: those of them
+    that a call may leave out, which are not all that a dispatch writes: it would do nothing.
     """
 
     def __init__(self, program: Program, name: str):
@@ -53,7 +54,10 @@ class Called:
             self.heads.setdefault(argument, head)
             self.parameters.setdefault(argument, parameter)
         arrays = [(argument, array) for argument in self.heads if (array := self.array(argument)) is not None]
-        self.optional = frozenset(argument for argument, array in arrays if array.optional)
+        self.asked = frozenset(argument for argument, array in arrays if array.optional)
+        written = [p for p in self.params if p in self.accesses[0]] if self.dispatch is not None else []
+        nothing = bool(written) and self.asked.issuperset(written)
+        self.optional = self.asked.difference(written[:1] if nothing else [])
         taken = [(argument, head.arrays[p]) for head, argument, p in self.passed if p in head.arrays]
         self.strided = frozenset(argument for argument, array in taken if array.strided)
         self.tensors = frozenset(argument for argument, _ in taken)

@@ -281,7 +281,7 @@ class Planner:
         dims, types = self.bound_names
         self.names = {**target_facts(self.target, self.sms), **dims, **types}
         self.names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
-        self.names |= {f"given({name})": self.arguments.get(name) is not None for name in self.called.optional}
+        self.names |= {f"given({name})": self.arguments.get(name) is not None for name in self.called.asked}
         self.passed = {k: FromCall(k) for k in dispatch.params}
         self.made = {}
         for option in self.options:

@@ -83,3 +83,13 @@ def test_a_row_that_is_masked_whole_is_nan_as_numpys(device):
     keep[1] = 0
     y = module.scale_mask_softmax(x, keep, 1.0)
     assert np.isnan(y[1]).all() and np.allclose(y[[0, 2]], 1 / 40)
+
+
+def test_what_a_call_leaves_out_is_made(device):
+    """`y` is optional for the kernel that the dispatch launches: a call without it stored nothing."""
+    module, x = dsl.load(SAMPLE, device=device), np.random.default_rng(0).standard_normal((3, 40)).astype(np.float32)
+    keep = np.ones(x.shape, np.uint8)
+    y = module.scale_mask_softmax(x, keep, SCALE)
+    assert np.abs(y - softmax(x.astype(float) * SCALE)).max() <= 2e-6
+    out = module.scale_mask_softmax_dropout(x=x, keep=keep, scale=SCALE, p=P, seed=SEED)
+    assert np.abs(out - np.where(kept(x.shape), y / (1 - P), 0)).max() <= 2e-6

@@ -26,12 +26,13 @@ POISON = _Poison()
 
 @dataclass(slots=True)
 class Tensor:
-    """A tensor parameter, or a reshaped view of one: extents and element strides by axis."""
+    """A tensor parameter, or a view of one: extents and element strides by axis. in_order: they are row-major."""
 
     parameter: Parameter
     value: Value
     dims: list[int | Value]
     strides: list[int | Value]
+    in_order: bool = True
 
     @property
     def dtype(self) -> DType:

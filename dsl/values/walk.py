@@ -355,18 +355,19 @@ class Walk:
         values = [self.expr(each) for each in node.args]
         keywords = {name: self.expr(each) for name, each in node.keywords.items()}
         if node.rest is not None:
-            keywords |= self.rest(node.rest, closure.node, keywords)
+            keywords |= self.rest(node.rest, closure.node, len(values), keywords)
         return self.inlined(closure, values, keywords, node.loc)
 
-    def rest(self, loc: Loc, definition: ast.Def, keywords: dict[str, Any]) -> dict[str, Any]:
-        """What `...` stands for: what the caller has under the names of the constants that no keyword gives. One that
-        has no default and is not known is an error."""
-        wanted = [c for c in definition.constants if c.name not in keywords]
-        found = {c.name: value for c in wanted if (value := self.scope.find(c.name)) is not None}
-        for c in wanted:
-            if c.name not in found and c.default is None:
-                hint = closest(c.name, self.scope.all_names()) or f"give it: {c.name}=…"
-                self.error("call", loc, f"{definition.name} needs '{c.name}', which is no name here", hint)
+    def rest(self, loc: Loc, definition: ast.Def, count: int, keywords: dict[str, Any]) -> dict[str, Any]:
+        """What `...` stands for behind `count` arguments: what the caller has under the names of the parameters and
+        constants that no keyword gives. One that has no default and is not known is an error."""
+        defaults = {c.name: c.default for c in definition.constants}
+        wanted = [name for name in (*definition.params[count:], *defaults) if name not in keywords]
+        found = {name: value for name in wanted if (value := self.scope.find(name)) is not None}
+        for name in wanted:
+            if name not in found and defaults.get(name) is None:
+                hint = closest(name, self.scope.all_names()) or f"give it: {name}=…"
+                self.error("call", loc, f"{definition.name} needs '{name}', which is no name here", hint)
         return found
 
     def inlined(self, closure: Closure, values: list[Any], keywords: dict[str, Any], loc: Loc) -> Any:

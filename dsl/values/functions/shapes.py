@@ -126,6 +126,8 @@ def _view(b: Building, loc: Loc, source: Any, shape: tuple) -> Any:
 
     if source.parameter.strided:
         b.error("type", loc, "a strided tensor cannot be reshaped")
+    if not source.in_order:
+        b.error("type", loc, "a transposed tensor cannot be reshaped", "reshape it first, then transpose it")
     dims: list[int | Value] = [d if isinstance(d, int | Value) and not isinstance(d, bool) else -1 for d in shape]
     if -1 in dims:
         b.error("type", loc, "the dims of a view are integers")
@@ -179,19 +181,26 @@ def _factors(value: Value) -> tuple[int, tuple[int, ...]]:
     return (int(number), ()) if number is not None else (1, (id(value),))
 
 
-def _transpose_tiles(b: Building, loc: Loc, source: Binding, order: Binding = None) -> Value:
-    value = b.as_value(source, loc)
-    rank = len(value.tile.shape)
+def _transpose_tiles(b: Building, loc: Loc, source: Binding, order: Binding = None) -> Binding:
+    value = None if isinstance(source, Tensor) else b.as_value(source, loc)
+    rank = len(source.dims) if value is None else len(value.tile.shape)
     axes = tuple(reversed(range(rank)))
     if order is not None:
         axes = tuple(b.whole(a, loc, "an axis") for a in _shape_argument(order))
     if sorted(axes) != list(range(rank)):
-        b.error("shape", loc, f"{list(axes)} is no order of the axes of a tile of rank {rank}")
+        what = "tensor" if value is None else "tile"
+        b.error("shape", loc, f"{list(axes)} is no order of the axes of a {what} of rank {rank}")
+    if value is None:
+        dims, strides = ([each[axis] for axis in axes] for each in (source.dims, source.strides))
+        in_order = source.in_order and axes == tuple(range(rank))
+        return Tensor(source.parameter, source.value, dims, strides, in_order)
     b.place(loc)
     return b.ir.value("transpose", value, axes=axes)
 
 
-def _turned(b: Building, loc: Loc, source: Binding) -> Value:
+def _turned(b: Building, loc: Loc, source: Binding) -> Binding:
+    if isinstance(source, Tensor) and len(source.dims) == 2:
+        return _transpose_tiles(b, loc, source)
     value = b.as_value(source, loc)
     b.place(loc)
     if len(value.tile.shape) != 2:
@@ -215,6 +224,8 @@ def _flat(b: Building, loc: Loc, tensor: Binding) -> Tensor:
         b.error("type", loc, f"flat takes a tensor; this is {describe(tensor)}")
     if tensor.parameter.strided:
         b.error("type", loc, f"'{tensor.parameter.name}' is strided: its elements need not lie side by side")
+    if not tensor.in_order:
+        b.error("type", loc, "a transposed tensor has no flat order of its own", "flat, then the places of elements")
     b.place(loc)
     size: int | Value = 1
     for extent in tensor.dims:
@@ -228,7 +239,7 @@ def _flat(b: Building, loc: Loc, tensor: Binding) -> Tensor:
 
 row("reshape(x, extents)", "the same elements in another shape; of a row-major tensor a view", "any",
     tiles=_reshape_tiles, arrays=lambda host, loc, x, extents: on_arrays.reshape(host, loc, x, extents))  # fmt: skip
-row("transpose(x, [axes])", "the axes in another order, reversed unless said", "any",
+row("transpose(x, [axes])", "the axes in another order, reversed unless said; of a tensor a view", "any",
     tiles=_transpose_tiles, arrays=lambda host, loc, x, *axes: on_arrays.transpose(host, loc, x, *axes))  # fmt: skip
 row(".T", "`x.T`: rows as columns", "any",
     tiles=_turned, arrays=lambda host, loc, x: on_arrays.turned(host, loc, x))  # fmt: skip

@@ -28,6 +28,7 @@ from lowering.passes import (
     place_shared,
     recompute,
     simplify,
+    sink,
     swizzle_shared,
     unroll_loops,
 )
@@ -101,6 +102,7 @@ PASSES = (
         "lower_copies", on_function(lower_copies.lower_copies), (LAYOUTS,), (COPIES,), reads=("require",), may_go=False
     ),
     Pass("clean", on_function(simplify.simplify)),
+    Pass("sink", on_function(sink.sink)),
     Pass("check_registers", on_function(check_registers.check_registers), (LAYOUTS,)),
     Pass("narrow_scalars", on_function(narrow_scalars.narrow_scalars)),
     Pass("recompute", on_function(recompute.recompute), reads=("recompute",)),

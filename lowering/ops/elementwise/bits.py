@@ -71,6 +71,36 @@ def _had(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -
     return a if _has(a, b) else b if _has(b, a) else None
 
 
+def _bit_of_number(builder: Makes, value: Value) -> tuple[Value, Value] | None:
+    """Of `bits & number != 0`: the bits, and the number, if it is a scalar."""
+    test = value.op
+    if test is None or test.name != "ne" or constant_of(test.operands[1]) != 0:
+        return None
+    masked = test.operands[0].op
+    if masked is None or masked.name != "and":
+        return None
+    for bits, number in (masked.operands, masked.operands[::-1]):
+        op = number.op
+        if op is not None and op.name == "broadcast" and not op.operands[0].tile.shape:
+            return bits, op.operands[0]
+    return None
+
+
+def _no_bit(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+    """bits & number != 0 and a scalar condition is bits & (number or 0) != 0: one choice for all elements."""
+    for flags, condition in (operands, operands[::-1]):
+        op, found = condition.op, _bit_of_number(builder, flags)
+        if op is None or found is None or op.name != "broadcast" or op.operands[0].tile.shape:
+            continue
+        bits, number = found
+        none = builder.constant(0, number.dtype)
+        either = builder.value("select", op.operands[0], number, none)
+        wide = builder.value("broadcast", either, shape=bits.tile.shape)
+        masked = builder.value("and", bits, wide)
+        return builder.value("ne", masked, builder.constant(0, number.dtype, bits.tile.shape))
+    return None
+
+
 def _and_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, b = (an.of(o) for o in op.operands)
     ones = (1,) * len(shape)
@@ -90,7 +120,7 @@ def _low_bits(op: Op) -> tuple[Value, int] | None:
 
 elementwise(
     "and", 2, "an integer or i1", symbol="&", commutes=True, conjoins=True, computes=lambda a, b: a & b,
-    shortcuts=(absorbing, _true, same_operands, _had), facts=_and_facts, remainder=_low_bits,
+    shortcuts=(absorbing, _true, same_operands, _had, _no_bit), facts=_and_facts, remainder=_low_bits,
     sums=(None, "and"), idempotent=True,
 )  # fmt: skip
 elementwise(

@@ -22,6 +22,59 @@ def _nothing_left(builder: Makes, operands: Sequence[Value], numbers: Sequence[N
     return None
 
 
+def _below(builder: Makes, value: Value, number: Number) -> bool:
+    """Whether a value is known to be 0 or more, and less than a number."""
+    if builder.facts is None or number is None:
+        return False
+    facts = builder.facts.of(value)
+    return facts.low is not None and facts.low >= 0 and facts.high is not None and facts.high < number
+
+
+def _nothing(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+    """i // 32 of an i below 32."""
+    a = operands[0]
+    return builder.constant(0, a.dtype, a.tile.shape) if _below(builder, a, numbers[1]) else None
+
+
+def _all_of_it(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+    """i % 32 of an i below 32."""
+    return operands[0] if _below(builder, operands[0], numbers[1]) else None
+
+
+def _whole_and_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> tuple[Value, Value] | None:
+    """Of a tile that is a scalar and something else, added up: the scalar, if the divisor divides it, and the rest."""
+    total, divisor = operands[0].op, numbers[1]
+    if builder.facts is None or not divisor or total is None or total.name != "add":
+        return None
+    if not total.result.tile.shape or total.result.dtype.kind != "index":
+        return None  # other sums wrap around
+    for whole, rest in (total.operands, total.operands[::-1]):
+        made = whole.op
+        if made is None or not made.spec.splat or not made.operands or made.operands[0].tile.shape:
+            continue
+        if is_multiple(builder.facts, whole, divisor):
+            return made.operands[0], rest
+    return None
+
+
+def _scalar_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+    """(32 n + a) // 32 is n + a // 32, of which n is one number."""
+    found = _whole_and_rest(builder, operands, numbers)
+    number = numbers[1]
+    if found is None or number is None:
+        return None
+    scalar, rest = found
+    quotient = builder.value("floordiv", scalar, builder.constant(number, scalar.dtype))
+    wide = builder.value("broadcast", quotient, shape=rest.tile.shape)
+    return builder.value("add", wide, builder.value("floordiv", rest, operands[1]))
+
+
+def _rest_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+    """(32 n + a) % 32 is a % 32."""
+    found = _whole_and_rest(builder, operands, numbers)
+    return None if found is None else builder.value("mod", found[1], operands[1])
+
+
 def _group(a: Facts, b: Facts, axis: int, extent: int) -> int:
     """Along `axis`, how many neighbours of a run divide by one positive number `b` without passing a multiple of it."""
     if b.same[axis] != extent or b.low is None or b.low < 0:
@@ -63,10 +116,11 @@ def _remainder(op: Op) -> tuple[Value, int] | None:
 
 elementwise(
     "floordiv", 2, "an integer", symbol="//", computes=lambda a, b: a // b if b else None,
-    shortcuts=(neutral(None, 1),), facts=_quotient_facts, form=lambda forms, op: forms.divided(op),
-    divides=True,
+    shortcuts=(neutral(None, 1), _nothing, _scalar_apart), facts=_quotient_facts,
+    form=lambda forms, op: forms.divided(op), divides=True,
 )  # fmt: skip
 elementwise(
-    "mod", 2, "an integer", symbol="%", computes=lambda a, b: a % b if b else None, shortcuts=(_nothing_left,),
-    facts=_rest_facts, form=lambda forms, op: forms.left_over(op), remainder=_remainder, divides=True,
+    "mod", 2, "an integer", symbol="%", computes=lambda a, b: a % b if b else None,
+    shortcuts=(_nothing_left, _all_of_it, _rest_apart), facts=_rest_facts,
+    form=lambda forms, op: forms.left_over(op), remainder=_remainder, divides=True,
 )  # fmt: skip

@@ -196,7 +196,11 @@ class _MatrixLowering:
 
 def feeding(body: Block) -> set[Value]:
     """The values that become operands of products without leaving their threads."""
-    carried = {name: each for op in walk(body) for each in names(op) for name in each if name.op is None}
+    carried: dict[Value, list[Value]] = {}  # of a loop's argument, also as the start of what a loop inside carries
+    for each in (each for op in walk(body) for each in names(op)):
+        for name in each:
+            if name.op is None:
+                carried.setdefault(name, []).extend(each)
     found: set[Value] = set()
     work = [o for op in walk(body) if op.spec.product for o in op.operands[:2]]
     while work:

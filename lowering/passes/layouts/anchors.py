@@ -93,12 +93,14 @@ class _Anchors:
         values = [v for op in self.ops for v in defined_tiles(op)]
         pins = self.function.pins = {name: pin for name, pin in self.function.pins.items() if self.keeps(name, pin)}
         products = self.products()
+        # What is no product, but has the name of one, lies as that does: sums of products that blocks have joined.
+        named = {(v.name, v.tile.shape): layout for v, layout in products.items()}
         for value in values:
             if value.name in pins and value.tile.shape:
                 pin = pins[value.name]
                 self.layouts.pinned.add(value)
-                if pin.is_of_product and value in products:
-                    self.layouts.found[value] = products[value]
+                if pin.is_of_product and (value.name, value.tile.shape) in named:
+                    self.layouts.found[value] = products.get(value, named[value.name, value.tile.shape])
                 else:
                     self.layouts.found[value] = self.pinned_layout(value, pin)
         # Products before accesses: another layout of a product is an exchange through shared memory, another one of an

@@ -165,13 +165,18 @@ class Layout(metaclass=_Interned):
 
     @staticmethod
     @lru_cache(maxsize=4096)
-    def default(shape: tuple[int, ...], warps: int, vector: int = 1, fast: int = -1, apart: bool = False) -> Layout:
+    def default(
+        shape: tuple[int, ...], warps: int, vector: int = 1, fast: int = -1, apart: bool = False, run: int = 0
+    ) -> Layout:
         """`vector` elements of the axis `fast` a lane, then lanes, then warps; then from the last axis on. apart: warps
-        lie along other axes, as far as these go."""
+        lie along other axes, as far as these go. run: so many elements of the axis come before the others, the rest
+        behind them; all of them without."""
         strides = _strides(shape)
         axes = list(reversed(range(len(shape))))
         axes.insert(0, axes.pop(axes.index(fast % len(shape))))
         order = [strides[axis] << bit for axis in axes for bit in range(bits_of(shape[axis]))]
+        close, whole = bits_of(run or shape[fast]), bits_of(shape[fast])
+        order = [*order[:close], *order[whole:], *order[close:whole]]
         head = min(bits_of(vector), bits_of(shape[fast]))
         register, rest = order[:head], order[head:]
         lane, rest = rest[:5], rest[5:]

@@ -34,6 +34,8 @@ COPY_BYTES = 16
 STEP_BYTES = 32
 """Of k, in one instruction of most types."""
 WAYS = ("whole", "early", "late")
+MOST_SUMS = 128
+"""Of a thread, beside which the fragments of two steps fit into its registers."""
 Piece = tuple[Value, int]
 """An operand of products, and its axis of k."""
 
@@ -56,7 +58,7 @@ def fragments(function: Function) -> None:
             "fragments",
             name,
             {each: each for each in (WAYS if round_.wrong is None else WAYS[:1])},
-            word or "early",
+            word or ("late" if sums_of_thread(function, loops[-1]) > MOST_SUMS else "early"),
             loc=loops[-1].loc,
             because="a round has products of staged operands alone",
             pinned=line if word else None,
@@ -67,6 +69,12 @@ def fragments(function: Function) -> None:
     for name, word in said.items():
         if name not in found and word != "whole":
             _refuse(function, name)
+
+
+def sums_of_thread(function: Function, loop: Op) -> int:
+    """How many sums a thread carries through a loop."""
+    sums = [v for v in loop.results if v.tile.shape and v.dtype.bits == 32]
+    return sum(prod(v.tile.shape) for v in sums) // function.threads
 
 
 def _refuse(function: Function, name: str) -> None:
@@ -224,12 +232,34 @@ class _Steps(PartMaker):
         return made_anew(self.b, slice_of(self.scope, [value]), self.table, value)
 
 
+class _Rows(PartMaker):
+    """Makes the rows of a copy that are issued at once. What hangs on nothing that the loops make is made ahead of
+    them: the rows of a convolution's mask took their bits anew in each round, and spilled 10 KB."""
+
+    def __init__(self, b: Builder, ahead: Builder, inside: set[Value], first: int, rows: int):
+        super().__init__(b, rows)
+        self.within, self.ahead, self.inside = b, ahead, inside
+        self.origin = ahead.index(first)
+
+    def of(self, value: Value, axis: int) -> Value:
+        outer, self.b = self.b, self.within if value in self.inside else self.ahead
+        try:
+            return super().of(value, axis)
+        finally:
+            self.b = outer
+
+
 class _Stepping:
-    """The rewrite of one pipelined loop."""
+    """The rewrite of one pipelined loop. ahead: makes what stands before it."""
 
     def __init__(self, round_: _Round, way: str):
         self.round, self.early = round_, way == "early"
-        self.b = Builder(located(round_.function, round_.inner), facts_now(round_.function))
+        place, facts = located(round_.function, round_.inner), facts_now(round_.function)
+        self.b, self.ahead = Builder(place, facts), Builder(place, facts)
+        loops = [round_.loops[0], *walk(round_.loops[0].regions[0])]
+        self.inside = {v for op in loops for region in op.regions for v in region.args}
+        self.inside |= {v for op in loops[1:] for v in op.results}
+        self.rows: dict[tuple[int, int], _Rows] = {}
 
     def run(self) -> None:
         """Fragments of the first step are read before the loops, and carried."""
@@ -256,7 +286,7 @@ class _Stepping:
         hand_on(round_.loops, following)
         round_.inner.attrs = round_.inner.attrs | {"stepped": True}
         at = round_.block.ops.index(round_.loops[0])
-        round_.block.ops[at:at] = before.ops
+        round_.block.ops[at:at] = [*self.ahead.outermost.ops, *before.ops]
 
     def _at_start(self) -> dict[Value, Value]:
         """What the innermost loop's counter and what it carries are before the first round of all."""
@@ -312,27 +342,32 @@ class _Stepping:
         """Behind how many products each piece of a copy is issued: rows of which a thread copies 16 bytes."""
         pieces: list[tuple[Op, int, int]] = []
         for copy in self.round.copies:
-            tile = copy.operands[0].shape
-            at_once = self.round.function.threads * COPY_BYTES * 8 // (prod(tile[2:]) * copy.operands[0].dtype.bits)
-            rows = min(tile[1], max(1, at_once))
-            pieces += [(copy, row, rows) for row in range(0, tile[1], rows)]
+            source = operand(copy, "source")
+            assert source is not None
+            count, *row = source.tile.shape
+            at_once = self.round.function.threads * COPY_BYTES * 8 // (prod(row) * copy.operands[0].dtype.bits)
+            rows = min(count, max(1, at_once))
+            pieces += [(copy, first, rows) for first in range(0, count, rows)]
         return [(i * places // len(pieces), *piece) for i, piece in enumerate(pieces)]
 
     def _bring(self) -> None:
         """Issues the copies whose turn it is."""
         while self.left and self.left[0][0] <= self.done:
-            _, copy, row, rows = self.left.pop(0)
-            if rows == copy.operands[0].shape[1]:
+            _, copy, first, rows = self.left.pop(0)
+            parts = [operand(copy, name) for name in ("offset", "source", "mask")]
+            assert parts[1] is not None
+            if rows == parts[1].tile.shape[0]:
                 self.b.block.ops.append(copy)
                 continue
-            maker = PartMaker(self.b, rows)
-            maker.origin = self.b.index(row)
-            parts = [(name, operand(copy, name)) for name in ("offset", "source", "mask")]
-            place, source, mask = (None if v is None else maker.of(v, 0) for _, v in parts)
+            maker = self.rows.get((first, rows))
+            if maker is None:
+                maker = self.rows[first, rows] = _Rows(self.b, self.ahead, self.inside, first, rows)
+            place, source, mask = (None if v is None else maker.of(v, 0) for v in parts)
             self.b.place = (copy.loc or self.b.loc, None)
             ring, slot, tensor = copy.operands[0], operand(copy, "slot"), operand(copy, "tensor")
             assert place is not None and tensor is not None
-            make_copy(self.b, ring, slot, place, tensor, source, mask, copy.attrs["cache"])
+            ahead = copy.attrs.get("ahead", False)
+            make_copy(self.b, ring, slot, place, tensor, source, mask, copy.attrs["cache"], ahead)
 
     def _wait(self) -> None:
         """Ends the group of this round's copies, and waits for that of the next round."""

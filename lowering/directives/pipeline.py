@@ -10,23 +10,27 @@
 
 The copies are those of `stage`, or stand in the kernel: at the head of the body, one group, waited for at once.
 
-Of loops in one another that are all named, the rounds of the innermost one are one sequence. The loops stay; the copies
-have counters of their own, the cursor, which all the loops carry. A round past the last copies nothing.
+Of loops in one another that are all named, the rounds of the innermost one are one sequence. The copies have counters
+of their own, the cursor. Where nothing else of a round asks for the counters, the nest becomes one loop of all rounds;
+else the loops stay, and all of them carry the cursor. A round past the last copies nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from lowering.builder import Builder
-from lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
+from lowering.directives.places import Split, also, is_linear, split
+from lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of, without
 from lowering.directives.stage import copy as make_copy
 from lowering.directives.stage import feeds_product, is_load
 from lowering.facts import Analysis, Facts, facts_now
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, clone, replace_uses, uses, walk
 from lowering.location import TileError
+from lowering.loop_forms import rounds_of
 from lowering.ops import OPS, operand
 from lowering.ops.memory import writes
 from lowering.rounds import carry, hand_on
@@ -53,6 +57,20 @@ class Nest:
         """Without the loop over the tiles of a persistent block: the pipeline begins anew for each tile."""
         self.block = self.loops[0].regions[0]
         del self.loops[0]
+
+    def drop_single_rounds(self, function: Function) -> None:
+        """Of loops in one another, one that has a single round is no loop, as that over the taps of a filter of one."""
+        for loop in [] if self.loops[0].attrs.get("tiles") else list(self.loops):
+            if len(self.loops) == 1 or known_rounds(loop) != 1:
+                continue
+            body, at = loop.regions[0], self.loops.index(loop)
+            block = self.loops[at - 1].regions[0] if at else self.block
+            place = block.ops.index(loop)
+            block.ops[place : place + 1] = body.ops[:-1]
+            mapping = dict(zip(body.args, (loop.operands[0], *loop.operands[3:]), strict=True))
+            mapping |= dict(zip(loop.results, body.ops[-1].operands, strict=True))
+            replace_uses(function.body, mapping)
+            self.loops.remove(loop)
 
     @property
     def is_tiles(self) -> bool:
@@ -88,7 +106,7 @@ class CopyHead:
     @property
     def bytes(self) -> int:
         """Of one slot of the ring."""
-        types = [op.operands[0].type for op in self.copies]
+        types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies)]
         return sum(type.bytes for type in types if isinstance(type, SharedType))
 
 
@@ -99,6 +117,8 @@ def pipeline(function: Function, target: Target) -> None:
     for name, slots in said.items():
         if slots > 1 and not any(name == c.name for nest in found for c in nest.counters):
             _refuse(function, name, slots, found)
+    for nest in found:
+        nest.drop_single_rounds(function)
     facts = facts_now(function)
     for nest in found:
         slots = _slots(function, target, facts, nest, said)
@@ -198,6 +218,10 @@ def _slots(function: Function, target: Target, facts: Analysis, nest: Nest, said
     ]
     rule = named or max(good, default=1)
     because = f"{nest.head.bytes} bytes a slot, {max(room, 0)} free" if wrong is None else wrong[0]
+    rounds = known_rounds(nest.inner) if len(nest.loops) == 1 else None
+    if rounds and rule > rounds + 1:  # in a slot more than there are rounds would be nothing
+        rule, because = rounds + 1, f"of {rounds} rounds"
+        options[str(rule)] = rule
     slots: int = function.choices.choose(
         "pipeline",
         name,
@@ -225,6 +249,14 @@ def _held(function: Function, nest: Nest) -> int:
 def _read_in(op: Op) -> list[Value]:
     """What an operation takes, and all that stand in it."""
     return [*op.operands, *(v for region in op.regions for each in walk(region) for v in each.operands)]
+
+
+def known_rounds(loop: Op) -> int | None:
+    """How many rounds a loop has, where that is known."""
+    start, stop, step = (constant_of(v) for v in loop.operands[:3])
+    if start is None or stop is None or not step:
+        return None
+    return rounds_of(int(start), int(stop), int(step))
 
 
 def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] | None:
@@ -270,7 +302,7 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
         if tile.type.ring or operand(copy, "slot") is not None:
             return f"'{tile.name}' is a ring already", "leave out the pipeline: the kernel has one"
         for user in users.get(tile, []):
-            if user is copy:
+            if user in nest.head.copies:
                 continue
             if writes(user) or user not in inside:
                 line = "" if user.loc is None else f" in line {user.loc.line}"
@@ -321,7 +353,8 @@ class _Rounds:
 @dataclass(slots=True)
 class _Pipeline:
     """The rewrite of one nest. b: makes operations; rings: of each copy, its ring; kept: numbers of the outer loops
-    that are carried with the cursor, since they take divisions."""
+    that are carried with the cursor, since they take divisions; splits: of copies, what stays of their places, and
+    moves, by which numbers these are moved in a round, where the loop carries them."""
 
     function: Function
     nest: Nest
@@ -331,6 +364,8 @@ class _Pipeline:
     rings: list[Value] = field(default_factory=list)
     scope: list[Op] = field(init=False)
     kept: list[Value] = field(default_factory=list)
+    splits: dict[Op, Split] = field(default_factory=dict)
+    moves: dict[Op, Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.b = Builder(located(self.function, self.nest.inner))
@@ -342,10 +377,12 @@ class _Pipeline:
 
     def run(self) -> None:
         self._make_rings()
-        if len(self.nest.loops) == 1:
+        if len(self.nest.loops) == 1 and (self._is_linear() or not self._is_flat()):
             self._run_single()
         elif self.nest.is_tiles:
             self._run_tiles()
+        elif self._is_flat():
+            self._run_flat()
         else:
             self._run_nest()
 
@@ -354,9 +391,10 @@ class _Pipeline:
             tile = copy.operands[0]
             alloc = tile.op
             assert alloc is not None and isinstance(tile.type, SharedType)
-            type = SharedType((self.slots, *tile.type.shape), tile.type.dtype, ring=True)
-            alloc.attrs["type"] = tile.type = type
             self.rings.append(tile)
+            if not tile.type.ring:
+                type = SharedType((self.slots, *tile.type.shape), tile.type.dtype, ring=True)
+                alloc.attrs["type"] = tile.type = type
 
     # ---- one loop: it counts rounds ----
 
@@ -366,6 +404,7 @@ class _Pipeline:
         start, stop = loop.operands[:2]
         before, inside = Block(), Block()
         with b.region(before):
+            self._split_places()
             for s in range(ahead):
                 self._fetch(b.index(s), [b.value("add", start, b.index(s * step))])
             span = b.value("sub", stop, start)
@@ -379,7 +418,7 @@ class _Pipeline:
         with b.region(inside):
             b.op("wait", groups=ahead - 1)
             write = b.value("add", round_, b.index(ahead))
-            self._fetch(write, [at(write)])
+            self._fetch(write, [at(write)], ahead=True)
             here = b.own(at(round_))
             here.stands_for(counter)
         self._rebuild(body, inside.ops, round_, {counter: here})
@@ -486,6 +525,7 @@ class _Pipeline:
         self.kept = self._costly()
         before, inside = Block(), Block()
         with b.region(before):
+            self._split_places()
             cursor: list[Value] = []
             for level in range(len(loops)):
                 cursor.append(self._bound(level, 0, cursor))
@@ -498,12 +538,124 @@ class _Pipeline:
         round_, *cursor = carry(loops, states, names)
         with b.region(inside):
             b.op("wait", groups=ahead - 1)
-            self._fetch(b.value("add", round_, b.index(ahead)), cursor)
+            self._fetch(b.value("add", round_, b.index(ahead)), cursor, ahead=True)
             following = [b.value("add", round_, b.index(1)), *self._next(cursor)]
         self._rebuild(loops[-1].regions[0], inside.ops, round_, {})
         hand_on(loops, following)
         loops[-1].attrs = loops[-1].attrs | {"nest": len(loops)}
         self._surround(before.ops)
+
+    # ---- a nest that is one loop ----
+
+    def _is_flat(self) -> bool:
+        """Whether all rounds can be those of one loop: inner loops have as many for each round around them, the loops
+        do nothing else and carry the same values, and of what they count the copies alone make use."""
+        loops = self.nest.loops
+        for outer, inner in pairwise(loops):
+            body = outer.regions[0]
+            others = without(body.ops[:-1], {inner})
+            if (
+                impure(others) is not None
+                or inner.operands[3:] != body.args[1:]
+                or body.ops[-1].operands != inner.results
+            ):
+                return False
+        asked = [v for loop in loops[1:] for v in loop.operands[:2]]
+        asked += [v for op in self._rest() for v in op.operands]
+        given = {v for loop in loops[:-1] for v in loop.regions[0].args} | {self.nest.counters[-1]}
+        return not leaves_of(slice_of(self.scope, asked), asked) & given
+
+    def _rest(self) -> list[Op]:
+        """What a round does besides its copies, and what that needs."""
+        head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
+        rest = without(self.nest.inner.regions[0].ops, head)
+        effects = [op for op in rest if not op.spec.pure]
+        inside = [each for op in effects for region in op.regions for each in walk(region)]
+        needed = {*effects, *slice_of(rest, [v for op in (*effects, *inside) for v in op.operands])}
+        return [op for op in rest if op in needed]
+
+    def _run_flat(self) -> None:
+        b, loops, ahead = self.b, self.nest.loops, self.slots - 1
+        inner, rest = loops[-1], self._rest()
+        body, before, inside = inner.regions[0], Block(), Block()
+        others = [op for loop in loops[:-1] for op in loop.regions[0].ops[:-1] if op not in loops]
+        before.ops = without(others, self._moving(others))
+        with b.region(before):
+            self._split_places()
+            cursor: list[Value] = []
+            total = b.index(1)
+            for level, step in enumerate(self.steps):
+                cursor.append(self._bound(level, 0, cursor))
+                total = b.value("mul", total, _Rounds(b, cursor[level], self._bound(level, 1, cursor), step, {}).count)
+            for s in range(ahead):
+                self._fetch(b.index(s), cursor)
+                cursor = self._next(cursor)
+            starts = [b.index(0), total, b.index(1), *loops[0].operands[3:]]
+            kinds = self._kinds_of_moves()
+            moved = self._moves(cursor)
+        names: list[str | None] = [f"{c.name}_ahead" for c in self.nest.counters]
+        firsts = [moved[copy] for copy in dict.fromkeys(kinds.values())]
+        args = carry([inner], [*cursor, *firsts], [*names, *[None] * len(firsts)])
+        cursor, carried = (
+            args[: len(cursor)],
+            dict(zip(dict.fromkeys(kinds.values()), args[len(cursor) :], strict=True)),
+        )
+        round_ = Value(TileType((), INDEX), name=body.args[0].name)
+        with b.region(inside):
+            b.op("wait", groups=ahead - 1)
+            self.moves = {copy: carried[first] for copy, first in kinds.items()}
+            self._fetch(b.value("add", round_, b.index(ahead)), cursor, ahead=True)
+            following = self._next(cursor)
+            moved = self._moves(following)
+            following += [moved[copy] for copy in carried]
+        inner.operands = [*starts, *inner.operands[len(starts) :]]  # now that the cursor has asked for its bounds
+        body.args[0], body.ops = round_, [*inside.ops, *rest]
+        self._read_from(body, round_)
+        hand_on([inner], following)
+        inner.attrs = inner.attrs | {"slots": self.slots, "nest": 1}
+        outermost = loops[0]
+        if outermost is not inner:
+            replace_uses(self.function.body, dict(zip(outermost.results, inner.results, strict=False)))
+        self.nest.block.ops[self.nest.block.ops.index(outermost)] = inner
+        self.nest.loops = [inner]
+        self._surround(before.ops)
+
+    def _kinds_of_moves(self) -> dict[Op, Op]:
+        """For each copy whose place is moved the first one that is moved by the same number, whatever the counters."""
+        firsts: dict[Value, Op] = {}
+        with self.b.region(Block()):
+            return {copy: firsts.setdefault(move, copy) for copy, move in self._moves(self.nest.counters).items()}
+
+    def _moves(self, cursor: Sequence[Value]) -> dict[Op, Value]:
+        """By which numbers the places of copies are moved in a round."""
+        return {copy: self._anew(parts.move, cursor) for copy, parts in self.splits.items()}
+
+    def _moving(self, ops: list[Op]) -> set[Op]:
+        """Those that hang on what the loops count or carry."""
+        moved = {v for loop in self.nest.loops for v in loop.regions[0].args}
+        found: set[Op] = set()
+        for op in ops:
+            if moved.intersection(op.operands):
+                moved.update(op.results)
+                found.add(op)
+        return found
+
+    # ---- both ----
+
+    def _is_linear(self) -> bool:
+        """Whether the addresses of all copies are linear as they are."""
+        sources = [operand(copy, "source") for copy in self.nest.head.copies]
+        return all(source is None or is_linear(source) for source in sources)
+
+    def _split_places(self) -> None:
+        """What the loops leave alone of the copies' places is made before them, unless addresses of all of them are
+        linear as they are."""
+        for copy in [] if self._is_linear() else self.nest.head.copies:
+            self.b.place, source = (located(self.function, copy), None), operand(copy, "source")
+            found = None if source is None else split(self.b, self.scope, self.nest.counters, source)
+            if found is not None:
+                self.splits[copy] = found
+                self.scope += found.ops
 
     def _costly(self) -> list[Value]:
         """Scalars of the copies' places that change with the outer loops alone, and that take a division by what is no
@@ -534,12 +686,7 @@ class _Pipeline:
         counters = len(self.nest.counters)
         table = dict(zip(self.nest.counters, cursor, strict=False))
         table |= dict(zip(self.kept, cursor[counters:], strict=False))
-        part, needed = [], {value} - table.keys()
-        for op in reversed(slice_of(self.scope, [value])):
-            if needed.intersection(op.results):
-                part.append(op)
-                needed |= set(op.operands) - table.keys()
-        return made_anew(self.b, part[::-1], table, value)
+        return made_anew(self.b, slice_of(self.scope, [value]), table, value)
 
     def _next(self, cursor: Sequence[Value]) -> list[Value]:
         """The counters of the following round, and what is kept with them."""
@@ -568,17 +715,15 @@ class _Pipeline:
             b.op("yield", kept)
         return b.op("if", [over[0]], [then, other], types=[v.type for v in kept]).results
 
-    # ---- both ----
-
-    def _fetch(self, slot: Value, cursor: Sequence[Value]) -> None:
+    def _fetch(self, slot: Value, cursor: Sequence[Value], ahead: bool = False) -> None:
         """The copies of one round into a slot. Past the last round they copy nothing, nor where an inner loop has no
-        rounds at all: the cursor stands at its start then."""
+        rounds at all: the cursor stands at its start then. ahead: in a round, for a later one."""
         bounds: list[tuple[int, Value, Value]] = []
         for level, loop in enumerate(self.nest.loops):
             if not level or may_be_empty(self.facts, loop):
                 at = self._bound(level, 0, cursor) if level else cursor[0]
                 bounds.append((level, at, self._bound(level, 1, cursor)))
-        self._copy(slot, lambda value: self._anew(value, cursor), bounds, None)
+        self._copy(slot, lambda value: self._anew(value, cursor), bounds, None, ahead)
 
     def _fetch_of(self, slot: Value, rounds: _Rounds, number: Value, ends: bool, condition: Value | None) -> None:
         """The copies of one of the rounds of a tile. ends: it may be none of them, which copies nothing, as where the
@@ -598,6 +743,7 @@ class _Pipeline:
         anew: Callable[[Value], Value],
         bounds: Sequence[tuple[int, Value, Value]],
         condition: Value | None,
+        ahead: bool = False,
     ) -> None:
         """The copies of one round, one group, where the counter of each level is below its bound."""
         b = self.b
@@ -607,11 +753,15 @@ class _Pipeline:
             offset, tensor = operand(copy, "offset"), operand(copy, "tensor")
             assert source is not None and offset is not None and tensor is not None
             place, on = anew(offset), None if mask is None else anew(mask)
+            parts = self.splits.get(copy)
+            if parts is None:
+                there = anew(source)
+            else:
+                there = parts.place(b, self.moves.get(copy) or anew(parts.move), source.tile.shape)
             within = [b.value("lt", at, end) for level, at, end in bounds if not self._is_off_past_the_end(mask, level)]
             for each in [*within, *([] if condition is None else [condition])]:
-                wide = b.broadcast(each, source.tile.shape)
-                on = wide if on is None else b.value("and", on, wide)
-            make_copy(b, ring, slot, place, tensor, anew(source), on, copy.attrs["cache"])
+                on = b.broadcast(each, source.tile.shape) if on is None else also(b, on, each)
+            make_copy(b, ring, slot, place, tensor, there, on, copy.attrs["cache"], ahead)
         b.place = (located(self.function, self.nest.head.commit), None)
         b.op("commit")
 
@@ -643,8 +793,11 @@ class _Pipeline:
                 op.attrs["has"] = [op.attrs["has"][0], "slot", *op.attrs["has"][1:]]
 
     def _surround(self, before: list[Op]) -> None:
-        """Puts what goes before around the outermost loop, and the wait that ends all copies behind it."""
+        """Puts what goes before around the outermost loop, and the wait that ends all copies behind it. Copies for what
+        follows the loop go with those of its first round."""
         block, outermost = self.nest.block, self.nest.loops[0]
+        besides = [op for op in block.ops[: block.ops.index(outermost)] if op.attrs.get("besides")]
+        block.ops = without(block.ops, besides)
         at = block.ops.index(outermost)
         drain = Op(OPS["wait"], [], [], {"groups": 0}, (), outermost.loc)
-        block.ops[at : at + 1] = [*before, outermost, drain]
+        block.ops[at : at + 1] = [*before, *besides, outermost, drain]

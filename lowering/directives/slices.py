@@ -32,13 +32,17 @@ def impure(part: Iterable[Op]) -> Op | None:
     return others[0] if others else None
 
 
-def made_anew(b: Builder, part: Iterable[Op], table: Mapping[Value, Value], wanted: Value) -> Value:
+def made_anew(b: Builder, part: Sequence[Op], table: Mapping[Value, Value], wanted: Value) -> Value:
     """`wanted`, computed again by the operations of its slice for other numbers: those of `table`."""
-    known = dict(table)
-    for op in part:
-        if op.result not in known:
-            b.place = (op.loc or b.loc, None)
-            known[op.result] = b.value(op.name, *(known.get(v, v) for v in op.operands), **op.attrs)
+    known, needed = dict(table), {wanted} - table.keys()
+    again: list[Op] = []
+    for op in reversed(part):
+        if needed.intersection(op.results):
+            again.append(op)
+            needed |= set(op.operands) - table.keys()
+    for op in reversed(again):
+        b.place = (op.loc or b.loc, None)
+        known[op.result] = b.value(op.name, *(known.get(v, v) for v in op.operands), **op.attrs)
     return known.get(wanted, wanted)
 
 

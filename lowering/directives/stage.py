@@ -11,7 +11,8 @@ a row at once. By itself 16-bit results of products do whose b does not lie alon
 them, and half a sector would be stored at a time.
 
 A load that stands before a loop and is used in it is copied where it stands, and read anew at each use: `stage q:
-shared` keeps the queries of attention out of the registers.
+shared` keeps the queries of attention out of the registers. One that stands behind a loop is copied before it, and is
+there when the loop has ended: `stage z: shared` of what is added to sums.
 
 `pipeline` lets the copies run rounds ahead. By itself a load is staged that feeds a product: the fragments of an
 operand lie apart in memory, and each warp reads those of its row of warps once more. Where fewer than 4 aligned bytes
@@ -26,11 +27,12 @@ from math import prod
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
 from lowering.builder import Builder
-from lowering.directives.slices import impure, located, slice_of, without
-from lowering.directives.wide import blocks_of
+from lowering.directives.part_maker import PartMaker
+from lowering.directives.slices import impure, located, made_anew, slice_of, without
+from lowering.directives.wide import Wide, blocks_of
 from lowering.facts import Analysis, facts_now
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Value, uses, walk
+from lowering.ir import Block, Function, Op, Value, in_line, replace_uses, uses, walk
 from lowering.location import TileError, closest
 from lowering.ops import operand
 from lowering.ops.control import started
@@ -39,6 +41,10 @@ from lowering.targets import Target
 from lowering.types import SharedType, TensorType, TileType
 
 WAYS = {"shared": True, "registers": False}
+LEAST_RUN = 32
+"""Bytes of a row, as one step of products takes them. A copy takes a pass over shared memory for each line of global
+memory whose bytes go together: where runs of this length are the rows of a tile, as channels in blocks are those of
+pixels, four of them are one line. As parts of longer rows they take up to four passes."""
 
 
 def stage(function: Function, target: Target) -> None:
@@ -49,11 +55,12 @@ def stage(function: Function, target: Target) -> None:
     users = uses(function.body)
     inside = {op for loop in loops for op in walk(loop.regions[0])}
     once = [op for op in function.body.ops if is_load(op) and inside.intersection(users.get(op.result, ()))]
+    behind = [op for op in _behind_loops(function.body) if op.operands[0].name in said and op not in once]
     stores = [op for op in walk(function.body) if is_store(op)]
-    subjects = [*(load for _, load in found), *once, *stores]
+    subjects = [*(load for _, load in found), *once, *behind, *stores]
     _check_subjects(function, said, {op.operands[0].name for op in subjects})
     _stage_results(function, target, stores, said)
-    if not found and not once:
+    if not found and not once and not behind:
         return
     choosing = _Choosing(function, target, said)
     chosen: dict[Op, list[Op]] = {}
@@ -63,6 +70,9 @@ def stage(function: Function, target: Target) -> None:
     for load in once:
         if load.operands[0].name in said and choosing.is_staged(load, None):
             _stage_once(function, choosing.facts, load)
+    for load in behind:
+        if choosing.is_staged(load, None):
+            _stage_before(function, choosing.facts, load)
     for loop, loads in chosen.items():
         _stage(function, choosing.facts, loop, loads)
 
@@ -70,6 +80,12 @@ def stage(function: Function, target: Target) -> None:
 def is_load(op: Op) -> bool:
     """A tile that a thread block loads from global memory."""
     return op.spec.accesses == "read" and isinstance(op.operands[0].type, TensorType) and bool(op.result.tile.shape)
+
+
+def _behind_loops(body: Block) -> list[Op]:
+    """Loads that stand behind a loop."""
+    loops = [i for i, op in enumerate(body.ops) if op.spec.counters]
+    return [op for op in body.ops[loops[0] + 1 :] if is_load(op)] if loops else []
 
 
 def is_store(op: Op) -> bool:
@@ -162,7 +178,7 @@ def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | 
     """TileError `name` for a tensor that no loop loads."""
     for name in said:
         loc = function.lines.get(("stage", name))
-        if name in loaded:
+        if name in loaded or (said[name] == "registers" and any(name == p.name for p in function.params)):
             continue
         if name in function.in_branches or any(p.name == name and p.value is None for p in function.params):
             function.void += [(name, loc)] if loc else []
@@ -212,7 +228,7 @@ class _Choosing:
             raise TileError("schedule", place or load.loc, f"'{name}' cannot be staged: {wrong[0]}", wrong[1])
         bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
         rule = word or ("shared" if wrong is None and bytes in ASYNC_BYTES else "registers")
-        why = f"it feeds a product, and {bytes} aligned bytes are copied at a time"
+        why = f"{'it feeds a product, and ' * feeds}{bytes} aligned bytes are copied at a time"
         if wrong is not None:
             why = wrong[0]
         elif bytes not in ASYNC_BYTES:
@@ -258,7 +274,11 @@ class _Choosing:
 
 def place_of(load: Op) -> list[Value]:
     """What decides what a load reads."""
-    return [v for v in (operand(load, "offset"), operand(load, "mask")) if v is not None]
+    return [v for v in _offset_and_mask(load) if v is not None]
+
+
+def _offset_and_mask(load: Op) -> tuple[Value | None, Value | None]:
+    return operand(load, "offset"), operand(load, "mask")
 
 
 def slot_bytes(load: Op) -> int:
@@ -299,12 +319,14 @@ def bits(value: Value) -> int:
 @dataclass(slots=True)
 class Staged:
     """A load that goes through shared memory. axes: of the tile that is loaded, in the order in which they lie there:
-    what are neighbours in global memory are neighbours, so that copies are wide. place: the elements' places."""
+    what are neighbours in global memory are neighbours, so that copies are wide. place: the elements' places. run: so
+    many elements of a row lie together, and behind them those of the next row."""
 
     load: Op
     axes: tuple[int, ...]
     tile: Value
     place: Value
+    run: int
 
     @property
     def is_turned(self) -> bool:
@@ -323,12 +345,12 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     ahead = slice_of(body.ops, [v for load in loads for v in place_of(load)])
     taken = {op.attrs["name"] for op in walk(function.body) if op.spec.allocates}
     with b.region(allocated):
-        staged = [_staged(b, facts, load, taken) for load in loads]
+        staged = [_staged(b, facts, load, taken, uses(function.body)) for load in loads]
     with b.region(head):
         for each in staged:
             b.place = (each.load.loc or b.loc, None)
-            source, mask = operand(each.load, "offset"), operand(each.load, "mask")
-            copy(b, each.tile, None, each.place, each.load.operands[0], each.turned(b, source), each.turned(b, mask))
+            source, mask = _offset_and_mask(each.load)
+            _copies(b, facts, each, source, mask)
         b.place = (loop.loc or b.loc, None)
         b.op("commit")
         b.op("wait", groups=0)
@@ -348,10 +370,10 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
     allocated, head = Block(), Block()
     b = Builder(located(function, load))
     with b.region(allocated):
-        staged = _staged(b, facts, load, {op.attrs["name"] for op in walk(function.body) if op.spec.allocates})
+        staged = _staged(b, facts, load, {op.attrs["name"] for op in walk(function.body) if op.spec.allocates}, {})
     with b.region(head):
-        source, mask = operand(load, "offset"), operand(load, "mask")
-        copy(b, staged.tile, None, staged.place, load.operands[0], staged.turned(b, source), staged.turned(b, mask))
+        source, mask = _offset_and_mask(load)
+        _copies(b, facts, staged, source, mask)
         b.op("commit")
         b.op("wait", groups=0)
     loaded, value = _loaded(b, staged), load.result
@@ -373,6 +395,36 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
 
     visit(function.body, False)
     function.body.ops[:0] = allocated.ops
+
+
+def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
+    """A load that stands behind a loop: its copy is issued before the loop, which lets it arrive meanwhile. Where the
+    loop is pipelined it goes with the copies of a later round, so that the first ones do not wait for it."""
+    allocated, ahead, behind = Block(), Block(), Block()
+    body, b = function.body, Builder(located(function, load))
+    at = body.ops.index(load)
+    first = max(i for i, op in enumerate(body.ops[:at]) if op.spec.counters)
+    part = slice_of(body.ops[first:at], place_of(load))
+    wrong = impure(part)
+    if wrong is not None:
+        line = function.lines.get(("stage", load.operands[0].name or ""))
+        message = f"'{load.operands[0].name}' cannot be staged: its place comes from '{wrong.name}'{in_line(wrong)}"
+        raise TileError("schedule", line or load.loc, message, "compute the place before the loop")
+    with b.region(allocated):
+        staged = _staged(b, facts, load, {op.attrs["name"] for op in walk(body) if op.spec.allocates}, {})
+    with b.region(ahead):
+        source, mask = (v if v is None else made_anew(b, part, {}, v) for v in _offset_and_mask(load))
+        _copies(b, facts, staged, source, mask)
+        for op in ahead.ops:
+            if op.spec.in_flight:
+                op.attrs["besides"] = True
+    with b.region(behind):
+        b.op("commit")
+        b.op("wait", groups=0)
+    loaded = _loaded(b, staged)
+    body.ops[first : at + 1] = [*ahead.ops, *body.ops[first:at], *behind.ops, *loaded]
+    replace_uses(body, {load.result: loaded[-1].result})
+    body.ops[:0] = allocated.ops
 
 
 def _read_by_each_product(
@@ -404,7 +456,25 @@ def free_name(stem: str, taken: set[str]) -> str:
     return name
 
 
-def _staged(b: Builder, facts: Analysis, load: Op, taken: set[str]) -> Staged:
+def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
+    """Whether products alone take what is loaded, as operands whose steps along k are steps along its rows: then no
+    more than a run of a row is read at once."""
+    todo: list[Wide] = [(load.result, len(load.result.tile.shape) - 1)]
+    while todo:
+        value, axis = todo.pop()
+        for user in users.get(value, []):
+            if is_operand(user, value):
+                if axis != (1 if user.operands[0] is value else 0):
+                    return False
+                continue
+            along = user.spec.along(user, value, axis) if user.spec.pure and user.spec.along is not None else None
+            if not along or any(result not in along for result in user.results):
+                return False
+            todo += [(result, along[result]) for result in user.results]
+    return bool(users.get(load.result))
+
+
+def _staged(b: Builder, facts: Analysis, load: Op, taken: set[str], users: dict[Value, list[Op]]) -> Staged:
     """The tile that a load goes through: `sa` of `a`, `sa2` of its second one."""
     b.place = (load.loc or b.loc, None)
     name = free_name(f"s{load.operands[0].name}", taken)
@@ -415,14 +485,25 @@ def _staged(b: Builder, facts: Analysis, load: Op, taken: set[str]) -> Staged:
     if runs[-1] == 1 and max(runs) > 1:
         last = runs.index(max(runs))
         axes = (*(axis for axis in axes if axis != last), last)
-    shape = tuple(shape[axis] for axis in axes)
-    tile = b.op("shared_alloc", type=SharedType(shape, load.result.dtype), name=name, staged=True).result
+    shape, run = tuple(shape[axis] for axis in axes), max(runs)
+    is_short = LEAST_RUN <= run * load.result.dtype.bytes < shape[-1] * load.result.dtype.bytes
+    if len(shape) < 2 or not is_short or not _goes_by_steps(load, users):
+        run = shape[-1]
+    held = (*shape[:-1], run) if run == shape[-1] else (shape[-1] // run, *shape[:-1], run)
+    tile = b.op("shared_alloc", type=SharedType(held, load.result.dtype), name=name, staged=True).result
     tile.name = name
-    return Staged(load, axes, tile, offsets_within(b, shape))
+    return Staged(load, axes, tile, offsets_within(b, shape, run), run)
 
 
-def offsets_within(b: Builder, shape: tuple[int, ...]) -> Value:
-    """The places of a tile's elements in row-major order."""
+def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
+    """The places of a tile's elements in row-major order; with a run, so many columns of all rows after another."""
+    if run not in (0, shape[-1]):
+        columns, width = b.value("arange", extent=shape[-1]), b.broadcast(b.index(run), shape[-1:])
+        block = b.broadcast(b.index(prod(shape[:-1]) * run), shape[-1:])
+        along = b.value("mul", b.value("floordiv", columns, width), block)
+        along = b.value("add", along, b.value("mod", columns, width))
+        before = b.value("mul", *b.same_shape([offsets_within(b, (*shape[:-1], 1)), b.index(run)]))
+        return b.value("add", b.broadcast(before, shape), b.broadcast(along, shape))
     total: Value | None = None
     for axis, extent in enumerate(shape):
         part = b.reshape(b.value("arange", extent=extent), (1,) * axis + (extent,) + (1,) * (len(shape) - axis - 1))
@@ -434,14 +515,32 @@ def offsets_within(b: Builder, shape: tuple[int, ...]) -> Value:
     return b.broadcast(total, shape)
 
 
+def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mask: Value | None) -> None:
+    """The copies of what a load reads: one, or one for each run of its rows, which are the rows of other lines."""
+    load, columns = each.load, each.place.tile.shape[-1]
+    source, mask = each.turned(b, source), each.turned(b, mask)
+    if each.run == columns:
+        copy(b, each.tile, None, each.place, load.operands[0], source, mask)
+        return
+    exact = Builder(b.loc, facts)
+    with exact.region(b.block):
+        for first in range(0, columns, each.run):
+            maker = PartMaker(exact, each.run)
+            maker.origin = exact.index(first)
+            there, on = (None if v is None else maker.of(v, len(v.tile.shape) - 1) for v in (source, mask))
+            place = maker.of(each.place, len(each.place.tile.shape) - 1)
+            copy(exact, each.tile, None, place, load.operands[0], there, on)
+
+
 def copy(
     b: Builder, tile: Value, slot: Value | None, place: Value, tensor: Value, source: Value | None, mask: Value | None,
-    cache: str | None = None,
+    cache: str | None = None, ahead: bool = False,
 ) -> None:  # fmt: skip
-    """A copy from places of a tensor to places of a shared tile, or of a slot of a ring."""
+    """A copy from places of a tensor to places of a shared tile, or of a slot of a ring. ahead: it is of a round that
+    runs ahead by all slots of the ring but one, and past the last one copies nothing."""
     parts = {"memory": tile, "slot": slot, "offset": place, "tensor": tensor, "source": source, "mask": mask}
     given = {name: value for name, value in parts.items() if value is not None}
-    b.op("copy", list(given.values()), has=list(given), cache=cache, bytes=0)
+    b.op("copy", list(given.values()), has=list(given), cache=cache, bytes=0, **({"ahead": True} if ahead else {}))
 
 
 def _is_zero(value: Value) -> bool:

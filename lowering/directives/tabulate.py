@@ -2,7 +2,7 @@
 
     for t in range(9):                          bits = (… for t = 0 …) | (… for t = 1 …) << 1 | …
         inside = … row, col, t …       →        for t in range(9):
-        x = load a[…] if inside                     inside = bits >> t & 1 != 0
+        x = load a[…] if inside                     inside = bits & 1 << t != 0
                                                     x = load a[…] if inside
 
 The bits of a tile of flags are a tile of words: each thread has those of its own elements. They are computed where all
@@ -112,8 +112,8 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
         place = b.value("sub", counter, b.constant(rounds.start, counter.dtype))
         place = b.value("floordiv", place, b.constant(rounds.step, counter.dtype))
         shift = b.value("cast", place, to=word, saturate=False, rounding=None)
-        one = b.value("and", b.value("shr", bits, b.broadcast(shift, shape)), b.constant(1, word, shape))
-        flag = b.own(b.value("ne", one, b.constant(0, word, shape)))
+        bit = b.broadcast(b.value("shl", b.constant(1, word), shift), shape)  # of all threads: one shift a round
+        flag = b.own(b.value("ne", b.value("and", bits, bit), b.constant(0, word, shape)))
         flag.stands_for(value)
     block.ops[block.ops.index(loop) : block.ops.index(loop)] = before.ops
     body = around[-1][0].regions[0]

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from lowering.affine import AffineOffsets, Linear, Offsets
 from lowering.emit.global_map import GlobalMap, map_of
 from lowering.facts import facts_of
 from lowering.ir import Function, Op, Value
 from lowering.shared_map import SharedMap, SharedMaps, access_layout_of
+
+
+class _OfThreads(AffineOffsets):
+    """Offsets as a thread sees them: a tile of which it holds one element is a number to it, where its elements are no
+    linear function of their coordinates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exact = AffineOffsets()
+
+    def _compute(self, value: Value) -> Offsets | None:
+        layout = value.tile.layout
+        if layout is not None and not any(layout.register) and self.exact.offsets(value) is None:
+            return {self._named(value): Linear((0,) * len(value.tile.shape), 1)}
+        return super()._compute(value)
 
 
 class Maps:
@@ -15,7 +31,7 @@ class Maps:
         self.facts = facts_of(function)
         self.given: set[Value] = set()
         self._maps = SharedMaps(self.facts)
-        self.affines = self._maps.affines
+        self.affines = _OfThreads()
         self._global: dict[Value, GlobalMap | None] = {}
         self._shared: dict[Op, SharedMap | None] = {}
 

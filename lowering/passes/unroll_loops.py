@@ -5,11 +5,12 @@ Where the number of rounds is constant, what is left is straight-line code; so i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from lowering.budget import Budget
+from lowering.directives.pipeline import known_rounds
 from lowering.directives.stage import adds_products
 from lowering.facts import Analysis, facts_now, in_order
 from lowering.fold import constant_of
@@ -48,7 +49,10 @@ def _choose(function: Function, loop: Op) -> None:
     """Sets how many rounds of a loop become one."""
     rule, name = loop.attrs["unroll"], loop.regions[0].args[0].name or "loop"
     why = "the schedule unrolls what it names"
-    if ("unroll", name) not in function.lines and loop.attrs.get("stepped"):
+    rounds = known_rounds(loop) if "slots" in loop.attrs else None
+    if ("unroll", name) not in function.lines and rounds and rounds < loop.attrs["slots"]:
+        rule, why = max(rounds, 2), "all its rounds are copied ahead: there is nothing left to copy in them"
+    elif ("unroll", name) not in function.lines and loop.attrs.get("stepped"):
         rule, why = _stepped(function, loop), "its rounds are products alone, step by step"
     elif ("unroll", name) not in function.lines and "slots" in loop.attrs and adds_products(loop):
         rule, why = min(loop.attrs["slots"], MOST_SLOTS), "a round for each slot of the ring: their places are numbers"
@@ -126,13 +130,15 @@ class Splitter(Rewriter):
         rounds = cast(made("floordiv", [cast(distance, unsigned), round_], unsigned), type.dtype)
         return made("mul", [rounds, made("constant", [], type.dtype, value=by, dtype=type.dtype)], type.dtype)
 
-    def straight(self, body: Block, counters: Iterable[Value], values: list[Value]) -> list[Value]:
-        """Rounds one after another, without a loop."""
-        for counter in counters:
+    def straight(self, loop: Op, body: Block, counters: Sequence[Value], values: list[Value]) -> list[Value]:
+        """The last rounds of a loop one after another, without a loop. Copies that run ahead past the end go."""
+        ahead = loop.attrs.get("slots", 1) - 1
+        for left, counter in zip(reversed(range(len(counters))), counters, strict=True):
             ops: list[Op] = []
             values = clone(body, [counter, *values], ops)
             for each in ops:
-                self.emit(each)
+                if left >= ahead or not each.attrs.get("ahead"):
+                    self.emit(each)
         return values
 
     def split(self, op: Op, factor: int, step: int, whole: bool = False) -> None:
@@ -154,7 +160,7 @@ class Splitter(Rewriter):
 
         count = 0 if turns is None else rounds_of(turns.start, turns.stop, step)
         if turns is not None and count < 2 * factor:
-            self.map.update(zip(op.results, self.straight(body, map(number, turns), carried), strict=True))
+            self.map.update(zip(op.results, self.straight(op, body, [*map(number, turns)], carried), strict=True))
             return
         if step * factor > int_range(type.dtype)[1]:
             raise TileError(
@@ -180,16 +186,17 @@ class Splitter(Rewriter):
             Op(op.spec, [start, middle, round_, *carried], types, {**attrs, "exact": True, **later}, [main], op.loc)
         )
         if turns is not None:
-            self.map.update(
-                zip(op.results, self.straight(body, map(number, turns[at_once:]), first.results), strict=True)
-            )
+            rest = self.straight(op, body, [*map(number, turns[at_once:])], first.results)
+            self.map.update(zip(op.results, rest, strict=True))
             return
         if step == 1 and in_order(op.operands[0], op.operands[1], self.facts):
             attrs["exact"] = True
-        rest = self.emit(
+        if not whole and factor <= attrs.get("slots", 1):
+            body.ops = [each for each in body.ops if not each.attrs.get("ahead")]
+        behind = self.emit(
             Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, attrs, [body], op.loc)
         )
-        for old, new in zip(op.results, rest.results, strict=True):
+        for old, new in zip(op.results, behind.results, strict=True):
             new.stands_for(old)
             self.map[old] = new
 

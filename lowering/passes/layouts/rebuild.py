@@ -194,7 +194,8 @@ class Rebuilding:
         axis = len(shape) - 1
         # Always along the last axis, also where another one is longer in memory: `cp.async` needs neighbours on both
         # sides, and rows of shared tiles lie along it. A line of 128 bytes takes one pass, rows of 64 bytes twice as
-        # many (docs/measurements.md, "Passes over the banks").
+        # many (docs/measurements.md, "Passes over the banks"). So rows of which parts lie apart in memory are copied
+        # part by part: the same part of the next row may be the next in memory, as with channels in blocks.
         width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
         widths = [1 << i for i in reversed(range(max(width, 1).bit_length()))]
         if self.function.word("require") == "async":
@@ -209,7 +210,7 @@ class Rebuilding:
             costs={str(each): ceil(offset.tile.size / (self.function.threads * each)) for each in widths},
             unit="accesses a thread",
         )
-        return Layout.default(shape, self.warps, chosen, axis)
+        return Layout.default(shape, self.warps, chosen, axis, run=min(max(there.run[axis], chosen), shape[axis]))
 
     # ---- loops and branches ----
 

@@ -1,4 +1,4 @@
-"""Tunes samples/int8_conv.tile at ResNet-50's shapes, and writes the winners beside it.
+"""Tunes peers/by_hand/int8_conv.tile at ResNet-50's shapes, and writes the winners beside it.
 
     python3 benchmarks/int8_conv_tuning.py --n 1,32,256 --calls conv2d,conv2d_nhwc
 
@@ -21,7 +21,8 @@ from multiprocessing import get_context
 from random import Random
 from typing import Any
 
-from int8_conv import SAMPLE, facts
+from int8_conv import BY_HAND as SAMPLE
+from int8_conv import facts
 from int8_conv_shapes import RESNET50, Operands, Shape, blocked, blocked_filters, innermost
 
 import dsl

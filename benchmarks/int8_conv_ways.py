@@ -1,4 +1,4 @@
-"""The ways of samples/int8_conv.tile side by side, and its other types, at ResNet-50's shapes.
+"""The ways of peers/by_hand/int8_conv.tile side by side, and its other types, at ResNet-50's shapes.
 
     python3 benchmarks/int8_conv_ways.py --n 32,256 --json ways.json
 
@@ -22,7 +22,8 @@ from typing import Any
 from harness.intervals import Interval
 from harness.record import versions
 from harness.timing import ROUNDS, interleaved
-from int8_conv import SAMPLE, facts
+from int8_conv import BY_HAND as SAMPLE
+from int8_conv import facts
 from int8_conv_shapes import RESNET50, Operands, Shape, blocked, blocked_filters, innermost
 
 import dsl

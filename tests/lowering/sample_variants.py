@@ -60,14 +60,15 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
     ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
-    ("conv", "table"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],
-    ("conv", "folded"): [images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5)],
-    ("conv", "permuted"): [images(128, 28, 128, 3)],
-    ("conv", "exchanged"): [images(128, 28, 128, 3)],
-    ("conv_nhwc", "table"): [innermost(128, 28, 128, 3), innermost(96, 7, 100, 5)],
-    ("conv_nhwc", "folded"): [innermost(128, 28, 128, 3), innermost(64, 56, 256, 1), innermost(96, 7, 100, 5)],
-    ("conv_sum", "few"): [images(512, 7, 512, 3)],
-    ("conv_nhwc_sum", "few"): [innermost(512, 7, 512, 3), innermost(512, 7, 100, 3)],
+    ("conv", "any_image"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],
+    ("conv", "blocks"): [images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5), images(512, 7, 512, 3)],
+    ("conv_nhwc", "any_image"): [innermost(128, 28, 128, 3), innermost(96, 7, 100, 5)],
+    ("conv_nhwc", "pixels"): [
+        innermost(128, 28, 128, 3),
+        innermost(64, 56, 256, 1),
+        innermost(96, 7, 100, 5),
+        innermost(512, 7, 100, 3),
+    ],
     ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     ("tiled", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     **{(f"{arg}fold", "wide"): [{"n": 1 << 20}, {"n": 70001}] for arg in ("", "arg_")},
@@ -117,9 +118,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 
 ABSENT = {
     "attend": {"starts", "key_starts"},
-    "conv": {"parts"},
     "product": {"scale", "bias", "residual"},
-    "conv_nhwc": {"parts"},
     "fused_rows": {"out"},
 }
 """Optional tensors that are not given: with these the kernels do other work."""

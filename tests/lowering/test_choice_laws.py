@@ -56,7 +56,7 @@ def small() -> list[Case]:
 
 LARGE = [
     next(case for case in cases() if (case.kernel, case.schedule) == wanted)
-    for wanted in (("product", "tile"), ("conv", "folded"))
+    for wanted in (("product", "tile"), ("conv", "blocks"))
 ]
 
 

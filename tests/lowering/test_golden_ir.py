@@ -24,8 +24,8 @@ GOLDEN = Path(__file__).with_name("golden")
 MOST_LINES = 300
 """Of one file: what is longer is not read."""
 
-SIZES = images(64, 28, 64, 3)
-TILES = {"TM": 32, "TN": 32, "PM": 1, "PN": 1, "WARPS": 2, "G": 1, "DEPTH": 2}
+SIZES = images(64, 28, 64, 2)
+TILES = {"TM": 32, "SIZE": 32, "PM": 1, "PN": 1, "WARPS": 2, "BYTES": 64, "SLOTS": 2, "PARTS": 1}
 CASES = {
     "product_f16": (
         "matmul.tile",
@@ -42,7 +42,16 @@ CASES = {
     ),
     "convolution_s8": (
         "int8_conv.tile",
-        Request("conv", "folded", SIZES, {"T": "s8"}, TILES, SIZES, absent=frozenset({"parts", "z"})),
+        Request(
+            "conv",
+            "blocks",
+            SIZES,
+            {"T": "s8"},
+            TILES,
+            SIZES,
+            choices={"fragments": "whole", "tabulate": "computed"},
+            absent=frozenset({"z"}),
+        ),
     ),
 }
 

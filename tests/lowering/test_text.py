@@ -25,7 +25,7 @@ CHOSEN = (
     "softmax_rows-whole",  # shared memory, a loop
     "product-tile",  # products, a ring with a swizzle
     "matmul_shared-cooperative",  # pins
-    "conv_nhwc-folded",
+    "conv_nhwc-pixels",
     "v0-ladder",
     "fused_rows-lanes",
 )

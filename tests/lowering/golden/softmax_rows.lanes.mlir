@@ -11,7 +11,7 @@
     %3 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:12
     %4 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:17
     %5 = "tile.constant"() {dtype = f32, value = 0x3FF0000000000000 : f64} : () -> f32  // samples/softmax.tile:22
-    %6 = "tile.constant"() {dtype = index, value = 256 : i64} : () -> index  // samples/softmax.tile:32
+    %6 = "tile.constant"() {dtype = index, value = 256 : i64} : () -> index  // samples/softmax.tile:31
     %7 = "tile.broadcast"(%2) {shape = [2 : i64, 1 : i64]} : (index) -> tensor<2x1xindex, #layout0>  // samples/softmax.tile:12
     %8 = "tile.arange"() {extent = 2 : i64} : () -> tensor<2xindex, #layout0>  // samples/softmax.tile:12
     %9 = "tile.reshape"(%8) {shape = [2 : i64, 1 : i64]} : (tensor<2xindex, #layout0>) -> tensor<2x1xindex, #layout0>  // samples/softmax.tile:12
@@ -114,5 +114,5 @@
     %97 = "tile.mul"(%82, %90) : (tensor<2x256xf32, #layout1>, tensor<2x256xf32, #layout1>) -> tensor<2x256xf32, #layout1>  // samples/softmax.tile:22
     %98 = "tile.cast"(%97) {rounding = unit, saturate = false, to = f16} : (tensor<2x256xf32, #layout1>) -> tensor<2x256xf16, #layout1>  // samples/softmax.tile:22
     "tile.store"(%y, %57, %60, %98) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<2x256xindex, #layout1>, tensor<2x256xi1, #layout1>, tensor<2x256xf16, #layout1>) -> ()  // samples/softmax.tile:22
-  }) {align = {v = 8 : i64}, index_bits = 32 : i64, loop = {v = [1 : i64, 256 : i64, true]}, math = {exp = "fast"}, name = "softmax_rows", shared_align = 16 : i64, shared_bytes = 0 : i64, warps = 2 : i64} : () -> ()
+  }) {index_bits = 32 : i64, loop = {v = [1 : i64, 256 : i64, true]}, math = {exp = "fast"}, name = "softmax_rows", shared_align = 16 : i64, shared_bytes = 0 : i64, warps = 2 : i64} : () -> ()
 }) : () -> ()

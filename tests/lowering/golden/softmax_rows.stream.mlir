@@ -7,14 +7,14 @@
   ^bb0(%y: memref<?x?xf16, 1>, %x: memref<?x?xf16, 1>, %rows: index, %cols: index):
     %scratch = "tile.shared_alloc"() {name = "scratch", offset = 0 : i64, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:14
     %scratch_0 = "tile.shared_alloc"() {name = "scratch", offset = 64 : i64, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:14
-    %1 = "tile.constant"() {dtype = index, value = 0 : i64} : () -> index  // samples/softmax.tile:46
+    %1 = "tile.constant"() {dtype = index, value = 0 : i64} : () -> index  // samples/softmax.tile:45
     %2 = "tile.constant"() {dtype = index, value = 1 : i64} : () -> index  // samples/softmax.tile:9
     %r = "tile.block_id"() {axis = 0 : i64} : () -> index  // samples/softmax.tile:11
     %3 = "tile.mul"(%r, %cols) : (index, index) -> index  // samples/softmax.tile:12
     %4 = "tile.constant"() {dtype = f16, value = 0xFFF0000000000000 : f64} : () -> f16  // samples/softmax.tile:12
     %5 = "tile.constant"() {dtype = f32, value = 0x3FF0000000000000 : f64} : () -> f32  // samples/softmax.tile:14
     %6 = "tile.constant"() {dtype = f32, value = 0x3FF71547652B82FE : f64} : () -> f32  // samples/softmax.tile:22
-    %7 = "tile.constant"() {dtype = index, value = 4096 : i64} : () -> index  // samples/softmax.tile:46
+    %7 = "tile.constant"() {dtype = index, value = 4096 : i64} : () -> index  // samples/softmax.tile:45
     %8 = "tile.broadcast"(%3) {shape = [1 : i64, 1 : i64]} : (index) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
     %9 = "tile.arange"() {extent = 1 : i64} : () -> tensor<1xindex, #layout0>  // samples/softmax.tile:12
     %10 = "tile.reshape"(%9) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
@@ -30,8 +30,8 @@
     %20 = "tile.broadcast"(%4) {shape = [1 : i64, 4096 : i64]} : (f16) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
     %21 = "tile.load"(%x, %17, %19, %20) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
     %v = "tile.cast"(%21) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
-    %22 = "tile.constant"() {dtype = index, value = 17 : i64} : () -> index  // samples/softmax.tile:7
-    %23 = "tile.constant"() {dtype = index, value = 4 : i64} : () -> index  // samples/softmax.tile:7
+    %22 = "tile.constant"() {dtype = index, value = 17 : i64} : () -> index  // samples/softmax.tile:14
+    %23 = "tile.constant"() {dtype = index, value = 4 : i64} : () -> index  // samples/softmax.tile:14
     %24 = "tile.broadcast"(%5) {shape = [1 : i64, 4096 : i64]} : (f32) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:14
     %25, %26 = "tile.for"(%2, %22, %23, %v, %24) ({
     ^bb0(%27: index, %28: tensor<1x4096xf32, #layout1>, %29: tensor<1x4096xf32, #layout1>):
@@ -129,172 +129,199 @@
       %121 = "tile.mul"(%24, %120) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
       %122 = "tile.select"(%117, %24, %121) : (tensor<1x4096xi1, #layout1>, tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
       %123 = "tile.add"(%116, %122) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-      "tile.yield"(%110, %123) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> ()  // samples/softmax.tile:7
-    }) {unroll = 1 : i64} : (index, index, index, tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>)  // samples/softmax.tile:7
-    %124 = "tile.constant"() {dtype = index, value = 69632 : i64} : () -> index  // samples/softmax.tile:7
-    %125 = "tile.broadcast"(%124) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-    %126 = "tile.add"(%125, %15) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-    %127 = "tile.reshape"(%126) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-    %128 = "tile.add"(%14, %127) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-    %129 = "tile.lt"(%127, %18) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
-    %130 = "tile.load"(%x, %128, %129, %20) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
-    %v_131 = "tile.cast"(%130) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
-    %132 = "tile.maximum"(%25, %v_131) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:6
-    %133 = "tile.eq"(%25, %132) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:7
-    %134 = "tile.sub"(%25, %132) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %135 = "tile.broadcast"(%6) {shape = [1 : i64, 4096 : i64]} : (f32) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %136 = "tile.mul"(%134, %135) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %137 = "tile.ex2.approx.ftz"(%136) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %138 = "tile.mul"(%26, %137) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %139 = "tile.select"(%133, %26, %138) : (tensor<1x4096xi1, #layout1>, tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %140 = "tile.eq"(%v_131, %132) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:7
-    %141 = "tile.sub"(%v_131, %132) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %142 = "tile.mul"(%141, %135) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %143 = "tile.ex2.approx.ftz"(%142) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %144 = "tile.mul"(%24, %143) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %145 = "tile.select"(%140, %24, %144) : (tensor<1x4096xi1, #layout1>, tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %146 = "tile.add"(%139, %145) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
-    %147, %148 = "tile.partial_reduce"(%132, %146) ({
-    ^bb0(%149: f32, %150: f32, %151: f32, %152: f32):
-      %top = "tile.maximum"(%149, %151) : (f32, f32) -> f32  // samples/softmax.tile:6
-      %153 = "tile.eq"(%149, %top) : (f32, f32) -> i1  // samples/softmax.tile:7
-      %154 = "tile.sub"(%149, %top) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %155 = "tile.mul"(%154, %6) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %156 = "tile.ex2.approx.ftz"(%155) : (f32) -> f32  // samples/softmax.tile:7
-      %157 = "tile.mul"(%150, %156) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %158 = "tile.select"(%153, %150, %157) : (i1, f32, f32) -> f32  // samples/softmax.tile:7
-      %159 = "tile.eq"(%151, %top) : (f32, f32) -> i1  // samples/softmax.tile:7
-      %160 = "tile.sub"(%151, %top) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %161 = "tile.mul"(%160, %6) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %162 = "tile.ex2.approx.ftz"(%161) : (f32) -> f32  // samples/softmax.tile:7
-      %163 = "tile.mul"(%152, %162) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %164 = "tile.select"(%159, %152, %163) : (i1, f32, f32) -> f32  // samples/softmax.tile:7
-      %165 = "tile.add"(%158, %164) : (f32, f32) -> f32  // samples/softmax.tile:7
-      "tile.yield"(%top, %165) : (f32, f32) -> ()  // samples/softmax.tile:7
+      "tile.yield"(%110, %123) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> ()  // samples/softmax.tile:14
+    }) {unroll = 1 : i64} : (index, index, index, tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>)  // samples/softmax.tile:14
+    %124 = "tile.broadcast"(%3) {shape = [1 : i64, 1 : i64]} : (index) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
+    %125 = "tile.arange"() {extent = 1 : i64} : () -> tensor<1xindex, #layout0>  // samples/softmax.tile:12
+    %126 = "tile.reshape"(%125) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
+    %127 = "tile.broadcast"(%cols) {shape = [1 : i64, 1 : i64]} : (index) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
+    %128 = "tile.mul"(%126, %127) : (tensor<1x1xindex, #layout0>, tensor<1x1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
+    %129 = "tile.add"(%124, %128) : (tensor<1x1xindex, #layout0>, tensor<1x1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
+    %130 = "tile.broadcast"(%129) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout0>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+    %131 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+    %132 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+    %133 = "tile.broadcast"(%4) {shape = [1 : i64, 4096 : i64]} : (f16) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
+    %134 = "tile.broadcast"(%5) {shape = [1 : i64, 4096 : i64]} : (f32) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:14
+    %135 = "tile.constant"() {dtype = index, value = 69632 : i64} : () -> index  // samples/softmax.tile:14
+    %136 = "tile.broadcast"(%135) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+    %137 = "tile.add"(%136, %131) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+    %138 = "tile.reshape"(%137) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+    %139 = "tile.add"(%130, %138) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+    %140 = "tile.lt"(%138, %132) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
+    %141 = "tile.load"(%x, %139, %140, %133) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
+    %v_142 = "tile.cast"(%141) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
+    %143 = "tile.maximum"(%25, %v_142) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:6
+    %144 = "tile.eq"(%25, %143) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:7
+    %145 = "tile.sub"(%25, %143) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %146 = "tile.broadcast"(%6) {shape = [1 : i64, 4096 : i64]} : (f32) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %147 = "tile.mul"(%145, %146) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %148 = "tile.ex2.approx.ftz"(%147) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %149 = "tile.mul"(%26, %148) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %150 = "tile.select"(%144, %26, %149) : (tensor<1x4096xi1, #layout1>, tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %151 = "tile.eq"(%v_142, %143) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:7
+    %152 = "tile.sub"(%v_142, %143) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %153 = "tile.mul"(%152, %146) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %154 = "tile.ex2.approx.ftz"(%153) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %155 = "tile.mul"(%134, %154) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %156 = "tile.select"(%151, %134, %155) : (tensor<1x4096xi1, #layout1>, tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %157 = "tile.add"(%150, %156) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %158, %159 = "tile.partial_reduce"(%143, %157) ({
+    ^bb0(%160: f32, %161: f32, %162: f32, %163: f32):
+      %top = "tile.maximum"(%160, %162) : (f32, f32) -> f32  // samples/softmax.tile:6
+      %164 = "tile.eq"(%160, %top) : (f32, f32) -> i1  // samples/softmax.tile:7
+      %165 = "tile.sub"(%160, %top) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %166 = "tile.mul"(%165, %6) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %167 = "tile.ex2.approx.ftz"(%166) : (f32) -> f32  // samples/softmax.tile:7
+      %168 = "tile.mul"(%161, %167) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %169 = "tile.select"(%164, %161, %168) : (i1, f32, f32) -> f32  // samples/softmax.tile:7
+      %170 = "tile.eq"(%162, %top) : (f32, f32) -> i1  // samples/softmax.tile:7
+      %171 = "tile.sub"(%162, %top) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %172 = "tile.mul"(%171, %6) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %173 = "tile.ex2.approx.ftz"(%172) : (f32) -> f32  // samples/softmax.tile:7
+      %174 = "tile.mul"(%163, %173) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %175 = "tile.select"(%170, %163, %174) : (i1, f32, f32) -> f32  // samples/softmax.tile:7
+      %176 = "tile.add"(%169, %175) : (f32, f32) -> f32  // samples/softmax.tile:7
+      "tile.yield"(%top, %176) : (f32, f32) -> ()  // samples/softmax.tile:7
     }) {axis = 1 : i64, parts = 16 : i64} : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> (tensor<1x16xf32, #layout2>, tensor<1x16xf32, #layout2>)  // samples/softmax.tile:14
-    %166 = "tile.arange"() {extent = 16 : i64} : () -> tensor<16xindex, #layout2>  // samples/softmax.tile:14
-    %167 = "tile.reshape"(%166) {shape = [1 : i64, 16 : i64]} : (tensor<16xindex, #layout2>) -> tensor<1x16xindex, #layout2>  // samples/softmax.tile:14
-    "tile.store"(%scratch, %167, %147) {cache = unit, evict = unit, has = ["memory", "offset", "value"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout2>, tensor<1x16xf32, #layout2>) -> ()  // samples/softmax.tile:14
-    %168 = "tile.arange"() {extent = 16 : i64} : () -> tensor<16xindex, #layout3>  // samples/softmax.tile:14
-    %169 = "tile.reshape"(%168) {shape = [1 : i64, 16 : i64]} : (tensor<16xindex, #layout3>) -> tensor<1x16xindex, #layout3>  // samples/softmax.tile:14
+    %177 = "tile.arange"() {extent = 16 : i64} : () -> tensor<16xindex, #layout2>  // samples/softmax.tile:14
+    %178 = "tile.reshape"(%177) {shape = [1 : i64, 16 : i64]} : (tensor<16xindex, #layout2>) -> tensor<1x16xindex, #layout2>  // samples/softmax.tile:14
+    "tile.store"(%scratch, %178, %158) {cache = unit, evict = unit, has = ["memory", "offset", "value"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout2>, tensor<1x16xf32, #layout2>) -> ()  // samples/softmax.tile:14
+    %179 = "tile.arange"() {extent = 16 : i64} : () -> tensor<16xindex, #layout3>  // samples/softmax.tile:14
+    %180 = "tile.reshape"(%179) {shape = [1 : i64, 16 : i64]} : (tensor<16xindex, #layout3>) -> tensor<1x16xindex, #layout3>  // samples/softmax.tile:14
     "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:14
-    %170 = "tile.load"(%scratch, %169) {cache = unit, evict = unit, has = ["memory", "offset"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout3>) -> tensor<1x16xf32, #layout3>  // samples/softmax.tile:14
-    "tile.store"(%scratch_0, %167, %148) {cache = unit, evict = unit, has = ["memory", "offset", "value"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout2>, tensor<1x16xf32, #layout2>) -> ()  // samples/softmax.tile:14
+    %181 = "tile.load"(%scratch, %180) {cache = unit, evict = unit, has = ["memory", "offset"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout3>) -> tensor<1x16xf32, #layout3>  // samples/softmax.tile:14
+    "tile.store"(%scratch_0, %178, %159) {cache = unit, evict = unit, has = ["memory", "offset", "value"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout2>, tensor<1x16xf32, #layout2>) -> ()  // samples/softmax.tile:14
     "tile.barrier"() {scope = "block"} : () -> ()  // samples/softmax.tile:14
-    %171 = "tile.load"(%scratch_0, %169) {cache = unit, evict = unit, has = ["memory", "offset"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout3>) -> tensor<1x16xf32, #layout3>  // samples/softmax.tile:14
-    %top_172, %total = "tile.reduce"(%170, %171) ({
-    ^bb0(%173: f32, %174: f32, %175: f32, %176: f32):
-      %177 = "tile.maximum"(%173, %175) : (f32, f32) -> f32  // samples/softmax.tile:6
-      %178 = "tile.eq"(%173, %177) : (f32, f32) -> i1  // samples/softmax.tile:7
-      %179 = "tile.sub"(%173, %177) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %180 = "tile.mul"(%179, %6) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %181 = "tile.ex2.approx.ftz"(%180) : (f32) -> f32  // samples/softmax.tile:7
-      %182 = "tile.mul"(%174, %181) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %183 = "tile.select"(%178, %174, %182) : (i1, f32, f32) -> f32  // samples/softmax.tile:7
-      %184 = "tile.eq"(%175, %177) : (f32, f32) -> i1  // samples/softmax.tile:7
-      %185 = "tile.sub"(%175, %177) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %186 = "tile.mul"(%185, %6) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %187 = "tile.ex2.approx.ftz"(%186) : (f32) -> f32  // samples/softmax.tile:7
-      %188 = "tile.mul"(%176, %187) : (f32, f32) -> f32  // samples/softmax.tile:7
-      %189 = "tile.select"(%184, %176, %188) : (i1, f32, f32) -> f32  // samples/softmax.tile:7
-      %190 = "tile.add"(%183, %189) : (f32, f32) -> f32  // samples/softmax.tile:7
-      "tile.yield"(%177, %190) : (f32, f32) -> ()  // samples/softmax.tile:7
+    %182 = "tile.load"(%scratch_0, %180) {cache = unit, evict = unit, has = ["memory", "offset"]} : (memref<16xf32, 3>, tensor<1x16xindex, #layout3>) -> tensor<1x16xf32, #layout3>  // samples/softmax.tile:14
+    %top_183, %total = "tile.reduce"(%181, %182) ({
+    ^bb0(%184: f32, %185: f32, %186: f32, %187: f32):
+      %188 = "tile.maximum"(%184, %186) : (f32, f32) -> f32  // samples/softmax.tile:6
+      %189 = "tile.eq"(%184, %188) : (f32, f32) -> i1  // samples/softmax.tile:7
+      %190 = "tile.sub"(%184, %188) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %191 = "tile.mul"(%190, %6) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %192 = "tile.ex2.approx.ftz"(%191) : (f32) -> f32  // samples/softmax.tile:7
+      %193 = "tile.mul"(%185, %192) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %194 = "tile.select"(%189, %185, %193) : (i1, f32, f32) -> f32  // samples/softmax.tile:7
+      %195 = "tile.eq"(%186, %188) : (f32, f32) -> i1  // samples/softmax.tile:7
+      %196 = "tile.sub"(%186, %188) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %197 = "tile.mul"(%196, %6) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %198 = "tile.ex2.approx.ftz"(%197) : (f32) -> f32  // samples/softmax.tile:7
+      %199 = "tile.mul"(%187, %198) : (f32, f32) -> f32  // samples/softmax.tile:7
+      %200 = "tile.select"(%195, %187, %199) : (i1, f32, f32) -> f32  // samples/softmax.tile:7
+      %201 = "tile.add"(%194, %200) : (f32, f32) -> f32  // samples/softmax.tile:7
+      "tile.yield"(%188, %201) : (f32, f32) -> ()  // samples/softmax.tile:7
     }) {axis = 1 : i64} : (tensor<1x16xf32, #layout3>, tensor<1x16xf32, #layout3>) -> (tensor<1xf32, #layout0>, tensor<1xf32, #layout0>)  // samples/softmax.tile:14
-    %191 = "tile.reshape"(%top_172) {shape = [1 : i64, 1 : i64]} : (tensor<1xf32, #layout0>) -> tensor<1x1xf32, #layout0>  // samples/softmax.tile:18
-    %192 = "tile.broadcast"(%5) {shape = [1 : i64]} : (f32) -> tensor<1xf32, #layout0>  // samples/softmax.tile:22
-    %193 = "tile.div"(%192, %total) : (tensor<1xf32, #layout0>, tensor<1xf32, #layout0>) -> tensor<1xf32, #layout0>  // samples/softmax.tile:22
-    %194 = "tile.reshape"(%193) {shape = [1 : i64, 1 : i64]} : (tensor<1xf32, #layout0>) -> tensor<1x1xf32, #layout0>  // samples/softmax.tile:22
-    %195 = "tile.constant"() {dtype = index, value = 16 : i64} : () -> index  // samples/softmax.tile:22
-    "tile.for"(%1, %195, %23) ({
-    ^bb0(%196: index):
-      %197 = "tile.add"(%196, %2) : (index, index) -> index  // samples/softmax.tile:14
-      %198 = "tile.constant"() {dtype = index, value = 2 : i64} : () -> index  // samples/softmax.tile:14
-      %199 = "tile.add"(%196, %198) : (index, index) -> index  // samples/softmax.tile:14
-      %200 = "tile.constant"() {dtype = index, value = 3 : i64} : () -> index  // samples/softmax.tile:14
-      %201 = "tile.add"(%196, %200) : (index, index) -> index  // samples/softmax.tile:14
-      %202 = "tile.mul"(%196, %7) : (index, index) -> index  // samples/softmax.tile:14
-      %203 = "tile.broadcast"(%202) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-      %204 = "tile.add"(%203, %15) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-      %205 = "tile.reshape"(%204) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-      %206 = "tile.add"(%14, %205) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-      %207 = "tile.lt"(%205, %18) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
-      %208 = "tile.load"(%x, %206, %207, %20) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
-      %209 = "tile.mul"(%197, %7) : (index, index) -> index  // samples/softmax.tile:12
-      %210 = "tile.broadcast"(%209) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-      %211 = "tile.add"(%210, %15) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-      %212 = "tile.reshape"(%211) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-      %213 = "tile.add"(%14, %212) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-      %214 = "tile.lt"(%212, %18) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
-      %215 = "tile.load"(%x, %213, %214, %20) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
-      %216 = "tile.mul"(%199, %7) : (index, index) -> index  // samples/softmax.tile:12
-      %217 = "tile.broadcast"(%216) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-      %218 = "tile.add"(%217, %15) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-      %219 = "tile.reshape"(%218) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-      %220 = "tile.add"(%14, %219) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-      %221 = "tile.lt"(%219, %18) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
-      %222 = "tile.load"(%x, %220, %221, %20) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
-      %223 = "tile.mul"(%201, %7) : (index, index) -> index  // samples/softmax.tile:12
-      %224 = "tile.broadcast"(%223) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-      %225 = "tile.add"(%224, %15) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-      %226 = "tile.reshape"(%225) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-      %227 = "tile.add"(%14, %226) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-      %228 = "tile.lt"(%226, %18) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
-      %229 = "tile.load"(%x, %227, %228, %20) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
-      %v_230 = "tile.cast"(%208) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
-      %231 = "tile.broadcast"(%191) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout0>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
-      %d = "tile.sub"(%v_230, %231) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
-      %232 = "tile.mul"(%d, %135) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %233 = "tile.ex2.approx.ftz"(%232) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %234 = "tile.broadcast"(%194) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout0>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %235 = "tile.mul"(%233, %234) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %236 = "tile.cast"(%235) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
-      "tile.store"(%y, %206, %207, %236) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
-      %v_237 = "tile.cast"(%215) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
-      %d_238 = "tile.sub"(%v_237, %231) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
-      %239 = "tile.mul"(%d_238, %135) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %240 = "tile.ex2.approx.ftz"(%239) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %241 = "tile.mul"(%240, %234) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %242 = "tile.cast"(%241) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
-      "tile.store"(%y, %213, %214, %242) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
-      %v_243 = "tile.cast"(%222) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
-      %d_244 = "tile.sub"(%v_243, %231) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
-      %245 = "tile.mul"(%d_244, %135) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %246 = "tile.ex2.approx.ftz"(%245) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %247 = "tile.mul"(%246, %234) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %248 = "tile.cast"(%247) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
-      "tile.store"(%y, %220, %221, %248) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
-      %v_249 = "tile.cast"(%229) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
-      %d_250 = "tile.sub"(%v_249, %231) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
-      %251 = "tile.mul"(%d_250, %135) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %252 = "tile.ex2.approx.ftz"(%251) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %253 = "tile.mul"(%252, %234) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-      %254 = "tile.cast"(%253) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
-      "tile.store"(%y, %227, %228, %254) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
+    %202 = "tile.reshape"(%top_183) {shape = [1 : i64, 1 : i64]} : (tensor<1xf32, #layout0>) -> tensor<1x1xf32, #layout0>  // samples/softmax.tile:18
+    %203 = "tile.broadcast"(%5) {shape = [1 : i64]} : (f32) -> tensor<1xf32, #layout0>  // samples/softmax.tile:22
+    %204 = "tile.div"(%203, %total) : (tensor<1xf32, #layout0>, tensor<1xf32, #layout0>) -> tensor<1xf32, #layout0>  // samples/softmax.tile:22
+    %205 = "tile.reshape"(%204) {shape = [1 : i64, 1 : i64]} : (tensor<1xf32, #layout0>) -> tensor<1x1xf32, #layout0>  // samples/softmax.tile:22
+    %206 = "tile.constant"() {dtype = index, value = 16 : i64} : () -> index  // samples/softmax.tile:22
+    "tile.for"(%1, %206, %23) ({
+    ^bb0(%207: index):
+      %208 = "tile.add"(%207, %2) : (index, index) -> index  // samples/softmax.tile:14
+      %209 = "tile.constant"() {dtype = index, value = 2 : i64} : () -> index  // samples/softmax.tile:14
+      %210 = "tile.add"(%207, %209) : (index, index) -> index  // samples/softmax.tile:14
+      %211 = "tile.constant"() {dtype = index, value = 3 : i64} : () -> index  // samples/softmax.tile:14
+      %212 = "tile.add"(%207, %211) : (index, index) -> index  // samples/softmax.tile:14
+      %213 = "tile.mul"(%207, %7) : (index, index) -> index  // samples/softmax.tile:14
+      %214 = "tile.broadcast"(%213) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+      %215 = "tile.add"(%214, %131) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+      %216 = "tile.reshape"(%215) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+      %217 = "tile.add"(%130, %216) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+      %218 = "tile.lt"(%216, %132) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
+      %219 = "tile.load"(%x, %217, %218, %133) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
+      %220 = "tile.mul"(%208, %7) : (index, index) -> index  // samples/softmax.tile:12
+      %221 = "tile.broadcast"(%220) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+      %222 = "tile.add"(%221, %131) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+      %223 = "tile.reshape"(%222) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+      %224 = "tile.add"(%130, %223) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+      %225 = "tile.lt"(%223, %132) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
+      %226 = "tile.load"(%x, %224, %225, %133) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
+      %227 = "tile.mul"(%210, %7) : (index, index) -> index  // samples/softmax.tile:12
+      %228 = "tile.broadcast"(%227) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+      %229 = "tile.add"(%228, %131) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+      %230 = "tile.reshape"(%229) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+      %231 = "tile.add"(%130, %230) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+      %232 = "tile.lt"(%230, %132) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
+      %233 = "tile.load"(%x, %231, %232, %133) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
+      %234 = "tile.mul"(%212, %7) : (index, index) -> index  // samples/softmax.tile:12
+      %235 = "tile.broadcast"(%234) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+      %236 = "tile.add"(%235, %131) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+      %237 = "tile.reshape"(%236) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+      %238 = "tile.add"(%130, %237) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+      %239 = "tile.lt"(%237, %132) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
+      %240 = "tile.load"(%x, %238, %239, %133) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
+      %v_241 = "tile.cast"(%219) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
+      %242 = "tile.broadcast"(%202) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout0>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
+      %d = "tile.sub"(%v_241, %242) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
+      %243 = "tile.mul"(%d, %146) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %244 = "tile.ex2.approx.ftz"(%243) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %245 = "tile.broadcast"(%205) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout0>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %246 = "tile.mul"(%244, %245) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %247 = "tile.cast"(%246) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
+      "tile.store"(%y, %217, %218, %247) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
+      %v_248 = "tile.cast"(%226) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
+      %d_249 = "tile.sub"(%v_248, %242) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
+      %250 = "tile.mul"(%d_249, %146) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %251 = "tile.ex2.approx.ftz"(%250) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %252 = "tile.mul"(%251, %245) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %253 = "tile.cast"(%252) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
+      "tile.store"(%y, %224, %225, %253) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
+      %v_254 = "tile.cast"(%233) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
+      %d_255 = "tile.sub"(%v_254, %242) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
+      %256 = "tile.mul"(%d_255, %146) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %257 = "tile.ex2.approx.ftz"(%256) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %258 = "tile.mul"(%257, %245) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %259 = "tile.cast"(%258) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
+      "tile.store"(%y, %231, %232, %259) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
+      %v_260 = "tile.cast"(%240) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
+      %d_261 = "tile.sub"(%v_260, %242) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
+      %262 = "tile.mul"(%d_261, %146) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %263 = "tile.ex2.approx.ftz"(%262) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %264 = "tile.mul"(%263, %245) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+      %265 = "tile.cast"(%264) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
+      "tile.store"(%y, %238, %239, %265) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
       "tile.yield"() : () -> ()  // samples/softmax.tile:22
     }) {unroll = 1 : i64} : (index, index, index) -> ()  // samples/softmax.tile:22
-    %255 = "tile.constant"() {dtype = index, value = 65536 : i64} : () -> index  // samples/softmax.tile:22
-    %256 = "tile.broadcast"(%255) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-    %257 = "tile.add"(%256, %15) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
-    %258 = "tile.reshape"(%257) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-    %259 = "tile.add"(%14, %258) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
-    %260 = "tile.lt"(%258, %18) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
-    %261 = "tile.load"(%x, %259, %260, %20) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
-    %262 = "tile.load"(%x, %128, %129, %20) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
-    %v_263 = "tile.cast"(%261) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
-    %264 = "tile.broadcast"(%191) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout0>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
-    %d_265 = "tile.sub"(%v_263, %264) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
-    %266 = "tile.mul"(%d_265, %135) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-    %267 = "tile.ex2.approx.ftz"(%266) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-    %268 = "tile.broadcast"(%194) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout0>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-    %269 = "tile.mul"(%267, %268) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-    %270 = "tile.cast"(%269) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
-    "tile.store"(%y, %259, %260, %270) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
-    %v_271 = "tile.cast"(%262) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
-    %d_272 = "tile.sub"(%v_271, %264) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
-    %273 = "tile.mul"(%d_272, %135) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-    %274 = "tile.ex2.approx.ftz"(%273) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-    %275 = "tile.mul"(%274, %268) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
-    %276 = "tile.cast"(%275) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
-    "tile.store"(%y, %128, %129, %276) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
-  }) {align = {v = 8 : i64}, index_bits = 32 : i64, loop = {v = [1 : i64, 4096 : i64, false]}, math = {exp = "fast"}, name = "softmax_rows", shared_align = 16 : i64, shared_bytes = 128 : i64, stage = {}, warps = 16 : i64} : () -> ()
+    %266 = "tile.broadcast"(%3) {shape = [1 : i64, 1 : i64]} : (index) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
+    %267 = "tile.arange"() {extent = 1 : i64} : () -> tensor<1xindex, #layout0>  // samples/softmax.tile:12
+    %268 = "tile.reshape"(%267) {shape = [1 : i64, 1 : i64]} : (tensor<1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
+    %269 = "tile.broadcast"(%cols) {shape = [1 : i64, 1 : i64]} : (index) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
+    %270 = "tile.mul"(%268, %269) : (tensor<1x1xindex, #layout0>, tensor<1x1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
+    %271 = "tile.add"(%266, %270) : (tensor<1x1xindex, #layout0>, tensor<1x1xindex, #layout0>) -> tensor<1x1xindex, #layout0>  // samples/softmax.tile:12
+    %272 = "tile.broadcast"(%271) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xindex, #layout0>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+    %273 = "tile.arange"() {extent = 4096 : i64} : () -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+    %274 = "tile.broadcast"(%cols) {shape = [1 : i64, 4096 : i64]} : (index) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+    %275 = "tile.broadcast"(%4) {shape = [1 : i64, 4096 : i64]} : (f16) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
+    %276 = "tile.broadcast"(%135) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+    %277 = "tile.add"(%276, %273) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+    %278 = "tile.reshape"(%277) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+    %279 = "tile.add"(%272, %278) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+    %280 = "tile.lt"(%278, %274) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
+    %281 = "tile.broadcast"(%6) {shape = [1 : i64, 4096 : i64]} : (f32) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:7
+    %282 = "tile.constant"() {dtype = index, value = 65536 : i64} : () -> index  // samples/softmax.tile:22
+    %283 = "tile.broadcast"(%282) {shape = [4096 : i64]} : (index) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+    %284 = "tile.add"(%283, %273) : (tensor<4096xindex, #layout1>, tensor<4096xindex, #layout1>) -> tensor<4096xindex, #layout1>  // samples/softmax.tile:12
+    %285 = "tile.reshape"(%284) {shape = [1 : i64, 4096 : i64]} : (tensor<4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+    %286 = "tile.add"(%272, %285) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xindex, #layout1>  // samples/softmax.tile:12
+    %287 = "tile.lt"(%285, %274) : (tensor<1x4096xindex, #layout1>, tensor<1x4096xindex, #layout1>) -> tensor<1x4096xi1, #layout1>  // samples/softmax.tile:12
+    %288 = "tile.load"(%x, %286, %287, %275) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
+    %289 = "tile.load"(%x, %279, %280, %275) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "other"]} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:12
+    %v_290 = "tile.cast"(%288) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
+    %291 = "tile.broadcast"(%202) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout0>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
+    %d_292 = "tile.sub"(%v_290, %291) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
+    %293 = "tile.mul"(%d_292, %281) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+    %294 = "tile.ex2.approx.ftz"(%293) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+    %295 = "tile.broadcast"(%205) {shape = [1 : i64, 4096 : i64]} : (tensor<1x1xf32, #layout0>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+    %296 = "tile.mul"(%294, %295) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+    %297 = "tile.cast"(%296) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
+    "tile.store"(%y, %286, %287, %297) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
+    %v_298 = "tile.cast"(%289) {rounding = unit, saturate = false, to = f32} : (tensor<1x4096xf16, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:12
+    %d_299 = "tile.sub"(%v_298, %291) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:18
+    %300 = "tile.mul"(%d_299, %281) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+    %301 = "tile.ex2.approx.ftz"(%300) : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+    %302 = "tile.mul"(%301, %295) : (tensor<1x4096xf32, #layout1>, tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf32, #layout1>  // samples/softmax.tile:22
+    %303 = "tile.cast"(%302) {rounding = unit, saturate = false, to = f16} : (tensor<1x4096xf32, #layout1>) -> tensor<1x4096xf16, #layout1>  // samples/softmax.tile:22
+    "tile.store"(%y, %279, %280, %303) {cache = unit, evict = unit, has = ["memory", "offset", "mask", "value"], order = "none"} : (memref<?x?xf16, 1>, tensor<1x4096xindex, #layout1>, tensor<1x4096xi1, #layout1>, tensor<1x4096xf16, #layout1>) -> ()  // samples/softmax.tile:22
+  }) {index_bits = 32 : i64, loop = {v = [1 : i64, 4096 : i64, false]}, math = {exp = "fast"}, name = "softmax_rows", shared_align = 16 : i64, shared_bytes = 128 : i64, stage = {}, warps = 16 : i64} : () -> ()
 }) : () -> ()

@@ -11,13 +11,14 @@ from typing import Any
 
 from lowering.budget import Budget
 from lowering.directives.pipeline import known_rounds
+from lowering.directives.slices import slice_of, without
 from lowering.directives.stage import adds_products
 from lowering.facts import Analysis, facts_now, in_order
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Rewriter, Value, clone, walk
 from lowering.location import TileError
 from lowering.loop_forms import rounds_of
-from lowering.ops import OPS
+from lowering.ops import OPS, space_of
 from lowering.rounds import several_rounds
 from lowering.types import DTYPES, DType, TileType, int_range
 
@@ -179,6 +180,8 @@ class Splitter(Rewriter):
             covered = self.covered(join("sub", join("maximum", start, stop), start), step * factor, op)
             middle = join("add", start, covered)
         main = several_rounds(op, body, type, factor, step)
+        if factor > 1:
+            loads_first(main)
         attrs = op.attrs | {"unroll": 1}
         later = {"unroll": op.attrs["unroll"]} if whole else {}
         types = [r.type for r in op.results]
@@ -199,6 +202,18 @@ class Splitter(Rewriter):
         for old, new in zip(op.results, behind.results, strict=True):
             new.stands_for(old)
             self.map[old] = new
+
+
+def loads_first(body: Block) -> None:
+    """Loads of global memory stand ahead of what is done with them, in rounds that write nothing. Where a stride is
+    known at run time alone, ptxas would keep each load behind what uses the one before it: one is in flight."""
+    effects = [effect for op in walk(body) if op.spec.effects is not None for effect in op.spec.effects(op)]
+    if any(effect.kind != "read" for effect in effects):
+        return
+    loads = [op for op in body.ops if op.spec.accesses == "read" and space_of(op.operands[0]) == "global"]
+    ahead = slice_of(body.ops, {result for op in loads for result in op.results})
+    if all(op.spec.pure or op in loads for op in ahead):
+        body.ops = [*ahead, *without(body.ops, set(ahead))]
 
 
 class _Unroller(Splitter):

@@ -6,7 +6,7 @@
         v, k = where(take, w, v), where(take, j, k)
 
 Of equal elements the first one is kept then without a comparison. On an H100, argmax along rows of 4096 f16 took 1.28
-times as long with it.
+times as long as the kernel by hand, which makes none.
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from lowering.affine import Affine, apply_affine, free_of_carries
-from lowering.layout import apply
+from lowering.layout import Layout, apply
 from lowering.listed_offsets import Listed
 from lowering.passes.barriers.touches import Touch
 from lowering.targets import WARP
@@ -175,10 +176,14 @@ def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
 
 def owners(touch: Touch, warps: int) -> dict[int, list[int]]:
     """Offset → the threads that touch it."""
-    layout = touch.layout
-    assert layout is not None and touch.offsets is not None
-    idle = _idle(touch)
-    offsets = touch.offsets.values(layout.shape)
+    assert touch.layout is not None and touch.offsets is not None
+    return _owners(touch.layout, touch.offsets, _idle(touch), warps)
+
+
+# Copies and reads of the parts of a tile meet pair by pair, and each is enumerated once: 9 ms of a product's.
+@lru_cache(maxsize=8)
+def _owners(layout: Layout, at: Affine | Listed, idle: int, warps: int) -> dict[int, list[int]]:
+    offsets = at.values(layout.shape)
     registers, bases = layout.offsets, layout.thread
     out: dict[int, list[int]] = {}
     for thread in range(WARP * warps):

@@ -515,7 +515,7 @@ class _Pipeline:
         yielded = clone(rest, [here, *body.args[1:-1]], body.ops)
         body.ops.append(Op(OPS["yield"], [*yielded, following], [], {}, (), loop.loc))
         self._read_from(body, at)
-        attrs = loop.attrs | {"nest": 1, "slots": self.slots}
+        attrs = loop.attrs | {"nest": 1, "slots": self.slots, "few": then is not None}
         return b.op("for", [start, stop, b.index(1), *carried], [body], **attrs)
 
     # ---- a nest: the copies have counters of their own ----

@@ -51,7 +51,9 @@ def _choose(function: Function, loop: Op) -> None:
     rule, name = loop.attrs["unroll"], loop.regions[0].args[0].name or "loop"
     why = "the schedule unrolls what it names"
     rounds = known_rounds(loop) if "slots" in loop.attrs else None
-    if ("unroll", name) not in function.lines and rounds and rounds < loop.attrs["slots"]:
+    if loop.attrs.get("few"):
+        why = "it has the last rounds of a tile alone"
+    elif ("unroll", name) not in function.lines and rounds and rounds < loop.attrs["slots"]:
         rule, why = max(rounds, 2), "all its rounds are copied ahead: there is nothing left to copy in them"
     elif ("unroll", name) not in function.lines and loop.attrs.get("stepped"):
         rule, why = _stepped(function, loop), "its rounds are products alone, step by step"

@@ -36,7 +36,7 @@ CASES = {
             {"T": "f16", "O": "f16"},
             {"TM": 32, "TN": 32, "TK": 32, "warps": 2},
             strides={"a": (16, 1), "b": (1, 16)},
-            choices={"unroll": "1"},
+            choices={"unroll": "1", "persistent": "0"},
             absent=frozenset(ABSENT["product"]),
         ),
     ),

@@ -9,6 +9,9 @@ behind. Those are one more part, which a reduction joins with the body's element
 memory as the row does is accessed so, and what is counted as it is. With `loop` the body is done in parts. Rows that
 are known to begin at multiples stay as they are.
 
+Each column that the tile has is there once, those behind the row's end, too, since a kernel may count them. Places that
+are left without one are left out of reductions; where they change nothing, as -∞ in a maximum, nothing need be done.
+
 By itself: rows that are reduced, 16 bytes at a time.
 """
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lowering.directives.wide import WideRegion, starts_with
 from lowering.fold import constant_of
 from lowering.forms import Forms
-from lowering.ir import Function, Op, Value
+from lowering.ir import Op, Value
 from lowering.ops import operand
-
-if TYPE_CHECKING:
-    from lowering.meaning import Run
+from lowering.types import I1
 
 
 class MostOfRow:
@@ -20,15 +16,16 @@ class MostOfRow:
 
 Told = float | int | bool | MostOfRow
 MOST = MostOfRow()
+EXACT = {*range(-128, 128), float("inf"), float("-inf")}
+"""Results that no type rounds."""
 
 
 class Beyond(Forms[Told]):
     """Values of a region at places that are no columns of their rows. inside: flags that say which are."""
 
-    def __init__(self, function: Function, region: WideRegion, inside: set[Value]):
-        self.function, self.region, self.inside = function, region, inside
+    def __init__(self, region: WideRegion, inside: set[Value]):
+        self.region, self.inside = region, inside
         self.known: dict[Value, Told | None] = {}
-        self._run: Run | None = None
 
     def of(self, value: Value) -> Told | None:
         """None where it cannot be told."""
@@ -52,23 +49,15 @@ class Beyond(Forms[Told]):
         return self._computed(op) if found is None and op.spec.elementwise else found
 
     def _computed(self, op: Op) -> Told | None:
-        """By the meaning of the operation, where all operands are numbers."""
+        """What the operation makes of numbers, where the result is the same in each type."""
         numbers = [self.of(each) for each in op.operands]
         if any(number is None or isinstance(number, MostOfRow) for number in numbers):
             return None
-        import numpy as np
-
-        from lowering.formats import stored
-        from lowering.meaning import MEANINGS, MeaningArguments, Run
-
-        if self._run is None:
-            self._run = Run(self.function, MeaningArguments(), (1, 1, 1))
-        kinds = [self._run.index if o.dtype.kind == "index" else stored(o.dtype) for o in op.operands]
-        arrays = [np.array([number]).astype(kind) for number, kind in zip(numbers, kinds, strict=True)]
-        with np.errstate(all="ignore"):
-            (result,) = MEANINGS[op.name](self._run, op, arrays)
-        found: Told = result.reshape(-1)[0].item()
-        return found
+        if op.spec.lowest is not None:
+            return op.spec.lowest if numbers == [float("-inf")] else None
+        result = numbers[0] if op.spec.converts else None if op.spec.computes is None else op.spec.computes(*numbers)
+        dtype = op.result.dtype
+        return result if result in (EXACT if dtype.is_float or dtype is I1 else range(128)) else None
 
     def leaves(self, sink: Op) -> bool:
         """Whether such places change nothing in a reduction."""

@@ -141,7 +141,7 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
         raise region.about.refused("nothing says where they end", "a slice, or a mask below a dim: c < cols")
     end = next(iter(ends))
     inside = {flag for flag in _all_flags(region) if _ENDS.told(flag) == end}
-    beyond = Beyond(region.function, region, inside)
+    beyond = Beyond(region, inside)
     for sink in region.sinks:
         if not sink.results and not inside & set(_flags(operand(sink, "mask"))):
             raise region.about.refused(f"a store{where(sink)} goes on behind their end", "a mask: c < cols")

@@ -112,6 +112,7 @@ class OpSpec:
     sums: it adds to a sum, its operand of this number (any one: None), and this operation joins parts of that sum.
     idempotent: a number that it joins twice is as if joined once.
     symbol: how a program writes it, if it has no name there.
+    lowest: of a float, what it makes of -∞, if that is a number.
     computes, fold, facts, form: what is known of its elements without running it, as far as it is.
     exchange: what becomes of it where it crosses threads (`ops/placing.py`).
     divides: it divides integers, which takes tens of instructions where the divisor is no constant.
@@ -158,6 +159,7 @@ class OpSpec:
     sums: tuple[int | None, str] | None = None
     idempotent: bool = False
     symbol: str = ""
+    lowest: float | None = None
     computes: Compute | None = None
     fold: Fold | None = None
     facts: FactsOf | None = None

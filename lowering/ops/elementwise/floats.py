@@ -69,4 +69,7 @@ _APPROXIMATIONS: tuple[tuple[str, str, str | Callable[..., Any], float, float], 
     ("sqrt.approx", "√x", "sqrt", 2.0**-23, 0.0),
 )
 for _name, _means, _exact, _relative, _absolute in _APPROXIMATIONS:
-    function(_name, 1, "f32", f"{_name}(x)", _means, _approximated, _exact, bound=(_relative, _absolute))
+    _lowest = 0.0 if _name.startswith("ex2") else None
+    function(
+        _name, 1, "f32", f"{_name}(x)", _means, _approximated, _exact, bound=(_relative, _absolute), lowest=_lowest
+    )  # fmt: skip

@@ -55,7 +55,8 @@ class Called:
             self.parameters.setdefault(argument, parameter)
         arrays = [(argument, array) for argument in self.heads if (array := self.array(argument)) is not None]
         self.asked = frozenset(argument for argument, array in arrays if array.optional)
-        written = [p for p in self.params if p in self.accesses[0]] if self.dispatch is not None else []
+        stored = self.accesses[0].intersection(argument for argument, _ in arrays)
+        written = [p for p in self.params if p in stored] if self.dispatch is not None else []
         nothing = bool(written) and self.asked.issuperset(written)
         self.optional = self.asked.difference(written[:1] if nothing else [])
         taken = [(argument, head.arrays[p]) for head, argument, p in self.passed if p in head.arrays]

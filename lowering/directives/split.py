@@ -130,7 +130,7 @@ def _check_effects(function: Function, loop: Op) -> None:
     """Each part of the loop is another block's, and what stands before it is done by all of them."""
     before = function.body.ops[: function.body.ops.index(loop)]
     for op in (each for top in before for each in (top, *inside(top))):
-        if (what := _effect(op, ("global",))) is not None:
+        if not op.spec.checks and (what := _effect(op, ("global",))) is not None:
             message = f"'{what}'{in_line(op)} stands before it, and each of its blocks would do it"
             raise Unsplit(message, "do it behind the loop")
     for op in inside(loop):

@@ -33,7 +33,7 @@ row("if", 1, _infer_if, "types", regions=2, keep=True, flows=True, leading=1)
 row("yield", (0, None), nothing, keep=True, ends=True)
 # Ends a condition region: the flag, then what the body gets.
 row("condition", (1, None), nothing, keep=True, ends=True, leading=1)
-row("assert", 1, nothing, "message line", keep=True)
+row("assert", 1, nothing, "message line", keep=True, checks=True)
 row("print", (0, 16), nothing, "format", keep=True)
 
 

@@ -82,6 +82,7 @@ class OpSpec:
         is asked here. Where operands or attributes tell which, it is a function of the operation.
     effects: accesses to memory; None means there are none.
     keep: it does something that is no memory access (synchronises, prints, ends a region): never removed or merged.
+    checks: it does nothing but tell of a condition that is off.
     elementwise: register i of the result comes from register i of the operands, all in one layout.
     regions: how many.
     flows: values go through its regions, from round to round or by one way of several (`ops/control.py`).
@@ -126,6 +127,7 @@ class OpSpec:
     attrs: tuple[str, ...] = ()
     effects: Effects | None = None
     keep: bool = False
+    checks: bool = False
     elementwise: bool = False
     regions: int = 0
     flows: bool = False

@@ -62,7 +62,6 @@ class _Stretches:
         if value not in self.again:
             copy = Op(op.spec, [self._here(each) for each in op.operands], [value.type], dict(op.attrs), (), op.loc)
             copy.result.stands_for(value)
-            copy.result.name = value.name
             self.out.append(copy)
             self.again[value] = copy.result
         return self.again[value]

@@ -39,6 +39,7 @@ NUMBERS = range(FIRST, FIRST + COUNT)
 SECONDS = 5  # for one of them
 TESTS = Path(__file__).parents[1]
 SAMPLES = TESTS.parent / "samples"
+BY_HAND = TESTS.parent / "benchmarks" / "peers" / "by_hand"
 
 
 @contextmanager
@@ -170,8 +171,8 @@ def try_header(number: int, folder: Path) -> None:
 
 @cache
 def tuned_sample() -> tuple[Program, list[Any]]:
-    entries = json.loads((SAMPLES / "reduce.tuned.json").read_text())["entries"]
-    return load(SAMPLES / "reduce.tile"), entries
+    entries = json.loads((BY_HAND / "reduce.tuned.json").read_text())["entries"]
+    return load(BY_HAND / "reduce.tile"), entries
 
 
 def try_tuned_data(number: int, folder: Path) -> None:

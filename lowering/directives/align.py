@@ -18,11 +18,20 @@ By itself: rows that are reduced, 16 bytes at a time.
 from __future__ import annotations
 
 from lowering.directives.kept import Kept, kept_of, words_of
-from lowering.directives.loop import done, in_parts, named_tiles, unknown_tile, usual_part, way_of
+from lowering.directives.loop import in_parts, named_tiles, unknown_tile, usual_part, way_of
 from lowering.directives.rows import AnyRows, is_aligned, rows_of
-from lowering.directives.stage import is_load
-from lowering.directives.wide import WideRegion, WideSubject, blocks_of, out_of_order, wide_region
-from lowering.ir import Function, Value, walk
+from lowering.directives.stage import is_load, unstage
+from lowering.directives.wide import (
+    Surroundings,
+    Wide,
+    WideRegion,
+    WideSubject,
+    blocks_of,
+    is_join,
+    out_of_order,
+    wide_region,
+)
+from lowering.ir import Function, walk
 from lowering.location import TileError
 from lowering.targets import Target
 
@@ -48,7 +57,7 @@ def align(function: Function, target: Target) -> None:
         if not tiles:
             unknown_tile(function, about)
         for value in tiles if step > 1 else ():
-            if _stands(function, value):  # no row before has taken it along
+            if any(value.op in block.ops for block in blocks_of(function.body)):  # no row before has taken it along
                 if not value.shape:
                     raise about.refused("it is a number", "a tile of rows")
                 about.axis = len(value.shape) - 1
@@ -59,28 +68,29 @@ def align(function: Function, target: Target) -> None:
     _by_itself(function, target)
 
 
-def _stands(function: Function, value: Value) -> bool:
-    """Whether what makes a value is still there."""
-    return any(value.op in block.ops for block in blocks_of(function.body))
-
-
 def _by_itself(function: Function, target: Target) -> None:
     """Aligns rows of which the schedule says nothing, as far as they can be."""
-    said = function.by_subject("align", int)
-    for load in [op for op in walk(function.body) if is_load(op)]:
-        value = load.result
-        if value.shape[-1] < LEAST or not _stands(function, value):
+    wide = [op for op in walk(function.body) if is_load(op) and op.result.shape[-1] >= LEAST]
+    if not wide or not any(is_join(op) for op in walk(function.body)):
+        return
+    said, seen, around = function.by_subject("align", int), set[Wide](), Surroundings(function)
+    for load in wide:
+        axis = len(load.result.shape) - 1
+        if (load.result, axis) in seen or load not in around.home:
             continue
-        about = _RowSubject(load.operands[0].name or "tensor", len(value.shape) - 1, None)
+        about = _RowSubject(load.operands[0].name or "tensor", axis, None)
         try:
-            region = wide_region(function, value, about)
+            region = wide_region(function, load.result, about, around, seen)
+            if region.names & said.keys() or not any(sink.results for sink in region.sinks):
+                continue
             rows = rows_of(region, None)
+            if is_aligned(function, rows) or out_of_order(region, True):
+                continue
             rows.check_joins(_part(function, region), function.threads)
         except TileError:
             continue  # a loop goes on with them, say
-        if region.names & said.keys() or not any(sink.results for sink in region.sinks) or out_of_order(region, True):
-            continue
         _align(function, target, region, rows, "they begin anywhere")
+        around = Surroundings(function)
 
 
 def _align(function: Function, target: Target, region: WideRegion, rows: AnyRows, because: str) -> None:
@@ -133,7 +143,7 @@ def _parts(
     axis, part, static = lines[name]
     about = WideSubject(name, axis, function.lines.get(("loop", name)))
     kept = kept_of(function, region, about, target, static, rows)
-    done(function, words_of(function, region.names))
+    unstage(function, words_of(function, region.names))
     way = way_of(function, region, about, part, static, kept)
     if way is not None:
         return part, way, kept

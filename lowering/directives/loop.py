@@ -15,14 +15,22 @@ is done in static parts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from lowering.directives.kept import Kept, kept_of, words_of
 from lowering.directives.phases import LoopOfParts, StaticParts
 from lowering.directives.rows import AnyRows
 from lowering.directives.slices import without
-from lowering.directives.stage import WAYS, is_load
-from lowering.directives.wide import WideRegion, WideSubject, blocks_of, out_of_order, wide_region
+from lowering.directives.stage import WAYS, is_load, unstage
+from lowering.directives.wide import (
+    Surroundings,
+    Wide,
+    WideRegion,
+    WideSubject,
+    blocks_of,
+    out_of_order,
+    wide_region,
+)
 from lowering.ir import Function, Op, Value, walk
 from lowering.location import Loc, TileError, closest
 from lowering.targets import Target
@@ -48,7 +56,7 @@ def loop(function: Function, target: Target) -> None:
             in_parts(region, part, way, kept)
     _odd_ones(function)
     _check_extents(function)
-    done(function, staged)
+    unstage(function, staged)  # they are in parts now
 
 
 LEAST = 256
@@ -64,18 +72,24 @@ def usual_part(extent: int) -> int:
 
 def _odd_ones(function: Function) -> None:
     """Tiles whose extents are no powers of two are done in static parts by themselves, as far as they can be."""
-    for op in walk(function.body):
-        for axis, extent in enumerate(op.result.shape if is_load(op) else ()):
-            stands = any(op in block.ops for block in blocks_of(function.body))
-            about = WideSubject(op.result.name or op.operands[0].name or "tile", axis, None)
-            if usual_part(extent) in (1, extent) or not stands:
-                continue
-            try:
-                region = wide_region(function, op.result, about)
-            except TileError:
-                continue  # `extent` says what is wrong
-            if out_of_order(region, True) is None:
-                in_parts(region, usual_part(extent), True, [])
+    odd = [
+        (op, axis)
+        for op in walk(function.body)
+        for axis, extent in enumerate(op.result.shape if is_load(op) else ())
+        if usual_part(extent) not in (1, extent)
+    ]
+    seen, around = set[Wide](), Surroundings(function) if odd else None
+    for op, axis in odd:
+        if (op.result, axis) in seen or around is None or op not in around.home:
+            continue
+        about = WideSubject(op.result.name or op.operands[0].name or "tile", axis, None)
+        try:
+            region = wide_region(function, op.result, about, around, seen)
+        except TileError:
+            continue  # `extent` says what is wrong
+        if out_of_order(region, True) is None:
+            in_parts(region, usual_part(region.extent), True, [])
+            around = Surroundings(function)
 
 
 def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], rows: AnyRows | None = None) -> None:
@@ -85,13 +99,6 @@ def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], 
     else:
         _recompute(region.function, region)
         LoopOfParts(region, part, _chosen(region.function, region, kept), rows).run()
-
-
-def done(function: Function, staged: Collection[str]) -> None:
-    """`stage` of these names says no more: they are in parts now."""
-    if staged:
-        said = function.by_subject("stage", str)
-        function.attrs["stage"] = {name: word for name, word in said.items() if name not in staged}
 
 
 def _check_extents(function: Function) -> None:

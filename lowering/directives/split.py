@@ -31,7 +31,7 @@ from lowering.builder import Builder
 from lowering.directives.grid import in_ir, replace_grid
 from lowering.directives.joins import PartialSums, Unsplit, inside, joined, partial_sums
 from lowering.directives.slices import impure, located, slice_of
-from lowering.directives.stage import offsets_within
+from lowering.directives.stage import is_load, offsets_within, unstage
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, clone, in_line, replace_uses, walk
 from lowering.location import TileError
@@ -88,10 +88,20 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
         pinned=loc,
         line=f"split {name}: {{option}}",
     )
+    if parts not in (named, 1):  # no line of the schedule: its others need not fit
+        _leave_behind(function, loop)
     if parts == STREAM:
         _Stream(function, loop, sums).run()
     elif parts > 1:
         _Split(function, loop, sums, parts).run()
+
+
+def _leave_behind(function: Function, loop: Op) -> None:
+    """`stage` says nothing of what is loaded behind the loop alone: one block of several goes on there."""
+    top = function.body.ops
+    behind = {op.operands[0].name for op in top[top.index(loop) + 1 :] if is_load(op)}
+    ahead = {op.operands[0].name for each in top[: top.index(loop) + 1] for op in (each, *inside(each)) if is_load(op)}
+    unstage(function, {name for name in behind - ahead if name})
 
 
 # ---- what it needs ----

@@ -21,7 +21,7 @@ are neighbours, there is no `cp.async` to hide anything, and loads stay as they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -75,6 +75,13 @@ def stage(function: Function, target: Target) -> None:
             _stage_before(function, choosing.facts, load)
     for loop, loads in chosen.items():
         _stage(function, choosing.facts, loop, loads)
+
+
+def unstage(function: Function, names: Collection[str]) -> None:
+    """`stage` of these names says no more."""
+    if names:
+        said = function.by_subject("stage", str)
+        function.attrs["stage"] = {name: word for name, word in said.items() if name not in names}
 
 
 def is_load(op: Op) -> bool:
@@ -202,7 +209,9 @@ def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, s
     line = "" if loads[0].loc is None else f" in line {loads[0].loc.line}"
     return (
         f"'{name}' is loaded{line}, outside of the loops whose loads are staged",
-        "load it in the body of a for loop itself: a mask can stand for a branch",
+        "not with a split: one block goes on behind it"
+        if any(parts != 1 for parts in function.by_subject("split", int).values())
+        else "load it in the body of a for loop itself: a mask can stand for a branch",
     )
 
 

@@ -62,9 +62,14 @@ class WideRegion:
         return [step for step in self.steps if isinstance(step, WidePhase)]
 
 
+def is_join(op: Op) -> bool:
+    """Whether it joins what lies along some axis, in any order."""
+    return bool(op.spec.unordered and op.spec.regions)
+
+
 def is_reduction(op: Op, axis: int) -> bool:
     """Whether it joins what lies along an axis."""
-    return bool(op.spec.unordered and op.spec.regions) and op.attrs["axis"] == axis
+    return is_join(op) and op.attrs["axis"] == axis
 
 
 def starts_with(sink: Op) -> float | int | bool | None:
@@ -95,24 +100,23 @@ def where(op: Op) -> str:
     return "" if op.loc is None else f" in line {op.loc.line}"
 
 
+class Surroundings:
+    """A function as it stands: the block of each operation, who uses each value, which memories are written."""
+
+    def __init__(self, function: Function):
+        self.home = {op: block for block in blocks_of(function.body) for op in block.ops}
+        self.users = uses(function.body)
+        self.written = {op.operands[0] for op in self.home if writes(op)}
+
+
 class _Growing:
     """Finds what hangs on a value. Raises TileError `schedule` for what cannot be done in parts."""
 
-    def __init__(self, region: WideRegion):
+    def __init__(self, region: WideRegion, around: Surroundings):
         self.region, self.about = region, region.about
-        function = region.function
-        self.users = uses(function.body)
-        self.home: dict[Op, Block] = {}
-        self._settle(function.body)
-        self.written = {op.operands[0] for op in walk(function.body) if writes(op)}
+        self.home, self.users, self.written = around.home, around.users, around.written
         self.needed: set[Wide] = set()
         self.work: list[tuple[Value, int, bool]] = []
-
-    def _settle(self, block: Block) -> None:
-        for op in block.ops:
-            self.home[op] = block
-            for inner in op.regions:
-                self._settle(inner)
 
     def run(self, value: Value) -> None:
         self.spread(value, self.about.axis)
@@ -126,11 +130,13 @@ class _Growing:
 
     def spread(self, value: Value, axis: int) -> None:
         """It is done in parts, and so is what is computed from it."""
-        known = self.region.axes.setdefault(value, axis)
-        if known != axis:
+        known = self.region.axes.get(value)
+        if known is None:
+            self.region.axes[value] = axis
+            self.need(value, axis)
+            self.work.append((value, axis, True))
+        elif known != axis:
             raise self.about.refused(f"'{name_of(value)}' has parts along two of its axes", "leave it whole")
-        self.need(value, axis)
-        self.work.append((value, axis, True))
 
     def need(self, value: Value, axis: int) -> None:
         """A part of it is read."""
@@ -201,9 +207,8 @@ def name_of(value: Value) -> str:
 class _Planning:
     """In which order phases and the other operations of the block stand."""
 
-    def __init__(self, region: WideRegion):
-        self.region = region
-        self.written = {op.operands[0] for op in walk(region.function.body) if writes(op)}
+    def __init__(self, region: WideRegion, around: Surroundings):
+        self.region, self.written = region, around.written
         self.begin()
 
     def begin(self) -> None:
@@ -256,14 +261,26 @@ class _Planning:
         self.begin()
 
 
-def wide_region(function: Function, value: Value, about: WideSubject) -> WideRegion:
-    """All that hangs on a value along an axis. TileError `schedule` for what cannot be done in parts."""
-    homes = [block for block in blocks_of(function.body) if value.op in block.ops]
-    if not homes:
+def wide_region(
+    function: Function,
+    value: Value,
+    about: WideSubject,
+    around: Surroundings | None = None,
+    seen: set[Wide] | None = None,
+) -> WideRegion:
+    """All that hangs on a value along an axis. TileError `schedule` for what cannot be done in parts. seen: is told
+    what hangs on it even then; each of them has the same region, and is refused if this one is."""
+    around = around or Surroundings(function)
+    home = None if value.op is None else around.home.get(value.op)
+    if home is None:
         raise about.refused("a loop carries it", "leave it whole")
-    region = WideRegion(function, homes[0], about, value.shape[about.axis])
-    _Growing(region).run(value)
-    _Planning(region).run()
+    region = WideRegion(function, home, about, value.shape[about.axis])
+    try:
+        _Growing(region, around).run(value)
+    finally:
+        if seen is not None:
+            seen.update(region.axes.items())
+    _Planning(region, around).run()
     return region
 
 

@@ -7,20 +7,18 @@ instructions that our kernels have.
 
 from __future__ import annotations
 
-import multiprocessing
 import re
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from harness import Interval, LeftOut, interleaved
+from harness import LeftOut
 
-FINALISTS = 3
-"""Configurations that run the second, longer race."""
+from peers.triton_race import compile_ahead, fastest
+
 ARCHITECTURES = {"wgmma": ("sm90", "sm90"), "mma": ("sm80", "sm89")}
 """Instructions → what Triton is told to compile for, and that for e4m3."""
 
@@ -147,14 +145,6 @@ def compile_one(variant: Variant, configuration: Configuration) -> Any:
     return compiled
 
 
-def try_compile(job: tuple[Variant, Configuration]) -> None:
-    """In a worker process. What cannot be compiled is left out when it is tuned."""
-    try:
-        compile_one(*job)
-    except Exception as error:
-        print(f"Triton does not compile {job[1]} of {job[0]}: {type(error).__name__}: {error}", flush=True)
-
-
 def precompile(variants: Iterable[Variant], processes: int) -> None:
     """Compiles all configurations of all variants, in processes, since each takes about a second."""
     jobs = {}
@@ -164,8 +154,7 @@ def precompile(variants: Iterable[Variant], processes: int) -> None:
             of_class = [(extent % 16 == 0, extent == 1) for extent in (variant.m, variant.n, variant.k)]
             key = (variant.dtype, variant.result, str(sorted(constants.items(), key=str)), str(of_class))
             jobs.setdefault(key, (variant, configuration))
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(try_compile, jobs.values()))
+    compile_ahead(compile_one, jobs.values(), processes)
 
 
 def launch(variant: Variant, configuration: Configuration, arrays: tuple[Any, ...]) -> Callable[[], Any]:
@@ -179,25 +168,9 @@ def tuned(
     variant: Variant, arrays: tuple[Any, ...], is_right: Callable[[Callable[[], Any]], bool], rest: float
 ) -> tuple[Callable[[], Any], str]:
     """The fastest right configuration, as a launch and in words: a short race of all, then one of the best."""
-    launches, reason = {}, "no configuration compiles"
-    for configuration in configurations(variant):
-        try:
-            compile_one(variant, configuration)
-            made = launch(variant, configuration, arrays)
-            made()
-        except Exception as error:  # it does not compile, or takes more shared memory than there is
-            if "CUDA error" in str(error):
-                raise
-            reason = str(error) or type(error).__name__
-            continue
-        launches[configuration] = made
-    if not launches:
-        raise LeftOut(reason.splitlines()[0])
-    race = {c: Interval.of(t).median for c, t in interleaved(launches, 3, warmups=1, rest=rest).items()}
-    best = [c for c in sorted(race, key=race.__getitem__)[:FINALISTS] if is_right(launches[c])]
-    if not best:
-        raise LeftOut("no configuration gives a right result")
-    finals = interleaved({c: launches[c] for c in best}, 7, warmups=1, rest=rest)
-    final = {c: Interval.of(t).median for c, t in finals.items()}
-    winner = min(final, key=final.__getitem__)
-    return launches[winner], f"{winner}, of {len(launches)}"
+
+    def prepare(configuration: Configuration) -> Callable[[], Any]:
+        compile_one(variant, configuration)
+        return launch(variant, configuration, arrays)
+
+    return fastest(configurations(variant), prepare, is_right, rest)

@@ -8,21 +8,18 @@ rows are aligned.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from harness import Interval, LeftOut, interleaved
+
+from peers.triton_race import compile_ahead, fastest
 
 REGISTERS, SHARED, THREADS = 65536, 227 << 10, 2048
 """Of a multiprocessor (CUDA programming guide, compute capability 9.0): what bounds the programs it holds."""
-FINALISTS = 6
-"""Configurations that run the second, longer race."""
 
 
 @triton.jit
@@ -254,20 +251,11 @@ def compile_one(variant: Variant, configuration: Configuration) -> Any:
     return kernel.warmup(*arrays, variant.rows, variant.cols, grid=(1,), **configuration.constants(variant))
 
 
-def try_compile(job: tuple[Variant, Configuration]) -> None:
-    """In a worker process. What cannot be compiled is left out when it is tuned."""
-    try:
-        compile_one(*job)
-    except Exception as error:
-        print(f"Triton does not compile {job[1]} at {job[0].cols}: {type(error).__name__}", flush=True)
-
-
 def precompile(variants: Iterable[Variant], processes: int) -> None:
     """Compiles all configurations of all variants, in processes, since each takes a good part of a second."""
     jobs = [(variant, configuration) for variant in variants for configuration in configurations(variant.cols)]
     jobs.sort(key=lambda job: -job[1].block * job[1].rows / job[1].warps)  # the slow ones first
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(try_compile, jobs, chunksize=4))
+    compile_ahead(compile_one, jobs, processes)
 
 
 def launch(variant: Variant, configuration: Configuration, arrays: tuple[Any, ...], sms: int) -> Callable[[], Any]:
@@ -292,29 +280,8 @@ def tuned(
     variant: Variant, arrays: tuple[Any, ...], sms: int, is_right: Callable[[Callable[[], Any]], bool]
 ) -> tuple[Callable[[], Any], str]:
     """The fastest right configuration, as a launch and in words: a short race of all, then one of the best."""
-    launches = {}
-    for configuration in configurations(variant.cols):
-        made = launch_or_none(variant, configuration, arrays, sms)
-        if made is not None:
-            launches[configuration] = made
-    race = {c: Interval.of(t).median for c, t in interleaved(launches, 5, warmups=1).items()}
-    best = [c for c in sorted(race, key=race.__getitem__)[:FINALISTS] if is_right(launches[c])]
-    if not best:
-        raise LeftOut("no configuration gives a right result")
-    final = {c: Interval.of(t).median for c, t in interleaved({c: launches[c] for c in best}, 21).items()}
-    winner = min(final, key=final.__getitem__)
-    return launches[winner], f"{winner}, of {len(launches)}"
 
+    def prepare(configuration: Configuration) -> Callable[[], Any]:
+        return launch(variant, configuration, arrays, sms)
 
-def launch_or_none(
-    variant: Variant, configuration: Configuration, arrays: tuple[Any, ...], sms: int
-) -> Callable[[], Any] | None:
-    """None where it does not compile, or takes more shared memory or registers than there are."""
-    try:
-        made = launch(variant, configuration, arrays, sms)
-        made()
-    except Exception as error:
-        if "CUDA error" in str(error):
-            raise
-        return None
-    return made
+    return fastest(configurations(variant.cols), prepare, is_right, rounds=(5, 21), finalists=6)

@@ -1,0 +1,66 @@
+"""Configurations of a Triton kernel: compiled ahead in processes, and the fastest right one of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from harness import Interval, LeftOut, interleaved
+
+Variant, Configuration = TypeVar("Variant"), TypeVar("Configuration")
+Launch = Callable[[], Any]
+
+
+def try_compile(compile_one: Callable[[Variant, Configuration], Any], job: tuple[Variant, Configuration]) -> None:
+    """In a worker process. What cannot be compiled is left out when it is tuned."""
+    try:
+        compile_one(*job)
+    except Exception as error:
+        print(f"Triton does not compile {job[1]} of {job[0]}: {type(error).__name__}: {error}", flush=True)
+
+
+def compile_ahead(
+    compile_one: Callable[[Variant, Configuration], Any], jobs: Iterable[tuple[Variant, Configuration]], processes: int
+) -> None:
+    """Compiles all into Triton's cache on disk, in processes, since each takes a second or more. compile_one: a
+    function of a module, which they can import."""
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(partial(try_compile, compile_one), jobs))
+
+
+def fastest(
+    configurations: Iterable[Configuration],
+    prepare: Callable[[Configuration], Launch],
+    is_right: Callable[[Launch], bool],
+    rest: float = 0.0,
+    rounds: tuple[int, int] = (3, 7),
+    finalists: int = 3,
+) -> tuple[Launch, str]:
+    """The fastest right configuration, as a launch and in words: a short race of all, then one of the best. rest: as
+    in `interleaved`; rounds: of the first race and of the second one, which so many `finalists` run. Raises LeftOut
+    where none compiles, or none of the best is right."""
+    launches: dict[Configuration, Launch] = {}
+    reason = "no configuration compiles"
+    for configuration in configurations:
+        try:
+            made = prepare(configuration)
+            made()
+        except Exception as error:  # it does not compile, or takes more shared memory than there is
+            if "CUDA error" in str(error):
+                raise
+            reason = str(error) or type(error).__name__
+            continue
+        launches[configuration] = made
+    if not launches:
+        raise LeftOut(reason.splitlines()[0])
+    race = {c: Interval.of(t).median for c, t in interleaved(launches, rounds[0], warmups=1, rest=rest).items()}
+    best = [c for c in sorted(race, key=race.__getitem__)[:finalists] if is_right(launches[c])]
+    if not best:
+        raise LeftOut("no configuration gives a right result")
+    finals = interleaved({c: launches[c] for c in best}, rounds[1], warmups=1, rest=rest)
+    final = {c: Interval.of(t).median for c, t in finals.items()}
+    winner = min(final, key=final.__getitem__)
+    return launches[winner], f"{winner}, of {len(launches)}"

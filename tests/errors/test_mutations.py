@@ -27,7 +27,7 @@ from dsl.text.program import dim_names, load
 from lowering.location import TileError
 from runtime import DeviceError, LaunchError
 
-COUNT = 5000
+COUNT = 3000
 BATCH = 250
 HANG = 120  # seconds for a batch
 SECONDS = 2.0  # for one program

@@ -32,8 +32,9 @@ from runtime.emulator.spaces import SharedSpace
 Place = tuple[str, int, int]  # file, line and column of an access
 Key = tuple[Place, bool]  # and whether it writes
 
-MOST = 512
-"""Extents beyond it are cut to a multiple of all tiles: one block does the same with less data."""
+MOST = {"product": 256}
+"""Of a kernel, else 512: extents beyond it are cut to a multiple of all tiles. One block does the same with less data,
+a block of products, which goes on from tile to tile, all of it."""
 WITHOUT = {"add.tile", "gelu.tile"}
 """Files whose kernels share nothing."""
 UNKNOWN = {
@@ -83,7 +84,8 @@ OFFSETS = {"starts", "key_starts"}
 
 
 def small(case: Case) -> Case:
-    dims = {name: extent if extent <= MOST or extent % MOST else MOST for name, extent in case.dims}
+    most = MOST.get(case.kernel, 512)
+    dims = {name: extent if extent <= most or extent % most else most for name, extent in case.dims}
     return Case(case.file, case.kernel, case.schedule, tuple(dims.items()), case.types)
 
 

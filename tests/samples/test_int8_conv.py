@@ -133,7 +133,7 @@ def run(module: dsl.Module, problem: Problem, nhwc: bool = False, **call: Any) -
     arrays.check()
 
 
-# ---- geometry: 324 problems ----
+# ---- geometry: 108 of 324 problems ----
 
 SMALL = {"PM": 1, "PN": 1, "TM": 32, "SIZE": 32, "WARPS": 1, "SLOTS": 3, "PARTS": 1}
 FILTERS = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (1, 3), (3, 1), (1, 7), (7, 1), (2, 5)]
@@ -147,7 +147,7 @@ def odd_extent(taps: int, stride: int, pad: int, dilation: int) -> int:
     return next((e for e in fits if ((e + 2 * pad - reach) // stride + 1) % 2), fits[0])
 
 
-def geometry(number: int, taps: Any, stride: Any, dilation: Any, pad: Any) -> Problem:
+def geometry(taps: Any, stride: Any, dilation: Any, pad: Any) -> Problem:
     if pad == "half":
         pad = tuple(d * (r - 1) // 2 for d, r in zip(dilation, taps, strict=True))
     image = tuple(odd_extent(*each) for each in zip(taps, stride, pad, dilation, strict=True))
@@ -156,7 +156,9 @@ def geometry(number: int, taps: Any, stride: Any, dilation: Any, pad: Any) -> Pr
     return Problem(image, taps, 2, c, 32, 1, stride, pad, dilation, act, z)
 
 
-GEOMETRIES = [geometry(i, *each) for i, each in enumerate(product(FILTERS, STRIDES, DILATIONS, PADS))]
+EVERY = [*product(enumerate(FILTERS), enumerate(STRIDES), enumerate(DILATIONS), enumerate(PADS))]
+GEOMETRIES = [geometry(*(each for _, each in all)) for all in EVERY if sum(place for place, _ in all) % 3 == 0]
+"""Any three of the four are combined in all ways: one problem in three suffices, and CI has two cores."""
 WAYS = [(True, False), (True, True), (False, True), (False, False)]
 """Whether any image is served, and whether channels are innermost."""
 
@@ -164,7 +166,7 @@ WAYS = [(True, False), (True, True), (False, True), (False, False)]
 @pytest.mark.parametrize("number", range(len(GEOMETRIES)))
 def test_geometry(emulated, number):
     """Each by one of the ways, in turn."""
-    any_image, nhwc = WAYS[(number // 5 + number) % len(WAYS)]
+    any_image, nhwc = WAYS[(number // 9 + number) % len(WAYS)]
     problem = GEOMETRIES[number]
     run(emulated, problem, nhwc, ANY_IMAGE=any_image, ACT=problem.act, **SMALL)
 

@@ -14,12 +14,14 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 SHAPES = {
     "add.tile": ["n=0", "n=1", "n=255", "n=256", "n=1031", "n=4096"],
     "attention.tile": [
-        "batch=0", "s=0 t=20", "s=1 t=1 d=8", "s=17 t=0", "s=33 t=65 d=40", "s=128 t=64 d=128 heads=3 kv_heads=1",
-        "s=129 t=127 d=77 heads=2 kv_heads=2", "total=1 keys=1", "total=261 keys=70 d=128",
+        "batch=0", "s=0 t=20", "s=1 t=1 d=8", "s=17 t=0", "s=33 t=65 d=40",
+        "s=128 t=64 d=128 heads=3 kv_heads=1 batch=1",
+        "s=129 t=127 d=77 heads=1 kv_heads=1 batch=1", "total=1 keys=1", "total=261 keys=70 d=128",
     ],
     "attention_backward.tile": [
-        "batch=0", "s=0 t=20", "s=1 t=1 d=8", "s=17 t=0", "s=33 t=65 d=40", "s=66 t=31 d=128 heads=3 kv_heads=1",
-        "s=65 t=66 d=77 heads=2 kv_heads=2",
+        "batch=0", "s=0 t=20", "s=1 t=1 d=8", "s=17 t=0", "s=33 t=65 d=40",
+        "s=66 t=31 d=128 heads=3 kv_heads=1 batch=1",
+        "s=65 t=66 d=77 heads=1 kv_heads=1 batch=1",
     ],
     "conv1d.tile": ["n=0", "n=1", "n=2", "n=127", "n=128", "n=129", "n=1031"],
     "gelu.tile": ["n=1", "n=511", "n=1024", "n=1031"],

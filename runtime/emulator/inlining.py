@@ -97,9 +97,11 @@ class Inliner:
                     "call fewer functions, or call them from a loop",
                     item.ptx_line,
                 )
-            guard = Register(names.get(item.guard.name, item.guard.name)) if item.guard else None
-            operands = tuple(renamed(operand, names, suffix) for operand in item.operands)
-            ins = replace(item, operands=operands, guard=guard)
+            ins = item
+            if suffix:  # the entry's own names stay
+                guard = Register(names.get(item.guard.name, item.guard.name)) if item.guard else None
+                operands = tuple(renamed(operand, names, suffix) for operand in item.operands)
+                ins = replace(item, operands=operands, guard=guard)
             body += self.call(ins, (*callers, function.name)) if ins.opcode[0] == "call" else [ins]
         return body
 

@@ -17,7 +17,7 @@ from .instructions import build
 from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
 from .knowledge import GPU, scope_of
 from .limits import MOST_VARIABLE
-from .order import weak_topological_order
+from .order import components, weak_topological_order
 from .provenance import stored_through
 from .reader import (
     TYPE_BYTES,
@@ -419,18 +419,8 @@ class EmulatedProgram:
 
 def in_loops(successors: list[list[int]]) -> set[int]:
     """Nodes of a graph that can be reached from themselves."""
-    found = set()
-    for node in range(len(successors)):
-        seen: set[int] = set()
-        open_nodes = list(successors[node])
-        while open_nodes:
-            at = open_nodes.pop()
-            if at not in seen:
-                seen.add(at)
-                open_nodes += successors[at]
-        if node in seen:
-            found.add(node)
-    return found
+    circles = components([*range(len(successors))], successors)
+    return {node for circle in circles for node in circle if len(circle) > 1 or node in successors[node]}
 
 
 def can_wait(ins: PtxInstruction, uses: Counter[str]) -> bool:

@@ -314,6 +314,7 @@ class Reader:
         self.scopes: list[dict[str, str]] = []
         self.scope_count = 0
         self.vectors: dict[str, int] = {}
+        self.plain: dict[str, Register] = {}  # by the names that mean a register in these scopes, and nothing else
         self.labels: dict[int, list[str]] | None = None
 
     # Tokens
@@ -702,6 +703,7 @@ class Reader:
         self.location = None
         self.scopes = [{variable.name: variable.name for variable in (*function.params, *function.results)}]
         self.vectors = function.vectors
+        self.plain.clear()
         while True:
             token = self.next()
             if token.text == "{":
@@ -709,11 +711,13 @@ class Reader:
                     raise PtxError(f"more than {MOST_DEPTH} braces in braces", token.line)
                 self.scope_count += 1
                 self.scopes.append({"": f"@{self.scope_count}"})
+                self.plain.clear()
                 self.declare_labels()
             elif token.text == "}":
                 if len(self.scopes) == 1:
                     return
                 self.scopes.pop()
+                self.plain.clear()
             else:
                 self.body_statement(function, token)
 
@@ -721,6 +725,7 @@ class Reader:
         """The name that a name of this scope has in the whole function."""
         if name in self.scopes[-1]:
             raise PtxError(f"{name} is declared twice", line)
+        self.plain.pop(name, None)
         own = self.scopes[-1][name] = name + self.scopes[-1].get("", "")
         return own
 
@@ -884,6 +889,9 @@ class Reader:
 
     def operand(self) -> Operand:
         token = self.tokens[self.at] if self.at < len(self.tokens) else self.next()
+        if token.text in self.plain and self.peek(1) in {",", ";"}:
+            self.at += 1
+            return self.plain[token.text]
         if token.text in {"{", "("}:
             self.at += 1
             return self.operand_list("}" if token.text == "{" else ")")
@@ -944,7 +952,8 @@ class Reader:
             raise PtxError(f"{stem} has no member {member}", token.line)
         if dot and member in PARTS:
             return Part(Register(vector), member)
-        return Register(name)
+        found = self.plain[token.text] = Register(name)
+        return found
 
     def address(self) -> Operand:
         token = self.next()

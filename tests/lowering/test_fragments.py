@@ -53,6 +53,7 @@ WAYS = {
     "late": "fragments p: late\n    unroll p: 1",
     "two rounds": "fragments p: early\n    unroll p: 2",
     "two slots": "pipeline p: 2\n    unroll p: 1",
+    "two rounds of two slots": "fragments p: early\n    pipeline p: 2\n    unroll p: 2",  # one round reads a slot more
     "tiles": "persistent 1\n    grouped 1",
     "parts": "parts acc: 16, 16\n    fragments p: late",
     "shares": "split p: stream",

@@ -145,12 +145,7 @@ class Splitter(Rewriter):
         return values
 
     def split(self, op: Op, factor: int, step: int, whole: bool = False) -> None:
-        """A loop by rounds of `factor` of its own. `whole`: by those alone that have a whole step to the end.
-
-        What is left are fewer rounds than `factor`. Where they are fewer than slots, all that they copy ahead is past
-        the end, and goes. A loop that goes step by step reads the first fragments of a slot more, which it does not
-        use: that slot must have been written, so there must be one more.
-        """
+        """A loop by rounds of `factor` of its own. `whole`: by those alone that have a whole step to the end."""
         start, stop = self[op.operands[0]], self[op.operands[1]]
         carried = [self[v] for v in op.operands[3:]]
         body = self.block(op.regions[0], self.visit)
@@ -201,7 +196,7 @@ class Splitter(Rewriter):
             return
         if step == 1 and in_order(op.operands[0], op.operands[1], self.facts):
             attrs["exact"] = True
-        if not whole and factor <= attrs.get("slots", 1) - bool(attrs.get("stepped")):
+        if not whole and _copies_past_the_end(attrs, factor):
             body.ops = [each for each in body.ops if not each.attrs.get("ahead")]
         behind = self.emit(
             Op(op.spec, [middle, stop, self[op.operands[2]], *first.results], types, attrs, [body], op.loc)
@@ -209,6 +204,13 @@ class Splitter(Rewriter):
         for old, new in zip(op.results, behind.results, strict=True):
             new.stands_for(old)
             self.map[old] = new
+
+
+def _copies_past_the_end(attrs: dict[str, Any], factor: int) -> bool:
+    """Whether all that the last rounds copy ahead is past the end, and goes: those that rounds of `factor` leave, where
+    they are fewer than slots. A loop that goes step by step reads the first fragments of a slot more, which it does not
+    use: it must have been written, so there must be one slot more."""
+    return factor <= attrs.get("slots", 1) - bool(attrs.get("stepped"))
 
 
 def loads_first(body: Block) -> None:

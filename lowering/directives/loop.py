@@ -78,9 +78,11 @@ def _odd_ones(function: Function) -> None:
         for axis, extent in enumerate(op.result.shape if is_load(op) else ())
         if usual_part(extent) not in (1, extent)
     ]
-    seen, around = set[Wide](), Surroundings(function) if odd else None
+    if not odd:
+        return
+    seen, around = set[Wide](), Surroundings(function)
     for op, axis in odd:
-        if (op.result, axis) in seen or around is None or op not in around.home:
+        if (op.result, axis) in seen or op not in around.home:
             continue
         about = WideSubject(op.result.name or op.operands[0].name or "tile", axis, None)
         try:

@@ -725,7 +725,7 @@ class Reader:
         """The name that a name of this scope has in the whole function."""
         if name in self.scopes[-1]:
             raise PtxError(f"{name} is declared twice", line)
-        self.plain.pop(name, None)
+        self.plain.clear()
         own = self.scopes[-1][name] = name + self.scopes[-1].get("", "")
         return own
 

@@ -62,6 +62,15 @@ def _gpu_memory(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def own_garbage() -> Iterator[None]:
+    """What earlier tests left is not looked through inside of a test that is timed or collects: that alone takes up to
+    15 s."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(params=["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> str:
     """Runs a test on the emulator and, where there is one, on a GPU: each is the other's twin."""

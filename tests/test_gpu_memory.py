@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -39,15 +38,14 @@ def test_large_tests_of_several_workers_run_one_at_a_time(tmp_path: Path) -> Non
     assert log.read_text().split() == ["begin", "end"] * 3
 
 
+@pytest.mark.usefixtures("own_garbage")
 def test_the_memory_goes_back_though_the_test_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = []
-    gc.freeze()  # of other tests: to look through it took up to 15 s
     cuda = SimpleNamespace(is_initialized=lambda: True, empty_cache=lambda: done.append("emptied"))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     with pytest.raises(ZeroDivisionError), alone(tmp_path / "lock"):
         _ = 1 / 0
     assert done == ["emptied"]
-    gc.unfreeze()
 
 
 def test_the_largest_test_says_what_it_needs() -> None:

@@ -5,7 +5,6 @@ The damage is drawn from a fixed seed, one for each number, so that a number tha
 
 from __future__ import annotations
 
-import gc
 import random
 import re
 import resource
@@ -26,6 +25,8 @@ from dsl.studies.check import check_file
 from dsl.text.program import dim_names, load
 from lowering.location import TileError
 from runtime import DeviceError, LaunchError
+
+pytestmark = pytest.mark.usefixtures("own_garbage")
 
 COUNT = 3000
 BATCH = 250
@@ -210,14 +211,6 @@ def no_hang() -> Iterator[None]:
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, outer)
-
-
-@pytest.fixture(autouse=True)
-def own_garbage() -> Iterator[None]:
-    """What earlier tests left is not looked through inside of a timed program: that alone takes up to 2 s."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture

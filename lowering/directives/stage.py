@@ -209,7 +209,7 @@ def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, s
     line = "" if loads[0].loc is None else f" in line {loads[0].loc.line}"
     return (
         f"'{name}' is loaded{line}, outside of the loops whose loads are staged",
-        "not with a split: one block goes on behind it"
+        "not where a loop is split: behind it one block of several goes on"
         if any(parts != 1 for parts in function.by_subject("split", int).values())
         else "load it in the body of a for loop itself: a mask can stand for a branch",
     )

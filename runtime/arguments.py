@@ -23,7 +23,8 @@ class ParamLayout:
     """The argument buffer of a header.
 
     `pack_into(buffer, 0, *values)` writes the changing part: `values` are pointers, scalars, then table elements.
-    `converters` has (position among the parameters, function to a list of values) for scalars and tables.
+    `converters` has (position among the parameters, function to a list of values) for scalars and tables. `is_exact`:
+    values that are equal are packed alike, as 0.0 and -0.0 are not.
     """
 
     def __init__(self, header: Header) -> None:
@@ -39,6 +40,8 @@ class ParamLayout:
                     codes += f"{length}{DTYPES[param.dtype].code}"
                     self.converters.append((position, _converter(param)))
         changing = struct.Struct(f"={codes}")
+        numbers = [param for param in header.params if isinstance(param, Scalar | HeaderTable)]
+        self.is_exact = not any(DTYPES[param.dtype].is_float for param in numbers)
         self.pack_into = changing.pack_into
         fixed_codes = ""
         self.fixed: list[Argument] = []

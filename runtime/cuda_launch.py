@@ -19,7 +19,7 @@ from runtime.cuda.module import LoadedKernel
 from runtime.cuda.workspaces import StreamWorkspaces, of_stream
 from runtime.errors import LaunchError
 from runtime.frameworks import Framework, find_framework, unrecognised
-from runtime.repeated import Repeated
+from runtime.repeated import Again, Repeated, never
 
 
 class Streams(dict[int, Any]):
@@ -81,8 +81,8 @@ class CudaLaunch(Repeated):
         self._template = b"" if call.workspaces else self._filled({})
         self._free: list[Buffer] = []
         self._free_on: dict[StreamWorkspaces, list[Buffer]] = {}  # with workspaces, whose addresses are a stream's
-        self.is_short = self.is_short and not call.workspaces
         self._pack_into = layout.pack_into
+        self._is_exact = layout.is_exact
         self._current_stream = common_stream(frameworks)
         self._cu_context = kernel.context.cu_context
         self._is_sole = driver.device_count() == 1
@@ -118,49 +118,54 @@ class CudaLaunch(Repeated):
             buffer = free.pop()
         except IndexError:
             buffer = self.buffer(of)
-        if buffer.values != values:
+        if buffer.values != values or not self._is_exact:
             self._pack(buffer, values)
         self.submit(buffer, stream)
         free.append(buffer)
 
-    def recognises(self, framework: Framework, tensors: Sequence[Any]) -> None:
-        """Makes `again`: what `launch` and `submit` do, in one frame with bound names. Frames and attributes are most
-        of what a checked launch takes beside the driver's time."""
-        super().recognises(framework, tensors)
+    def again(self, rest: Sequence[Any] = ()) -> Again:
+        """What `launch` and `submit` do, in one frame with bound names: frames and attributes are most of what a
+        checked launch takes beside the driver's time."""
         if not (self.is_short and self._is_sole) or self.kernel.header.cluster > 1 or self.recognise is unrecognised:
-            return
-        recognise, pointer, fits, check = self.recognise, self.pointer, self.call.fits, self._check
-        free, pack_into = self._free, self._pack_into
+            return never
+        recognise, pointer, fits, is_exact = self.recognise, self.pointer, self.call.fits, self._is_exact
+        make, pack_into, shares = self.buffer, self._pack_into, bool(self.call.workspaces)
         launch_kernel, function = driver.bindings().cuLaunchKernel, self.kernel.function
         x, y, z, threads, _, _, shared = self._shape  # names: a partial copies its arguments at each call
-        current_stream, ordinal = self._current_stream, self.ordinal
+        current_stream, ordinal, context = self._current_stream, self.ordinal, self.kernel.context
         success, launched, label = self._success, self._launched, self._label
+        of, free, free_on = None, self._free, self._free_on
 
-        def again(arguments: Sequence[Any]) -> bool:
+        def launch_again(arrays: Sequence[Any]) -> bool:
             try:
-                if not recognise(*arguments):
+                if not recognise(*arrays):
                     return False
             except (TypeError, AttributeError):  # arrays of another framework
                 return False
-            values = [*map(pointer, arguments)]
+            values = [*map(pointer, arrays), *rest]
+            stream, own, buffers = current_stream(ordinal), of, free
+            if shares:
+                own = of_stream(context, stream)
+                buffers = free_on.setdefault(own, [])
             try:
-                buffer = free.pop()
+                buffer = buffers.pop()
             except IndexError:
-                buffer = self.buffer()
-            if buffer.values != values:
+                buffer = make(own)
+            if not is_exact or buffer.values != values:
                 if not fits(values):
-                    check(values)
+                    buffers.append(buffer)
+                    return False
                 pack_into(buffer.bytes, 0, *values)
                 buffer.values = values
-            stream = streams[current_stream(ordinal)]
-            if launch_kernel(function, x, y, z, threads, 1, 1, shared, stream, buffer.address, 0)[0] is success:
+            on = streams[stream]
+            if launch_kernel(function, x, y, z, threads, 1, 1, shared, on, buffer.address, 0)[0] is success:
                 launched[label] = None
             else:
-                self.submit(buffer)  # which finds the right context, or the error
-            free.append(buffer)
+                self.submit(buffer, stream)  # which finds the right context, or the error
+            buffers.append(buffer)
             return True
 
-        self.again = again
+        return launch_again
 
     def _check(self, values: Sequence[Any]) -> None:
         self._checker.check_pointers(self.call, values)

@@ -90,6 +90,11 @@ class Kernel:
         launch, values = self._prepare(arguments, grid)
         return Bound(launch.bind(values, arguments, stream), arguments)
 
+    def repeated(self, arguments: Sequence[Any]) -> Again:
+        """What launches with other arrays of the class of these arguments, and their scalars and tables."""
+        launch, values = self._prepare(arguments, None)
+        return launch.again(values[len(self._tensors) :])
+
     def run(self, *arguments: Any, counters: bool = False, time: bool = False, **named: Any) -> LaunchResult:
         """Launches, waits, and tells about it.
 
@@ -192,7 +197,7 @@ class Kernel:
             self._last = (key, launch)
             is_open = bool(self._keyed) or grid is not None  # more than the arrays makes the class
             self._recent = (unrecognised if is_open else launch.recognise, launch)
-            self.again = never if is_open or not self._only_tensors else launch.again
+            self.again = never if is_open or not self._only_tensors else launch.again()
         return launch, values
 
     def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from runtime.frameworks import Framework, Recogniser, unrecognised
 
 Again = Callable[[Sequence[Any]], bool]
-"""(arguments) → whether they were of its class, and are launched; else nothing was done."""
+"""(arrays) → whether they were of its class, and are launched; else nothing was done."""
 
 
 def never(arguments: Sequence[Any]) -> bool:
@@ -22,12 +22,15 @@ def unread(x: Any) -> int:
 
 
 class Repeated:
-    """The launches of a class. recognise: arrays of it; pointer: the address of one that was recognised; again: checks,
-    packs and launches such arrays, where there is a short way."""
+    """The launches of a class. recognise: arrays of it; pointer: the address of one that was recognised."""
 
     recognise: Recogniser = staticmethod(unrecognised)
     pointer: Callable[[Any], int] = staticmethod(unread)
-    again: Again = staticmethod(never)
+
+    def again(self, rest: Sequence[Any] = ()) -> Again:
+        """What checks, packs and launches arrays of the class, and no others: `never` where there is no short way.
+        `rest`: the values of scalars and tables, as `ParamLayout` packs them."""
+        return never
 
     def recognises(self, framework: Framework, tensors: Sequence[Any]) -> None:
         """Its arrays are all of one framework: those of the first call are `tensors`."""

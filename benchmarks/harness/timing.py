@@ -21,8 +21,9 @@ from runtime.cuda.timing import FLUSH_FACTOR
 
 ROUNDS = 41
 WARMUPS = 3
-AHEAD = 16
-"""Flushes queued before each round, so that the device never waits for the host between two events."""
+AHEAD = 32
+"""Flushes queued before each round, so that the device never waits for the host between two events: more than 1 ms, in
+which a host launches a hundred peers."""
 
 
 class LeftOut(Exception):

@@ -12,6 +12,7 @@ from dsl.calls.arguments import check_kinds, facts_of, in_words, order, plain_nu
 from dsl.calls.called import Called
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.calls.planner import Planner
+from dsl.calls.short_way import MOST_WAYS, ShortWay, short_way
 from dsl.calls.tuned import Tuned, stale_errors, tuned_path
 from dsl.calls.tuned_file import usable
 from dsl.kernels.compile import Compiled
@@ -249,14 +250,15 @@ class ModuleFunction:
         self.called = module.program.once(Called, name)
         self.params = self.called.params
         self._plans: dict[Any, BoundPlan] = {}
-        self._recent: Any = None  # the one kernel of the last plan, when the call's arguments are its own
+        self._ways: list[ShortWay] = []  # of the last classes of calls
 
     def __repr__(self) -> str:
         return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if not named and self._recent is not None and self._recent.again(arguments):
-            return None
+        for way in self._ways:
+            if way(arguments, named):
+                return None
         return self._call(arguments, named)
 
     def _call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -265,8 +267,8 @@ class ModuleFunction:
         plan = self.plan_for(given, rest)
         if not plan.outputs:
             plan.launch(given)
-            if plan.is_direct and not rest:
-                self._recent = plan.kernels[0].kernel
+            if (way := short_way(self.params, arguments, named, plan)) is not None:
+                self._ways = [way, *self._ways[: MOST_WAYS - 1]]
             return None
         from runtime import finish_like
 

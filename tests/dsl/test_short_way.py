@@ -1,0 +1,150 @@
+"""A call that is like an earlier one goes to the driver without being planned; any other one is planned."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import dsl
+import runtime
+from runtime.chips import emulated_facts
+from runtime.cuda import workspaces
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "runtime"))
+from fake_cuda import POINTER, FakeCuda, Tensor
+
+TEXT = """
+def twice(v):
+    return v + v
+
+kernel add(y: f32[n], x: f32[n], z: f32[n]?, by: f32; B = 128, ACT = twice):
+    grid cdiv(n, B)
+    i = block(0) * B
+    v = x[i : i + B] + by
+    if given(z):
+        v = v + z[i : i + B]
+    y[i : i + B] = ACT(v)
+
+dispatch shifted(x, y, by):                                          # in another order, and nothing for z
+    otherwise: add(y, x, None, by)
+
+kernel total(y: f32[1], x: f32[k]; B = 128):
+    grid 1
+    s = zeros(f32[B])
+    for i in range(0, k, B):
+        s = s + x[i : i + B]
+    y[0] = sum(s)
+
+schedule parts of total:
+    split i: 4
+
+dispatch twofold(y, u, x, by):
+    otherwise:
+        add(y, x, None, by)
+        add(u, x, None, by)
+"""
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A module on a driver that launches nothing; `planned` counts the calls that were told their class."""
+    with FakeCuda() as cuda:
+        context = SimpleNamespace(ordinal=0, cu_context=1, launched={}, check=cuda.check)
+
+        def load(kernel: runtime.Kernel, ordinal: int) -> Any:
+            return SimpleNamespace(header=kernel.header, context=context, record=0, function=kernel.header.entry)
+
+        def given(own: Any, header: Any, counts: Any) -> dict[str, int]:
+            return dict.fromkeys(counts, 256)
+
+        monkeypatch.setattr(runtime.Kernel, "_load", load)
+        monkeypatch.setattr(runtime, "device_facts", lambda *what: emulated_facts("sm_90"))
+        monkeypatch.setattr(workspaces.StreamWorkspaces, "addresses", given)
+        made = dsl.parse(TEXT, device="cuda")
+        made.driver, made.planned = cuda.driver, 0
+        facts = dsl.calls.api.ModuleFunction.facts
+
+        def counted(self: Any, given: Any) -> Any:
+            made.planned += 1
+            return facts(self, given)
+
+        with patch.object(dsl.calls.api.ModuleFunction, "facts", counted):
+            yield made
+
+
+def array(number: int, extent: int = 1000, off: int = 0) -> Tensor:
+    return Tensor((extent,), POINTER + (number << 20) + off)
+
+
+def packed(module: Any, code: str) -> tuple[Any, ...]:
+    """What the last launch was given."""
+    buffer = module.driver.launches[-1]
+    at = [ctypes.c_uint64.from_address(buffer + 8 * i).value for i in range(len(code))]
+    sizes = [struct.calcsize(c) for c in code]
+    return tuple(struct.unpack(c, ctypes.string_at(a, s))[0] for c, a, s in zip(code, at, sizes, strict=True))
+
+
+def test_arrays_at_other_addresses_and_equal_numbers_are_not_planned(module: Any) -> None:
+    for number in (0, 3, 5):
+        y, x = array(number), array(number + 1)
+        module.shifted(x, y, float("0.5"))
+        assert packed(module, "QQf") == (y.pointer, x.pointer, 0.5)
+    assert (module.planned, len(module.driver.launches)) == (1, 3)
+
+
+@pytest.mark.parametrize("by", [1.5, -0.0, 1])
+def test_other_numbers_are_planned(module: Any, by: Any) -> None:
+    x, y = array(0), array(1)
+    for value in (0.0, by, 0.0, by):
+        module.shifted(x, y, value)
+        found = packed(module, "QQf")[2]
+        assert struct.pack("f", found) == struct.pack("f", value)
+    assert module.planned == 2
+
+
+def test_constants_by_name_are_told_apart(module: Any) -> None:
+    x, y = array(0), array(1)
+    for named in ({}, {"B": 64}, {"B": 64}, {"B": 128}, {}, {"B": 64}):
+        module.shifted(x, y, 1.0, **named)
+    assert (module.planned, len(module.driver.launches)) == (3, 6)
+    with pytest.raises(dsl.TileError, match="nothing"):
+        module.shifted(x, y, 1.0, nothing=3)
+
+
+def test_other_shapes_and_what_is_left_out_are_planned(module: Any) -> None:
+    module.add(array(0), array(1), None, 1.0)
+    module.add(array(0), array(1), array(2), 1.0)
+    module.add(array(0, 500), array(1, 500), None, 1.0)
+    assert module.planned == 3
+    for extent in (1000, 500, 1000, 500):
+        module.add(array(0, extent), array(1, extent), None, 1.0)
+    assert (module.planned, len(module.driver.launches)) == (3, 7)
+
+
+def test_an_address_that_the_variant_does_not_take_is_planned(module: Any) -> None:
+    module.shifted(array(0), array(1), 1.0)
+    module.shifted(array(0, off=4), array(1), 1.0)
+    assert (module.planned, len(module.driver.launches)) == (2, 2)
+    with pytest.raises(dsl.LaunchError, match="share memory"):
+        module.shifted(array(1, off=16), array(1), 1.0)
+
+
+def test_workspaces_of_a_launch_are_there(module: Any) -> None:
+    for number in (0, 3):
+        module.total(Tensor((1,), POINTER + (number << 20)), array(number + 1, 4096))
+    assert (module.planned, len(module.driver.launches)) == (1, 2)
+
+
+def test_two_launches_are_planned(module: Any) -> None:
+    """Nothing would tell, of the second one, that it is refused, before the first is made."""
+    for number in (0, 3):
+        module.twofold(array(number), array(number + 1), array(number + 2), 1.0)
+    assert (module.planned, len(module.driver.launches)) == (2, 4)

@@ -550,7 +550,10 @@ class _Variant:
         in the others; what is none, for its own tree."""
         out: dict[str, Any] = {}
 
-        def tree(definition: Definition, known: Mapping[str, Any]) -> Any:
+        def tree(definition: Definition, known: dict[str, Any]) -> Any:
+            for name in definition.reads() & schedule.unasked.keys() - known.keys():  # behind an `and` that was false
+                known[name] = None  # of a cycle, which nobody asked for
+                known[name] = tree(schedule.unasked[name], known)
             if definition.name in names_in(definition.value):  # what it replaces
                 under = definition.under
                 known = known if under is None else {**known, definition.name: tree(under, known)}

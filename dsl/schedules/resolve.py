@@ -27,8 +27,9 @@ class ResolvedSchedule:
 
     constants: the kernel's constants, and all that is tuned or given. definitions: what each name that was evaluated
     means, but for what is tuned or given, each behind what it reads. tune: the values of each tuned name, the first its
-    default, each behind those that it depends on. derived: the values of names that are no constants. choices: the
-    options that are forced, by key. places: where the properties are written, by name and subject.
+    default, each behind those that it depends on. derived: the values of names that are no constants. unasked: what
+    names mean that nothing asked for. choices: the options that are forced, by key. places: where the properties are
+    written, by name and subject.
     """
 
     name: str | None
@@ -41,6 +42,7 @@ class ResolvedSchedule:
     specialize: dict[str, bool] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict)
+    unasked: dict[str, Definition] = field(default_factory=dict)
     choices: dict[str, Forced] = field(default_factory=dict)
     places: dict[tuple[str, str | None], Loc] = field(default_factory=dict)
     warps: int = DEFAULT_WARPS
@@ -114,6 +116,7 @@ def resolve_schedule(
         each: names.asked[each] for each in order if each not in out.constants and each != "warps" and not is_key(each)
     }
     out.constants |= {each: value for each, value in overrides.items() if each != "warps"}
+    out.unasked = {each: said.definitions[each] for each in said.definitions if each not in order and not is_key(each)}
     decided = out.tune.keys() | overrides.keys()
     out.definitions = {each: said.definitions[each] for each in order if each not in decided and not is_key(each)}
     return out

@@ -306,6 +306,20 @@ def test_a_variant_requires_what_names_between_come_to() -> None:
     assert trees["C == C * 2"] == ["==", "C", ["*", ["+", "A", ["+", ["//", "n", 2], 1]], 2]]
 
 
+def test_a_variant_requires_what_an_and_had_no_need_to_read() -> None:
+    """`LAST` is not asked for where n is small; where it is not, the launch reads it."""
+    more = "schedule far of k:\n    A = 8\n    C = where(n > 100 and n > LAST, 2, 3)\n"
+    more += "    LAST = MORE * 2\n    MORE = n // 4\n"
+    for n, wanted in ((64, 3), (512, 2)):
+        variant = said("far", n=n, more=more)
+        trees = {r.text: r.expr for r in variant.requires}
+        last = ["*", ["//", "n", 4], 2]
+        assert variant.constants["C"] == wanted
+        assert trees["C == where(n > 100 and n > LAST, 2, 3)"] == [
+            "==", "C", ["where", ["and", [">", "n", 100], [">", "n", last]], 2, 3],
+        ]  # fmt: skip
+
+
 def test_names_between_do_not_tell_classes_apart() -> None:
     text = CLASSES.replace(
         "    N = minimum(next_pow2(cols), 128)", "    WIDE = next_pow2(cols)\n    N = minimum(WIDE, 128)"

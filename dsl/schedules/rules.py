@@ -97,7 +97,7 @@ def rule_of(program: Program, name: str) -> Rule | None:
     if not _multiplies(kernel) and len(covers) == 1 and len(tiled) <= 1 and not steps:
         cover, (extent, type) = next(iter(covers.items()))
         own = {"COLS": cover} | ({"ROWS": tiled[0][0]} if tiled else {})
-        return _rule("rows", kernel, own, {"N": extent, "TYPE": type})
+        return _rule("rows" if tiled else "row", kernel, own, {"N": extent, "TYPE": type})
     if not _multiplies(kernel) and not covers and len(tiled) == 1 and not steps:
         type = _type_of_sliced(kernel, tiled[0][0])
         if type is not None:

@@ -27,6 +27,11 @@ kernel softmax(y: T[rows, cols], x: T[rows, cols]; T in f16|f32, HEIGHT, WIDTH):
     e = exp(v - max(v, axis=1, keepdims=true))
     y[r : r + HEIGHT, 0 : WIDTH] = (e / sum(e, axis=1, keepdims=true)).to(T)
 
+kernel one(y: T[rows, cols], x: T[rows, cols]; T in f16|f32, WIDTH):
+    grid rows
+    v = load(x[block(0), 0 : WIDTH], other=-inf).to(f32)
+    y[block(0), 0 : WIDTH] = exp(v - max(v)).to(T)
+
 kernel add(z: T[n], x: T[n], y: T[n]; T in f32|f16, BLOCK):
     grid cdiv(n, BLOCK)
     i = block(0) * BLOCK
@@ -67,12 +72,18 @@ def test_what_the_schedule_or_the_caller_says_stays_and_the_rest_goes_by_it() ->
 
 @pytest.mark.parametrize(
     ("cols", "type", "rows", "width", "warps"),
-    [(40, "f16", 16, 64, 4), (1000, "f16", 4, 1024, 4), (1025, "f32", 1, 1536, 4), (9000, "f16", 1, 12288, 16)],
+    [(40, "f16", 16, 64, 4), (1000, "f16", 4, 1024, 4), (1025, "f32", 1, 1280, 2), (9000, "f16", 1, 10240, 8)],
 )
 def test_rows_are_a_warps_or_a_blocks(cols: int, type: str, rows: int, width: int, warps: int) -> None:
-    """A block's are in parts of what its threads load at once: 512 of f32, 4096 of f16."""
+    """A block's are in parts of what its threads load at once: 256 of f32, 2048 of f16."""
     found = constants("softmax", {"rows": 64, "cols": cols}, types={"T": type})
     assert (found["HEIGHT"], found["WIDTH"], found["warps"]) == (rows, width, warps)
+
+
+@pytest.mark.parametrize(("cols", "width", "warps"), [(40, 256, 1), (512, 512, 1), (5000, 5120, 4), (65536, 65536, 16)])
+def test_a_block_with_one_row_has_a_warp_for_4_kb_of_it(cols: int, width: int, warps: int) -> None:
+    found = constants("one", {"rows": 64, "cols": cols}, types={"T": "f16"})
+    assert (found["WIDTH"], found["warps"]) == (width, warps)
 
 
 def test_kernels_without_a_schedule_run_at_any_shape(tmp_path) -> None:  # type: ignore[no-untyped-def]

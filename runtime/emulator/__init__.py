@@ -9,6 +9,8 @@ launch.py      arguments, waves, results           copies.py     asynchronous op
 wave.py        which threads run next              rendezvous.py who waits for whom
 group.py       threads that run together           mbarriers.py  mbarrier objects
 counters.py, traffic.py  what is counted           landings.py   copies that mbarriers complete
+products.py    wgmma in flight, proxy fences       descriptors.py  where its operands lie
+sums_in_flight.py  registers of products in flight
 undefined.py, undefined_bits.py  registers that nobody wrote
 guesses.py     loads that a swap checks            findings.py    what is reported
 relaxed.py     fences beside relaxed arrivals      scratch.py    workspaces of a call

@@ -18,6 +18,7 @@ import numpy as np
 from .findings import Location, PtxError
 from .reader import Float, Integer, Not, Operand, PtxAddress, PtxFunction, PtxInstruction, Register, Symbol
 from .stamps import SITE_BITS
+from .sums_in_flight import WarpgroupStep
 
 Values = list[Any]
 Op = Callable[[Values, Any], None]
@@ -112,6 +113,7 @@ class Record:
     written_entries: list[int] = field(default_factory=list)
     mask: int | None = None
     barrier: BarrierOperands | None = None
+    product: WarpgroupStep | None = None
 
 
 class Code:

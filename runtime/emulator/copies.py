@@ -1,8 +1,9 @@
 """Asynchronous operations: what one reads, what it writes, how it completes.
 
-A `cp.async` is such an operation, completed by a group that its thread waits for or by an mbarrier (`landings.py`).  At
-issue its destination is in flight and its source is being read, so that nobody may write there; at completion the
-destination becomes a write and the source a read of the issuing thread, made then.
+A `wgmma` is such an operation, which only reads (`products.py`). A `cp.async` is one, completed by a group that its
+thread waits for or by an mbarrier (`landings.py`).  At issue its destination is in flight and its source is being read,
+so that nobody may write there; at completion the destination becomes a write and the source a read of the issuing
+thread, made then.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ Source = tuple[Any, SpacePlace]  # positions among an operation's threads, and w
 
 @dataclass
 class Operation:
-    """Copies in flight, issued by one instruction for some threads (positions in the wave)."""
+    """Copies in flight, issued by one instruction for some threads (positions in the wave); products, which write
+    registers, have no target."""
 
     site: Site
     threads: Any
     groups: Any  # the number of the group, of its thread, that each copy belongs to
     numbers: Any  # of each copy, in its wave
     memory: Space
-    target: SpacePlace
+    target: SpacePlace | None
     device: Space
     sources: list[Source]
     stamps: Any  # without the time
@@ -51,7 +53,7 @@ class Operation:
             self.groups[lanes],
             self.numbers[lanes],
             self.memory,
-            self.target.restricted(lanes),
+            None if self.target is None else self.target.restricted(lanes),
             self.device,
             sources,
             self.stamps[lanes],
@@ -59,6 +61,7 @@ class Operation:
 
     def units(self) -> Any:
         """[threads, granules] of the destinations."""
+        assert self.target is not None
         return self.target.units(granule(self.memory))
 
 
@@ -106,8 +109,10 @@ class Sources:
         lane = int(np.flatnonzero(met.any(1))[0])
         unit = int(units[lane][met[lane]][0])
         writer = f"written by {g.launch.who(int(g.lane('gid')[lane]), site.stamp)}"
-        message = "the source of an asynchronous copy is written before the copy is complete"
         for wave, operation in self.operations.values():
+            message = "the source of an asynchronous copy is written before the copy is complete"
+            if operation.target is None:
+                message = "an operand of a product is written before the product is complete"
             for readers, source in operation.sources:
                 rows = np.flatnonzero((source.units(self.granule) == unit).any(1))
                 if len(rows):
@@ -133,7 +138,7 @@ class Copies:
         g: Any,
         site: Site,
         memory: Space,
-        target: SpacePlace,
+        target: SpacePlace | None,
         device: Space,
         sources: list[tuple[Any, SpacePlace]],
     ) -> None:
@@ -144,7 +149,7 @@ class Copies:
         groups = self.open[threads]
         written = [source for source in sources if not source[1].unwritten]
         operation = Operation(site, threads, groups, numbers, memory, target, device, written, stamps)
-        if self.wave.program.tracks_copies:
+        if self.wave.program.tracks_copies and target is not None:
             landings_of(memory).started(operation.units(), numbers)
         self.begin(operation)
 
@@ -205,7 +210,8 @@ class Copies:
     def complete(self, operation: Operation) -> None:
         shadow, source_shadow = operation.memory.shadow, operation.device.shadow
         assert shadow is not None and source_shadow is not None
-        shadow.finish_copy(operation.target, operation.stamps, self.wave.ordering.clock.now)
+        if operation.target is not None:
+            shadow.finish_copy(operation.target, operation.stamps, self.wave.ordering.clock.now)
         for readers, place in operation.sources:
             part = self.wave.lanes_at(operation.threads[readers])
             source_shadow.access(PLAIN_READ, place, part, operation.site)

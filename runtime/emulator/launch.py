@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from time import monotonic
 from typing import Any
 
@@ -23,6 +23,7 @@ from .limits import MOST_LOCAL, MOST_SHARED
 from .memory import GLOBAL_WINDOW, SHARED_START, EmulatedAllocation, Memory
 from .origins import Origins, Writers, writers_of
 from .printf import c_string
+from .products import ProxyFences
 from .program import EmulatedProgram, Segment, static_counters
 from .provenance import ANYWHERE
 from .reader import PtxFunction, PtxInstruction, Variable, read_module
@@ -128,6 +129,11 @@ class RunningLaunch:
         self.begun = 0  # threads
         self.spins = Spins(self)
         self.lay_out_variables(shared_bytes)
+
+    @cached_property
+    def proxies(self) -> ProxyFences:
+        """What its threads have fenced the asynchronous proxy for."""
+        return ProxyFences(self.blocks * self.block_lanes)
 
     def check_block(self, function: PtxFunction) -> None:
         """`.reqntid` names the block's shape, `.maxntid` the most threads it has (PTX ISA 11.4)."""
@@ -344,6 +350,7 @@ class RunningLaunch:
 
     def end(self, wave: Wave) -> None:
         wave.causality.end()
+        wave.products.end()
         self.spare_registers.append(wave.registers)
 
     def registers_of(self, lanes: int) -> WaveRegisters:

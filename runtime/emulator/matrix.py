@@ -247,3 +247,44 @@ def stmatrix_collect(registers: Sequence[Array], trans: bool = False) -> Array:
     if trans:
         elements = np.ascontiguousarray(elements.swapaxes(-1, -2))
     return elements.view(np.uint8)
+
+
+# ---- products of warp groups ----
+
+
+def values_of(words: Array, dtype: str) -> Array:
+    """Packed elements, uint32 [warps, rows, words], as numbers that a product is exact in."""
+    return _values(words, dtype)
+
+
+def values_of_fragment(registers: Sequence[Array], rows: int, columns: int, dtype: str) -> Array:
+    """A in registers, [warps, rows, columns]: a warp's 16 rows lie as those of `mma.sync`."""
+    return _operand(registers, "a", rows, columns, dtype, "")
+
+
+@np.errstate(all="ignore")
+def added(products: Array, start: Sequence[Array], keeps: Array, d_type: str, saturate: bool = False) -> list[Array]:
+    """`wgmma`: the registers of D, a warp's 16 rows and n columns. keeps: [warps], whether sums begin at `start`."""
+    per_word = 2 if d_type == "f16" else 1
+    words = _by_eights(np.stack([each.view(np.uint32) for each in start], axis=1), per_word)
+    keeps = keeps[:, None, None]
+    if d_type == "s32":
+        before = np.where(keeps, words.view(np.int32), 0)
+        if saturate:
+            d = np.clip(products.astype(np.int64) + before, -(2**31), 2**31 - 1).astype(np.int32)
+        else:
+            d = products.astype(np.int64).astype(np.int32) + before
+    else:
+        before = np.where(keeps, to_f64(words.view(FORMATS[d_type].storage), d_type), 0.0)
+        d = canonicalise(nearest_of_f64(products + before, d_type), d_type)
+    found = np.ascontiguousarray(d).view(np.uint32)
+    blocks = found.reshape(len(found), 2, 8, -1, 4, 2 // per_word)  # half, row, eight columns, pair, of the pair
+    registers = blocks.transpose(0, 3, 1, 5, 2, 4).reshape(len(found), -1, 32)
+    return [registers[:, i] for i in range(registers.shape[1])]
+
+
+def _by_eights(registers: Array, per_word: int) -> Array:
+    """Registers of D, [warps, registers, 32], as [warps, 16, words]: of each eight columns the row of four lanes and
+    the one eight below, a pair of columns a lane."""
+    blocks = registers.reshape(len(registers), -1, 2, 2 // per_word, 8, 4)  # eight columns, half, of a pair, row, pair
+    return np.ascontiguousarray(blocks.transpose(0, 2, 4, 1, 5, 3)).reshape(len(registers), 16, -1)

@@ -36,6 +36,7 @@ from .reader import (
     Vector,
 )
 from .step import RegisterStep
+from .sums_in_flight import check_sums
 from .undefined import Undefined, step_of
 
 # Bytes of one kernel (CUDA C++ guide, compute capability).
@@ -124,6 +125,7 @@ class EmulatedProgram:
             self.close(self.segments[number], raws[raw], raw, labels)
         self.slots: dict[str, int] = {}
         self.slot_bytes: list[int] = []
+        check_sums(self.segments, self.start)
         self.guesses = guesses(self.segments)
         self.undefined = Undefined(self.segments, self.start)
         self.allocate_slots()

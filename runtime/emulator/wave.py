@@ -21,6 +21,7 @@ from .mbarriers import Mbarriers
 from .memory import GLOBAL_WINDOW, LOCAL_WINDOW
 from .ordering import Ordering
 from .origins import coordinates
+from .products import Products
 from .program import Segment
 from .relaxed import Relaxed
 from .rendezvous import BlockMeetings, WarpMeetings
@@ -77,6 +78,7 @@ class Wave:
         self.undefined = self.program.undefined.table(self.lanes)
         self.relaxed = Relaxed(self)
         self.copies = Copies(self)
+        self.products = Products(self)
         self.mbarriers = Mbarriers(self)
         self.warp_meetings = WarpMeetings(self)
         self.block_meetings = BlockMeetings(self)

@@ -17,6 +17,7 @@ from . import (
     tensor,
     video,
     warp,
+    warpgroup,
 )
 from .registry import Row
 
@@ -33,6 +34,7 @@ FAMILIES = (
     tensor,
     video,
     warp,
+    warpgroup,
 )
 
 

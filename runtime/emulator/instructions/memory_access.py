@@ -218,12 +218,14 @@ def store(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("membar", "fence", effect=True)
 def fence(code: Code, ins: PtxInstruction) -> Op:
-    """Orders what the thread did before with its later strong operations; proxy fences order nothing here.
+    """Orders what the thread did before with its later strong operations. A fence of the asynchronous proxy orders what
+    was written to shared memory before what products read (`products.py`), and others order nothing here.
 
     `fence.mbarrier_init` is for relaxed arrivals at the cluster's barrier, and is taken to order all there.
     """
     if "proxy" in ins.opcode:
-        return nothing
+        is_seen = {"async", "async.shared::cta", "async.shared::cluster"} & {".".join(ins.opcode[2:])}
+        return (lambda v, g: g.launch.proxies.fence(g)) if is_seen else nothing
     scope = scope_of(ins.opcode)
     words, is_whole = ins.opcode, "mbarrier_init" not in ins.opcode
     acquires, releases = "release" not in words, "acquire" not in words

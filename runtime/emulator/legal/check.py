@@ -61,6 +61,7 @@ def table() -> FormTable:
         machine.ASYNCHRONOUS,
         machine.WARP,
         machine.MATRIX,
+        machine.WARPGROUP,
         machine.CONTROL,
     ):
         found.add(text, machine.MACROS)

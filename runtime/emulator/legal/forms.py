@@ -12,12 +12,13 @@ colon stand the operands, after the second what it needs: the target, then the P
     T  u32     a register or constant of a type (a name from the opcode, or a type)
     =T         a destination;  =_T may be `_`;  =T|pred has a second one, =T|pred? may have it
     ~T         the register may be wider than the type (PTX ISA 9.4.1)
-    T*4  T*V   a vector of so many registers (V a name from the opcode; where it has no word, one register)
+    T*4  T*V   a vector of so many registers (V a name from the opcode; where it has no word, one register; where its
+               word is the shape m64n16k16 of a product, what a thread has of its sums)
     &T         what `mov` takes: also a special register (as in %T), a symbol (as in +T)
     <T         a vector of two or four parts that make up one T
     !          a predicate, perhaps negated
     @ @shared  an address, in the opcode's space or in this one
-    #  #4,8    an integer constant, or one of these
+    #  #4,-8   an integer constant, or one of these
     -T*4       each register by itself is a T, and none is `_`
     i32  i64   an integer or bits of this width
     label, table  names of the function;  barrier, threads, size, byte, special and so on: see `operands.py`
@@ -33,7 +34,7 @@ from functools import cached_property
 
 OPERAND = re.compile(
     r"(?P<optional>\?)?(?:(?P<when>[A-Z]+)\?)?(?P<target>=_?)?(?P<mark>[-+~%&<*^]*)"
-    r"(?P<type>@[a-z]*|!|#[\d,.]*|_|[A-Za-z]\w*)(?:\*(?P<count>\w+))?(?P<second>\|pred\??)?$"
+    r"(?P<type>@[a-z]*|!|#[-\d,.]*|_|[A-Za-z]\w*)(?:\*(?P<count>\w+))?(?P<second>\|pred\??)?$"
 )
 
 
@@ -121,6 +122,14 @@ class FormTable:
             slots = tuple(slot(each) for each in operands.split())
             form = LegalForm(line, pattern, slots, target, (int(version[0]), int(version[1])))
             self.forms.setdefault(form.root, []).append(form)
+
+
+def vector_size(word: str, kind: str) -> int:
+    """Registers of a vector: `word` is a number, v4, or the shape of a product of four warps, 128 threads."""
+    if word[0] == "m":
+        rows, columns = (int(extent) for extent in word[1:].split("k")[0].split("n"))
+        return rows * columns // 128 // (2 if kind == "f16x2" else 1)
+    return int(word.removeprefix("v"))
 
 
 def number_of(target: str) -> int:

@@ -22,6 +22,13 @@ MACROS = {
     "GENERIC": "{.[global shared shared::cta shared::cluster]}",
 }
 
+EIGHTS = range(8, 257, 8)
+SIXTEENS = (8, 16, 24, *range(32, 257, 16))
+"""Columns of products of warp groups: of floats, and of integers."""
+MACROS |= {f"N{k}": " ".join(f"m64n{n}k{k}" for n in EIGHTS) for k in (8, 16)}
+MACROS |= {"N32": " ".join(f"m64n{n}k32" for n in EIGHTS), "I32": " ".join(f"m64n{n}k32" for n in SIXTEENS)}
+MACROS |= {"I256": " ".join(f"m64n{n}k256" for n in SIXTEENS), "MULTIPLY": "wgmma.mma_async.sync.aligned"}
+
 MOVEMENT = """
 mov.T[$WORD pred] : =T &T
 mov.T[b16 b32 b64] : =T <T
@@ -209,6 +216,32 @@ mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc : =b32*4 b32*4 b32*2 s
 mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.and.popc : =b32*2 b32*1 b32*1 s32*2 : sm_80 7.1
 mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc : =b32*4 b32*2 b32*1 s32*4 : sm_80 7.1
 mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc : =b32*4 b32*4 b32*2 s32*4 : sm_80 7.1
+"""
+
+WARPGROUP = """
+wgmma.fence.sync.aligned : : sm_90a 8.0
+wgmma.commit_group.sync.aligned : : sm_90a 8.0
+wgmma.wait_group.sync.aligned : #0..2147483647 : sm_90a 8.0
+$MULTIPLY.S[$N16].f32.f16.f16 : =f32*S u64 u64 ! #-1,1 #-1,1 #0,1 #0,1 : sm_90a 8.0
+$MULTIPLY.S[$N16].f32.f16.f16 : =f32*S f16x2*4 u64 ! #-1,1 #-1,1 #0,1 : sm_90a 8.0
+$MULTIPLY.S[$N16].f32.bf16.bf16 : =f32*S u64 u64 ! #-1,1 #-1,1 #0,1 #0,1 : sm_90a 8.0
+$MULTIPLY.S[$N16].f32.bf16.bf16 : =f32*S bf16x2*4 u64 ! #-1,1 #-1,1 #0,1 : sm_90a 8.0
+$MULTIPLY.S[$N16].f16.f16.f16 : =f16x2*S u64 u64 ! #-1,1 #-1,1 #0,1 #0,1 : sm_90a 8.0
+$MULTIPLY.S[$N16].f16.f16.f16 : =f16x2*S f16x2*4 u64 ! #-1,1 #-1,1 #0,1 : sm_90a 8.0
+$MULTIPLY.S[$N8].f32.tf32.tf32 : =f32*S u64 u64 ! #-1,1 #-1,1 : sm_90a 8.0
+$MULTIPLY.S[$N8].f32.tf32.tf32 : =f32*S b32*4 u64 ! #-1,1 #-1,1 : sm_90a 8.0
+$MULTIPLY.S[$N32].f32.$F8.$F8 : =f32*S u64 u64 ! #-1,1 #-1,1 : sm_90a 8.0
+$MULTIPLY.S[$N32].f32.$F8.$F8 : =f32*S b32*4 u64 ! #-1,1 #-1,1 : sm_90a 8.0
+$MULTIPLY.S[$N32].f16.$F8.$F8 : =f16x2*S u64 u64 ! #-1,1 #-1,1 : sm_90a 8.0
+$MULTIPLY.S[$N32].f16.$F8.$F8 : =f16x2*S b32*4 u64 ! #-1,1 #-1,1 : sm_90a 8.0
+$MULTIPLY.S[$I32].s32.s8.s8{.satfinite} : =s32*S u64 u64 ! : sm_90a 8.0
+$MULTIPLY.S[$I32].s32.s8.s8{.satfinite} : =s32*S b32*4 u64 ! : sm_90a 8.0
+$MULTIPLY.S[$I32].s32.s8.u8{.satfinite} : =s32*S u64 u64 ! : sm_90a 8.4
+$MULTIPLY.S[$I32].s32.s8.u8{.satfinite} : =s32*S b32*4 u64 ! : sm_90a 8.4
+$MULTIPLY.S[$I32].s32.u8.u8{.satfinite} : =s32*S u64 u64 ! : sm_90a 8.0
+$MULTIPLY.S[$I32].s32.u8.u8{.satfinite} : =s32*S b32*4 u64 ! : sm_90a 8.0
+$MULTIPLY.S[$I32].s32.u8.s8{.satfinite} : =s32*S u64 u64 ! : sm_90a 8.4
+$MULTIPLY.S[$I32].s32.u8.s8{.satfinite} : =s32*S b32*4 u64 ! : sm_90a 8.4
 """
 
 CONTROL = """

@@ -18,7 +18,7 @@ from ..reader import (
     Symbol,
     Vector,
 )
-from .forms import LegalForm, OperandSlot
+from .forms import LegalForm, OperandSlot, vector_size
 
 BYTES = {
     **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (8, 16, 32, 64)},
@@ -160,7 +160,7 @@ def check_value(operand: Operand, slot: OperandSlot, kind: str, words: dict[str,
         return
     count = words.get(slot.count) if slot.count.isupper() else slot.count
     if slot.count and count:
-        size = int(count.removeprefix("v"))
+        size = vector_size(count, kind)
         if not isinstance(operand, Vector) or len(operand.items) != size:
             raise FormMismatch(f"{operand} is not a vector of {size}")
         check_vector(operand, slot, kind, scope)

@@ -27,7 +27,7 @@ from runtime.emulator import EmulatorError, Memory, PtxError, emulate
 from runtime.emulator.launch import program_of
 from runtime.emulator.legal import all_forms, choices_of, runs_on
 from runtime.emulator.legal.check import table
-from runtime.emulator.legal.forms import LegalForm, OperandSlot
+from runtime.emulator.legal.forms import LegalForm, OperandSlot, vector_size
 from runtime.tools import find
 
 HERE = Path(__file__).parent
@@ -236,10 +236,14 @@ def written_slot(slot: OperandSlot, words: dict[str, str], number: int, space: s
         return f"{{{part}1, {part}2}}"
     count = words.get(slot.count) if slot.count.isupper() else slot.count
     if slot.count and count:
-        return "{" + ", ".join(f"{REGISTERS[kind]}{index}" for index in range(int(count.lstrip("v")))) + "}"
+        return "{" + ", ".join(f"{REGISTERS[kind]}{index}" for index in range(vector_size(count, kind))) + "}"
     if slot.is_target and "^" in slot.mark:
         return f"{REGISTERS[kind]}{number + 1}.h1"
     return f"{REGISTERS[kind]}{number + 1}" + ("|%p4" if slot.second else "")
+
+
+FENCE = "wgmma.fence.sync.aligned;\n\t"
+WAITED = "\n\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;"
 
 
 def written(form: LegalForm, name: str, words: dict[str, str]) -> str:
@@ -247,7 +251,14 @@ def written(form: LegalForm, name: str, words: dict[str, str]) -> str:
     slots = [slot for slot in form.slots if not slot.when or words.get(slot.when)]
     parts = name.split(".")
     space = next((word.split("::")[0] for word in parts if word.split("::")[0] in {"shared", "global"}), "")
-    return f"{name} {', '.join(written_slot(slot, words, index, space) for index, slot in enumerate(slots))};"
+    line = f"{name} {', '.join(written_slot(slot, words, index, space) for index, slot in enumerate(slots))};"
+    return f"{FENCE}{line}{WAITED}" if parts[0] == "wgmma" and "mma_async" in parts else line
+
+
+def is_small(word: str) -> bool:
+    """Whether a part of an opcode asks for few registers, as all lines of a function together must."""
+    shape = re.search(r"m64n(\d+)", word)
+    return shape is None or int(shape[1]) <= 64
 
 
 def legal_lines(target: str, rng: random.Random, most: int) -> list[str]:
@@ -255,7 +266,7 @@ def legal_lines(target: str, rng: random.Random, most: int) -> list[str]:
     found: dict[str, None] = {}
     for form in all_forms():
         for _ in range(most if runs_on(form.target, target) else 0):
-            name = "".join(rng.choice(each) for each in choices_of(form.pattern))
+            name = "".join(rng.choice([*filter(is_small, each)]) for each in choices_of(form.pattern))
             match = form.regex.fullmatch(name)
             assert match is not None, name
             words = {key: value or "" for key, value in match.groupdict().items()}
@@ -273,9 +284,9 @@ GENERATED = """.version 9.0
 {{
 \t.reg .pred %p<16>;
 \t.reg .b16 %h<16>;
-\t.reg .b32 %r<32>;
+\t.reg .b32 %r<80>;
 \t.reg .b64 %rd<32>;
-\t.reg .f32 %f<32>;
+\t.reg .f32 %f<144>;
 \t.reg .f64 %fd<16>;
 {registers}
 \t.shared .align 16 .b8 buffer[1024];
@@ -291,7 +302,7 @@ END:
 
 def generated(target: str, lines: list[str]) -> str:
     """A kernel of these lines."""
-    registers = "\n".join(f"\t.reg .{kind} {REGISTERS[kind]}<16>;" for kind in
+    registers = "\n".join(f"\t.reg .{kind} {REGISTERS[kind]}<{144 if kind == 's32' else 16}>;" for kind in
                           ("b8", "u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"))  # fmt: skip
     return GENERATED.format(target=target, registers=registers, body="\n".join(f"\t{line}" for line in lines))
 

@@ -339,7 +339,7 @@ def test_a_switch_beyond_its_targets_is_found() -> None:
 
 def test_all_forms_of_the_table_are_ptx_and_are_read(tmp_path: Any) -> None:
     """Two instructions of each form of the table, with modifiers at random."""
-    for target in ("sm_80", "sm_90", "sm_100", "sm_120a"):
+    for target in ("sm_80", "sm_90", "sm_90a", "sm_100", "sm_120a"):
         text = generated(target, legal_lines(target, random.Random(target), 2))
         program_of(text, "kernel")
         path = tmp_path / f"{target}.ptx"

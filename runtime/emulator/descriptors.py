@@ -1,0 +1,86 @@
+"""Where a `wgmma` finds an operand in shared memory: PTX ISA, "Shared Memory Matrix Layout" and "Matrix Descriptor".
+
+A descriptor has a start, two distances and a swizzle. An instruction reads 32 bytes along K of each row, and moves 16
+bytes at a time, a *chunk*. Rows lie in groups of eight, each `width` bytes: 16, or as many as the swizzle spans.
+
+- K along the rows: chunk c of row r is r % 8 · width + r / 8 · stride + 16 c behind the start; without a swizzle chunks
+  are `leading` apart, in place of 16.
+- Rows across (16 bits, with a swizzle): row r of k lies with its neighbours, r % (width / 2) · 2 + r / (width / 2) ·
+  leading + k % 8 · width + k / 8 · stride behind the start.
+
+A swizzle puts bits 7, 8 and 9 of the address, as many as it has, into bits 4, 5 and 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+CHUNK = 16
+STEP = 32
+"""Bytes along K of an instruction."""
+BITS = {0: 0, 1: 3, 2: 2, 3: 1}
+"""Bits of each swizzle: none, of 128, 64 and 32 bytes."""
+ADDRESS = (1 << 14) - 1
+
+
+class Unfit(Exception):
+    """Why a descriptor means nothing that is told here."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Of all operands with the same descriptor but for its start. chunks: [rows, 2] offsets in bytes where K lies along
+    the rows, [16, rows / 8] else; bits: of the swizzle."""
+
+    chunks: Any
+    bits: int
+
+    def addresses(self, starts: Any, chunks: Any) -> Any:
+        """[starts, chunks] addresses of some of the chunks."""
+        found = starts[:, None] + chunks
+        return found ^ ((found >> 7 & (1 << self.bits) - 1) << 4)
+
+
+def starts_of(descriptors: Any) -> Any:
+    """Addresses in shared memory."""
+    return (descriptors & np.uint64(ADDRESS)).astype(np.int64) << 4
+
+
+def rest_of(descriptors: Any) -> Any:
+    """All that is no start."""
+    return descriptors & ~np.uint64(ADDRESS)
+
+
+@lru_cache(maxsize=256)
+def pattern(rest: int, rows: int, across: bool) -> Pattern:
+    """Of an operand with so many rows; `across`: rows are neighbours in memory. Raises Unfit."""
+    leading, stride = (rest >> 16 & ADDRESS) << 4, (rest >> 32 & ADDRESS) << 4
+    mode, base = rest >> 62 & 3, rest >> 49 & 7
+    if base:
+        raise Unfit(f"has the base offset {base}, and the emulator knows tiles at multiples of their swizzle alone")
+    bits = BITS[mode]
+    width = CHUNK << bits
+    if not across:
+        row, chunk = np.arange(rows)[:, None], np.arange(STEP // CHUNK)[None, :]
+        return Pattern(row % 8 * width + row // 8 * stride + chunk * (CHUNK if bits else leading), bits)
+    if not bits:
+        raise Unfit("has no swizzle, and its rows lie across: the emulator knows such operands with a swizzle alone")
+    k, row = np.arange(STEP // 2)[:, None], np.arange(0, rows, 8)[None, :]
+    many = width // 2
+    return Pattern(row % many * 2 + row // many * leading + k % 8 * width + k // 8 * stride, bits)
+
+
+def check_starts(starts: Any, bits: int) -> None:
+    """A tile begins at a multiple of eight of its rows, an operand in the first row of eight. Raises Unfit."""
+    width = CHUNK << bits
+    bad = starts % (8 * width) >= width
+    if bits and bad.any():
+        start = int(starts[np.flatnonzero(bad)[0]])
+        raise Unfit(
+            f"begins at {start:#x}, in row {start % (8 * width) // width} of the eight that its swizzle of {width} "
+            f"bytes counts from a multiple of {8 * width}"
+        )

@@ -1,0 +1,118 @@
+"""Registers of products in flight: what PTX forbids of them, and finds out by itself as little as hardware does.
+
+PTX ISA, "wgmma.fence" and "wgmma.mma_async": from its issue until a `wgmma.wait_group` that covers its group, nobody
+but products of the same shape touches the sums of a product, and nobody writes its A; and a `wgmma.fence` stands
+between any other access to a register and a product that takes it. Told of the text, along all ways through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .findings import PtxError
+
+OPEN = -1
+"""The age of a product whose group is not committed yet; else how many groups have been since its own."""
+OLDEST = 64
+
+
+@dataclass(frozen=True)
+class WarpgroupStep:
+    """A `wgmma` instruction: `kind` is fence, commit, wait or multiply. sums, fragments: registers of D, and of A."""
+
+    kind: str
+    sums: tuple[str, ...] = ()
+    fragments: tuple[str, ...] = ()
+    shape: str = ""
+    left: int = 0
+
+
+@dataclass
+class FlyingSums:
+    """What holds before an instruction, on some way to it. flying: age, and shape or `A`, of registers; touched: by
+    other instructions since the last fence; fenced: whether there was one."""
+
+    flying: dict[str, tuple[int, str]] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+    fenced: bool = False
+
+    def copy(self) -> FlyingSums:
+        return FlyingSums(dict(self.flying), set(self.touched), self.fenced)
+
+    def joined(self, other: FlyingSums) -> bool:
+        """Takes in what holds on another way; whether that changed anything."""
+        before = len(self.flying), sum(age for age, _ in self.flying.values()), len(self.touched), self.fenced
+        for name, (age, role) in other.flying.items():
+            known = self.flying.get(name)
+            self.flying[name] = (age, role) if known is None else (min(age, known[0]), known[1])
+        self.touched |= other.touched
+        self.fenced &= other.fenced
+        return before != (len(self.flying), sum(age for age, _ in self.flying.values()), len(self.touched), self.fenced)
+
+
+def check_sums(segments: list[Any], start: int) -> None:
+    """Raises PtxError at an instruction that touches what a product in flight has."""
+    names = {
+        name
+        for segment in segments
+        for record in segment.records
+        if record.product is not None
+        for name in (*record.product.sums, *record.product.fragments)
+    }
+    if not names:
+        return
+    states: dict[int, FlyingSums] = {start: FlyingSums()}
+    todo = [start]
+    while todo:
+        number = todo.pop()
+        state = states[number].copy()
+        for record, (site, _) in zip(segments[number].records, segments[number].counters, strict=True):
+            step(state, record, site, names)
+        for target in segments[number].end.targets:
+            known = states.get(target)
+            if known is None:
+                states[target] = state.copy()
+            if known is None or known.joined(state):
+                todo.append(target)
+
+
+def step(state: FlyingSums, record: Any, site: Any, names: set[str]) -> None:
+    """What an instruction does to a state."""
+
+    def refuse(name: str, why: str) -> PtxError:
+        return PtxError(f"{name} {why} in `{site.text}`", site.ptx_line)
+
+    product = record.product
+    if product is None:
+        touched = names & {*record.uses, *record.reads, *record.writes}
+        for name in touched & state.flying.keys():
+            if state.flying[name][1] != "A" or name in record.writes:
+                raise refuse(name, "belongs to a product in flight: a wgmma.wait_group must stand before its use")
+        state.touched |= touched
+    elif product.kind == "fence":
+        state.touched, state.fenced = set(), True
+    elif product.kind == "commit":
+        state.flying = {name: (min(age + 1, OLDEST), role) for name, (age, role) in state.flying.items()}
+    elif product.kind == "wait":
+        done = {name for name, (age, _) in state.flying.items() if age >= product.left}
+        state.flying = {name: each for name, each in state.flying.items() if name not in done}
+    else:
+        multiply(state, product, refuse)
+
+
+def multiply(state: FlyingSums, product: WarpgroupStep, refuse: Any) -> None:
+    for name, role in each_register(product):
+        if not state.fenced or name in state.touched:
+            raise refuse(name, "is touched before, and no wgmma.fence stands between")
+        known = state.flying.get(name)
+        if known is not None and known[1] != role:
+            raise refuse(name, "belongs to another product in flight, which takes it otherwise")
+    state.flying.update({name: (OPEN, role) for name, role in each_register(product)})
+
+
+def each_register(product: WarpgroupStep) -> Iterable[tuple[str, str]]:
+    """(name, what it is to the product): its sums are of a shape."""
+    yield from ((name, product.shape) for name in product.sums)
+    yield from ((name, "A") for name in product.fragments)

@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 from lowering.ir import Function, walk
 from lowering.ptxas_faults import avoid_faults
 from lowering.targets import Target
+from lowering.warpgroup import chosen
 
 LEVELS = {str(level): level for level in (3, 2, 1, 0)}
 CODEGEN_LEVEL = 3
@@ -17,6 +18,9 @@ CODEGEN_LEVEL = 3
 PRODUCT_LEVEL = 0
 """Of kernels with products on tensor cores: at 1 and more LLVM spends eight times as long on their unrolled steps, and
 ptxas then needs more registers."""
+
+WARPGROUP_LEVEL = 1
+"""Of kernels with products of warp groups."""
 
 
 @lru_cache(maxsize=1)
@@ -33,7 +37,12 @@ def _machine(arch: str, ptx: tuple[int, int], level: int) -> llvm.TargetMachine:
 
 def level_for(function: Function) -> int:
     """LLVM's level of code generation for a kernel."""
-    product = any(op.spec.product for op in walk(function.body))
+    products = [op for op in walk(function.body) if op.spec.product]
+    if any(chosen(op) is not None for op in products):
+        levels = {name: level for name, level in LEVELS.items() if level}
+        why = "at 0 sums of products in flight are moved, and the assembler waits behind each"
+        return function.choices.choose("level", "llvm", levels, str(WARPGROUP_LEVEL), because=why)
+    product = bool(products)
     return function.choices.choose(
         "level",
         "llvm",

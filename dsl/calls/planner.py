@@ -42,6 +42,9 @@ from lowering.location import Loc, TileError, closest
 from lowering.targets import Target
 from lowering.types import DType
 
+UNFIT = ("shared", "limit", "registers", "target", "instruction")
+"""Codes of errors that say that a device has not what a variant needs, or no instruction that is its product."""
+
 
 class DispatchNames(Arrays):
     """Expressions of a dispatch: numbers, tables made on the host, `workspace` and `fits`."""
@@ -529,11 +532,11 @@ class Planner:
         return self.request_fits(self.steps(line)[0].request)
 
     def request_fits(self, request: Request) -> bool:
-        """Whether a variant compiles within what the device has, and its grid is of whole clusters."""
+        """Whether a variant compiles by what the device has, and its grid is of whole clusters."""
         try:
             variant = self.built(request)
         except TileError as error:
-            if all(e.code in ("shared", "limit", "registers", "target") for e in error.errors):
+            if all(e.code in UNFIT for e in error.errors):
                 return False
             raise
         return self.holds_clusters(variant)

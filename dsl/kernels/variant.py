@@ -30,6 +30,7 @@ from lowering.nesting import deep_recursion
 from lowering.targets import Target, target
 from lowering.text.stage import StageCondition
 from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, type_hint
+from lowering.warpgroup import target_of
 
 MAX_DIVISOR = 16
 HOST_FACTS = ("sms",)
@@ -213,6 +214,7 @@ class _Variant:
         kernel, request = self.kernel, self.request
         resolved = resolved or self.resolve()
         schedule, constants, special = resolved.schedule, resolved.constants, resolved.special
+        self.target = target_of(self.target, schedule.instructions.values())
         builder = KernelBuilder(kernel, self.program.functions)
         function = builder.function = self._function(resolved, builder)
         builder.ir.budget = budget or builder.ir.budget

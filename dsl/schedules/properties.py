@@ -165,14 +165,17 @@ class WholeOrStream(Whole):
 
 
 class InstructionSetting(Takes):
-    """`mma.sync.m16n8k32.satfinite`: its shape and modifier."""
+    """`mma.sync.m16n8k32.satfinite`: its shape and modifier; or `wgmma`."""
 
-    text = "mma.sync.SHAPE"
+    text = "mma.sync.SHAPE|wgmma"
 
     def read(self, setting: Setting, evaluate: Numbers) -> Named:
         from lowering.tensor_cores import shapes
+        from lowering.warpgroup import INSTRUCTION
 
         (node,) = setting.values
+        if isinstance(node, ast.Name) and node.id == INSTRUCTION:
+            return Named((INSTRUCTION, ""), node.loc)
         words: list[str] = []
         rest = node
         while isinstance(rest, ast.Attribute):
@@ -186,7 +189,9 @@ class InstructionSetting(Takes):
         return Named((shape, modifier), node.loc)
 
     def said(self, value: Named) -> str:
-        return ".".join(filter(None, ("mma.sync", *value.name)))
+        from lowering.warpgroup import INSTRUCTION
+
+        return INSTRUCTION if value.name[0] == INSTRUCTION else ".".join(filter(None, ("mma.sync", *value.name)))
 
 
 class Swizzle(Takes):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dsl.calls.plan import Plan
-from dsl.calls.planner import Planner
+from dsl.calls.planner import UNFIT, Planner
 from dsl.calls.tuned import Tuned, stale_errors, tuned_path
 from dsl.calls.tuned_file import read_tuned
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
@@ -238,8 +239,22 @@ class _Check:
                     break
         if first is None or any(each.code == "limit" for each in first.errors):
             first = self.whole(next(self.requests(kernel, schedule, types))[1], known)
-        if first is not None:
+        if first is None:
+            return
+        if (kernel.name, schedule) not in self.asked or any(each.code not in UNFIT for each in first.errors):
             self.fail(first, kernel)
+
+    @cached_property
+    def asked(self) -> set[tuple[str, str]]:
+        """(kernel, schedule) of which a dispatch asks whether they fit, and takes another branch where not."""
+        found = set()
+        for dispatch in self.program.dispatches.values():
+            for node in ast.walk(dispatch.lines):
+                if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "fits":
+                    each = node.args[0] if node.args else None
+                    if isinstance(each, ast.WithSchedule) and isinstance(each.kernel, ast.Name):
+                        found.add((each.kernel.id, each.schedule))
+        return found
 
     def guess(self, request: Request, known: bool) -> None:
         """Lowers a variant of guessed dims, for what that may cost."""

@@ -28,6 +28,7 @@ from lowering.location import TileError
 from lowering.ops import operand
 from lowering.rounds import carry, hand_on
 from lowering.types import SharedType
+from lowering.warpgroup import asks_for
 
 COPY_BYTES = 16
 """Of one `cp.async`."""
@@ -58,7 +59,7 @@ def fragments(function: Function) -> None:
             "fragments",
             name,
             {each: each for each in (WAYS if round_.wrong is None else WAYS[:1])},
-            word or ("late" if sums_of_thread(function, loops[-1]) > MOST_SUMS else "early"),
+            word or _rule(function, loops[-1]),
             loc=loops[-1].loc,
             because="a round has products of staged operands alone",
             pinned=line if word else None,
@@ -69,6 +70,13 @@ def fragments(function: Function) -> None:
     for name, word in said.items():
         if name not in found and word != "whole":
             _refuse(function, name)
+
+
+def _rule(function: Function, loop: Op) -> str:
+    products = [op for op in walk(loop.regions[0]) if op.spec.product]
+    if any(asks_for(function, each.name) for op in (loop, *products) for each in op.results):
+        return "whole"  # which products of warp groups read where they lie
+    return "late" if sums_of_thread(function, loop) > MOST_SUMS else "early"
 
 
 def sums_of_thread(function: Function, loop: Op) -> int:

@@ -29,6 +29,7 @@ from lowering.location import Loc, TileError, closest
 from lowering.ops.control import names, parting
 from lowering.ops.memory import writes
 from lowering.types import SharedType, TileType
+from lowering.warpgroup import asks_for
 
 LEAST = 32 * 32
 """Elements of a part that a warp has, at least, where nothing is said."""
@@ -44,7 +45,8 @@ def parts(function: Function) -> None:
         loc = function.lines.get(("parts", name))
         if name in said:
             _check(name, value, said[name], loc)
-        rule = said.get(name) or _quarters(function, value)
+        by_groups = asks_for(function, name)  # whose instructions are as wide as the tile
+        rule = said.get(name) or (value.shape if by_groups else _quarters(function, value))
         options = {", ".join(map(str, each)): each for each in (value.shape, rule) if each == rule or _is_even(each)}
         way = function.choices.choose(
             "parts",
@@ -52,7 +54,11 @@ def parts(function: Function) -> None:
             options,
             ", ".join(map(str, rule)),
             loc=loc or function.loc,
-            because="the schedule says so" if loc else f"a warp has {LEAST} elements of each part, or more",
+            because="the schedule says so"
+            if loc
+            else "products of warp groups read no fragments"
+            if by_groups
+            else f"a warp has {LEAST} elements of each part, or more",
             pinned=loc,
             line=f"parts {name}: {{option}}",
         )

@@ -202,6 +202,10 @@ def _barrier(w: Writer, op: Op) -> None:
     if op.attrs["scope"] == "warp":
         w.template("bar.warp.sync", ["-1"], op)
     else:
+        if w.has_warpgroups:
+            w.template(
+                "fence.proxy.async.shared::cta", [], op
+            )  # what was written so far is before what products read behind it
         w.template("bar.sync", ["0"], op)
 
 

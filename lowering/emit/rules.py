@@ -21,6 +21,8 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def emit_op(w: Writer, op: Op) -> None:
+    if op.attrs.get("in_place"):
+        return  # its only user reads it where it lies
     w.at(op)
     RULES[op.name](w, op)
 

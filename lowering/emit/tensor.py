@@ -6,6 +6,7 @@ from itertools import chain
 
 from lowering.emit.rules import rule
 from lowering.emit.shared_address import SharedAddress
+from lowering.emit.warpgroup import by_warpgroups
 from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
@@ -14,6 +15,7 @@ from lowering.ops import operand
 from lowering.shared_map import matrix_registers, word_bits
 from lowering.tensor_cores import accumulator_registers, product
 from lowering.types import DType
+from lowering.warpgroup import chosen
 from ptx_templates import Operand
 
 MOST = 4  # matrices of one ldmatrix
@@ -31,6 +33,9 @@ def _per_register(operand: Operand, dtype: DType) -> int:
 @rule("dot")
 def _dot(w: Writer, op: Op) -> None:
     """One instruction for each repeat along M, N and K; sums go along K in order."""
+    if chosen(op) is not None:
+        by_warpgroups(w, op)
+        return
     instruction = op.attrs["instruction"]
     a, b, c = op.operands
     layout = op.result.tile.layout

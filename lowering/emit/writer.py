@@ -10,8 +10,9 @@ from lowering.emit.needed import Needed
 from lowering.emit.switches import Switches
 from lowering.emit.text import Text
 from lowering.emit.words import Words
-from lowering.ir import Function
+from lowering.ir import Function, walk
 from lowering.targets import Target
+from lowering.warpgroup import chosen
 
 
 class Writer:
@@ -30,6 +31,7 @@ class Writer:
         self.needed = Needed()
         self.globals: list[str] = []
         self.loops = 0
+        self.has_warpgroups = any(chosen(op) is not None for op in walk(function.body))
         self.contract = " contract" if function.word("contract") == "fast" else ""
         # what rules say most
         self.facts = self.maps.facts

@@ -15,6 +15,12 @@ UNITS = 2.0
 """How far a tensor core's sum may be from the exact one, in the accumulator's units of the sum of magnitudes."""
 
 
+@meaning("product_wait")
+def _product_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """The sums: here a product is done where it stands."""
+    return x
+
+
 @meaning("dot")
 def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
     a, b, c = x

@@ -8,7 +8,7 @@ from typing import Any
 from lowering.ir import Op, Value
 from lowering.layout import Layout
 from lowering.location import TileError
-from lowering.ops.placing import Placed, Placing
+from lowering.ops.placing import Placed, Placing, alike
 from lowering.ops.spec import Mismatch, row
 from lowering.tensor_cores import Product, product
 from lowering.types import Type
@@ -70,3 +70,7 @@ row(
     along=_along_dot,
     sums=(2, "add"),
 )
+
+
+# Of products of warp groups, before: the sums, which are there behind it.
+row("product_wait", 1, lambda o, a: [o[0].type], keep=True, spread=alike)

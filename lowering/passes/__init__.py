@@ -26,6 +26,7 @@ from lowering.passes import (
     narrow_scalars,
     peel_loops,
     place_shared,
+    place_waits,
     recompute,
     simplify,
     sink,
@@ -117,6 +118,8 @@ PASSES = (
         reads=("barriers",),
         sound=False,
     ),
+    # Behind `insert_barriers`, which takes a product for a read where its loads stand.
+    Pass("place_waits", on_function(place_waits.place_waits), may_go=False),
     # Last: which tiles may share bytes follows from the barriers that stand.
     Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
 )

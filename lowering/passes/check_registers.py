@@ -11,6 +11,8 @@ def check_registers(function: Function) -> None:
     """TileError `registers` for the first loaded or converted tile that is larger. Integer tiles are mostly index
     arithmetic, of which a thread keeps little."""
     for op in walk(function.body):
+        if op.attrs.get("in_place"):
+            continue  # no thread holds it
         for result in op.results:
             layout = getattr(result.type, "layout", None)
             if layout is None or not result.dtype.is_float:

@@ -59,14 +59,17 @@ def swizzle_shared(function: Function) -> None:
         type = op.attrs["type"]
         wanted, mine = function.swizzles.get(op.attrs["name"]), accesses.get(id(op.result), [])
         phases = _phases(maps, mine)
-        if wanted is not None:
+        dictated = op.attrs.get("dictated")
+        if dictated is not None:
+            rule, why = dictated, "products of warp groups read it so"
+        elif wanted is not None:
             rule, why = _pinned(wanted, type), ""
             if wanted.bits is not None:
                 _check_accesses(wanted, wanted.bits, maps, mine)
         else:
             rule, why = _computed(phases, type, id(op.result) in again)
         widest = [p.bytes for p in phases] if phases is not None else [access_bytes(maps.analysis, op) for op in mine]
-        options = _options(max(widest, default=1), type, rule)
+        options = {_said(rule): rule} if dictated is not None else _options(max(widest, default=1), type, rule)
         swizzle = function.choices.choose(
             "swizzle",
             op.attrs["name"],

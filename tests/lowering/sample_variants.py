@@ -57,6 +57,11 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         *({**square(4096), **FUSED}, {**square(77), **FUSED}),
     ],
     ("product", "large"): [{**square(8192), **ALONG_K}, square(8192), square(1000), {**square(8192), **FUSED}],
+    ("product", "groups"): [
+        {**square(4096), **ALONG_K},
+        {**square(1000), **ALONG_K},
+        {**square(4096), **ALONG_K, **FUSED},
+    ],
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
     ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
@@ -132,6 +137,7 @@ TYPES = {
         {"T": "u8", "O": "s32", "B": "f32"},
         {"T": "e4m3", "O": "bf16", "B": "f32"},
     ],
+    ("product", "groups"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "e4m3", "O": "bf16", "B": "f32"}],
     ("product", "large"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
 }
 """Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""

@@ -9,7 +9,7 @@ from lowering.access_width import lies_along, masked_groups
 from lowering.facts import Analysis
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import Layout, LayoutError
-from lowering.location import TileError
+from lowering.location import Loc, TileError
 from lowering.ops import operand
 from lowering.ops.control import started
 from lowering.ops.matrix import product_of
@@ -19,6 +19,7 @@ from lowering.passes.layouts.spread import Layouts
 from lowering.schedule import WANTED, Pin, extents_of, resolve_pin
 from lowering.targets import WARP, Target
 from lowering.tensor_cores import Mma, accumulator, fitting, product, replicated, splits_of_warps
+from lowering.warpgroup import INSTRUCTION, Warpgroups, sums_layout, warpgroups
 
 
 def choose_layouts(function: Function, target: Target) -> Layouts:
@@ -212,6 +213,8 @@ class _Anchors:
             shape, modifier, loc = op.attrs["shape"], op.attrs["modifier"], op.loc
             if shape is None and named_by:
                 (shape, modifier), loc = named_by[0][1].name, named_by[0][1].loc
+            groups = self.by_warpgroups(op, shape, loc)
+            shape = None if groups is not None else shape
             a, b, c = (o.tile for o in op.operands)
             pinned = [self.function.pins[n] for n in sorted(names & self.function.pins.keys())]
             pin = next((p for p in pinned if p.is_of_product), None)
@@ -226,18 +229,11 @@ class _Anchors:
                 rule = admitted[0]  # another product whose result is this one's accumulator has chosen the layout
             found = [i for i in found if i is rule or i in admitted]
             subject = op.result.name or op.operands[2].name or min(names, default="product")
-            instruction: Mma = self.function.choices.choose(
-                "instruction",
-                subject,
-                {i.written: i for i in found},
-                rule.written,
-                loc=op.loc,
-                because="the largest that fits" if shape is None else "named",
-                costs={i.written: prod((*c.shape, a.shape[1])) // (i.m * i.n * i.k) for i in found},
-                unit="instructions a block",
-                line=f"instruction {subject}: mma.sync.{{option}}",
-                pinned=None if shape is None else loc,
-            )
+            instruction = self.choose_instruction(op, subject, found, rule, groups, None if shape is None else loc)
+            if isinstance(instruction, Warpgroups):
+                instruction.mark(op)
+                instruction = rule  # of each warp, as far as layouts go
+                given = sums_layout((c.shape[0], c.shape[1]), self.warps)
             op.attrs["instruction"] = instruction
             if op.result in out:
                 continue
@@ -255,6 +251,36 @@ class _Anchors:
             if better is not None:
                 out |= dict.fromkeys(joined, better)
         return out
+
+    def choose_instruction(
+        self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None
+    ) -> Mma | Warpgroups:
+        """Of those that fit: the one that is named, by warp groups or at `named`, else the rule."""
+        work, options = prod((*op.result.tile.shape, op.operands[0].tile.shape[1])), {i.written: i for i in found}
+        pinned = named if groups is None else op.loc
+        chosen: Mma | Warpgroups = self.function.choices.choose(
+            "instruction",
+            subject,
+            options if groups is None else {**options, groups.written: groups},
+            rule.written if groups is None else groups.written,
+            loc=op.loc,
+            because="the largest that fits" if pinned is None else "named",
+            costs={i.written: work // (i.m * i.n * i.k) for i in found},
+            unit="instructions a block",
+            line=f"instruction {subject}: mma.sync.{{option}}" if groups is None else None,
+            pinned=pinned,
+        )
+        return chosen
+
+    def by_warpgroups(self, op: Op, shape: str | None, loc: Loc | None) -> Warpgroups | None:
+        """The product by warp groups, where the schedule says so. TileError `instruction` where it cannot be."""
+        if shape != INSTRUCTION:
+            return None
+        found = warpgroups(op, self.layouts.users, self.target.arch, self.warps)
+        if isinstance(found, str):
+            hint = "mma.sync takes any product; docs/tensor_cores.md says what wgmma takes"
+            raise TileError("instruction", loc, f"this product cannot be one of warp groups: {found}", hint)
+        return found
 
     def admits(self, i: Mma, shape: tuple[int, ...], k: int, given: Layout | None, pin: Pin | None) -> bool:
         """Whether a product can take this instruction in the layout that its result is given, or that a pin says."""

@@ -20,6 +20,7 @@ NO_CHOICE = {
     "lowering/emit/calls.py:template": "whether the target has the instruction that was chosen",
     "lowering/emit/elementwise.py:_cast_one": "a conversion made anew is one instruction where there is one",
     "lowering/emit/masks.py:ends": "the one axis along which a mask moves",
+    "lowering/passes/layouts/anchors.py:products": "the pin that a schedule has given of a product",
     "lowering/passes/layouts/anchors.py:chained_layout": "what avoids an exchange; `neighbours` chooses it",
     "lowering/passes/lower_matrix_accesses.py:feeding": "names of one value",
     "lowering/directives/kept.py:_source": "the load that brings what is kept: its own, if copies can do that",

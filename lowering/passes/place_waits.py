@@ -23,7 +23,7 @@ def _in_block(function: Function, block: Block) -> None:
             _in_block(function, region)
         if chosen(op) is not None:
             wait = Op(OPS["product_wait"], [op.result], [op.result.type], {}, (), op.loc)
-            wait.result.name = op.result.name
+            wait.result.stands_for(op.result)
             replace_uses(function.body, {op.result: wait.result})
             wait.operands = [op.result]
             block.ops.insert(block.ops.index(op) + 1, wait)

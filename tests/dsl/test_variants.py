@@ -167,11 +167,14 @@ def test_each_candidate_is_bound_and_lowered_once(counted_calls: dict[str, int])
     assert counted_calls == {"lower": 3, "resolve_schedule": 3, "bind": 3, "describe": 2}
 
 
-def test_what_a_product_fits_as_is_what_is_launched(counted_calls: dict[str, int]) -> None:
-    """It is lowered once, whatever the dispatch asked of it."""
+@pytest.mark.parametrize(("turned", "schedule", "lowered"), [(True, "groups", 1), (False, "large", 2)])
+def test_what_a_product_fits_as_is_what_is_launched(
+    counted_calls: dict[str, int], turned: bool, schedule: str, lowered: int
+) -> None:
+    """Each schedule that is asked is lowered once: `groups`, which takes b along k alone, then what is launched."""
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90")
-    facts = dict.fromkeys(("c", "a", "b"), ArrayFacts((8192, 8192), "f16"))
-    (step,) = module.matmul.plan(facts).steps
-    assert step.request.schedule == "large"
+    plain = ArrayFacts((8192, 8192), "f16")
+    (step,) = module.matmul.plan({"c": plain, "a": plain, "b": plain.turned if turned else plain}).steps
+    assert step.request.schedule == schedule
     module.variant(step.request)
-    assert counted_calls == {"lower": 1, "resolve_schedule": 1, "bind": 1, "describe": 0}
+    assert counted_calls == {"lower": lowered, "resolve_schedule": lowered, "bind": lowered, "describe": 0}

@@ -77,6 +77,18 @@ kernel product(c: f32[m, n], a: f16[m, k], b: f16[k, n], d: s8[m, k], o: s32[k];
 
 schedule pair of product:
     warps = 2
+
+kernel groups(c: f32[m, n], a: f16[m, k], b: f16[n, k]):
+    grid 1
+    acc = zeros(f32[64, 32])
+    for p in range(0, k, 64):
+        acc = dot(a[0 : 64, p : p + 64], b[0 : 32, p : p + 64].T, acc)
+    c[0 : 64, 0 : 32] = acc
+
+schedule four of groups:
+    warps = 4
+    pipeline p: 2
+    instruction acc: wgmma
 """
 
 
@@ -93,14 +105,24 @@ def given_product() -> dict[str, Any]:
     return {"c": np.zeros((32, 32), np.float32), "a": a, "b": b, "d": d, "o": np.arange(96, dtype=np.int32)}
 
 
-GIVEN = {"rows": (given_rows, "four"), "product": (given_product, "pair")}
+def given_groups() -> dict[str, Any]:
+    random = np.random.default_rng(2)
+    a, b = (random.integers(-4, 5, s).astype(np.float16) for s in ((64, 192), (32, 192)))
+    return {"c": np.zeros((64, 32), np.float32), "a": a, "b": b}
+
+
+GIVEN = {"rows": (given_rows, "four"), "product": (given_product, "pair"), "groups": (given_groups, "four")}
+DIMS = {
+    "rows": {"rows": 2, "cols": 250},
+    "product": {"m": 32, "n": 32, "k": 96},
+    "groups": {"m": 64, "n": 32, "k": 192},
+}
 PROGRAM: Program = parse_program(TEXT, "faults.tile")
 
 
 def verified(kernel: str, passes: Any = PASSES) -> Verified:
     given, schedule = GIVEN[kernel][0](), GIVEN[kernel][1]
-    dims = {"rows": {"rows": 2, "cols": 250}, "product": {"m": 32, "n": 32, "k": 96}}[kernel]
-    return verify_kernel(PROGRAM, Request(kernel, schedule, dims), given, passes=passes)
+    return verify_kernel(PROGRAM, Request(kernel, schedule, DIMS[kernel]), given, passes=passes)
 
 
 @pytest.mark.parametrize("kernel", GIVEN)
@@ -226,6 +248,12 @@ def swizzled(swizzle: tuple[tuple[int, int], ...]) -> Change:
     return change
 
 
+def not_waited(function: Function) -> None:
+    """What a wait gives are the sums before the product."""
+    wait, product = ops(function, "product_wait")[0], ops(function, "dot")[0]
+    wait.operands = [product.operands[2]]
+
+
 @dataclass
 class Fault:
     """What goes wrong behind a pass. `value`: what is named; `lane`: layouts are known there."""
@@ -291,6 +319,8 @@ FAULTS = [
     Fault("insert_barriers", "rows", dropped("barrier", 0), "top"),
     Fault("insert_barriers", "rows", dropped("barrier", -1), "last"),
     Fault("insert_barriers", "product", dropped("barrier", 0), "acc"),
+    Fault("insert_barriers", "groups", dropped("barrier", 0), "acc"),
+    Fault("place_waits", "groups", not_waited, "acc"),
     Fault("place_shared", "product", moved("sb"), "acc"),
     Fault("place_shared", "product", changed("shared_alloc", "offset", lambda o: o - 16, 1), "sa"),
 ]
@@ -367,6 +397,8 @@ EMISSION: list[tuple[str, str, Callable[[Emit], Emit], str]] = [
     ("div", "rows", of_exchanged, "last"),
     ("maximum", "rows", of_another("minimum"), "last"),
     ("dot", "product", of_turned, "c"),
+    ("dot", "groups", of_turned, "acc"),
+    ("product_wait", "groups", of_turned, "acc"),
     ("add", "product", of_floats(of_another("mul")), "c"),
     ("xor", "rows", of_another("or"), "late"),
     ("ex2.approx", "rows", of_another("rcp.approx"), "last"),

@@ -200,9 +200,8 @@ class _Anchors:
         """The layout of each product's result and of what has the same layout; each product gets its instruction."""
         out: dict[Value, Layout] = {}
         together: dict[Value, set[Value]] = {}
-        free: dict[
-            Op, Pair
-        ] = {}  # with the split of their warps, products of which no pin says which elements a thread has
+        # Products of which no pin says which elements a thread has, with the split of their warps.
+        free: dict[Op, Pair] = {}
         for op in self.dots:
             if op.result not in together:
                 joined = self.layouts.joined(op.result)

@@ -81,6 +81,7 @@ CASES = (
     product("large", 8192, "f16", "f16"),
     product("large", 8192, "s8", "s32", along_k=False),
     product("large", 8192, "s8", "s32"),
+    product("groups", 8192, "f16", "f16"),
     Case(
         "attention.tile",
         "attend",

@@ -16,6 +16,8 @@ from .findings import PtxError
 OPEN = -1
 """The age of a product whose group is not committed yet; else how many groups have been since its own."""
 OLDEST = 64
+EITHER = "either"
+"""The role of a register that products on two ways take differently: nothing may touch it until they are waited for."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,11 @@ class WarpgroupStep:
 
 @dataclass
 class FlyingSums:
-    """What holds before an instruction, on some way to it. flying: age, and shape or `A`, of registers; touched: by
-    other instructions since the last fence; fenced: whether there was one."""
+    """What holds before an instruction, on some way to it.
+
+    flying: age, and shape, `A` or EITHER, of registers. touched: by other instructions since the last fence. fenced:
+    whether there was one.
+    """
 
     flying: dict[str, tuple[int, str]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
@@ -43,13 +48,13 @@ class FlyingSums:
 
     def joined(self, other: FlyingSums) -> bool:
         """Takes in what holds on another way; whether that changed anything."""
-        before = len(self.flying), sum(age for age, _ in self.flying.values()), len(self.touched), self.fenced
+        before = self.copy()
         for name, (age, role) in other.flying.items():
-            known = self.flying.get(name)
-            self.flying[name] = (age, role) if known is None else (min(age, known[0]), known[1])
+            known_age, known_role = self.flying.get(name, (age, role))
+            self.flying[name] = min(age, known_age), role if role == known_role else EITHER
         self.touched |= other.touched
         self.fenced &= other.fenced
-        return before != (len(self.flying), sum(age for age, _ in self.flying.values()), len(self.touched), self.fenced)
+        return self != before
 
 
 def check_sums(segments: list[Any], start: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +12,7 @@ from warpgroup_kernel import Case, Side, fragments, headed, image, numpy_types, 
 
 from runtime import Kernel, assemble, device_facts, to_device
 from runtime.emulator import Kind, PtxError, emulate
+from runtime.emulator.sums_in_flight import FlyingSums, step
 
 FLOATS: dict[str, Any] = {
     "f16": np.float16,
@@ -221,3 +223,13 @@ def test_a_warp_group_has_four_warps() -> None:
     arrays = [words(each) for each in problem(BASE)[0]]
     found = emulate(short, "kernel", 1, 96, arrays, on_finding="collect").findings
     assert any("no warp group" in each.message for each in found)
+
+
+def test_what_two_ways_take_differently_is_in_flight() -> None:
+    """A register that is a sum on one way and a part of A on another: behind both, nobody may even read it."""
+    state = FlyingSums({"%r1": (0, "A")})
+    assert state.joined(FlyingSums({"%r1": (0, "m64n8k16")}))
+    assert not state.joined(FlyingSums({"%r1": (0, "A")}))
+    reads = SimpleNamespace(product=None, uses=["%r1"], reads=[], writes=[])
+    with pytest.raises(PtxError, match="belongs to a product in flight"):
+        step(state, reads, SimpleNamespace(text="mov.b32 %r2, %r1;", ptx_line=1), {"%r1"})

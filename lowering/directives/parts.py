@@ -45,8 +45,12 @@ def parts(function: Function) -> None:
         loc = function.lines.get(("parts", name))
         if name in said:
             _check(name, value, said[name], loc)
-        by_groups = asks_for(function, name)  # whose instructions are as wide as the tile
-        rule = said.get(name) or (value.shape if by_groups else _quarters(function, value))
+        if name in said:
+            rule, why = said[name], "the schedule says so"
+        elif asks_for(function, name):  # its instructions are as wide as the tile
+            rule, why = value.shape, "products of warp groups read no fragments"
+        else:
+            rule, why = _quarters(function, value), f"a warp has {LEAST} elements of each part, or more"
         options = {", ".join(map(str, each)): each for each in (value.shape, rule) if each == rule or _is_even(each)}
         way = function.choices.choose(
             "parts",
@@ -54,11 +58,7 @@ def parts(function: Function) -> None:
             options,
             ", ".join(map(str, rule)),
             loc=loc or function.loc,
-            because="the schedule says so"
-            if loc
-            else "products of warp groups read no fragments"
-            if by_groups
-            else f"a warp has {LEAST} elements of each part, or more",
+            because=why,
             pinned=loc,
             line=f"parts {name}: {{option}}",
         )

@@ -203,9 +203,8 @@ def _barrier(w: Writer, op: Op) -> None:
         w.template("bar.warp.sync", ["-1"], op)
     else:
         if w.has_warpgroups:
-            w.template(
-                "fence.proxy.async.shared::cta", [], op
-            )  # what was written so far is before what products read behind it
+            # What was written so far is before what products read behind the barrier.
+            w.template("fence.proxy.async.shared::cta", [], op)
         w.template("bar.sync", ["0"], op)
 
 

@@ -277,7 +277,7 @@ class _Anchors:
             return None
         found = warpgroups(op, self.layouts.users, self.target.arch, self.warps)
         if isinstance(found, str):
-            hint = "mma.sync takes any product; docs/tensor_cores.md says what wgmma takes"
+            hint = "mma.sync takes any product; docs/hopper.md says what wgmma takes"
             raise TileError("instruction", loc, f"this product cannot be one of warp groups: {found}", hint)
         return found
 

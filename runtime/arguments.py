@@ -4,6 +4,9 @@ The buffer begins with what changes from call to call, packed by one `struct.pac
 order of the parameters, then the scalars and tables. Behind it stands what is fixed for a class of calls on a stream:
 dims, strides, workspaces, the assert record. `cuLaunchKernel` takes one address an argument and copies, so the order is
 free.
+
+Tensor maps stand among the fixed ones, as zeros. All of a map but the address of its tensor is fixed for a class of
+calls: `MappedValues` packs the changing part and sets the maps of its pointers.
 """
 
 from __future__ import annotations
@@ -11,12 +14,17 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from runtime.arrays import Array
 from runtime.dtypes import DTYPES, converter, is_masked
 from runtime.errors import LaunchError
 from runtime.header import KINDS, Argument, Header, HeaderTable, Scalar
+from runtime.tensor_map import MAP_BYTES, TensorMap
+
+MOST_MAPS = 1024
+"""Encoded maps that an argument of a class keeps: a program has few arrays, one that allocates anew may have any."""
 
 
 class ParamLayout:
@@ -24,7 +32,8 @@ class ParamLayout:
 
     `pack_into(buffer, 0, *values)` writes the changing part: `values` are pointers, scalars, then table elements.
     `converters` has (position among the parameters, function to a list of values) for scalars and tables. `is_exact`:
-    values that are equal are packed alike, as 0.0 and -0.0 are not.
+    values that are equal are packed alike, as 0.0 and -0.0 are not. `maps` has (offset in the buffer, position of its
+    tensor among the values, argument) for each tensor map.
     """
 
     def __init__(self, header: Header) -> None:
@@ -45,12 +54,16 @@ class ParamLayout:
         self.pack_into = changing.pack_into
         fixed_codes = ""
         self.fixed: list[Argument] = []
+        self.maps: list[tuple[int, int, Argument]] = []
         self.offsets: list[int] = []
         for argument in header.arguments:
             if (offset := at.get((argument.kind, argument.of))) is None:
                 offset = changing.size + struct.calcsize(f"={fixed_codes}")
-                fixed_codes += DTYPES[header.argument_dtype(argument)].code
+                is_map = argument.kind == "map"
+                fixed_codes += f"{MAP_BYTES}s" if is_map else DTYPES[header.argument_dtype(argument)].code
                 self.fixed.append(argument)
+                if is_map:
+                    self.maps.append((offset, at["pointer", argument.of] // 8, argument))
             self.offsets.append(offset)
         self._fixed = struct.Struct(f"={fixed_codes}")
         self._fixed_at = changing.size
@@ -61,7 +74,9 @@ class ParamLayout:
     ) -> bytes:
         """A buffer with the fixed part filled in. record: the address of the assert record; workspaces: theirs."""
 
-        def value(argument: Argument) -> int:
+        def value(argument: Argument) -> int | bytes:
+            if argument.kind == "map":
+                return bytes(MAP_BYTES)
             if argument.kind == "stride":
                 return arrays[argument.of].strides[argument.axis]
             known: Mapping[str, int] = {"dim": dims, "workspace": workspaces}.get(argument.kind, {})
@@ -73,6 +88,39 @@ class ParamLayout:
         """The bytes of each argument of a filled buffer, in order."""
         sizes = [self.header.argument_bytes(argument) for argument in self.header.arguments]
         return [bytes(buffer[at : at + size]) for at, size in zip(self.offsets, sizes, strict=True)]
+
+
+class EncodedMaps(dict[int, bytes]):
+    """Address of an array → the bytes of its map, encoded at the first use. `encode` takes the map and the address."""
+
+    def __init__(self, tensor_map: TensorMap, encode: Callable[[TensorMap, int], bytes]) -> None:
+        self._encode = partial(encode, tensor_map)
+
+    def __missing__(self, pointer: int) -> bytes:
+        encoded = self._encode(pointer)
+        if len(self) >= MOST_MAPS:
+            self.clear()
+        self[pointer] = encoded
+        return encoded
+
+
+class MappedValues:
+    """What packs the values of a class of calls whose kernel has tensor maps: `maps` has them by argument."""
+
+    def __init__(
+        self, layout: ParamLayout, maps: Mapping[Argument, TensorMap], encode: Callable[[TensorMap, int], bytes]
+    ) -> None:
+        self._pack_into = layout.pack_into
+        self._places = [
+            (slice(offset, offset + MAP_BYTES), position, EncodedMaps(maps[argument], encode))
+            for offset, position, argument in layout.maps
+        ]
+
+    def pack_into(self, buffer: bytearray, at: int, *values: Any) -> None:
+        """As `ParamLayout.pack_into`, `at` 0, and puts the maps of the pointers in place."""
+        self._pack_into(buffer, at, *values)
+        for place, position, encoded in self._places:
+            buffer[place] = encoded[values[position]]
 
 
 class Buffer:

@@ -9,7 +9,8 @@ from math import prod
 from runtime.arrays import HOST_ALIGNMENT, Array
 from runtime.errors import LaunchError
 from runtime.expressions import Expression, ExpressionError, Number, compile_expression, show
-from runtime.header import Header, HeaderTensor, stride_name
+from runtime.header import Argument, Header, HeaderTensor, stride_name
+from runtime.tensor_map import TensorMap, of_array
 
 MOST_INT32 = (1 << 31) - (1 << 21)
 """Elements that 32 bits count, with room above them for a slice that passes the edge."""
@@ -26,7 +27,8 @@ class CallClass:
     """What calls with equal shapes, strides and types have in common.
 
     `names`: values of all names of expressions. `workspaces`: how many elements each has. `alignments`: (number, mask)
-    of each tensor that is not empty. `fits`: whether pointers go with these and share no memory.
+    of each tensor that is not empty. `fits`: whether pointers go with these and share no memory. `maps`: the tensor map
+    of each argument that is one, but for the address; none for a grid without blocks.
     """
 
     arrays: Mapping[str, Array]
@@ -37,6 +39,7 @@ class CallClass:
     overlaps: tuple[Overlap, ...]
     fits: Callable[[Sequence[int]], bool]
     workspaces: Mapping[str, int]
+    maps: Mapping[Argument, TensorMap]
 
 
 def pointer_test(alignments: Sequence[tuple[int, int]], overlaps: Sequence[Overlap]) -> Callable[[Sequence[int]], bool]:
@@ -97,7 +100,8 @@ class Checker:
         )
         blocks, overlaps = self._check_grid(grid, names), self._overlaps(arrays)
         test, workspaces = pointer_test(alignments, overlaps), self._workspaces(blocks)
-        found = CallClass(arrays, dims, names, blocks, alignments, overlaps, test, workspaces)
+        maps = self._maps(arrays) if 0 not in blocks else {}
+        found = CallClass(arrays, dims, names, blocks, alignments, overlaps, test, workspaces, maps)
         self.check_pointers(found, [arrays[tensor.name].pointer for tensor in self.header.tensors])
         return found
 
@@ -194,6 +198,13 @@ class Checker:
                 message = f"the workspace {name} has more than {MOST_INT32} elements, this variant counts in 32 bits"
                 raise self.fail("requires", message, "compile with 64-bit indices")
         return out
+
+    def _maps(self, arrays: Mapping[str, Array]) -> dict[Argument, TensorMap]:
+        """The tensor map of each argument that is one."""
+        try:
+            return {each: of_array(arrays[each.of], each) for each in self.header.arguments if each.kind == "map"}
+        except LaunchError as error:
+            raise self.fail(error.code, error.message, error.hint) from None
 
     def _evaluate(self, expression: Expression, names: Mapping[str, Number], what: str) -> Number:
         try:

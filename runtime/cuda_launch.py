@@ -11,11 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from runtime.arguments import Buffer, ParamLayout
+from runtime.arguments import Buffer, MappedValues, ParamLayout
 from runtime.checks import CallClass, Checker
 from runtime.cuda import driver
 from runtime.cuda.memory import HostCopy
 from runtime.cuda.module import LoadedKernel
+from runtime.cuda.tensor_maps import encode
 from runtime.cuda.workspaces import StreamWorkspaces, of_stream
 from runtime.errors import LaunchError
 from runtime.frameworks import Framework, find_framework, unrecognised
@@ -81,7 +82,9 @@ class CudaLaunch(Repeated):
         self._template = b"" if call.workspaces else self._filled({})
         self._free: list[Buffer] = []
         self._free_on: dict[StreamWorkspaces, list[Buffer]] = {}  # with workspaces, whose addresses are a stream's
-        self._pack_into = layout.pack_into
+        self._pack_into: Callable[..., None] = layout.pack_into
+        if layout.maps:
+            self._pack_into = MappedValues(layout, call.maps, partial(encode, kernel.context)).pack_into
         self._is_exact = layout.is_exact
         self._current_stream = common_stream(frameworks)
         self._cu_context = kernel.context.cu_context

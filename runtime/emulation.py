@@ -20,6 +20,7 @@ from runtime.repeated import Repeated
 if TYPE_CHECKING:
     from runtime.emulator import Memory
     from runtime.emulator.origins import Writers
+    from runtime.tensor_map import TensorMap
 
 
 class EmulatedLaunch(Repeated):
@@ -85,6 +86,8 @@ class EmulatedLaunch(Repeated):
         for argument, raw in zip(self.header.arguments, self._layout.split(packed), strict=True):
             if argument.kind == "pointer":
                 given.append(copies[argument.of].pointer)
+            elif argument.kind == "map":
+                given.append(_encoded(self.call.maps[argument], copies[argument.of].pointer.address))
             elif argument.kind == "workspace":
                 given.append(workspaces.pointers[argument.of])
             else:
@@ -124,6 +127,13 @@ class EmulatedLaunch(Repeated):
             raise LaunchError(error.code, f"{self.header.label}: {error}") from None
         except PtxError as error:
             raise DeviceError("ptx", f"{self.header.label}: the emulator refuses the PTX: {error}") from None
+
+
+def _encoded(tensor_map: TensorMap, address: int) -> bytes:
+    """The bytes of a map as the emulator's copies read it. address: the emulator's, of the array's copy."""
+    from runtime.emulator.tensor_maps import encode
+
+    return encode(tensor_map, address)
 
 
 def show(output: str) -> None:

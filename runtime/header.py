@@ -18,12 +18,15 @@ from runtime.errors import LaunchError
 from runtime.expressions import Tree
 from runtime.header_checks import Fields, check_expression, check_signature
 from runtime.signature import entries
+from runtime.tensor_map import MAP_BYTES, MAP_POINTER, MAP_RANKS, MOST_OF_BOX, SWIZZLES, box_fault
 
 SCHEMA = 1
 PREFIX = "//dsl "
 MAX_LINE = 1 << 20
 ADDRESSES = ("pointer", "workspace", "record")
 """Kinds of arguments that are an address."""
+FIRST_WITH_MAPS = 90
+"""The first compute capability, times ten, that copies by tensor maps (PTX ISA, "cp.async.bulk.tensor")."""
 RECORD_WORDS = 8
 """u32 words of an assert record: flag, `.tile` line, block x, y, z, thread, two spare."""
 
@@ -89,11 +92,18 @@ Param = HeaderTensor | Scalar | HeaderTable
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One `.param` of the entry. `of` is the tensor, scalar, table, dim or workspace that it comes from; none for a
-    record."""
+    record.
 
-    kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record"]
+    Of a map, a tensor map for copies by TMA: `axes` of its tensor, the innermost first; `box`, elements along each of
+    them that one copy moves; `swizzle`, 0 or bytes (see `TensorMap`).
+    """
+
+    kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record", "map"]
     of: str = ""
     axis: int = 0
+    axes: tuple[int, ...] = ()
+    box: tuple[int, ...] = ()
+    swizzle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +156,17 @@ class Header:
             return 8
         if argument.kind in ("stride", "dim"):
             return self.index_bits // 8
+        if argument.kind == "map":
+            return MAP_BYTES
         param = next(param for param in self.params if param.name == argument.of)
         return DTYPES[param.dtype].bytes * (param.length if isinstance(param, HeaderTable) else 1)
 
     def argument_dtype(self, argument: Argument) -> str:
-        """Element type in the parameter space; indices are signed."""
+        """Element type in the parameter space; indices are signed, a map is bytes."""
         if argument.kind in ADDRESSES:
             return "u64"
+        if argument.kind == "map":
+            return "u8"
         if argument.kind in ("stride", "dim"):
             return f"s{self.index_bits}"
         return next(param.dtype for param in self.params if param.name == argument.of)
@@ -185,6 +199,9 @@ def _argument_json(argument: Argument) -> dict[str, Any]:
         return {"kind": argument.kind, "name": argument.of}
     if argument.kind == "stride":
         return {"kind": "stride", "of": argument.of, "axis": argument.axis}
+    if argument.kind == "map":
+        about = {"axes": list(argument.axes), "box": list(argument.box), "swizzle": argument.swizzle}
+        return {"kind": "map", "of": argument.of, **about}
     return {"kind": argument.kind, "of": argument.of}
 
 
@@ -315,6 +332,14 @@ def _argument(row: Fields) -> Argument:
         argument = Argument(kind, row.name("name"))  # type: ignore[arg-type]
     elif kind == "stride":
         argument = Argument("stride", row.name("of"), row.integer("axis", 0, 63))
+    elif kind == "map":
+        argument = Argument(
+            "map",
+            row.name("of"),
+            axes=row.integers("axes", MAP_RANKS, 0, MAP_RANKS[-1] - 1),
+            box=row.integers("box", MAP_RANKS, 1, MOST_OF_BOX),
+            swizzle=row.integer("swizzle", among=SWIZZLES),
+        )
     elif kind in ("pointer", "scalar", "table"):
         argument = Argument(kind, row.name("of"))  # type: ignore[arg-type]
     else:
@@ -387,3 +412,19 @@ def _check_argument(header: Header, argument: Argument, fields: Fields, where: s
             fields.fail(where, f"is of {param.name}, which is not present")
         if argument.kind == "stride" and not (param.strided and argument.axis < len(param.dims)):
             fields.fail(where, f"is a stride of {param.name} along axis {argument.axis}, which it does not have")
+        if argument.kind == "map":
+            _check_map(header, argument, param, fields, where)
+
+
+def _check_map(header: Header, argument: Argument, tensor: HeaderTensor, fields: Fields, where: str) -> None:
+    rank = len(tensor.dims)
+    if int(header.arch.removeprefix("sm_").rstrip("af")) < FIRST_WITH_MAPS:
+        fields.fail(where, f"is a map, which {header.arch} does not have")
+    if sorted(argument.axes) != list(range(rank)):
+        fields.fail(f"{where}.axes", f"is {list(argument.axes)}, not each of the {rank} axes of {tensor.name} once")
+    if len(argument.box) != rank:
+        fields.fail(f"{where}.box", f"has {len(argument.box)} extents for the {rank} axes of {tensor.name}")
+    if (fault := box_fault(argument.box[0] * DTYPES[tensor.dtype].bytes, argument.swizzle)) is not None:
+        fields.fail(f"{where}.box", fault)
+    if tensor.align % MAP_POINTER:  # what is aligned less is then refused with each call's pointers
+        fields.fail(where, f"is a map of {tensor.name}, whose align is {tensor.align}, not a multiple of {MAP_POINTER}")

@@ -10,6 +10,7 @@ from runtime.dtypes import DTYPES
 from runtime.errors import LaunchError
 from runtime.expressions import ExpressionError, Tree, compile_expression
 from runtime.signature import SignatureParameter
+from runtime.tensor_map import MAP_ALIGNMENT
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 PTX_IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*", re.ASCII)
@@ -118,6 +119,18 @@ class Fields:
                 self.fail(key, f"has {value!r:.64}, which is neither a name nor an extent")
         return values
 
+    def integers(self, key: str, counts: range, low: int, high: int) -> tuple[int, ...]:
+        """A list whose length is one of `counts`, each element from `low` to `high`."""
+        values = self._list(key)
+        if len(values) not in counts:
+            self.fail(key, f"has {len(values)} elements, not {counts[0]} to {counts[-1]}")
+        for value in values:
+            if not isinstance(value, int) or isinstance(value, bool):
+                self.fail(key, f"has {value!r:.64}, which is no integer")
+            if not low <= value <= high:
+                self.fail(key, f"has {value}, outside {low} to {high}")
+        return tuple(values)
+
     def expressions(self, key: str, count: int) -> Any:
         values = self._list(key)
         if len(values) != count:
@@ -168,9 +181,13 @@ def check_signature(
         clash = not is_float if letter == "f" else is_float and letter in "us" and size > 2
         # LLVM writes a scalar of 16-bit floats as two bytes.
         is_half = kind == "scalar" and is_float and size == 2 and parameter.type == "b8"
-        if parameter.bytes != size or parameter.is_array != (kind == "table" or is_half) or clash:
-            what = f"{kind} {of}".strip()
+        is_array = kind in ("table", "map") or is_half
+        what = f"{kind} {of}".strip()
+        if parameter.bytes != size or parameter.is_array != is_array or clash:
             message = f"arguments[{index}] ({what}, {dtype}, {size} bytes) does not fit the entry's parameter {has}"
+            raise LaunchError("ptx", f"header field {message}")
+        if kind == "map" and parameter.align < MAP_ALIGNMENT:
+            message = f"arguments[{index}] ({what}) needs .align {MAP_ALIGNMENT}, the entry's parameter {has}, has less"
             raise LaunchError("ptx", f"header field {message}")
     if sum(size for *_, size in arguments) > PARAMETER_LIMIT:
         raise LaunchError("ptx", f"header field arguments: more than {PARAMETER_LIMIT} bytes of parameters")

@@ -18,12 +18,14 @@ PARAMETER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SignatureParameter:
-    """One `.param`: its fundamental `type` (`u64`, `b8`, …) and its size in `bytes`, arrays included."""
+    """One `.param`: its fundamental `type` (`u64`, `b8`, …), its size in `bytes`, arrays included, and the bytes that
+    it is aligned to."""
 
     name: str
     type: str
     bytes: int
     is_array: bool
+    align: int
 
 
 def entries(ptx: str) -> dict[str, tuple[SignatureParameter, ...]]:
@@ -41,4 +43,6 @@ def _parameter(text: str, entry: str) -> SignatureParameter:
         raise LaunchError("ptx", f"entry {entry}: {' '.join(text.split())!r} is no parameter")
     width = int(match["type"].lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
     count = match["count"]
-    return SignatureParameter(match["name"], match["type"], width * int(count or 1), count is not None)
+    return SignatureParameter(
+        match["name"], match["type"], width * int(count or 1), count is not None, int(match["align"] or width)
+    )

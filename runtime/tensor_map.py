@@ -3,6 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.arrays import Array
+from runtime.errors import LaunchError
+
+if TYPE_CHECKING:
+    from runtime.header import Argument
+
+MAP_BYTES = 128
+"""Size of an encoded map, which a kernel gets by value."""
+MAP_ALIGNMENT = 64
+"""Bytes that a map in the parameter space is aligned to."""
+MAP_RANKS = range(1, 6)
+"""How many axes a map may have."""
+MAP_PIECE = 16
+"""Bytes: the strides of a map, and a row of its box, are multiples of it."""
+MAP_POINTER = 16
+"""Bytes that the address of a map's array is a multiple of."""
+MOST_OF_STRIDE = 1 << 40
+"""Bytes: every stride is less."""
+MOST_OF_EXTENT = 1 << 32
+"""Elements along an axis."""
+MOST_OF_BOX = 256
+"""Elements of a box along an axis."""
+SWIZZLES = (0, 32, 64, 128)
+"""Bytes of a row of the box within which 16-byte pieces change places; none for 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +45,51 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int = 0
+
+    @property
+    def span(self) -> int:
+        """Bytes from the first element of the array to the end of its last one."""
+        steps = zip(self.extents, (self.element_bytes, *self.strides), strict=True)
+        return sum((extent - 1) * stride for extent, stride in steps) + self.element_bytes
+
+
+def box_fault(row_bytes: int, swizzle: int) -> str | None:
+    """What is wrong with a box whose rows, along the innermost axis, have so many bytes; None when nothing is."""
+    if row_bytes % MAP_PIECE:
+        return f"has rows of {row_bytes} bytes, not a multiple of {MAP_PIECE}"
+    if swizzle and row_bytes > swizzle:
+        return f"has rows of {row_bytes} bytes, more than the {swizzle} of the swizzle"
+    return None
+
+
+def of_array(array: Array, argument: Argument) -> TensorMap:
+    """The map of `argument` (a map of the tensor that `array` is for). Raises LaunchError for an array that has none.
+
+    An axis of one element has any stride: the map gets one that is legal, as nothing is ever that far away.
+    """
+    name, size = argument.of, array.itemsize
+    if array.pointer % MAP_POINTER:
+        message = f"{name} is aligned to {array.pointer & -array.pointer} bytes, a tensor map takes {MAP_POINTER}"
+        raise LaunchError("array", message, "pass a copy")
+    extents = tuple(array.shape[axis] for axis in argument.axes)
+    strides = [array.strides[axis] * size for axis in argument.axes]
+    for axis, extent, stride in zip(argument.axes, extents, strides, strict=True):
+        where = f"axis {axis} of {name}"
+        if not 1 <= extent <= MOST_OF_EXTENT:
+            message = f"{where} has {extent} elements, a tensor map takes 1 to {MOST_OF_EXTENT}"
+            raise LaunchError("shape", message, "compile a variant without tensor maps")
+        if extent > 1 and (fault := _stride_fault(stride, size, innermost=axis == argument.axes[0])) is not None:
+            raise LaunchError("array", f"{where} {fault}", "pass a contiguous copy whose rows are padded to 16 bytes")
+    outer = tuple(stride if extent > 1 else MAP_PIECE for extent, stride in zip(extents[1:], strides[1:], strict=True))
+    return TensorMap(size, extents, outer, argument.box, argument.swizzle)
+
+
+def _stride_fault(stride: int, size: int, innermost: bool) -> str | None:
+    """What is wrong with a stride in bytes, of elements of `size` bytes; None when nothing is."""
+    if innermost:
+        return None if stride == size else f"has a stride of {stride} bytes, a tensor map takes {size} there"
+    if stride % MAP_PIECE:
+        return f"has a stride of {stride} bytes, a tensor map takes multiples of {MAP_PIECE}"
+    if not 0 < stride < MOST_OF_STRIDE:
+        return f"has a stride of {stride} bytes, a tensor map takes more than 0 and less than {MOST_OF_STRIDE}"
+    return None

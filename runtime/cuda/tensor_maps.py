@@ -1,0 +1,61 @@
+"""Tensor maps as the driver encodes them (CUDA driver API, "Tensor Map Object Management")."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from runtime.cuda import driver
+from runtime.cuda.context import Context
+from runtime.tensor_map import TensorMap
+
+DATA_TYPES = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
+"""Bytes of an element → the driver's word: a copy moves bits, and fills with zeros, which all types have as 0 bits."""
+SMALL = 1 << 17
+"""Bytes of an array below which drivers up to FAULTY set a bit that does not belong there."""
+FAULTY = 13010
+SMALL_BIT = 1 << 21
+"""Of the second word of a map."""
+
+
+def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
+    """The 128 bytes of a map of the array at `pointer` on the context's device. Raises DeviceError."""
+    cuda = driver.bindings()
+    rank = len(tensor_map.extents)
+    swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
+    with context.current():
+        encoded = context.call(
+            cuda.cuTensorMapEncodeTiled,
+            _word("DataType", DATA_TYPES[tensor_map.element_bytes]),
+            rank,
+            pointer,
+            [cuda.cuuint64_t(extent) for extent in tensor_map.extents],
+            [cuda.cuuint64_t(stride) for stride in tensor_map.strides],
+            [cuda.cuuint32_t(extent) for extent in tensor_map.box],
+            [cuda.cuuint32_t(1)] * rank,
+            _word("Interleave", "NONE"),
+            _word("Swizzle", swizzle),
+            _word("L2promotion", "L2_128B"),
+            _word("FloatOOBfill", "NONE"),
+        )
+        version = context.call(cuda.cuDriverGetVersion)
+    words = [int(word) for word in encoded.opaque]
+    if version <= FAULTY and tensor_map.span < SMALL:
+        # A fault of these drivers: they mark the maps of small arrays, and a copy of one may then go wrong.
+        words[1] &= ~SMALL_BIT
+    return struct.pack("<16Q", *words)
+
+
+PREFIXES = {
+    "DataType": "DATA_TYPE",
+    "Interleave": "INTERLEAVE",
+    "Swizzle": "SWIZZLE",
+    "L2promotion": "L2_PROMOTION",
+    "FloatOOBfill": "FLOAT_OOB_FILL",
+}
+"""The driver's enumerations of a map → what their words begin with."""
+
+
+def _word(enumeration: str, name: str) -> Any:
+    words = getattr(driver.bindings(), f"CUtensorMap{enumeration}")
+    return getattr(words, f"CU_TENSOR_MAP_{PREFIXES[enumeration]}_{name}")

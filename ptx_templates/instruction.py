@@ -85,11 +85,12 @@ class Effect:
     """One thing that an instruction does beside its result.
 
     `action` is `reads`, `writes` or `updates`, which is both at once (`bytes` of `space`: of one thread or, where the
-    instruction is convergent, of the warp), `synchronizes` (the threads of `scope` meet), `orders` (memory accesses,
-    for `scope`), `commits` or `waits` (for the copies of `completion`). `order` is PTX's: `weak`, `volatile`,
-    `relaxed`, `acquire`, `release`, `acq_rel`, `sc`, or `constant` where nobody may write. `scope` is `warp`, `cta`,
-    `cluster`, `gpu` or `sys`.
-    `proxy` is `generic` or `async`; `completion` is `at once`, `commit group` or `mbarrier`.
+    instruction is convergent, of the warp; None where an operand says how many), `synchronizes` (the threads of `scope`
+    meet), `orders` (memory accesses, for `scope`), `commits` or `waits` (for the copies of `completion`), `arrives` (at
+    a barrier in shared memory, which is then waited for; such a wait orders nothing while its predicate is false).
+    `order` is PTX's: `weak`, `volatile`, `relaxed`, `acquire`, `release`, `acq_rel`, `sc`, or `constant` where nobody
+    may write. `scope` is `warp`, `cta`, `cluster`, `gpu` or `sys`.
+    `proxy` is `generic`, `async` or `tensormap`; `completion` is `at once`, `commit group` or `mbarrier`.
     """
 
     action: str

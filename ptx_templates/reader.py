@@ -29,6 +29,7 @@ from ptx_templates.instruction import OPERAND_TYPES, ROLES, Effect, Fragment, In
 
 _DIRECTORY = Path(__file__).parent
 _VARIABLE = re.compile(r"\{(\w+)(?:\((\w+)\))?\}")
+_OPCODE_WORDS = 3  # that a file may be told by: `cp.async.bulk` is of another than `cp`
 # The field of `Effect` that each action's value in a row is.
 _ACTIONS = {
     "reads": "space",
@@ -37,6 +38,7 @@ _ACTIONS = {
     "synchronizes": "scope",
     "orders": "scope",
     "commits": "completion",
+    "arrives": "completion",
     "waits": "completion",
 }
 
@@ -198,7 +200,7 @@ def family(name: str) -> Family:
 
 @cache
 def _family_of_opcode() -> dict[str, str]:
-    """The family of each opcode: the first line of every file lists its own."""
+    """The family of each opcode, or of its first words: the first line of every file lists its own."""
     opcodes: dict[str, str] = {}
     for name in families():
         with (_DIRECTORY / f"{name}.toml").open(encoding="utf-8") as file:
@@ -214,9 +216,9 @@ def instruction(name: str) -> Instruction:
     ('shfl.sync.bfly.b32 $0, $1, $2, $3, $4;', '=r,r,r,r,r')
     """
     opcodes = _family_of_opcode()
-    opcode = name.removeprefix("@").split(".", 1)[0]
-    if opcode not in opcodes:
-        raise UnknownInstruction(
-            "instruction", name, "ptx_templates", [row for each in families() for row in family(each)]
-        )
-    return family(opcodes[opcode])[name]
+    words = name.removeprefix("@").split(".")
+    for count in range(min(len(words), _OPCODE_WORDS), 0, -1):
+        found = opcodes.get(".".join(words[:count]))
+        if found is not None:
+            return family(found)[name]
+    raise UnknownInstruction("instruction", name, "ptx_templates", [row for each in families() for row in family(each)])

@@ -14,7 +14,7 @@ from runtime.header import Argument, Header, HeaderTensor, SourceRecord, write
 
 LANES = 32
 SLOT = LANES * 8
-ADDRESSES = ("address", "source", "destination")
+ADDRESSES = ("address", "source", "destination", "barrier")
 # Immediate operands: barrier 0, all threads, no group left unfinished.
 IMMEDIATES = {"barrier": 0, "threads": LANES, "n": 0}
 

@@ -36,11 +36,13 @@ ABSOLUTE = {
 }
 DOMAIN = {"ex2": (-8, 8), "lg2": (0.5, 2), "sin": (-np.pi, np.pi), "cos": (-np.pi, np.pi), "tanh": (-4, 4)}
 BATCH = 48
+# Rows that mean nothing one by one, or nothing to a single warp: they have tests of their own, or are assembled alone.
+APART = ("mbarrier", "tma", "wgmma")
 
 
 def batches() -> Iterator[tuple[str, list[Instruction]]]:
     """Rows that one kernel executes: of one family, for one target."""
-    for name in families():
+    for name in (name for name in families() if name not in APART):
         by_target = defaultdict(list)
         for row in family(name).values():
             by_target[row.target if row.arch > 90 else "sm_90"].append(row)

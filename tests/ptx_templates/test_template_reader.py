@@ -12,6 +12,7 @@ from ptx_templates import Effect, Family, Operand, UnknownInstruction, families,
 from ptx_templates.instruction import ROLES
 
 EVERY_ROW = [(name, row) for name in families() for row in family(name)]
+BOX = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 
 SMALL = """opcodes = ["add"]
 arch = "sm_80"
@@ -79,6 +80,23 @@ def test_effects_state_space_order_scope_and_completion():
     )
     assert instruction("cp.async.wait_group").effects == (Effect("waits", completion="commit group"),)
     assert instruction("bar.sync").effects == (Effect("synchronizes", scope="cta", order="acq_rel"),)
+    assert instruction("@mbarrier.arrive.expect_tx.shared.b64").effects == (
+        Effect("arrives", completion="mbarrier", order="release", scope="cta"),
+    )
+    assert instruction(BOX).effects == (
+        Effect("reads", space="global", proxy="async", completion="mbarrier"),
+        Effect("writes", space="shared", proxy="async", completion="mbarrier"),
+    )
+
+
+def test_the_longest_known_beginning_of_a_name_tells_its_family():
+    assert instruction(BOX).family == instruction("@" + BOX).family == "tma"
+    assert instruction("cp.async.wait_all").family == "cp_async"
+    assert instruction("fence.mbarrier_init.release.cluster").family == "barrier"
+
+
+def test_coordinates_are_a_vector_of_the_rank():
+    assert instruction(BOX).llvm() == (f"{BOX} [$0], [$1, {{$2, $3, $4}}], [$5];", "r,l,r,r,r,r,~{memory}")
 
 
 @pytest.mark.parametrize(

@@ -78,18 +78,20 @@ def of_array(array: Array, argument: Argument) -> TensorMap:
         if not 1 <= extent <= MOST_OF_EXTENT:
             message = f"{where} has {extent} elements, a tensor map takes 1 to {MOST_OF_EXTENT}"
             raise LaunchError("shape", message, "compile a variant without tensor maps")
-        if extent > 1 and (fault := _stride_fault(stride, size, innermost=axis == argument.axes[0])) is not None:
-            raise LaunchError("array", f"{where} {fault}", "pass a contiguous copy whose rows are padded to 16 bytes")
+        if extent > 1:
+            _check_stride(where, stride, size, innermost=axis == argument.axes[0])
     outer = tuple(stride if extent > 1 else MAP_PIECE for extent, stride in zip(extents[1:], strides[1:], strict=True))
     return TensorMap(size, extents, outer, argument.box, argument.swizzle)
 
 
-def _stride_fault(stride: int, size: int, innermost: bool) -> str | None:
-    """What is wrong with a stride in bytes, of elements of `size` bytes; None when nothing is."""
-    if innermost:
-        return None if stride == size else f"has a stride of {stride} bytes, a tensor map takes {size} there"
-    if stride % MAP_PIECE:
-        return f"has a stride of {stride} bytes, a tensor map takes multiples of {MAP_PIECE}"
-    if not 0 < stride < MOST_OF_STRIDE:
-        return f"has a stride of {stride} bytes, a tensor map takes more than 0 and less than {MOST_OF_STRIDE}"
-    return None
+def _check_stride(where: str, stride: int, size: int, innermost: bool) -> None:
+    """Raises LaunchError for a stride in bytes that no map has, of elements of `size` bytes."""
+    if innermost and stride != size:
+        message = f"{where} has a stride of {stride} bytes, a tensor map takes {size} there"
+        raise LaunchError("array", message, "pass a copy whose elements lie side by side along this axis")
+    if not innermost and stride % MAP_PIECE:
+        message = f"{where} has a stride of {stride} bytes, a tensor map takes multiples of {MAP_PIECE}"
+        raise LaunchError("array", message, f"pass a copy whose rows are padded to {MAP_PIECE} bytes")
+    if not 0 <= stride < MOST_OF_STRIDE:
+        message = f"{where} has a stride of {stride} bytes, a tensor map takes 0 to less than {MOST_OF_STRIDE}"
+        raise LaunchError("array", message, "pass a contiguous copy")

@@ -7,7 +7,7 @@ from typing import Any
 
 from runtime.cuda import driver
 from runtime.cuda.context import Context
-from runtime.tensor_map import TensorMap
+from runtime.tensor_map import MAP_PIECE, TensorMap
 
 DATA_TYPES = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
 """Bytes of an element → the driver's word: a copy moves bits, and fills with zeros, which all types have as 0 bits."""
@@ -22,6 +22,7 @@ def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
     """The 128 bytes of a map of the array at `pointer` on the context's device. Raises DeviceError."""
     cuda = driver.bindings()
     rank = len(tensor_map.extents)
+    strides = tensor_map.strides or (MAP_PIECE,)  # of one axis there is none, and the driver refuses an empty list
     swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
     with context.current():
         encoded = context.call(
@@ -30,7 +31,7 @@ def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
             rank,
             pointer,
             [cuda.cuuint64_t(extent) for extent in tensor_map.extents],
-            [cuda.cuuint64_t(stride) for stride in tensor_map.strides],
+            [cuda.cuuint64_t(stride) for stride in strides],
             [cuda.cuuint32_t(extent) for extent in tensor_map.box],
             [cuda.cuuint32_t(1)] * rank,
             _word("Interleave", "NONE"),

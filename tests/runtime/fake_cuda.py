@@ -7,7 +7,7 @@ taken here.
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -20,23 +20,45 @@ from runtime.frameworks import torch as torch_arrays
 
 SUCCESS = object()
 POINTER = 1 << 40
+WORD = 0xFFFFFFFF
+"""The second word of an encoded map."""
+
+
+class Words:
+    """An enumeration of the driver: each word is its own name, without what all begin with."""
+
+    def __getattr__(self, name: str) -> str:
+        return name.removeprefix("CU_TENSOR_MAP_")
 
 
 class Driver:
-    """What `runtime.cuda.driver.bindings()` gives. launched: the buffers' addresses; code: what a launch answers."""
+    """What `runtime.cuda.driver.bindings()` gives. launches: the buffers' addresses; code: what a launch answers;
+    encoded: the arguments of each encoding of a tensor map, whose words are `WORD` and then the address."""
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=SUCCESS)
+    cuuint32_t = cuuint64_t = int
+    CUtensorMapDataType = CUtensorMapInterleave = CUtensorMapSwizzle = Words()
+    CUtensorMapL2promotion = CUtensorMapFloatOOBfill = Words()
 
     def __init__(self) -> None:
         self.launches: list[int] = []
         self.code: Any = SUCCESS
         self.keeps = True
+        self.encoded: list[tuple[Any, ...]] = []
+        self.version = 13000
 
     def CUstream(self, handle: int) -> int:
         return handle
 
     def cuCtxGetCurrent(self) -> tuple[Any, int]:
         return SUCCESS, 1
+
+    def cuTensorMapEncodeTiled(self, *arguments: Any) -> tuple[Any, Any]:
+        self.encoded.append(arguments)
+        return SUCCESS, SimpleNamespace(opaque=[arguments[2], WORD, *(0,) * 14])
+
+    def cuDriverGetVersion(self) -> tuple[Any, int]:
+        return SUCCESS, self.version
 
     def cuLaunchKernel(self, *arguments: Any) -> tuple[Any]:
         if self.keeps:
@@ -122,10 +144,11 @@ class FakeCuda(ExitStack):
         self.enter_context(patch("runtime.launch.device_facts", lambda *what: SimpleNamespace(sms=132)))
         return self
 
-    def kernel(self) -> runtime.Kernel:
-        """A copy of 1000 f32, loaded."""
-        kernel = runtime.Kernel(hand_written.copy(), device="cuda")
+    def kernel(self, text: str | None = None) -> runtime.Kernel:
+        """Loaded: that of `text`, else a copy of f32."""
+        kernel = runtime.Kernel(text or hand_written.copy(), device="cuda")
         context = SimpleNamespace(ordinal=0, cu_context=1, launched={}, check=self.check)
+        context.current, context.call = nullcontext, lambda function, *arguments: function(*arguments)[1]
         loaded: Any = SimpleNamespace(header=kernel.header, context=context, record=0, function="copy")
         kernel._loaded[0] = loaded
         return kernel

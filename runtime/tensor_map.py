@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from runtime.arrays import Array
 from runtime.errors import LaunchError
-
-if TYPE_CHECKING:
-    from runtime.header import Argument
 
 MAP_BYTES = 128
 """Size of an encoded map, which a kernel gets by value."""
@@ -53,6 +50,19 @@ class TensorMap:
         return sum((extent - 1) * stride for extent, stride in steps) + self.element_bytes
 
 
+class MapArgument(Protocol):
+    """What a header says of a map, in an `Argument`: the header asks this module, so this one does not know it."""
+
+    @property
+    def of(self) -> str: ...
+    @property
+    def axes(self) -> tuple[int, ...]: ...
+    @property
+    def box(self) -> tuple[int, ...]: ...
+    @property
+    def swizzle(self) -> int: ...
+
+
 def box_fault(row_bytes: int, swizzle: int) -> str | None:
     """What is wrong with a box whose rows, along the innermost axis, have so many bytes; None when nothing is."""
     if row_bytes % MAP_PIECE:
@@ -62,7 +72,7 @@ def box_fault(row_bytes: int, swizzle: int) -> str | None:
     return None
 
 
-def of_array(array: Array, argument: Argument) -> TensorMap:
+def of_array(array: Array, argument: MapArgument) -> TensorMap:
     """The map of `argument` (a map of the tensor that `array` is for). Raises LaunchError for an array that has none.
 
     An axis of one element has any stride: the map gets one that is legal, as nothing is ever that far away.

@@ -326,7 +326,7 @@ def skip_without_maps(device: str) -> None:
 def test_a_copy_of_a_box(device: str, dtype: str, swizzle: int, source: str) -> None:
     """Inside, across each edge, and outside of arrays of less and more than 128 KiB.
 
-    A box begins at a multiple of 16 bytes along the innermost axis: an H100 stops at others with an illegal instruction.
+    A box begins at a multiple of 16 bytes along the innermost axis: an H100 stops elsewhere (illegal instruction).
     """
     skip_without_maps(device)
     a, axes = sources(dtype)[source]

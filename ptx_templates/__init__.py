@@ -7,7 +7,7 @@
 See docs/instructions.md for how to add one.
 """
 
-from ptx_templates.instruction import Effect, Fragment, Instruction, Operand
+from ptx_templates.instruction import Effect, Fragment, Instruction, Operand, joined
 from ptx_templates.reader import Family, UnknownInstruction, families, family, instruction
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "families",
     "family",
     "instruction",
+    "joined",
 ]

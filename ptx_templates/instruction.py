@@ -3,8 +3,11 @@
 Nothing here reads a file; `reader.py` builds these from the TOML rows.
 """
 
+from __future__ import annotations
+
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 # What a register of each operand type is to LLVM's NVPTX back end: (inline-asm constraint, LLVM type).
@@ -25,10 +28,12 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """How the elements of a tile lie in the registers of a warp: a linear map over F2.
+    """How the elements of a tile lie in the registers of a warp, or of several: a linear map over F2.
 
     `register[i]` is the (row, column) offset of bit i of an element's index within its lane (the elements of the
-    first register come first, in each register from the lowest bits up); `lane[i]` that of bit i of the lane.
+    first register come first, in each register from the lowest bits up); `lane[i]` that of bit i of the lane, `warp[i]`
+    that of bit i of the warp's number among those that an instruction joins. An operand may have fewer elements than
+    the bits of their index can count, as the sums of 24 columns do.
     A coordinate is the XOR of the offsets of all set bits. Offsets of distinct bits share no bit, so XOR is addition;
     a lane bit with offset (0, 0) means that both lanes hold the same elements.
 
@@ -41,11 +46,12 @@ class Fragment:
     shape: tuple[int, int]
     register: tuple[tuple[int, int], ...]
     lane: tuple[tuple[int, int], ...]
+    warp: tuple[tuple[int, int], ...] = ()
 
-    def coordinate(self, lane: int, element: int) -> tuple[int, int]:
-        """Row and column that `lane` holds as its element number `element`."""
+    def coordinate(self, lane: int, element: int, warp: int = 0) -> tuple[int, int]:
+        """Row and column that `lane` of `warp` holds as its element number `element`."""
         row = column = 0
-        for bases, index in ((self.register, element), (self.lane, lane)):
+        for bases, index in ((self.register, element), (self.lane, lane), (self.warp, warp)):
             for bit, (row_offset, column_offset) in enumerate(bases):
                 if index >> bit & 1:
                     row ^= row_offset
@@ -58,7 +64,8 @@ class Operand:
     """A place in the asm text: `count` registers of PTX type `type`.
 
     `count` is None for a plain register and an int, 1 included, for a braced vector. A `pred` operand is an i1,
-    an `immediate` a constant. `element` names what the registers hold where `type` does not say it (`s8`, `f16`);
+    an `immediate` a constant. `element` names what the registers hold where `type` does not say it (`s8`, `f16`,
+    `descriptor`: of a tile in shared memory);
     `fragment` where in the tile each element lies.
     """
 
@@ -89,8 +96,9 @@ class Effect:
     meet), `orders` (memory accesses, for `scope`), `commits` or `waits` (for the copies of `completion`), `arrives` (at
     a barrier in shared memory, which is then waited for; such a wait orders nothing while its predicate is false).
     `order` is PTX's: `weak`, `volatile`, `relaxed`, `acquire`, `release`, `acq_rel`, `sc`, or `constant` where nobody
-    may write. `scope` is `warp`, `cta`, `cluster`, `gpu` or `sys`.
-    `proxy` is `generic`, `async` or `tensormap`; `completion` is `at once`, `commit group` or `mbarrier`.
+    may write. `scope` is `warp`, `warpgroup`, `cta`, `cluster`, `gpu` or `sys`.
+    `proxy` is `generic`, `async` or `tensormap`; `completion` is `at once`, `commit group`, `wgmma group` or
+    `mbarrier`.
     """
 
     action: str
@@ -153,6 +161,11 @@ class Instruction:
             return arch == self.target
         return int(arch.removeprefix("sm_").rstrip("af")) >= self.arch
 
+    def filled(self, **places: str) -> Instruction:
+        """The same with these texts in some of its places, whose operands are gone."""
+        asm = _PLACE.sub(lambda match: places.get(match[1], match[0]), self.asm)
+        return replace(self, asm=asm, operands=tuple(o for o in self.operands if o.name not in places))
+
     def llvm(self) -> tuple[str, str]:
         """The text and the constraint string of an LLVM inline-asm call.
 
@@ -190,3 +203,23 @@ def _places(operand: Operand, first: int) -> str:
     if operand.count is None:
         return f"${first}"
     return "{" + ", ".join(f"${first + i}" for i in range(operand.count)) + "}"
+
+
+def joined(name: str, operands: Iterable[Operand], steps: Iterable[str | Instruction]) -> Instruction:
+    """Several instructions as one, and text between them, where nothing of the compiler's may come in between.
+
+    Their places are those of `operands`: of the same name, the same registers. It exists where all of the instructions
+    do, and does what each of them does; it says no meaning of its own.
+    """
+    steps = list(steps)
+    rows = [step for step in steps if isinstance(step, Instruction)]
+    return replace(
+        max(rows, key=lambda row: (row.arch, row.feature)),
+        name=name,
+        asm=" ".join(step if isinstance(step, str) else step.asm for step in steps),
+        operands=tuple(operands),
+        convergent=any(row.convergent for row in rows),
+        ptx=max(row.ptx for row in rows),
+        effects=tuple(dict.fromkeys(effect for row in rows for effect in row.effects)),
+        meaning="",
+    )

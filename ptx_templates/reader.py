@@ -11,7 +11,8 @@ a row may have:
 
 Operands are texts, `"in a b32*4 s8 A16x32_8"`: role, name, PTX type with the count of a vector, then, where the type
 does not say it all, the element type and the fragment. A fragment is a row of `[fragment]`: `C16x8 = { shape = "16x8",
-register = "c1 r8", lane = "c2 c4 r1 r2 r4" }` gives the offsets of `Fragment`, as numbers of rows or columns.
+register = "c1 r8", lane = "c2 c4 r1 r2 r4" }` gives the offsets of `Fragment`, as numbers of rows or columns; `warp`,
+those of several warps. The shape may have variables, of tiles of many sizes: offsets beyond it are left out.
 
 Only the family asked for is read, and a row becomes an `Instruction` when it is looked up.
 """
@@ -124,7 +125,7 @@ class Family(Mapping[str, Instruction]):
             return self._fill(row[field], bindings)
 
         asm, meaning = fill("asm"), fill("meaning")
-        operands = [self._operand(self._fill(text, bindings), guarded) for text in row["operands"]]
+        operands = [self._operand(self._fill(text, bindings), bindings, guarded) for text in row["operands"]]
         if guarded:
             asm, meaning = "@{mask} " + asm, f"if mask: {meaning}"
             operands.append(Operand("mask", "in", "pred"))
@@ -149,7 +150,7 @@ class Family(Mapping[str, Instruction]):
             meaning=meaning,
         )
 
-    def _operand(self, text: str, guarded: bool) -> Operand:
+    def _operand(self, text: str, bindings: dict[str, str], guarded: bool) -> Operand:
         role, name, register, *rest = text.split()
         kind, _, count = register.partition("*")
         if role not in ROLES or kind not in OPERAND_TYPES or len(rest) > 2:
@@ -160,13 +161,14 @@ class Family(Mapping[str, Instruction]):
             type=kind,
             count=int(count) if count else None,
             element=rest[0] if rest else None,
-            fragment=self._fragment(rest[1]) if len(rest) == 2 else None,
+            fragment=self._fragment(rest[1], bindings) if len(rest) == 2 else None,
         )
 
-    def _fragment(self, name: str) -> Fragment:
+    def _fragment(self, name: str, bindings: dict[str, str]) -> Fragment:
         data = self._fragments[name]
-        rows, columns = data["shape"].split("x")
-        return Fragment(name, (int(rows), int(columns)), _bases(data["register"]), _bases(data["lane"]))
+        rows, columns = map(int, self._fill(data["shape"], bindings).split("x"))
+        bits = (_bases(data.get(part, ""), rows, columns) for part in ("register", "lane", "warp"))
+        return Fragment(name, (rows, columns), *bits)
 
     def _effect(self, effect: dict[str, Any], bindings: dict[str, str]) -> Effect:
         fields: dict[str, Any] = {
@@ -179,9 +181,10 @@ class Family(Mapping[str, Instruction]):
         return Effect(action, **fields)
 
 
-def _bases(text: str) -> tuple[tuple[int, int], ...]:
-    """`"c1 r8"` as offsets of row and column: ((0, 1), (8, 0))."""
-    return tuple((int(base[1:]), 0) if base[0] == "r" else (0, int(base[1:])) for base in text.split())
+def _bases(text: str, rows: int, columns: int) -> tuple[tuple[int, int], ...]:
+    """`"c1 r8"` as offsets of row and column: ((0, 1), (8, 0)). None leads out of the tile."""
+    bases = ((int(base[1:]), 0) if base[0] == "r" else (0, int(base[1:])) for base in text.split())
+    return tuple((row, column) for row, column in bases if row < rows and column < columns)
 
 
 @cache

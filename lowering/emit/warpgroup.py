@@ -5,6 +5,7 @@ The first one begins with a fence and ends with a commit; between the two nothin
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from lowering.emit.rules import rule
@@ -12,7 +13,8 @@ from lowering.emit.shared_address import SharedAddress, shared_base
 from lowering.layout import bits_of
 from lowering.ops import operand
 from lowering.tensor_cores import accumulator_registers, product
-from lowering.warpgroup import ROWS, STEP, WARPS, WIDTHS, Warpgroups, chosen, loads_of
+from lowering.warpgroup import ROWS, STEP, WARPS, WIDTHS, chosen, loads_of
+from ptx_templates import Instruction, Operand, instruction, joined
 
 if TYPE_CHECKING:
     from lowering.emit.writer import Writer
@@ -34,9 +36,8 @@ def by_warpgroups(w: Writer, op: Op) -> None:
     left, right = loads_of(op)
     a = descriptor(w, left, groups.width, tuple([0] * (LANES + bits_of(WARPS)) + group))
     b = descriptor(w, right, groups.width, ())
-    held, sums = w.registers[op.operands[2]], op.result.dtype.name
-    text = asm_text(groups, len(order), "" if sums == "s32" else ", 1, 1")
-    made = tied(w, text, [held[r] for r in order], sums, [a, b])
+    held = w.registers[op.operands[2]]
+    made = w.calls.asm(of_slot(groups.name, groups.width), [a, b, *(held[r] for r in order)])
     out = [""] * len(order)
     for register, value in zip(order, made, strict=True):
         out[register] = value
@@ -47,33 +48,28 @@ def by_warpgroups(w: Writer, op: Op) -> None:
 def _wait(w: Writer, op: Op) -> None:
     """All products before; the sums are there."""
     (sums,) = op.operands
-    text = "wgmma.wait_group.sync.aligned 0;"
-    w.registers[op.result] = tied(w, text, w.registers[sums], sums.dtype.name, [])
+    held = w.registers[sums]
+    w.registers[op.result] = w.calls.asm(of_wait("b32" if sums.dtype.name == "s32" else "f32", len(held)), held)
 
 
-def tied(w: Writer, text: str, sums: list[str], dtype: str, rest: list[str]) -> list[str]:
-    """An asm whose results are its sums, in the registers that they were in."""
-    kind, letter = ("i32", "r") if dtype == "s32" else ("float", "f")
-    count = len(sums)
-    places = ",".join([f"={letter}"] * count + ["l"] * len(rest) + [*map(str, range(count)), "~{memory}"])
-    arguments = ", ".join([*(f"i64 {each}" for each in rest), *(f"{kind} {each}" for each in sums)])
-    result = "{" + ", ".join([kind] * count) + "}"
-    made = w.let(f'call {result} asm sideeffect "{text}", "{places}"({arguments}) #1')
-    return [w.let(f"extractvalue {result} {made}, {i}") for i in range(count)]
+@cache
+def of_slot(name: str, width: int) -> Instruction:
+    """All products of a slot, `width` bytes along K: each one adds to the sums of all, in the same registers."""
+    fence, commit = instruction("wgmma.fence.sync.aligned"), instruction("wgmma.commit_group.sync.aligned")
+    row = instruction(f"wgmma.mma_async.sync.aligned.{name}")
+    multiply = row.filled(a="a", b="b", scale_d="all")
+    start = "{ .reg .b64 a, b; .reg .pred all; setp.eq.u32 all, 0, 0; mov.b64 a, {a}; mov.b64 b, {b};"
+    steps: list[str | Instruction] = [start, fence, multiply]
+    for _ in range(STEP, width, STEP):
+        steps += [f"add.u64 a, a, {STEP >> 4}; add.u64 b, b, {STEP >> 4};", multiply]
+    return joined(name, (row["a"], row["b"], row["d"]), [*steps, commit, "}"])
 
 
-def asm_text(groups: Warpgroups, count: int, signs: str) -> str:
-    """All products of a slot. Operands: the sums, then the descriptors of a and b."""
-    sums = ", ".join(f"${i}" for i in range(count))
-    across = ", 0, 0" if groups.name.endswith(("f16.f16", "bf16.bf16")) else ""
-    lines = [f"{{ .reg .b64 a, b; .reg .pred all; setp.eq.u32 all, 0, 0; mov.b64 a, ${count}; mov.b64 b, ${count + 1};"]
-    lines.append("wgmma.fence.sync.aligned;")
-    for step in range(groups.width // STEP):
-        if step:
-            lines.append(f"add.u64 a, a, {STEP >> 4}; add.u64 b, b, {STEP >> 4};")
-        lines.append(f"wgmma.mma_async.sync.aligned.{groups.name} {{{sums}}}, a, b, all{signs}{across};")
-    lines.append("wgmma.commit_group.sync.aligned; }")
-    return " ".join(lines)
+@cache
+def of_wait(register: str, count: int) -> Instruction:
+    """The wait for all products before, which so many sums go through: what uses them comes behind it."""
+    wait = instruction("wgmma.wait_group.sync.aligned").filled(n="0")
+    return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
 
 
 def descriptor(w: Writer, load: Op, width: int, bases: tuple[int, ...]) -> str:

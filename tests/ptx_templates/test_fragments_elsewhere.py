@@ -1,5 +1,6 @@
-"""Every fragment of mma.sync, ldmatrix and stmatrix against the public package `tensor-layouts` (atoms of CuTe).
+"""Every fragment of mma.sync, ldmatrix and stmatrix, and the sums of wgmma, against CuTe's atoms.
 
+They are those of the public package `tensor-layouts`.
 An atom maps (thread, value) to n + N * k and the like, or for the moves of matrices to a bit of the tile. Where the
 package has no atom of a row's own name, one of the same shape and widths stands for it, and the table says so.
 """
@@ -130,3 +131,23 @@ def test_moves_of_matrices(name: str, tiles: int, trans: str) -> None:
 
 def test_all_moves_are_there() -> None:
     assert len(MOVES) == 12 == len(family("ldmatrix")) + len(family("stmatrix"))
+
+
+GROUP_ATOMS = [*atoms_nv.MMA_ATOMS_SM90_GMMA, *atoms_nv.MMA_ATOMS_SM90_GMMA_EXT]
+
+
+@pytest.mark.parametrize("columns", sorted({atom.shape_mnk[1] for atom in GROUP_ATOMS}))
+def test_sums_of_warp_groups(columns: int) -> None:
+    """Of any types, as those of f16 in the rows: where a sum lies depends on the columns alone."""
+    fragment = family("wgmma")[f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"]["d"].fragment
+    rows = fragment.shape[0]
+    expected = [
+        (thread, i, row + rows * column)
+        for thread in range(128)
+        for i in range(columns // 2)
+        for row, column in (fragment.coordinate(thread % 32, i, thread // 32),)
+    ]
+    layouts = {str(atom.c_layout): atom.c_layout for atom in GROUP_ATOMS if atom.shape_mnk[1] == columns}
+    for layout in layouts.values():
+        assert size(layout) == len(expected) == rows * columns
+        assert all(layout(thread, i) == place for thread, i, place in expected)

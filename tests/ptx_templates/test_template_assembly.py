@@ -8,7 +8,14 @@ from template_assembly import IMMEDIATES, LEAST_PTX, assemble, compile_rows, inl
 
 from ptx_templates import Instruction, families, family
 
-ROWS = [row for name in families() for row in family(name).values()]
+# Of the products of warp groups, whose sums are 4 to 128 registers, these counts of columns stand for all.
+COLUMNS = ("n8k", "n24k", "n256k")
+ROWS = [
+    row
+    for name in families()
+    for row in family(name).values()
+    if "wgmma.mma_async" not in row.name or any(columns in row.name for columns in COLUMNS)
+]
 LATER = [("sm_90a", (8, 8)), ("sm_100a", (8, 8))]
 
 

@@ -1,7 +1,8 @@
 """Asynchronous operations: what one reads, what it writes, how it completes.
 
 A `wgmma` is such an operation, which only reads (`products.py`). A `cp.async` is one, completed by a group that its
-thread waits for or by an mbarrier (`landings.py`).  At issue its destination is in flight and its source is being read,
+thread waits for or by an mbarrier (`landings.py`); tensor copies have groups and mbarriers, too (`tensor_copies.py`).
+At issue its destination is in flight and its source is being read,
 so that nobody may write there; at completion the destination becomes a write and the source a read of the issuing
 thread, made then.
 """
@@ -19,6 +20,8 @@ from .landings import Landing, Landings
 from .shadow import PLAIN_READ, SpacePlace
 from .spaces import Space
 from .stamps import U
+
+ONE_READER = np.int32(1)  # of the type that is counted in, which numpy is quick with
 
 Source = tuple[Any, SpacePlace]  # positions among an operation's threads, and what each of them reads
 
@@ -91,12 +94,12 @@ class Sources:
     def add(self, wave: Any, operation: Operation) -> None:
         self.operations[id(operation)] = (wave, operation)
         for _, place in operation.sources:
-            np.add.at(self.readers, place.units(self.granule), 1)
+            np.add.at(self.readers, place.units(self.granule).ravel(), ONE_READER)
 
     def remove(self, operation: Operation) -> None:
         if self.operations.pop(id(operation), None) is not None:
             for _, place in operation.sources:
-                np.subtract.at(self.readers, place.units(self.granule), 1)
+                np.subtract.at(self.readers, place.units(self.granule).ravel(), ONE_READER)
 
     def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
         """Reports a write to what a copy is still reading."""
@@ -150,7 +153,7 @@ class Copies:
         written = [source for source in sources if not source[1].unwritten]
         operation = Operation(site, threads, groups, numbers, memory, target, device, written, stamps)
         if self.wave.program.tracks_copies and target is not None:
-            landings_of(memory).started(operation.units(), numbers)
+            landings_of(memory, self.wave).started(operation.units(), numbers)
         self.begin(operation)
 
     def begin(self, operation: Operation) -> None:
@@ -227,7 +230,9 @@ class Copies:
             where = np.searchsorted(operation.threads, threads)
             for lane, at in enumerate(where.tolist()):
                 if at < len(operation.threads) and operation.threads[at] == threads[lane]:
-                    copies[lane].append((landings_of(operation.memory), units[at], int(operation.numbers[at])))
+                    copies[lane].append(
+                        (landings_of(operation.memory, self.wave), units[at], int(operation.numbers[at]))
+                    )
         return Tracked(site, threads, self.wave.ordering.snapshot(threads), copies)
 
     def land(self, tracked: Tracked, lane: int, landing: Landing) -> None:
@@ -242,24 +247,25 @@ class Copies:
     def forget_landed(self) -> None:
         """Drops copies whose destination something else has filled since: there is room for no more than all of it."""
         if len(self.landed) > self.most_landed:
-            self.taken("landed", lambda each: ~is_current(each).any(1))
+            self.taken("landed", lambda each: ~is_current(each, self.wave).any(1))
             self.most_landed = 64 + 2 * len(self.landed)
 
     def settle(self, operation: Operation) -> None:
         """Their thread has waited for copies that an mbarrier has completed before."""
         shadow = operation.memory.shadow
         assert shadow is not None
-        shadow.settle_copy(operation.units(), is_current(operation), operation.stamps, self.wave.ordering.clock.now)
+        current = is_current(operation, self.wave)
+        shadow.settle_copy(operation.units(), current, operation.stamps, self.wave.ordering.clock.now)
 
 
-def is_current(operation: Operation) -> Any:
+def is_current(operation: Operation, wave: Any) -> Any:
     """[threads, granules]: is this copy the last that was written there?"""
-    return landings_of(operation.memory).copies[operation.units()] == operation.numbers[:, None]
+    return landings_of(operation.memory, wave).copies[operation.units()] == operation.numbers[:, None]
 
 
-def landings_of(memory: Space) -> Landings:
+def landings_of(memory: Space, wave: Any) -> Landings:
     shadow = memory.shadow
     assert shadow is not None
     if shadow.landings is None:
-        shadow.landings = Landings(shadow.count)
+        shadow.landings = Landings(shadow.count, wave.block_lanes)
     return shadow.landings

@@ -1,8 +1,9 @@
 """Copies that an mbarrier completes: who knows that they are complete.
 
-`cp.async.mbarrier.arrive` makes copies arrive at an mbarrier.  From then on they are complete for those who have waited
-for that phase and for what is ordered after such a wait; for all others, the thread that issued them too, they are in
-flight as before.  So their stamps stay, and beside them stands which arrival they came with.
+`cp.async.mbarrier.arrive` makes copies arrive at an mbarrier, and a tensor copy (`tensor_copies.py`) arrives with its
+bytes. From then on they are complete for those who have waited for that phase and for what is ordered after such a
+wait; for all others, the thread that issued them too, they are in flight as before. So their stamps stay, and beside
+them stands which arrival they came with.
 """
 
 from __future__ import annotations
@@ -12,18 +13,26 @@ from typing import Any
 import numpy as np
 
 from .shadow import SpacePlace
-from .stamps import threads_of
+from .stamps import U, threads_of
 
 
 class Landing:
-    """The copies that arrived in one phase of one mbarrier; `waiters` are stamps of waits that saw it complete."""
+    """The copies that arrived in one phase of one mbarrier; `waiters` are stamps of waits that saw it complete.
+
+    loads: those of them that are tensor copies.
+    """
 
     def __init__(self) -> None:
         self.waiters = np.zeros(0, np.uint64)
+        self.loads: list[Any] = []
+        self.table: Landings | None = None
+        self.number = 0
 
     def seen_by(self, stamps: Any) -> None:
-        fresh = ~np.isin(threads_of(stamps), threads_of(self.waiters))
-        self.waiters = np.concatenate([self.waiters, stamps[fresh]])
+        fresh = stamps[~np.isin(threads_of(stamps), threads_of(self.waiters))]
+        self.waiters = np.concatenate([self.waiters, fresh])
+        if self.table is not None and len(fresh):
+            self.table.seen_by(self.number, threads_of(fresh))
 
     def known(self, addresses: Any, g: Any, lanes: Any) -> Any:
         """For lanes (positions in the group): is a wait of theirs, or one ordered before, among the waiters?"""
@@ -39,11 +48,13 @@ class Landing:
 class Landings:
     """For each granule of a shadow: the copy that last filled it, and its landing (0: none)."""
 
-    def __init__(self, count: int):
+    def __init__(self, count: int, block_lanes: int):
         self.copies = np.zeros(count, np.int64)
         self.landing = np.zeros(count, np.int32)
         self.list: list[Landing] = []
-        self.numbers: dict[int, int] = {}
+        self.block_lanes = block_lanes
+        self.waited = np.zeros((64, block_lanes), bool)  # by landing: which threads of the mbarrier's block
+        self.blocks = np.zeros(64, np.int64)
 
     def started(self, units: Any, numbers: Any) -> None:
         self.copies[units] = numbers[:, None]
@@ -55,18 +66,40 @@ class Landings:
 
     def land(self, units: Any, number: int, landing: Landing) -> None:
         """The copy `number` has arrived; granules that something else fills since are left alone."""
-        at = self.numbers.get(id(landing))
-        if at is None:
+        if landing.table is None:
             self.list.append(landing)
-            at = self.numbers[id(landing)] = len(self.list)
+            landing.table, landing.number = self, len(self.list)
+            if len(self.list) == len(self.blocks):
+                self.waited = np.concatenate([self.waited, np.zeros_like(self.waited)])
+                self.blocks = np.concatenate([self.blocks, np.zeros_like(self.blocks)])
         own = units[self.copies[units] == number]
-        self.landing[own] = at
+        self.landing[own] = landing.number
+
+    def seen_by(self, number: int, threads: Any) -> None:
+        """All of them are of one block, as only those of its own block wait for an mbarrier."""
+        size = U(self.block_lanes)
+        self.waited[number, (threads % size).astype(np.int64)] = True
+        self.blocks[number] = int(threads[0] // size)
 
     def known(self, units: Any, addresses: Any, g: Any, lanes: Any) -> Any:
         """For accesses to granules by lanes: does the lane know that the copy there is complete?"""
         which = self.landing[units]
-        known = np.zeros(len(units), bool)
-        for number in np.unique(which[which > 0]).tolist():
-            asked = np.flatnonzero(which == number)
-            known[asked] = self.list[number - 1].known(addresses[asked], g, lanes[asked])
+        thread = g.lane("gid")[lanes].astype(np.int64)
+        known = self.waited[which, thread % self.block_lanes]
+        known &= self.blocks[which] == thread // self.block_lanes
+        rest = np.flatnonzero(~known & (which > 0))
+        if len(rest):
+            known[rest] = self.known_by_order(which[rest], addresses[rest], g, lanes[rest])
         return known
+
+    def known_by_order(self, which: Any, addresses: Any, g: Any, lanes: Any) -> Any:
+        """The same of lanes that have not waited themselves: each lane is asked once for each landing."""
+        pairs = which.astype(np.int64) * g.n + lanes
+        asked, first, back = np.unique(pairs, return_index=True, return_inverse=True)
+        found = np.zeros(len(asked), bool)
+        landing = which[first]
+        for number in np.unique(landing).tolist():
+            chosen = np.flatnonzero(landing == number)
+            at = first[chosen]
+            found[chosen] = self.list[number - 1].known(addresses[at], g, lanes[at])
+        return found[back]

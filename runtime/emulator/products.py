@@ -1,9 +1,9 @@
 """Products of warp groups (`wgmma`) in flight, and what the asynchronous proxy, which they read by, may see.
 
 A product reads shared memory from its issue until its threads have waited for its group: nobody may write there
-meanwhile (`copies.py`). It sees what ordinary stores and `cp.async` have written if a `fence.proxy.async` stands
-between: of the thread that wrote, or of the one that multiplies, behind a barrier after the write. Four warps issue it
-together, which is told where the wave ends.
+meanwhile (`copies.py`), and afterwards only those who know that each of the warps that read has waited. It sees what
+ordinary stores and `cp.async` have written if a `fence.proxy.async` stands between: of the thread that wrote, or of the
+one that multiplies, behind a barrier after the write. Four warps issue it together, which is told where the wave ends.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from .code import Site
-from .copies import Copies
+from .copies import Copies, Operation
 from .findings import Kind
 from .shadow import PLAIN_WRITE, STRONG_WRITE, SpacePlace
-from .spaces import Space
-from .stamps import SITE_MASK, U, threads_of, times
+from .spaces import SharedSpace, Space
+from .stamps import SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of, times
 
 GROUP = 4
 """Warps that multiply together."""
 FACTOR = U(0x9E3779B97F4A7C15)  # of a running hash, odd
+CHUNK = 16
+"""Bytes that products read at once."""
 
 
 class Products(Copies):
@@ -31,6 +33,16 @@ class Products(Copies):
         super().__init__(wave)
         self.issued = np.zeros(wave.lanes // 32, U)
         self.sites: dict[int, Site] = {}
+
+    def complete(self, operation: Operation) -> None:
+        """Their warps have waited for these products."""
+        shadow = operation.device.shadow
+        assert shadow is not None
+        if shadow.readings is None:
+            shadow.readings = Readings(self.wave)
+        now = self.wave.ordering.clock.now
+        for readers, place in operation.sources:
+            shadow.readings.add(operation.threads[readers], place, operation.site, now)
 
     def note(self, g: Any, site: Site, operands: Any) -> None:
         """That these warps issue a product. operands: [warps], what is the same for all four."""
@@ -61,8 +73,58 @@ class Products(Copies):
         self.wave.launch.report(Kind.MISSING_LANE, message, lanes, 0, site)
 
 
+class Readings:
+    """What products have read of the shared memory of a wave, until when.
+
+    A product is its warp's: whoever knows that any lane of the warp has come to the wait may write. So it is kept by
+    warp, not as reads of the lanes. stamps: [warps of a block, chunks of 16 bytes] of the last wait, by lane 0.
+    """
+
+    def __init__(self, wave: Any):
+        self.wave = wave
+        memory = wave.space("shared")
+        assert isinstance(memory, SharedSpace)
+        self.stamps = np.zeros((wave.block_lanes // 32, len(memory.data) // CHUNK), U)
+        self.warps: list[int] = []  # of a block, that have multiplied
+
+    def add(self, threads: Any, place: SpacePlace, site: Site, now: int) -> None:
+        """These threads' warps have read these chunks, and waited for it."""
+        warps = threads % self.wave.block_lanes >> 5
+        self.warps = sorted({*self.warps, *np.unique(warps).tolist()})
+        first = self.wave.constant("gid stamp")[threads & ~31]
+        self.stamps[warps, place.index] = first | U(now << TIME_SHIFT | site.stamp)
+
+    def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
+        """Reports a write by somebody who does not know of one of the warps that it has waited."""
+        chunks = place.widened(CHUNK) if place.size < CHUNK else place
+        for warp in self.warps:
+            met = chunks.take(self.stamps[warp], CHUNK)
+            if met.ndim == 2:
+                met = met.max(1)
+            asked = np.flatnonzero(met >= g.limit() if g.wave.cluster == 1 else met)
+            asked = asked[met[asked] != 0]
+            if len(asked):
+                self.check_warp(met, asked, g, site)
+
+    def check_warp(self, met: Any, asked: Any, g: Any, site: Site) -> None:
+        """The latest wait of a warp is asked for, once for each lane that writes: it came behind all others."""
+        lanes, group = np.unique(g.index()[asked], return_inverse=True)
+        stamps = np.zeros(len(lanes), U)
+        np.maximum.at(stamps, group, met[asked])
+        position = np.zeros(len(lanes), np.int64)
+        position[group] = asked
+        every = np.repeat(stamps, 32) + np.tile(np.arange(32, dtype=U) << U(THREAD_SHIFT), len(lanes))
+        known = g.ordering.ordered(every, np.zeros(len(every), np.int64), g, np.repeat(position, 32))
+        unknown = np.flatnonzero(~known.reshape(-1, 32).any(1))
+        if len(unknown):
+            stamp = int(stamps[unknown[0]])
+            reader = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
+            message = "writes shared memory that a product has read, with nothing behind its wait to order the two"
+            g.launch.report(Kind.RACE, message, g, int(position[unknown[0]]), site, f"read by {reader}")
+
+
 class ProxyFences:
-    """When each thread of a launch has fenced the asynchronous proxy, and what it knew of its block then."""
+    """When each thread of a launch has fenced the asynchronous proxy for a space, and what it knew of its block."""
 
     def __init__(self, threads: int):
         self.own = np.zeros(threads, U)
@@ -74,26 +136,36 @@ class ProxyFences:
         self.own[who] = ordering.clock.tick()
         self.block[who] = ordering.block_since[g.lane("slot")]
 
-    def check(self, memory: Space, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports bytes written by ordinary means that a read by the asynchronous proxy may not see."""
+    def unfenced(self, met: Any, g: Any) -> Any:
+        """Of stamps of writes that lanes meet: does no fence stand between?"""
+        who, when = threads_of(met).astype(np.int64), times(met)
+        mine = g.lane("gid").astype(np.int64)
+        behind = self.block[mine]
+        if met.ndim == 2:
+            mine, behind = mine[:, None], behind[:, None]
+        lanes = g.wave.block_lanes
+        return (met != 0) & (when > self.own[who]) & ~((who // lanes == mine // lanes) & (when < behind))
+
+    def check(self, memory: Space, place: SpacePlace, g: Any, site: Site, does: str) -> None:
+        """Reports bytes written by ordinary means that an access by the asynchronous proxy may not see.
+
+        does: what the access is, with its verb.
+        """
         shadow = memory.shadow
         assert shadow is not None
         for kind, record in shadow.records.items():
             if kind.base not in (PLAIN_WRITE, STRONG_WRITE):
                 continue
             met = place.take(record, shadow.granule)
+            if kind.base == PLAIN_WRITE and shadow.by_proxy is not None:
+                met = np.where(place.take(shadow.by_proxy, shadow.granule), U(0), met)
             if not met.any():
                 continue
-            who, when = threads_of(met).astype(np.int64), times(met)
-            mine = g.lane("gid").astype(np.int64)
-            behind = self.block[mine] if met.ndim == 1 else self.block[mine][:, None]
-            lanes = U(g.wave.block_lanes)
-            in_block = who // int(lanes) == (mine if met.ndim == 1 else mine[:, None]) // int(lanes)
-            bad = (met != 0) & (when > self.own[who]) & ~(in_block & (when < behind))
+            bad = self.unfenced(met, g)
             if bad.any():
                 where = np.nonzero(bad)
                 stamp = int(met[tuple(axis[0] for axis in where)])
                 author = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
-                message = "wgmma reads shared memory that was written without a fence.proxy.async behind it"
+                message = f"{does} {shadow.name} memory that was written without a fence.proxy.async behind it"
                 g.launch.report(Kind.RACE, message, g, int(where[0][0]), site, f"written by {author}")
                 return

@@ -56,11 +56,15 @@ WRITES = {PLAIN_WRITE, STRONG_WRITE}
 
 
 class AccessKind(NamedTuple):
-    """What a record is of: a kind above, and for strong accesses their scope and the size of an element."""
+    """What a record is of: a kind above, and for strong accesses their scope and the size of an element.
+
+    warp: of its block, where each has a record of its own.
+    """
 
     base: int
     scope: int = GPU
     size: int = 0
+    warp: int = -1
 
 
 @dataclass
@@ -149,6 +153,9 @@ class Shadow:
         self.reserved: Any = None  # [granules]: part of a valid mbarrier
         self.sources: Any = None  # what asynchronous copies are reading (`copies.py`)
         self.landings: Any = None  # copies that mbarriers complete (`landings.py`)
+        self.by_warps = False  # are plain reads kept for each warp of a block by itself?
+        self.readings: Any = None  # what products have read (`products.py`)
+        self.by_proxy: Any = None  # [granules]: was the last plain write one of the asynchronous proxy?
 
     def record(self, kind: AccessKind) -> Any:
         found = self.records.get(kind)
@@ -164,7 +171,14 @@ class Shadow:
     # Accesses
 
     def access(
-        self, base: int, place: SpacePlace, g: Any, site: Site, strong: Strong | None = None, read_modify: bool = False
+        self,
+        base: int,
+        place: SpacePlace,
+        g: Any,
+        site: Site,
+        strong: Strong | None = None,
+        read_modify: bool = False,
+        record: bool = True,
     ) -> None:
         """Checks an access against the records that it can race with, then records it."""
         kind = self.kind_of(base, strong)
@@ -172,6 +186,8 @@ class Shadow:
             self.check_reserved(base, place, g, site)
         if self.sources is not None and base in (PLAIN_WRITE, STRONG_WRITE):
             self.sources.check_write(place, g, site)
+        if self.readings is not None and base in WRITES:
+            self.readings.check_write(place, g, site)
         stamps = g.stamps(site)
         column = stamps[:, None] if place.size != self.granule else stamps
         limit = g.limit() if self.private else None
@@ -179,10 +195,10 @@ class Shadow:
         needs_value = may_be_empty and (base in (PLAIN_READ, STRONG_READ, GUESS_READ) or read_modify)
         if needs_value:
             self.record(AccessKind(PLAIN_WRITE))
-        for other, record in self.records.items():
+        for other, known in self.records.items():
             is_plain_write = other.base == PLAIN_WRITE
             if self.may_race(kind, other):
-                met = place.take(record, self.granule)
+                met = place.take(known, self.granule)
                 suspect = self.suspects(met, column, limit)
                 if suspect is not None:
                     self.check(kind, other, place, met, suspect, g, site)
@@ -190,7 +206,20 @@ class Shadow:
                     self.check_written(met, place, g, site)
         if base in WRITES and self.read_only_reads is not None:
             self.check_read_only(place, g, site)
-        self.note(kind, place, column, limit, g, site)
+        if not record:
+            return
+        if self.by_warps and base == PLAIN_READ:
+            self.note_by_warps(kind, place, column, limit, g, site)
+        else:
+            self.note(kind, place, column, limit, g, site)
+
+    def note_by_warps(self, kind: AccessKind, place: SpacePlace, column: Any, limit: Any, g: Any, site: Site) -> None:
+        """A record for each warp, so that no stamp stands for threads of other warps."""
+        warps = g.index() % g.wave.block_lanes >> 5
+        for warp in np.unique(warps).tolist():
+            lanes = np.flatnonzero(warps == warp)
+            own = None if limit is None else limit[lanes]
+            self.note(kind._replace(warp=warp), place.restricted(lanes), column[lanes], own, g.part(lanes), site)
 
     def may_race(self, kind: AccessKind, other: AccessKind) -> bool:
         if other.base in CHECKED[kind.base]:
@@ -251,13 +280,17 @@ class Shadow:
     def check(
         self, kind: AccessKind, other: AccessKind, place: SpacePlace, met: Any, suspect: Any, g: Any, site: Site
     ) -> None:
+        if self.landings is not None and other.base == PLAIN_WRITE:
+            where = np.nonzero(suspect)
+            units = place.granules(where, self.granule)
+            suspect[where] = ~self.landings.known(units, self.base + units * self.granule, g, where[0])
         where = np.nonzero(suspect)
+        if not len(where[0]):
+            return
         found, units = met[suspect], place.granules(where, self.granule)
         both_strong = other.base not in CHECKED[kind.base]
         scope = min(kind.scope, other.scope) if both_strong and kind.size == other.size else None
         ok, culprits = self.ordered(other, units, found, g, where[0], scope)
-        if self.landings is not None and other.base == PLAIN_WRITE:
-            ok |= self.landings.known(units, self.base + units * self.granule, g, where[0])
         bad = np.flatnonzero(~ok)
         if len(bad):
             self.conflict(kind, other, culprits[bad], where[0][bad], g, site)
@@ -394,6 +427,8 @@ class Shadow:
         record = self.record(kind)
         if kind.base == PLAIN_WRITE:
             place.put(record, self.granule, column)
+            if self.by_proxy is not None:
+                place.put(self.by_proxy, self.granule, False)
             if self.landings is not None:
                 self.landings.overwritten(place, self.granule)
             if place.index is not None:
@@ -462,9 +497,16 @@ class Shadow:
 
     # Asynchronous copies
 
-    def start_copy(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """The destination must be free to write; then it is in flight, even for the thread that issued the copy."""
+    def start_copy(self, place: SpacePlace, g: Any, site: Site, by_proxy: bool = False) -> None:
+        """The destination must be free to write; then it is in flight, even for the thread that issued the copy.
+
+        `by_proxy`: the asynchronous proxy writes.
+        """
         self.access(PLAIN_WRITE, place, g, site)
+        if by_proxy:
+            if self.by_proxy is None:
+                self.by_proxy = np.zeros(self.count, bool)
+            place.put(self.by_proxy, self.granule, True)
         stamps = g.stamps(site) | IN_FLIGHT
         place.put(
             self.record(AccessKind(PLAIN_WRITE)),

@@ -93,6 +93,7 @@ class Wave:
         exact, private = self.program.has_chains, self.cluster == 1
         size = self.slots * arena
         shadow = Shadow("shared", size, granules["shared"], private, True, launch.finding, base, exact)
+        shadow.by_warps = self.program.has_mbarriers
         self.spaces["shared"] = SharedSpace(self.slots, arena, start, end, self.cluster, shadow)
         if self.program.waits_for_memory:
             self.spaces["shared"].delays = Delays(self.spaces["shared"])

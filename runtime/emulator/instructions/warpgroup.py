@@ -100,8 +100,8 @@ class DescribedOperand:
         for first in range(0, count, 32):
             at = np.minimum(np.arange(first, first + 32), count - 1)
             place = memory.place(addresses[:, at].ravel().astype(np.uint32), 16, part, site, False, None)
-            memory.shadow.access(PLAIN_READ, place, part, site)
-            g.launch.proxies.check(memory, place, part, site)
+            memory.shadow.access(PLAIN_READ, place, part, site, record=False)
+            g.launch.proxies.check(memory, place, part, site, "wgmma reads")
             sources.append((lanes, place))
             raw[:, at] = memory.load(place, np.uint64, 2).reshape(warps, 32, 2)
         return raw

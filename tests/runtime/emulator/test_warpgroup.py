@@ -171,7 +171,7 @@ FAULTS = {
         Kind.SOURCE_CHANGED,
     ),
     "written by another warp behind one's own wait": (
-        {"wait": f"wgmma.wait_group.sync.aligned 0;\n{ONE}"}, Kind.RACE,
+        {"wait": f"wgmma.wait_group.sync.aligned 0;\n{ONE.replace('5;', '37;')}"}, Kind.RACE,
     ),
     "a warp stays out": ({"products": "setp.gt.u32 %p3, %r0, 95;\n@%p3 bra OUT;\n{products}\nOUT:"}, Kind.MISSING_LANE),
     "a warp multiplies another tile": (
@@ -198,6 +198,9 @@ HARMLESS = {
     },
     "written behind everybody's wait": {
         "wait": f"wgmma.wait_group.sync.aligned 0;\nbar.sync 0;\n{ONE}",
+    },
+    "written by the warp that alone has read it, behind its wait": {
+        "wait": f"wgmma.wait_group.sync.aligned 0;\n{ONE}",
     },
     "only what the products did not read is written": {
         "commit": f"{COMMIT}\n{ONE.replace('[%r1]', '[%r1+64]')}",

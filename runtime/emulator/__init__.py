@@ -11,6 +11,7 @@ group.py       threads that run together           mbarriers.py  mbarrier object
 counters.py, traffic.py  what is counted           landings.py   copies that mbarriers complete
 products.py    wgmma in flight, proxy fences       descriptors.py  where its operands lie
 sums_in_flight.py  registers of products in flight
+tensor_maps.py, tensor_copies.py  boxes of tensors  register_counts.py  setmaxnreg
 undefined.py, undefined_bits.py  registers that nobody wrote
 guesses.py     loads that a swap checks            findings.py    what is reported
 relaxed.py     fences beside relaxed arrivals      scratch.py    workspaces of a call
@@ -27,6 +28,7 @@ from .counters import Counters, LaunchCounters
 from .findings import EmulatorError, Finding, Kind, LaunchRefusedError, Location, PtxError
 from .launch import Result, emulate
 from .memory import DevicePointer, Memory
+from .tensor_maps import MapArgument
 
 __all__ = [
     "Counters",
@@ -37,6 +39,7 @@ __all__ = [
     "LaunchCounters",
     "LaunchRefusedError",
     "Location",
+    "MapArgument",
     "Memory",
     "PtxError",
     "Result",

@@ -97,6 +97,7 @@ class BarrierOperands:
     result: str = ""
     orders: bool = True
     ready: Callable[..., Any] | None = None
+    missing: Callable[..., str] | None = None
 
 
 @dataclass

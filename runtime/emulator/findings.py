@@ -15,6 +15,8 @@ class Kind(enum.StrEnum):
     RACE = "race"
     UNORDERED = "unordered volatile"
     IN_FLIGHT = "in flight"
+    TENSOR_MAP = "tensor map"
+    REGISTERS = "registers"
     SOURCE_CHANGED = "source changed"
     READ_ONLY_ALIAS = "read-only alias"
     MISSING_LANE = "missing lane"

@@ -20,6 +20,7 @@ from .reader import (
     PtxModule,
     Register,
     Symbol,
+    TensorAddress,
     Variable,
     Vector,
 )
@@ -34,6 +35,9 @@ def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
     if isinstance(operand, PtxAddress):
         base = renamed(operand.base, names, suffix) if operand.base is not None else None
         return PtxAddress(base, operand.offset)  # type: ignore[arg-type]
+    if isinstance(operand, TensorAddress):
+        parts = (renamed(each, names, suffix) for each in (operand.map, operand.coordinates))
+        return TensorAddress(*parts)  # type: ignore[arg-type]
     if isinstance(operand, Vector | ArgumentList):
         return type(operand)(tuple(renamed(item, names, suffix) for item in operand.items))
     if isinstance(operand, Pair):

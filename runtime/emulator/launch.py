@@ -32,6 +32,7 @@ from .shadow import Shadow
 from .spaces import GlobalSpace, PatternCache, Space
 from .spinning import Spins
 from .stamps import SITE_MASK, THREAD_BITS, Clock, threads_of
+from .tensor_maps import element_bytes_of
 from .wave import Wave, WaveRegisters
 
 MOST_THREADS = 1024  # of a block
@@ -132,7 +133,17 @@ class RunningLaunch:
 
     @cached_property
     def proxies(self) -> ProxyFences:
-        """What its threads have fenced the asynchronous proxy for."""
+        """When its threads have fenced the asynchronous proxy for shared memory."""
+        return ProxyFences(self.blocks * self.block_lanes)
+
+    @cached_property
+    def global_proxies(self) -> ProxyFences:
+        """The same for global memory."""
+        return ProxyFences(self.blocks * self.block_lanes)
+
+    @cached_property
+    def init_fences(self) -> ProxyFences:
+        """When its threads have fenced the mbarriers that they have initialised."""
         return ProxyFences(self.blocks * self.block_lanes)
 
     def check_block(self, function: PtxFunction) -> None:
@@ -209,10 +220,11 @@ class RunningLaunch:
             offset += len(data)
         allocation = self.memory.reserve(np.frombuffer(bytes(image), np.uint8), len(image), "the parameters", True)
         self.allocations.append(allocation)
+        self.parameter_memory = allocation
         self.addresses.update({name: allocation.address + at for name, at in offsets.items()})
         padded = bytes(image) + bytes(64)
         self.constants = [self.constant(entry, padded, offsets) for entry in self.program.code.entries]
-        global_granule = self.program.granules["global"]
+        global_granule = min([self.program.granules["global"], *self.map_granules(arguments)])
         shadow = Shadow(
             "global", self.memory.top, global_granule, False, False, self.finding, 0, self.program.has_chains
         )
@@ -223,6 +235,10 @@ class RunningLaunch:
         if self.program.waits_for_memory:
             self.device.delays = Delays(self.device)
         self.constant_memory = GlobalSpace(self.memory, None, written)
+
+    def map_granules(self, arguments: list[bytes]) -> list[int]:
+        """Of the tensors that copies may move parts of, the bytes of an element."""
+        return [size for data in arguments if (size := element_bytes_of(data))]
 
     def written_allocations(self, image: bytes, offsets: dict[str, int]) -> set[int]:
         """Start addresses of the allocations that global stores may go to."""
@@ -351,6 +367,10 @@ class RunningLaunch:
     def end(self, wave: Wave) -> None:
         wave.causality.end()
         wave.products.end()
+        if not self.findings:
+            wave.register_counts.end()
+            wave.stores.end()
+            wave.mbarriers.end()
         self.spare_registers.append(wave.registers)
 
     def registers_of(self, lanes: int) -> WaveRegisters:
@@ -506,14 +526,14 @@ def emulate(
 ) -> Result:
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
-    `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, and pointers of a
-    `Memory`.  `shared_bytes` is the dynamic shared memory of a block, `budget` the most thread instructions and
-    `time_limit` the most seconds.  A `seed` other than 0 permutes blocks and the order of atomics.  With
-    `on_finding="raise"` the first finding is raised as `EmulatorError`; with "collect" the first of each kind and
-    instruction is kept, and the run goes on where it can.  What strictly is a fault and does no harm does not stop a
-    launch: the result has it as a note.  `watch` holds addresses: the result keeps who last wrote each byte of their
-    allocations.  With `blocks` only so many of the grid's first blocks run, of whole clusters: for counting what a
-    block of a large launch costs.
+    `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, pointers of a
+    `Memory` and maps of tensors there (`MapArgument`). `shared_bytes` is the dynamic shared memory of a block, `budget`
+    the most thread instructions and `time_limit` the most seconds. A `seed` other than 0 permutes blocks and the order
+    of atomics. With `on_finding="raise"` the first finding is raised as `EmulatorError`; with "collect" the first of
+    each kind and instruction is kept, and the run goes on where it can. What strictly is a fault and does no harm does
+    not stop a launch: the result has it as a note. `watch` holds addresses: the result keeps who last wrote each byte
+    of their allocations. With `blocks` only so many of the grid's first blocks run, of whole clusters: for counting
+    what a block of a large launch costs.
     PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
     """
     keep_freed_memory()

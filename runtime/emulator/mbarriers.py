@@ -19,8 +19,10 @@ from .knowledge import Snapshot
 from .landings import Landing
 from .memory import RANK_SHIFT
 from .relaxed import BLOCK, CLUSTER
-from .shadow import PLAIN_WRITE, STRONG_READ, STRONG_WRITE, SpacePlace
+from .shadow import PLAIN_WRITE, STRONG_READ, STRONG_WRITE, AccessKind, SpacePlace
 from .spaces import BadLanes, SharedSpace, Space
+from .stamps import SITE_MASK, U, threads_of, times
+from .tensor_copies import TensorLoad
 
 BYTES = 8
 MOST = (1 << 20) - 1  # arrivals, and bytes, that an object can count
@@ -54,6 +56,7 @@ class Mbarrier:
     arriving: list[Snapshot | None] = field(default_factory=lambda: [None, None])
     published: list[Snapshot | None] = field(default_factory=lambda: [None, None])
     deferred: list[Tracked] = field(default_factory=list)  # arrivals of asynchronous copies, which may come late
+    loads: list[TensorLoad] = field(default_factory=list)  # tensor copies whose bytes are still to come
     landing: Landing | None = None  # the copies that have arrived in this phase
     landed: list[Landing] = field(default_factory=list)  # those of the last phases
 
@@ -63,6 +66,12 @@ class Mbarrier:
             return
         for each in range(reach, CLUSTER + 1):
             self.arriving[each] = joined(self.arriving[each], known)
+
+    def arrived(self) -> Landing:
+        """What copies that arrive in this phase belong to."""
+        if self.landing is None:
+            self.landing = Landing()
+        return self.landing
 
     def advance(self) -> bool:
         """Completes the phase if nothing is missing."""
@@ -156,8 +165,9 @@ class Mbarriers:
         self.touch(STRONG_WRITE, place, g, memory, site)
         for lane, key in enumerate(keys):
             found = self.objects.pop(key, None)
-            if found is not None and (found.deferred or key in self.waiting):
-                what = "asynchronous copies are still to arrive" if found.deferred else "threads wait"
+            if found is not None and (found.deferred or found.loads or key in self.waiting):
+                is_early = found.deferred or found.loads
+                what = "asynchronous copies are still to arrive" if is_early else "threads wait"
                 g.launch.report(Kind.BARRIER_MISUSE, f"invalidates an mbarrier at which {what}", g, lane, site)
         memory.shadow.reserve(place, False)  # type: ignore[union-attr]
 
@@ -273,18 +283,67 @@ class Mbarriers:
             if key in self.waiting:
                 self.wave.wake_waiters()
 
+    def awaited(self, g: Any, memory: Space, address: Any, site: Site) -> list[int]:
+        """The objects at which tensor copies are to arrive; the asynchronous proxy must know that they are valid."""
+        place, keys = self.objects_at(g, memory, address, site, own=True)
+        shadow = memory.shadow
+        assert shadow is not None
+        stamps = place.take(shadow.record(AccessKind(PLAIN_WRITE)), shadow.granule)
+        inits = stamps if stamps.ndim == 1 else stamps[:, 0]
+        own = g.launch.init_fences.own[threads_of(inits).astype(np.int64)]
+        bad = np.flatnonzero(g.launch.proxies.unfenced(inits, g) & (times(inits) > own))
+        if len(bad):
+            stamp = int(inits[bad[0]])
+            author = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
+            message = (
+                "a tensor copy arrives at an mbarrier with no fence.mbarrier_init or fence.proxy.async behind its init"
+            )
+            g.launch.report(Kind.RACE, message, g, int(bad[0]), site, f"initialised by {author}")
+        self.touch(STRONG_WRITE, place, g, memory, site)
+        return keys
+
+    def await_copy(self, key: int, load: TensorLoad) -> None:
+        """A tensor copy is to arrive at this object; it comes now, or when somebody looks, as the seed says."""
+        self.objects[key].loads.append(load)
+        launch = self.wave.launch
+        if key in self.waiting:
+            self.wave.wake_waiters()
+        elif launch.seed and launch.random.integers(2):
+            self.settle_loads(self.objects[key])
+
+    def settle_loads(self, found: Mbarrier) -> None:
+        loads, found.loads = found.loads, []
+        for load in loads:
+            load.land(found.arrived())
+            found.arrived().loads.append(load)
+            found.bytes -= load.bytes
+            if abs(found.bytes) > MOST:
+                message = f"{abs(found.bytes)} bytes at an mbarrier, which can count {MOST}"
+                self.wave.launch.report(Kind.BARRIER_MISUSE, message, load.part, 0, load.site)
+            self.advance(found)
+
+    def end(self) -> None:
+        """The wave has ended: nobody has waited for copies that are still to come."""
+        for found in self.objects.values():
+            landings = [each for each in (*found.landed, found.landing) if each is not None and not len(each.waiters)]
+            for load in [*found.loads, *(load for landing in landings for load in landing.loads)]:
+                message = "the block may end while this copy fills its shared memory: nobody has waited for its bytes"
+                self.wave.launch.report(Kind.IN_FLIGHT, message, load.part, 0, load.site)
+
     def settle(self, key: int) -> None:
         """The arrivals of copies that this object waits for come now."""
         found = self.objects.get(key)
-        if found is None or not found.deferred:
+        if found is None:
+            return
+        if found.loads:
+            self.settle_loads(found)
+        if not found.deferred:
             return
         deferred, found.deferred = found.deferred, []
         for tracked in deferred:
             part = self.wave.lanes_at(tracked.threads)
             for lane in range(part.n):
-                if found.landing is None:
-                    found.landing = Landing()
-                self.wave.copies.land(tracked, lane, found.landing)
+                self.wave.copies.land(tracked, lane, found.arrived())
                 found.join(tracked.known, BLOCK)
                 found.pending -= 1
                 self.check_counts(found, part, lane, tracked.site, completes=True)
@@ -304,14 +363,37 @@ class Mbarriers:
         """For each lane that would wait: may it go on?  Lanes whose wait means nothing go on, to be reported."""
         done = np.ones(g.n, bool)
         for lane, key in enumerate(keys):
-            self.settle(key)
             found = self.objects.get(key)
             if found is None or (not parity and wrong_state(found, int(state[lane]))):
                 continue
-            if not is_complete(found, int(state[lane]), parity):
+            if not self.is_complete(key, int(state[lane]), parity):
                 done[lane] = False
                 self.waiting.add(key)
         return done
+
+    def is_complete(self, key: int, state: int, parity: bool) -> bool:
+        """Copies that are still to come come now, if the wait does not end without them."""
+        found = self.objects[key]
+        if is_complete(found, state, parity):
+            return True
+        self.settle(key)
+        return is_complete(found, state, parity)
+
+    def missing(self, key: int, state: int, parity: bool) -> str:
+        """In words, what a wait is for, and why it does not end."""
+        found = self.objects.get(key)
+        if found is None:
+            return ""
+        offset = key * BYTES % self.wave.space("shared").arena
+        wanted = f"the phase of parity {state & 1}" if parity else f"phase {state >> PHASE_SHIFT & PHASE_MASK}"
+        text = (
+            f"the mbarrier at shared address {offset:#x} is in phase {found.phase}, they wait for the end of {wanted}: "
+        )
+        text += f"{found.pending} of {found.expected} arrivals are missing"
+        if found.bytes:
+            more = "have come that nobody expected" if found.bytes < 0 else "are missing"
+            text += f", and {abs(found.bytes)} bytes {more}"
+        return text
 
     def test(
         self, g: Any, memory: Space, address: Any, state: Any, parity: bool, site: Site, order: ArrivalOrder = ORDERS
@@ -321,12 +403,11 @@ class Mbarriers:
         self.touch(STRONG_READ, place, g, memory, site)
         done = np.zeros(g.n, bool)
         for lane, key in enumerate(keys):
-            self.settle(key)
             found = self.objects[key]
             wrong = "" if parity else wrong_state(found, int(state[lane]))
             if wrong:
                 g.launch.report(Kind.BARRIER_MISUSE, wrong, g, lane, site)
-            done[lane] = bool(wrong) or is_complete(found, int(state[lane]), parity)
+            done[lane] = bool(wrong) or self.is_complete(key, int(state[lane]), parity)
         index = g.index()
         stamps = g.stamps(site)
         for key, lanes in teams([key if done[lane] else -1 for lane, key in enumerate(keys)]).items():

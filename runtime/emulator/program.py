@@ -33,6 +33,7 @@ from .reader import (
     PtxModule,
     Register,
     Symbol,
+    TensorAddress,
     Vector,
 )
 from .step import RegisterStep
@@ -133,7 +134,9 @@ class EmulatedProgram:
         self.granules = self.smallest_accesses(body)
         self.stored_through = stored_through(body, self.function, inliner.registers)
         self.tracks_copies = any(
-            isinstance(item, PtxInstruction) and item.opcode[:3] == ("cp", "async", "mbarrier") for item in body
+            isinstance(item, PtxInstruction)
+            and (item.opcode[:3] == ("cp", "async", "mbarrier") or "mbarrier::complete_tx::bytes" in item.opcode)
+            for item in body
         )
         self.relaxes = any(
             isinstance(item, PtxInstruction)
@@ -469,6 +472,9 @@ def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
             uses[operand.name] += 1
         elif isinstance(operand, PtxAddress):
             visit(operand.base)
+        elif isinstance(operand, TensorAddress):
+            visit(operand.map)
+            visit(operand.coordinates)
         elif isinstance(operand, Vector | ArgumentList):
             for item in operand.items:
                 visit(item)

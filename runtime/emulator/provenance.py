@@ -7,7 +7,19 @@ memory, or packed from parts, may point anywhere.
 
 from __future__ import annotations
 
-from .reader import Label, Operand, Pair, Part, PtxAddress, PtxFunction, PtxInstruction, Register, Symbol, Vector
+from .reader import (
+    Label,
+    Operand,
+    Pair,
+    Part,
+    PtxAddress,
+    PtxFunction,
+    PtxInstruction,
+    Register,
+    Symbol,
+    TensorAddress,
+    Vector,
+)
 
 ANYWHERE = "anywhere"
 STORES = {"st", "atom", "red"}
@@ -20,6 +32,8 @@ def names_in(operand: Operand | None) -> list[str]:
         return [operand.name]
     if isinstance(operand, PtxAddress):
         return names_in(operand.base)
+    if isinstance(operand, TensorAddress):
+        return names_in(operand.map)
     if isinstance(operand, Part):
         return [operand.register.name]
     if isinstance(operand, Vector):
@@ -54,12 +68,18 @@ def stored_through(
                     changed = True
     reached: dict[str, list[PtxInstruction]] = {}
     for ins in instructions:
-        if ins.opcode[0] in STORES and not spaces_of(ins) & PRIVATE:
-            address = next(operand for operand in ins.operands if isinstance(operand, PtxAddress))
+        if is_global_store(ins):
+            address = next(operand for operand in ins.operands if isinstance(operand, PtxAddress | TensorAddress))
             for name in names_in(address):
                 for source in known.get(name, set()) if name in registers else {name}:
                     reached.setdefault(source, []).append(ins)
     return reached
+
+
+def is_global_store(ins: PtxInstruction) -> bool:
+    if ins.opcode[:4] == ("cp", "async", "bulk", "tensor"):
+        return isinstance(ins.operands[0], TensorAddress)
+    return ins.opcode[0] in STORES and not spaces_of(ins) & PRIVATE
 
 
 def sources_of(ins: PtxInstruction, parameters: set[str], registers: dict[str, str]) -> list[str]:

@@ -125,6 +125,17 @@ class Part:
 
 
 @dataclass(frozen=True)
+class TensorAddress:
+    """`[map, {x, y}]`: a part of a tensor, by the address of its map and the coordinates of its first element."""
+
+    map: PtxAddress
+    coordinates: Vector
+
+    def __str__(self) -> str:
+        return f"[{self.map.base}, {self.coordinates}]"
+
+
+@dataclass(frozen=True)
 class ArgumentList:
     """The parenthesised list of a call."""
 
@@ -134,7 +145,7 @@ class ArgumentList:
         return "(" + ", ".join(map(str, self.items)) + ")"
 
 
-Operand = Register | Integer | Float | Symbol | PtxAddress | Vector | Pair | Not | Part | ArgumentList
+Operand = Register | Integer | Float | Symbol | PtxAddress | TensorAddress | Vector | Pair | Not | Part | ArgumentList
 
 
 @dataclass(frozen=True)
@@ -191,6 +202,7 @@ class PtxFunction:
     required_cluster: tuple[int, ...] | None = None
     required_block: tuple[int, ...] | None = None
     most_threads: tuple[int, ...] | None = None
+    most_registers: int | None = None
     has_body: bool = False
     ptx_line: int = 0
     external: bool = False
@@ -533,8 +545,11 @@ class Reader:
             pass
         elif token.text in DIRECTIVES:
             for _ in range(DIRECTIVES[token.text]):
-                if self.number() <= 0:
+                number = self.number()
+                if number <= 0:
                     raise PtxError(f"{token.text} takes a number from 1 on", token.line)
+                if token.text == ".maxnreg":
+                    function.most_registers = number
         else:
             raise PtxError(f"unexpected {token.text!r} after the parameters of {function.name}", token.line)
 
@@ -955,7 +970,7 @@ class Reader:
         found = self.plain[token.text] = Register(name)
         return found
 
-    def address(self) -> Operand:
+    def address(self) -> PtxAddress | TensorAddress:
         token = self.next()
         base: Register | None = None
         if token.text == "-" or token.kind == "int":
@@ -974,8 +989,12 @@ class Reader:
             raise PtxError(f"unexpected {token.text!r} in an address", token.line)
         while self.accept("+"):
             offset += self.number()
-        if self.peek() == ",":
-            raise PtxError("tensor coordinates in an address are not supported", token.line)
+        if base is not None and not offset and self.accept(","):
+            coordinates = self.operand()
+            if not isinstance(coordinates, Vector):
+                raise PtxError(f"the coordinates of a tensor are a vector, not {coordinates}", token.line)
+            self.expect("]")
+            return TensorAddress(PtxAddress(base), coordinates)
         self.expect("]")
         return PtxAddress(base, offset)
 

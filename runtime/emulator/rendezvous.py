@@ -513,8 +513,11 @@ class BlockMeetings:
             self.wave.launch.report(Kind.DEADLOCK, message, part, 0, meeting.segment and meeting.segment.site)
         for number, g in self.sleeping:
             segment = self.wave.program.segments[number]
-            what = "an mbarrier's phase" if segment.barrier and segment.barrier.mode == "try_wait" else "its cluster"
+            barrier = segment.barrier
+            what = "an mbarrier's phase" if barrier and barrier.mode == "try_wait" else "its cluster"
             message = f"{g.n} threads wait for {what}, and nothing that still runs can complete it"
+            if barrier and barrier.missing:
+                message += f": {barrier.missing(g.frame(segment), g)}"
             self.wave.launch.report(Kind.DEADLOCK, message, g, 0, segment.site)
 
     def anybody(self) -> bool:

@@ -23,11 +23,13 @@ from .ordering import Ordering
 from .origins import coordinates
 from .products import Products
 from .program import Segment
+from .register_counts import RegisterCounts
 from .relaxed import Relaxed
 from .rendezvous import BlockMeetings, WarpMeetings
 from .shadow import Shadow, SpacePlace
 from .spaces import LocalSpace, SharedSpace, Space
 from .stamps import THREAD_SHIFT, U
+from .tensor_copies import TensorLoads, TensorStores
 
 # Loop iterations before a group lets the others of the wave run, in programs whose loops may wait for other threads.
 BACK_EDGES = 64
@@ -79,6 +81,8 @@ class Wave:
         self.relaxed = Relaxed(self)
         self.copies = Copies(self)
         self.products = Products(self)
+        self.loads, self.stores = TensorLoads(self), TensorStores(self)
+        self.register_counts = RegisterCounts(self)
         self.mbarriers = Mbarriers(self)
         self.warp_meetings = WarpMeetings(self)
         self.block_meetings = BlockMeetings(self)

@@ -224,10 +224,15 @@ def try_wait(code: Code, ins: PtxInstruction) -> Op:
     state = code.read(ins.operands[2], "u32" if parity else "b64")
     window = SHARED_WINDOW if state_space(ins.opcode) == "generic" else 0
 
-    def ready(v: Values, g: Any) -> Any:
+    def keys(v: Values, g: Any) -> Any:
         address = v[base] + v[base].dtype.type(offset % (1 << 8 * v[base].dtype.itemsize))
-        keys = g.wave.mbarriers.own_keys(g, np.broadcast_to(address, g.n).astype(np.int64) - window)
-        return g.wave.mbarriers.ready(g, keys, np.broadcast_to(v[state], g.n), parity)
+        return g.wave.mbarriers.own_keys(g, np.broadcast_to(address, g.n).astype(np.int64) - window)
 
-    code.record.barrier = BarrierOperands("try_wait", aligned=False, ready=ready)
+    def ready(v: Values, g: Any) -> Any:
+        return g.wave.mbarriers.ready(g, keys(v, g), np.broadcast_to(v[state], g.n), parity)
+
+    def missing(v: Values, g: Any) -> str:
+        return g.wave.mbarriers.missing(keys(v, g)[0], int(v[state][0]), parity)
+
+    code.record.barrier = BarrierOperands("try_wait", aligned=False, ready=ready, missing=missing)
     return wait(code, ins, state_space(ins.opcode))

@@ -219,13 +219,12 @@ def store(code: Code, ins: PtxInstruction) -> Op:
 @instruction("membar", "fence", effect=True)
 def fence(code: Code, ins: PtxInstruction) -> Op:
     """Orders what the thread did before with its later strong operations. A fence of the asynchronous proxy orders what
-    was written to shared memory before what products read (`products.py`), and others order nothing here.
+    was written before what products and tensor copies access (`products.py`), and others order nothing here.
 
     `fence.mbarrier_init` is for relaxed arrivals at the cluster's barrier, and is taken to order all there.
     """
     if "proxy" in ins.opcode:
-        is_seen = {"async", "async.shared::cta", "async.shared::cluster"} & {".".join(ins.opcode[2:])}
-        return (lambda v, g: g.launch.proxies.fence(g)) if is_seen else nothing
+        return proxy_fence(".".join(ins.opcode[2:]))
     scope = scope_of(ins.opcode)
     words, is_whole = ins.opcode, "mbarrier_init" not in ins.opcode
     acquires, releases = "release" not in words, "acquire" not in words
@@ -234,10 +233,24 @@ def fence(code: Code, ins: PtxInstruction) -> Op:
     def run(v: Values, g: Any) -> None:
         if acquires:
             g.wave.relaxed.acquire(g)
-        if is_whole:
+        if not is_whole:
+            g.launch.init_fences.fence(g)
+        else:
             g.wave.fence(g, scope, acquires, releases, sequential)
         if releases:
             g.wave.relaxed.release(g, words)
+
+    return run
+
+
+def proxy_fence(name: str) -> Op:
+    is_shared, is_global = name.startswith("async") and name != "async.global", name in {"async", "async.global"}
+
+    def run(v: Values, g: Any) -> None:
+        if is_shared:
+            g.launch.proxies.fence(g)
+        if is_global:
+            g.launch.global_proxies.fence(g)
 
     return run
 
@@ -246,9 +259,7 @@ def nothing(v: Values, g: Any) -> None:
     """An instruction without effect on what a program computes."""
 
 
-@instruction(
-    "prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy"
-)
+@instruction("prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "pmevent", "createpolicy")
 def hint(code: Code, ins: PtxInstruction) -> Op:
     if ins.opcode[0] == "createpolicy":
         d = code.write(ins.operands[0], "b64")

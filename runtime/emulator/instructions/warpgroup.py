@@ -1,4 +1,4 @@
-"""wgmma: products of four warps, whose operands lie in shared memory (PTX ISA 9.7.15)."""
+"""wgmma: products of four warps, whose operands lie in shared memory (PTX ISA 9.7.15), and setmaxnreg."""
 
 from __future__ import annotations
 
@@ -42,6 +42,14 @@ def wait(code: Code, ins: PtxInstruction) -> Op:
     count = constant.value
     code.record.product = WarpgroupStep("wait", left=count)
     return lambda v, g: g.wave.products.wait(g, count)
+
+
+@instruction("setmaxnreg", effect=True, sync="warp")
+def set_registers(code: Code, ins: PtxInstruction) -> Op:
+    constant = ins.operands[0]
+    assert isinstance(constant, Integer)  # a multiple of 8, as the legal forms say
+    count, more, site = constant.value, "inc" in ins.opcode, code.site
+    return lambda v, g: g.wave.register_counts.set(g, site, count, more)
 
 
 class DescribedOperand:

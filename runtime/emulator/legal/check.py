@@ -19,6 +19,7 @@ from ..reader import (
     PtxInstruction,
     PtxModule,
     Register,
+    TensorAddress,
     Variable,
     Vector,
 )
@@ -110,6 +111,8 @@ def kinds_of(ins: PtxInstruction, scope: RegisterScope) -> tuple | None:
     if ins.opcode[0] in {"bra", "brx", "call"}:  # their names are no registers
         return None
     kinds: list[object] = [ins.opcode, "" if ins.guard is None else scope.registers.get(ins.guard.name)]
+    if any(isinstance(operand, TensorAddress) for operand in ins.operands):
+        return None
     for operand in ins.operands:
         for item in operand.items if isinstance(operand, Vector) else (operand,):
             base = item.base if isinstance(item, PtxAddress) else item

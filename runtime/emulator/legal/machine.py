@@ -17,6 +17,9 @@ MACROS = {
     "REDUCTION": "{.[relaxed release]}$SCOPES$GENERIC",
     "GLOBALATOMIC": "{.[relaxed acquire release acq_rel]}$SCOPES{.global}",
     "GLOBALREDUCTION": "{.[relaxed release]}$SCOPES{.global}",
+    "BOX": ".D[1d 2d 3d 4d 5d]",
+    "TILED": "{.tile}.mbarrier::complete_tx::bytes",
+    "COUNTS": ",".join(map(str, range(24, 257, 8))),
     "F8": "[e4m3 e5m2]",
     "SCOPES": "{.[cta cluster gpu sys]}",
     "GENERIC": "{.[global shared shared::cta shared::cluster]}",
@@ -106,6 +109,7 @@ red$GLOBALREDUCTION.[min max].P[L2::cache_hint].T[u32 s32 u64 s64] : @ T u64
 prefetch{.[global local]}.[L1 L2] : @
 prefetch.global.[L2::evict_last L2::evict_normal] : @ : sm_80 7.4
 prefetchu.L1 : @
+prefetch{.[const param]}.tensormap : @ : sm_90 8.0
 applypriority{.global}.L2::evict_normal : @ #128 : sm_80 7.4
 discard{.global}.L2 : @ #128 : sm_80 7.4
 createpolicy.fractional.[L2::evict_last L2::evict_normal].b64 : =i64 ?fraction : sm_80 7.4
@@ -127,6 +131,11 @@ cp.async.commit_group : : sm_80 7.0
 cp.async.wait_group : #0..2147483647 : sm_80 7.0
 cp.async.wait_all : : sm_80 7.0
 cp.async.mbarrier.arrive{.noinc}$SHARED.b64 : @ : sm_80 7.0
+cp.async.bulk.tensor$BOX.shared::cluster.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.0
+cp.async.bulk.tensor$BOX.shared::cta.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.6
+cp.async.bulk.tensor$BOX.global.shared::cta{.tile}.bulk_group$CACHE : @tensor*D @shared P?u64 : sm_90 8.0
+cp.async.bulk.commit_group : : sm_90 8.0
+cp.async.bulk.wait_group{.read} : #0..2147483647 : sm_90 8.0
 mbarrier.init$SHARED.b64 : @ count : sm_80 7.0
 mbarrier.inval$SHARED.b64 : @ : sm_80 7.0
 mbarrier.[expect_tx complete_tx]{.relaxed.[cta cluster]}{.[shared shared::cta shared::cluster]}.b64 : @ u32 : sm_90 8.0
@@ -172,7 +181,7 @@ redux.sync.[and or xor].b32 : =i32 i32 i32 : sm_80 7.0
 activemask.b32 : =b32 : sm_30 6.2
 elect.sync : =_b32|pred i32 : sm_90 8.0
 griddepcontrol.[launch_dependents wait] : : sm_90 7.8
-setmaxnreg.[inc dec].sync.aligned.u32 : #24..256 : sm_90a 8.0
+setmaxnreg.[inc dec].sync.aligned.u32 : #$COUNTS : sm_90a 8.0
 """
 
 MATRIX = """

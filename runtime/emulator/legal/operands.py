@@ -16,6 +16,7 @@ from ..reader import (
     PtxInstruction,
     Register,
     Symbol,
+    TensorAddress,
     Vector,
 )
 from .forms import LegalForm, OperandSlot, vector_size
@@ -109,7 +110,9 @@ def check_slot(
     kind = words.get(slot.type, slot.type) if slot.type.isupper() else slot.type
     if isinstance(operand, ArgumentList):
         raise FormMismatch(f"{operand} is a list for calls only")
-    if kind[0] == "@":
+    if kind == "@tensor":
+        check_tensor(operand, int(words[slot.count][0]), scope, ins)
+    elif kind[0] == "@":
         check_address(operand, scope, ins, kind[1:])
     elif kind[0] == "#":
         check_constant(operand, kind[1:])
@@ -332,6 +335,24 @@ def check_address(operand: Operand, scope: RegisterScope, ins: PtxInstruction, s
         raise FormMismatch(f"an access to {name}, which goes with a call, cannot have a guard")
     if space != lies and (space or lies == "param"):
         raise FormMismatch(f"{name} lies in .{lies}, not in .{space}")
+
+
+def check_tensor(operand: Operand, dimensions: int, scope: RegisterScope, ins: PtxInstruction) -> None:
+    """A map has a generic address; coordinates are 32-bit integers, innermost first."""
+    if not isinstance(operand, TensorAddress):
+        raise FormMismatch(f"{operand} is no part of a tensor: [map, {{coordinates}}]")
+    base = operand.map.base
+    assert base is not None
+    if base.name not in scope.registers and scope.spaces.get(base.name) != "global":
+        raise FormMismatch(f"{base} is no generic address of a tensor's map; a parameter's is what cvta.param gives")
+    check_address(operand.map, scope, ins, "global")
+    items = operand.coordinates.items
+    if len(items) != dimensions:
+        raise FormMismatch(f"{operand.coordinates} are not {dimensions} coordinates")
+    for item in items:
+        if not isinstance(item, Integer) and not is_register(item, scope):
+            raise FormMismatch(f"the coordinate {item} is neither a register nor an integer")
+        check_source(item, "i32", OperandSlot("i32"), scope)
 
 
 def access_size(ins: PtxInstruction) -> int:

@@ -225,6 +225,8 @@ SPECIAL_SLOTS |= {"parity": "1", "fraction": "0f3f000000", "count": "%u3"}
 def written_slot(slot: OperandSlot, words: dict[str, str], number: int, space: str) -> str:
     """A legal operand."""
     kind = words.get(slot.type, slot.type) if slot.type.isupper() else slot.type
+    if kind == "@tensor":
+        return f"[%rd30, {{{', '.join(['%r1', '%s2', '%u3', '5', '%r4'][: int(words[slot.count][0])])}}}]"
     if kind[0] == "@":
         return "[%r30]" if (kind[1:] or space) == "shared" else "[%rd30]"
     if kind in SPECIAL_SLOTS:

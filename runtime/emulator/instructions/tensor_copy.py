@@ -1,0 +1,140 @@
+"""cp.async.bulk.tensor and the groups of its copies (PTX ISA, "Data Movement and Conversion Instructions")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..code import Code, Op, Values
+from ..findings import Kind
+from ..memory import GLOBAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
+from ..reader import Integer, Operand, PtxInstruction, TensorAddress
+from ..spaces import BadLanes, SharedSpace
+from ..tensor_copies import ALIGNMENT
+from ..tensor_maps import ALIGNMENT as MAP_ALIGNMENT
+from ..tensor_maps import BYTES, NoMap, PlacedMap, decode
+from .registry import instruction
+
+
+@instruction("cp.async.bulk", effect=True)
+def bulk(code: Code, ins: PtxInstruction) -> Op:
+    word = ins.opcode[3]
+    if word == "commit_group":
+        return lambda v, g: g.wave.stores.commit(g)
+    if word == "wait_group":
+        constant = ins.operands[0]
+        assert isinstance(constant, Integer)  # from 0 on, as the legal forms say
+        count = constant.value
+        if "read" in ins.opcode:
+            return lambda v, g: g.wave.stores.wait_for_reads(g, count)
+        return lambda v, g: g.wave.stores.wait(g, count)
+    return load(code, ins) if isinstance(ins.operands[1], TensorAddress) else store(code, ins)
+
+
+def shared_addresses(v: Values, g: Any, operand: tuple[int, int]) -> Any:
+    """Of each lane, what an operand that names shared memory gives: addresses there, generic ones too."""
+    base, offset = operand
+    address = np.broadcast_to(v[base], g.n).astype(np.int64) + offset
+    return np.where(address >= SHARED_WINDOW, address - SHARED_WINDOW, address)
+
+
+class TensorOperands:
+    """The operands that copies in both directions have: a part of a tensor, and an address in shared memory."""
+
+    def __init__(self, code: Code, tensor: Operand, shared: Operand):
+        assert isinstance(tensor, TensorAddress)
+        self.map, _ = code.address(tensor.map)
+        self.coordinates = [code.read(item, "s32") for item in tensor.coordinates.items]
+        self.shared = code.address(shared)
+        self.site = code.site
+
+    def maps(self, v: Values, g: Any) -> list[tuple[PlacedMap, Any]]:
+        """Each map, and the lanes that name it; lanes that name none are reported."""
+        addresses = np.broadcast_to(v[self.map], g.n)
+        found = []
+        for address in np.unique(addresses).tolist():
+            lanes = np.flatnonzero(addresses == address)
+            try:
+                placed = decode(self.bytes_at(address, g))
+                if placed.rank != len(self.coordinates):
+                    raise NoMap(f"holds a map of {placed.rank} axes, for a copy of {len(self.coordinates)}")
+            except NoMap as reason:
+                message = f"the address {address:#x} {reason}"
+                g.launch.report(Kind.TENSOR_MAP, message, g, int(lanes[0]), self.site)
+                continue
+            found.append((placed, lanes))
+        return found
+
+    def bytes_at(self, address: int, g: Any) -> bytes:
+        """Of a kernel's parameter: a map in memory would need fences of its own."""
+        allocation = g.launch.memory.find(address)
+        if allocation is None or allocation is not g.launch.parameter_memory:
+            raise NoMap("is that of no parameter of the kernel, where the emulator reads maps alone")
+        if address % MAP_ALIGNMENT or address + BYTES > allocation.end:
+            raise NoMap(f"is no multiple of {MAP_ALIGNMENT}, or begins less than {BYTES} bytes before the last one")
+        start = address - GLOBAL_WINDOW
+        return bytes(g.launch.memory.data[start : start + BYTES])
+
+    def corners(self, v: Values, g: Any) -> Any:
+        """[lanes, axes]"""
+        return np.stack([np.broadcast_to(v[each], g.n) for each in self.coordinates], 1)
+
+    def starts(self, addresses: Any, g: Any, count: int, write: bool) -> Any:
+        """Of each lane's box of so many bytes, the offset in the wave's shared memory."""
+        memory = g.wave.space("shared")
+        assert isinstance(memory, SharedSpace)
+        rank, address = addresses >> RANK_SHIFT, addresses & (1 << RANK_SHIFT) - 1
+        other = (rank != 0) & (rank != g.lane("rank").astype(np.int64) + 1)
+        if other.any():
+            lane = int(np.flatnonzero(other)[0])
+            message = "a tensor copy to another block of the cluster, which the emulator does not know"
+            g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, self.site)
+            raise BadLanes(other)
+        memory.check_bounds(address, count, g, self.site, write)
+        bad = np.flatnonzero(address % ALIGNMENT)
+        if len(bad):
+            message = f"a box at shared address {int(address[bad[0]]):#x}, which is no multiple of {ALIGNMENT}"
+            g.launch.report(Kind.MISALIGNED, message, g, int(bad[0]), self.site)
+            raise BadLanes(address % ALIGNMENT != 0)
+        return g.lane("slot") * memory.arena + address
+
+
+def load(code: Code, ins: PtxInstruction) -> Op:
+    """`[dst], [map, {coordinates}], [mbarrier]`: the bytes of the whole box come, zeros where the array has none."""
+    operands = TensorOperands(code, ins.operands[1], ins.operands[0])
+    barrier, site = code.address(ins.operands[2]), code.site
+
+    def run(v: Values, g: Any) -> None:
+        memory = g.wave.space("shared")
+        corners, addresses, barriers = (
+            operands.corners(v, g),
+            *(shared_addresses(v, g, each) for each in (operands.shared, barrier)),
+        )
+        for placed, lanes in operands.maps(v, g):
+            part = g.part(lanes)
+            try:
+                starts = operands.starts(addresses[lanes], part, placed.box_bytes, True)
+                keys = g.wave.mbarriers.awaited(part, memory, barriers[lanes], site)
+            except BadLanes:
+                continue  # reported; the copies of this map are not made
+            g.wave.loads.start(part, site, placed, corners[lanes], starts, keys)
+
+    return run
+
+
+def store(code: Code, ins: PtxInstruction) -> Op:
+    """`[map, {coordinates}], [src]`: what lies outside of the array is not written."""
+    operands, site = TensorOperands(code, ins.operands[0], ins.operands[1]), code.site
+
+    def run(v: Values, g: Any) -> None:
+        corners, addresses = operands.corners(v, g), shared_addresses(v, g, operands.shared)
+        for placed, lanes in operands.maps(v, g):
+            part = g.part(lanes)
+            try:
+                starts = operands.starts(addresses[lanes], part, placed.box_bytes, False)
+            except BadLanes:
+                continue  # reported; the copies of this map are not made
+            g.wave.stores.store(part, site, placed, corners[lanes], starts)
+
+    return run

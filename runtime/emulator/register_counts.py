@@ -1,0 +1,75 @@
+"""How many registers the threads of each warp have, where warp groups give them to each other (`setmaxnreg`).
+
+It changes no value. An increase waits until others have given up as many, so that what the warps of a block hold at the
+end must fit in what the block was launched with; and the four warps of a group do the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .code import Site
+from .findings import Kind
+from .products import GROUP
+
+FILE = 1 << 16
+"""Registers of an SM."""
+MOST = 255
+"""Of a thread."""
+
+
+def at_launch(threads: int, most: int | None) -> int:
+    """Registers of a thread of a block that has an SM for itself; `most` is what `.maxnreg` says."""
+    return most or min(FILE // threads // 8 * 8, MOST)
+
+
+class RegisterCounts:
+    """Of each warp of a wave. changes: how often it has been told; sites: its last one."""
+
+    def __init__(self, wave: Any):
+        self.wave = wave
+        self.first = at_launch(wave.block_lanes, wave.program.function.most_registers)
+        self.counts = np.full(wave.lanes // 32, self.first)
+        self.changes = np.zeros(wave.lanes // 32, np.int64)
+        self.sites: dict[int, Site] = {}
+
+    def set(self, g: Any, site: Site, count: int, more: bool) -> None:
+        warps = g.index()[::32] >> 5
+        wrong = np.flatnonzero(self.counts[warps] > count if more else self.counts[warps] < count)
+        if len(wrong):
+            have = int(self.counts[warps[wrong[0]]])
+            message = f"setmaxnreg.{'inc' if more else 'dec'} to {count} registers, of {have}"
+            g.launch.report(Kind.REGISTERS, message, g, int(32 * wrong[0]), site)
+        self.counts[warps] = count
+        self.changes[warps] += 1
+        self.sites.update(dict.fromkeys(warps.tolist(), site))
+
+    def end(self) -> None:
+        """The wave has ended."""
+        if not self.sites:
+            return
+        per_block = self.wave.block_lanes // 32
+        for first in range(0, len(self.counts), per_block):
+            for warp in range(first, first + per_block, GROUP):
+                self.check_group(warp, min(warp + GROUP, first + per_block))
+            total = 32 * int(self.counts[first : first + per_block].sum())
+            if total > self.first * self.wave.block_lanes:
+                message = f"the warps of the block have {total} registers in the end, which began with "
+                message += f"{self.first * self.wave.block_lanes}: {self.first} a thread"
+                self.report(message, int(np.argmax(self.counts[first : first + per_block])) + first)
+
+    def check_group(self, first: int, last: int) -> None:
+        counts, changes = self.counts[first:last], self.changes[first:last]
+        if not changes.any():
+            return
+        if last - first < GROUP:
+            self.report(f"setmaxnreg is for warp groups, and the last {last - first} warps are none", first)
+        elif (counts != counts[0]).any() or (changes != changes[0]).any():
+            self.report("the four warps of a warp group have not executed the same setmaxnreg", first)
+
+    def report(self, message: str, warp: int) -> None:
+        site = self.sites.get(warp) or next(iter(self.sites.values()))
+        lanes = self.wave.lanes_at(np.arange(32 * warp, 32 * warp + 32))
+        self.wave.launch.report(Kind.REGISTERS, message, lanes, 0, site)

@@ -1,0 +1,296 @@
+"""Copies of boxes of tensors between global and shared memory (PTX ISA, "cp.async.bulk.tensor").
+
+One thread starts a copy of a whole box. Into shared memory it is in flight until the phase of its mbarrier that its
+bytes complete: they come as late as they can, which is when somebody looks at the mbarrier, or at once, as the seed
+says. Out of shared memory it belongs to a group of its thread. Both read and write by the asynchronous proxy.
+
+A box is rows of whole 16-byte pieces, one after another. A swizzle lets pieces change places within 128 bytes, so that
+a box that begins at a multiple of 128 fills one range of shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .code import Site
+from .copies import Copies, Operation, Sources, landings_of
+from .findings import Kind
+from .landings import Landing
+from .memory import GLOBAL_WINDOW
+from .shadow import PLAIN_READ, SpacePlace
+from .spaces import GlobalSpace
+from .stamps import U
+from .tensor_maps import UNIT, PlacedMap
+
+ALIGNMENT = 128
+"""Of a box in shared memory."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """The part of a box that lies in the array: its first element, elements an axis, and what lies before it."""
+
+    placed: PlacedMap
+    first: int  # offset of its first element in global memory
+    sizes: tuple[int, ...]
+    before: tuple[int, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return 0 in self.sizes
+
+    @property
+    def row_bytes(self) -> int:
+        return self.sizes[0] * self.placed.map.element_bytes
+
+    @property
+    def last(self) -> int:
+        """Offset behind its last byte."""
+        outer = zip(self.sizes[1:], self.placed.strides[1:], strict=True)
+        return self.first + self.row_bytes + sum((size - 1) * stride for size, stride in outer)
+
+    def rows(self) -> Any:
+        """Offsets of its rows in global memory."""
+        at = np.array([self.first], np.int64)
+        for size, stride in zip(self.sizes[1:], self.placed.strides[1:], strict=True):
+            at = (np.arange(size)[:, None] * stride + at[None, :]).reshape(-1)
+        return at
+
+    def seen_in(self, data: Any) -> Any:
+        """The bytes of global memory as an array, the outermost axis first, each row as bytes."""
+        shape = (*self.sizes[:0:-1], self.row_bytes)
+        strides = (*self.placed.strides[:0:-1], 1)
+        return np.lib.stride_tricks.as_strided(data[self.first :], shape, strides)
+
+    def seen_in_box(self, data: Any) -> Any:
+        """The same of the bytes of the whole box, row after row."""
+        size = self.placed.map.element_bytes
+        whole = data.reshape(*self.placed.map.box[:0:-1], self.placed.map.box[0] * size)
+        cuts = [slice(low, low + count) for low, count in zip(self.before[:0:-1], self.sizes[:0:-1], strict=True)]
+        return whole[(*cuts, slice(self.before[0] * size, self.before[0] * size + self.row_bytes))]
+
+
+def box_at(placed: PlacedMap, corner: list[int]) -> Box:
+    """The box whose first element has these coordinates, of either sign."""
+    low = [min(max(0, -at), box) for at, box in zip(corner, placed.map.box, strict=True)]
+    high = [
+        max(min(box, extent - at), first)
+        for at, box, extent, first in zip(corner, placed.map.box, placed.map.extents, low, strict=True)
+    ]
+    first = placed.address - GLOBAL_WINDOW
+    first += sum((at + skip) * stride for at, skip, stride in zip(corner, low, placed.strides, strict=True))
+    return Box(placed, first, tuple(top - skip for top, skip in zip(high, low, strict=True)), tuple(low))
+
+
+def pieces(placed: PlacedMap, start: int) -> Any:
+    """Where the 16-byte pieces of a box lie that begins at an address of shared memory, in pieces."""
+    found = start // UNIT + np.arange(placed.box_bytes // UNIT)
+    return found ^ (found >> 3 & (1 << placed.swizzle_bits) - 1)
+
+
+class TensorLoads:
+    """The copies into the shared memory of a wave."""
+
+    def __init__(self, wave: Any):
+        self.wave = wave
+
+    def start(self, g: Any, site: Site, placed: PlacedMap, corners: Any, starts: Any, keys: list[int]) -> None:
+        """Each lane copies a box to its start, an offset in the wave's shared memory.
+
+        corners: [lanes, axes]; keys: of their mbarriers.
+        """
+        wave, memory = self.wave, self.wave.space("shared")
+        place = shared_place(starts, placed.box_bytes)
+        rows = g.part(np.repeat(np.arange(g.n), place.lanes // g.n))
+        g.launch.proxies.check(memory, place, rows, site, "a tensor copy writes")
+        memory.shadow.start_copy(place, rows, site, by_proxy=True)
+        numbers = wave.copies.made + 1 + np.arange(g.n)
+        wave.copies.made += g.n
+        units = place.units(memory.shadow.granule)
+        landings_of(memory, wave).started(units, np.repeat(numbers, place.lanes // g.n))
+        units = units.reshape(g.n, -1)
+        for lane in range(g.n):
+            part = g.part(np.array([lane]))
+            box = box_at(placed, corners[lane].tolist())
+            source = SourceReading(part, site, box)
+            if source.is_bad:
+                continue
+            load = TensorLoad(wave, part, site, box, int(starts[lane]), units[lane], int(numbers[lane]), source)
+            wave.mbarriers.await_copy(keys[lane], load)
+
+
+class SourceReading:
+    """What a copy reads of global memory: nobody may write there while it is in flight."""
+
+    def __init__(self, part: Any, site: Site, box: Box):
+        self.operation: Operation | None = None
+        self.device = device = part.wave.space("global")
+        assert isinstance(device, GlobalSpace) and device.shadow is not None
+        self.is_bad = not box.is_empty and not is_allocated(device, box, part, site, False)
+        if self.is_bad or box.is_empty or not can_be_written(device, box):
+            return
+        place = global_place(device, box)
+        lanes = part.part(np.zeros(place.lanes, np.int64))
+        part.launch.global_proxies.check(device, place, lanes, site, "a tensor copy reads")
+        device.shadow.access(PLAIN_READ, place, lanes, site, record=False)
+        thread = part.index()
+        readers = np.zeros(place.lanes, np.int64)
+        stamps = part.lane("gid stamp") | U(site.stamp)
+        zero = np.zeros(1, np.int64)
+        self.operation = Operation(site, thread, zero, zero, device, place, device, [(readers, place)], stamps)
+        sources_of(device).add(part.wave, self.operation)
+
+    def end(self) -> None:
+        if self.operation is not None:
+            sources_of(self.device).remove(self.operation)
+
+
+@dataclass
+class TensorLoad:
+    """A copy of one box into shared memory, in flight. part: its thread alone; units: granules of its destination."""
+
+    wave: Any
+    part: Any
+    site: Site
+    box: Box
+    start: int
+    units: Any
+    number: int
+    source: SourceReading
+
+    @property
+    def bytes(self) -> int:
+        return self.box.placed.box_bytes
+
+    def land(self, landing: Landing) -> None:
+        """Its bytes are there, for those who wait for the phase of the landing."""
+        memory = self.wave.space("shared")
+        data = np.zeros(self.bytes, np.uint8)
+        if not self.box.is_empty:
+            self.box.seen_in_box(data)[...] = self.box.seen_in(self.wave.space("global").data)
+        self.source.end()
+        landings = landings_of(memory, self.wave)
+        # Another write to its destination is reported when it happens; if the run goes on, that write stays.
+        target = pieces(self.box.placed, self.start)
+        memory.data.reshape(-1, UNIT)[target] = data.reshape(-1, UNIT)
+        memory.changes += 1
+        landings.land(self.units, self.number, landing)
+
+
+class TensorStores(Copies):
+    """The copies out of the shared memory of a wave, each an operation of its own. Groups count by thread."""
+
+    def store(self, g: Any, site: Site, placed: PlacedMap, corners: Any, starts: Any) -> None:
+        """Each lane copies the box that begins at its start, as `TensorLoads` does into shared memory."""
+        memory = self.wave.space("shared")
+        place = shared_place(starts, placed.box_bytes)
+        each = place.lanes // g.n
+        rows = g.part(np.repeat(np.arange(g.n), each))
+        g.launch.proxies.check(memory, place, rows, site, "a tensor copy reads")
+        memory.shadow.access(PLAIN_READ, place, rows, site, record=False)
+        for lane in range(g.n):
+            part = g.part(np.array([lane]))
+            own = place.restricted(np.arange(lane * each, lane * each + each))
+            self.store_box(part, site, box_at(placed, corners[lane].tolist()), int(starts[lane]), own)
+
+    def store_box(self, part: Any, site: Site, box: Box, start: int, source: SpacePlace) -> None:
+        memory, device = self.wave.space("shared"), self.wave.space("global")
+        target = None
+        if not box.is_empty:
+            if not is_allocated(device, box, part, site, True):
+                return
+            target = global_place(device, box)
+            lanes = part.part(np.zeros(target.lanes, np.int64))
+            part.launch.global_proxies.check(device, target, lanes, site, "a tensor copy writes")
+            device.shadow.start_copy(target, lanes, site, by_proxy=True)
+            data = memory.data.reshape(-1, UNIT)[pieces(box.placed, start)].reshape(-1)
+            box.seen_in(device.data)[...] = box.seen_in_box(data)
+            device.changes += 1
+        self.made += 1
+        stamps = part.lane("gid stamp") | U(site.stamp)
+        readers, number = np.zeros(source.lanes, np.int64), np.array([self.made])
+        groups = self.open[part.index()]
+        self.begin(Operation(site, part.index(), groups, number, device, target, memory, [(readers, source)], stamps))
+
+    def wait_for_reads(self, g: Any, allowed: int) -> None:
+        """`wait_group.read`: what all but the latest groups read may be written again by those who know of this."""
+        index = g.index()
+        for operation in self.pending:
+            where = np.flatnonzero(index == operation.threads[0])
+            if len(where) and operation.groups[0] < self.open[operation.threads[0]] - allowed:
+                self.read(operation)
+
+    def read(self, operation: Operation) -> None:
+        self.released(operation)
+        shadow = operation.device.shadow
+        assert shadow is not None
+        for readers, place in operation.sources:
+            part = self.wave.lanes_at(operation.threads[readers])
+            shadow.access(PLAIN_READ, place, part, operation.site)
+        operation.sources = []
+
+    def complete(self, operation: Operation) -> None:
+        self.read(operation)
+        if operation.target is not None:
+            assert operation.memory.shadow is not None
+            operation.memory.shadow.finish_copy(operation.target, operation.stamps, self.wave.ordering.clock.now)
+
+    def end(self) -> None:
+        """The wave has ended: what its copies read must have stayed until they had read it."""
+        for operation in self.pending:
+            if operation.sources:
+                message = "the block may end before this copy has read its shared memory: cp.async.bulk.wait_group.read"
+                part = self.wave.lanes_at(operation.threads)
+                self.wave.launch.report(Kind.SOURCE_CHANGED, message, part, 0, operation.site)
+            self.released(operation)
+
+
+def sources_of(device: GlobalSpace) -> Sources:
+    shadow = device.shadow
+    assert shadow is not None
+    if shadow.sources is None:
+        shadow.sources = Sources(shadow.count, shadow.granule)
+    return shadow.sources
+
+
+def can_be_written(device: GlobalSpace, box: Box) -> bool:
+    """Can a store of the program reach the array of the box?"""
+    index = int(np.searchsorted(device.starts, box.first, "right")) - 1
+    return not device.unwritten[index]
+
+
+def is_allocated(device: GlobalSpace, box: Box, part: Any, site: Site, write: bool) -> bool:
+    """Reports a box that does not lie in one allocation."""
+    index = int(np.searchsorted(device.starts, box.first, "right")) - 1
+    if index >= 0 and box.last <= device.ends[index] and not (write and device.read_only[index]):
+        if write:
+            device.unwritten[index] = False
+        return True
+    inside = index >= 0 and box.first < device.ends[index]
+    address = (int(device.ends[index]) if inside else box.first) + GLOBAL_WINDOW
+    verb = "writes" if write else "reads"
+    message = f"a tensor copy {verb} at global address {address:#x}: {device.memory.nearest(address)}"
+    if inside and device.read_only[index]:
+        message = f"a tensor copy {verb} read-only memory"
+    part.launch.report(Kind.OUT_OF_BOUNDS, message, part, 0, site)
+    return False
+
+
+def global_place(device: GlobalSpace, box: Box) -> SpacePlace:
+    """Where a box lies, in units as large as all of its rows are made of."""
+    assert device.shadow is not None
+    rows = box.rows()
+    mixed = int(np.bitwise_or.reduce(rows)) | box.row_bytes | UNIT
+    size = max(mixed & -mixed, device.shadow.granule)
+    units = rows[:, None] // size + np.arange(-(-box.row_bytes // size))
+    return SpacePlace(size, units.size, 0, units.reshape(-1))
+
+
+def shared_place(starts: Any, count: int) -> SpacePlace:
+    """[lanes · rows] of boxes of so many bytes that begin at these offsets, multiples of 128."""
+    size = ALIGNMENT if count % ALIGNMENT == 0 else UNIT
+    rows = (starts // size)[:, None] + np.arange(count // size)
+    return SpacePlace(size, rows.size, 0, rows.reshape(-1))

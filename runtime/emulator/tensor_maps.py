@@ -1,0 +1,144 @@
+"""Tensor maps as the emulator reads them: a struct of its own of 128 bytes, behind a word that says so.
+
+What a driver makes of a map is opaque, so that nothing here reads it. The limits are those of the CUDA driver API
+("cuTensorMapEncodeTiled") and of the PTX ISA ("Tensors").
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+
+from ..tensor_map import TensorMap
+from .memory import DevicePointer, Memory
+
+BYTES = 128
+ALIGNMENT = 64
+MAGIC = b"dsl map\0"
+MOST_AXES = 5
+LAYOUT = struct.Struct(f"<8sQ{MOST_AXES}Q{MOST_AXES - 1}Q{MOST_AXES}IBBB")
+UNIT = 16
+"""Bytes that addresses, distances and rows of a box are multiples of."""
+MOST_BOX = 256
+MOST_STRIDE = 1 << 40
+MOST_EXTENT = 1 << 32
+
+
+class NoMap(Exception):
+    """Why bytes are no map that the emulator reads, or one that no device takes."""
+
+
+@dataclass(frozen=True)
+class PlacedMap:
+    """A map, and where its array begins."""
+
+    map: TensorMap
+    address: int
+
+    @property
+    def rank(self) -> int:
+        return len(self.map.extents)
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, of all axes."""
+        return (self.map.element_bytes, *self.map.strides)
+
+    @cached_property
+    def box_bytes(self) -> int:
+        return prod(self.map.box) * self.map.element_bytes
+
+    @property
+    def swizzle_bits(self) -> int:
+        """How many bits of an address a swizzle changes."""
+        return (self.map.swizzle // UNIT).bit_length() - 1 if self.map.swizzle else 0
+
+
+@dataclass(frozen=True)
+class MapArgument:
+    """An argument of a launch: the map of an array in device memory."""
+
+    map: TensorMap
+    pointer: DevicePointer
+
+    @property
+    def memory(self) -> Memory:
+        return self.pointer.memory
+
+    def image(self) -> bytes:
+        return encode(self.map, self.pointer.address)
+
+
+def encode(tensor_map: TensorMap, address: int) -> bytes:
+    """The argument that a kernel takes for a map of the array at an address."""
+    rank = len(tensor_map.extents)
+    if not 1 <= rank <= MOST_AXES:
+        raise ValueError(f"a tensor map has 1 to {MOST_AXES} axes, not {rank}")
+
+    def filled(values: tuple[int, ...], count: int) -> list[int]:
+        return [*values, *[0] * (count - len(values))]
+
+    data = LAYOUT.pack(
+        MAGIC,
+        address,
+        *filled(tensor_map.extents, MOST_AXES),
+        *filled(tensor_map.strides, MOST_AXES - 1),
+        *filled(tensor_map.box, MOST_AXES),
+        rank,
+        tensor_map.element_bytes,
+        tensor_map.swizzle,
+    )
+    return data.ljust(BYTES, b"\0")
+
+
+def element_bytes_of(data: bytes) -> int:
+    """Of a map that a device takes; 0 for other bytes."""
+    try:
+        return decode(data).map.element_bytes
+    except NoMap:
+        return 0
+
+
+@lru_cache(maxsize=256)
+def decode(data: bytes) -> PlacedMap:
+    """What `encode` has written; raises NoMap for other bytes, and for a map that no device takes."""
+    if len(data) != BYTES or not data.startswith(MAGIC):
+        raise NoMap("holds no tensor map that the emulator has made (what a driver makes cannot be read)")
+    fields = LAYOUT.unpack(data[: LAYOUT.size])
+    _, address, *numbers = fields
+    rank, element_bytes, swizzle = numbers[-3:]
+    extents, strides, box = numbers[:5], numbers[5:9], numbers[9:14]
+    found = TensorMap(element_bytes, tuple(extents[:rank]), tuple(strides[: rank - 1]), tuple(box[:rank]), swizzle)
+    fault = fault_of(found, address)
+    if fault:
+        raise NoMap(f"holds a tensor map that no device takes: {fault}")
+    return PlacedMap(found, address)
+
+
+def fault_of(tensor_map: TensorMap, address: int) -> str:
+    """What a device does not take of a map; empty where it takes all."""
+    row = tensor_map.box[0] * tensor_map.element_bytes
+    if tensor_map.element_bytes not in (1, 2, 4, 8):
+        return f"elements have 1, 2, 4 or 8 bytes, not {tensor_map.element_bytes}"
+    if tensor_map.swizzle not in (0, 32, 64, 128):
+        return f"a swizzle spans 32, 64 or 128 bytes, not {tensor_map.swizzle}"
+    if address % UNIT:
+        return f"its array begins at {address:#x}, which is no multiple of {UNIT}"
+    if any(not 1 <= extent <= MOST_EXTENT for extent in tensor_map.extents):
+        return f"the extents {tensor_map.extents} are not all 1 to 2^32"
+    if any(stride % UNIT or not 0 < stride < MOST_STRIDE for stride in tensor_map.strides):
+        return f"the distances {tensor_map.strides} are not all multiples of {UNIT} bytes below 2^40"
+    if any(not 1 <= extent <= MOST_BOX for extent in tensor_map.box):
+        return f"the box {tensor_map.box} has not 1 to {MOST_BOX} elements along each axis"
+    if row % UNIT:
+        return f"a row of its box has {row} bytes, which is no multiple of {UNIT}"
+    if tensor_map.swizzle and row > tensor_map.swizzle:
+        return f"a row of its box has {row} bytes, and its swizzle spans {tensor_map.swizzle}"
+    if tensor_map.swizzle and row < tensor_map.swizzle:
+        return (
+            f"a row of its box has {row} bytes and its swizzle spans {tensor_map.swizzle}: "
+            "the emulator knows rows as long as the swizzle alone"
+        )
+    return ""

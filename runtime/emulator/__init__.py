@@ -28,7 +28,7 @@ from .counters import Counters, LaunchCounters
 from .findings import EmulatorError, Finding, Kind, LaunchRefusedError, Location, PtxError
 from .launch import Result, emulate
 from .memory import DevicePointer, Memory
-from .tensor_maps import MapArgument
+from .tensor_maps import TensorMapArgument
 
 __all__ = [
     "Counters",
@@ -39,9 +39,9 @@ __all__ = [
     "LaunchCounters",
     "LaunchRefusedError",
     "Location",
-    "MapArgument",
     "Memory",
     "PtxError",
     "Result",
+    "TensorMapArgument",
     "emulate",
 ]

@@ -13,7 +13,7 @@ from .code import DTYPES
 from .memory import GLOBAL_WINDOW, DevicePointer, EmulatedAllocation, Memory
 from .program import EmulatedProgram
 from .reader import TYPE_BYTES, Variable
-from .tensor_maps import MapArgument
+from .tensor_maps import TensorMapArgument
 
 
 class Arguments:
@@ -24,7 +24,7 @@ class Arguments:
         if len(args) != len(self.params):
             raise ValueError(f"{program.function.name} takes {len(self.params)} arguments, {len(args)} were given")
         self.args = args
-        memories = {id(arg.memory): arg.memory for arg in args if isinstance(arg, DevicePointer | MapArgument)}
+        memories = {id(arg.memory): arg.memory for arg in args if isinstance(arg, DevicePointer | TensorMapArgument)}
         if len(memories) > 1:
             raise ValueError("the pointers of one launch must belong to one Memory")
         self.memory = next(iter(memories.values()), None) or Memory()
@@ -65,7 +65,7 @@ class Arguments:
             arg = self.placed[position]
         elif isinstance(arg, DevicePointer):
             arg = arg.address
-        elif isinstance(arg, MapArgument):
+        elif isinstance(arg, TensorMapArgument):
             arg = arg.image()
         if isinstance(arg, bytes | bytearray):
             if len(arg) != param.size:

@@ -527,14 +527,14 @@ def emulate(
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
     `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, pointers of a
-    `Memory` and maps of tensors there (`MapArgument`). `shared_bytes` is the dynamic shared memory of a block, `budget`
-    the most thread instructions and `time_limit` the most seconds. A `seed` other than 0 permutes blocks and the order
-    of atomics. With `on_finding="raise"` the first finding is raised as `EmulatorError`; with "collect" the first of
-    each kind and instruction is kept, and the run goes on where it can. What strictly is a fault and does no harm does
-    not stop a launch: the result has it as a note. `watch` holds addresses: the result keeps who last wrote each byte
-    of their allocations. With `blocks` only so many of the grid's first blocks run, of whole clusters: for counting
-    what a block of a large launch costs.
-    PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
+    `Memory` and maps of tensors there (`TensorMapArgument`). `shared_bytes` is the dynamic shared memory of a
+    block, `budget` the most thread instructions and `time_limit` the most seconds. A `seed` other than 0 permutes
+    blocks and the order of atomics. With `on_finding="raise"` the first finding is raised as `EmulatorError`; with
+    "collect" the first of each kind and instruction is kept, and the run goes on where it can. What strictly is a
+    fault and does no harm does not stop a launch: the result has it as a note. `watch` holds addresses: the result
+    keeps who last wrote each byte of their allocations. With `blocks` only so many of the grid's first blocks run,
+    of whole clusters: for counting what a block of a large launch costs. PTX that cannot be read or is not known
+    raises `PtxError`; `arch` must not be older than the text's target.
     """
     keep_freed_memory()
     program = program_of(ptx, entry)

@@ -10,8 +10,8 @@ import struct
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
+from typing import Protocol
 
-from ..tensor_map import TensorMap
 from .memory import DevicePointer, Memory
 
 BYTES = 128
@@ -26,6 +26,32 @@ MOST_STRIDE = 1 << 40
 MOST_EXTENT = 1 << 32
 
 
+class AnyTensorMap(Protocol):
+    """What a map says, as `runtime/tensor_map.py` has it; the emulator shares no code with what it judges."""
+
+    @property
+    def element_bytes(self) -> int: ...
+    @property
+    def extents(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def box(self) -> tuple[int, ...]: ...
+    @property
+    def swizzle(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class DecodedMap:
+    """Extents and box innermost first, strides in bytes of axes 1 and on."""
+
+    element_bytes: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
 class NoMap(Exception):
     """Why bytes are no map that the emulator reads, or one that no device takes."""
 
@@ -34,7 +60,7 @@ class NoMap(Exception):
 class PlacedMap:
     """A map, and where its array begins."""
 
-    map: TensorMap
+    map: AnyTensorMap
     address: int
 
     @property
@@ -57,10 +83,10 @@ class PlacedMap:
 
 
 @dataclass(frozen=True)
-class MapArgument:
+class TensorMapArgument:
     """An argument of a launch: the map of an array in device memory."""
 
-    map: TensorMap
+    map: AnyTensorMap
     pointer: DevicePointer
 
     @property
@@ -71,7 +97,7 @@ class MapArgument:
         return encode(self.map, self.pointer.address)
 
 
-def encode(tensor_map: TensorMap, address: int) -> bytes:
+def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
     """The argument that a kernel takes for a map of the array at an address."""
     rank = len(tensor_map.extents)
     if not 1 <= rank <= MOST_AXES:
@@ -110,14 +136,14 @@ def decode(data: bytes) -> PlacedMap:
     _, address, *numbers = fields
     rank, element_bytes, swizzle = numbers[-3:]
     extents, strides, box = numbers[:5], numbers[5:9], numbers[9:14]
-    found = TensorMap(element_bytes, tuple(extents[:rank]), tuple(strides[: rank - 1]), tuple(box[:rank]), swizzle)
+    found = DecodedMap(element_bytes, tuple(extents[:rank]), tuple(strides[: rank - 1]), tuple(box[:rank]), swizzle)
     fault = fault_of(found, address)
     if fault:
         raise NoMap(f"holds a tensor map that no device takes: {fault}")
     return PlacedMap(found, address)
 
 
-def fault_of(tensor_map: TensorMap, address: int) -> str:
+def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
     """What a device does not take of a map; empty where it takes all."""
     row = tensor_map.box[0] * tensor_map.element_bytes
     if tensor_map.element_bytes not in (1, 2, 4, 8):
@@ -128,7 +154,7 @@ def fault_of(tensor_map: TensorMap, address: int) -> str:
         return f"its array begins at {address:#x}, which is no multiple of {UNIT}"
     if any(not 1 <= extent <= MOST_EXTENT for extent in tensor_map.extents):
         return f"the extents {tensor_map.extents} are not all 1 to 2^32"
-    if any(stride % UNIT or not 0 < stride < MOST_STRIDE for stride in tensor_map.strides):
+    if any(stride % UNIT or not 0 <= stride < MOST_STRIDE for stride in tensor_map.strides):
         return f"the distances {tensor_map.strides} are not all multiples of {UNIT} bytes below 2^40"
     if any(not 1 <= extent <= MOST_BOX for extent in tensor_map.box):
         return f"the box {tensor_map.box} has not 1 to {MOST_BOX} elements along each axis"

@@ -21,8 +21,9 @@ import numpy as np
 
 from .code import Code, Op, Record, Site, Values
 from .findings import Kind
+from .instructions.memory_access import vector_items
 from .instructions.warp import source_lanes
-from .reader import Integer, Operand, PtxAddress, PtxInstruction
+from .reader import Integer, Operand, PtxAddress, PtxInstruction, Register
 from .step import RegisterStep
 from .undefined_bits import Bits, Masks, Transfer, if_any, looked_at, name_of, ones, transfer
 
@@ -222,7 +223,9 @@ class Undefined:
     def built(self, step: RegisterStep, matter: dict[str, int], targets: list[str]) -> Op:
         site, guard, negated = step.site, step.guard_entry, step.negated
         guard_row = self.row.get(step.guard or "")
-        lanes_of = matters_for(step.ins)
+        lanes_of, sums = matters_for(step.ins), sums_added_to(step)
+        asked = {self.row[name] for name in sums if name in self.row}
+        adds = None if not asked else step.entries[name_of(step.ins.operands[3])]
         looked = [(self.row[name], Bits(bits)) for name, bits in matter.items()]
         flow = self.flow(step) if targets and passes_on(step) else None
 
@@ -242,6 +245,8 @@ class Undefined:
                         used = np.where(active, used, 0)
                     if lanes_of is not None:
                         used = np.where(g.index() & 31 < lanes_of, used, 0)
+                    if adds is not None and row in asked:
+                        used = np.where(v[adds], used, 0)
                     if used.any():
                         self.report(used, purpose(step.ins), g, site)
                         self.settle(table, row, at, used > 0)
@@ -330,6 +335,14 @@ def matters_for(ins: PtxInstruction) -> int | None:
     if ins.opcode[0] == "ldmatrix":
         return 8 * int(next(word for word in ins.opcode if word in {"x1", "x2", "x4"})[1:])
     return None
+
+
+def sums_added_to(step: RegisterStep) -> tuple[str, ...]:
+    """Registers that an instruction reads where its fourth operand is true alone: the sums of `wgmma.mma_async`."""
+    ins = step.ins
+    if ins.opcode[:2] != ("wgmma", "mma_async") or not isinstance(ins.operands[3], Register):
+        return ()
+    return tuple(name_of(item) for item in vector_items(ins.operands[0]))
 
 
 def purpose(ins: PtxInstruction) -> str:

@@ -13,7 +13,7 @@ from ..reader import Integer, Operand, PtxInstruction, TensorAddress
 from ..spaces import BadLanes, SharedSpace
 from ..tensor_copies import ALIGNMENT
 from ..tensor_maps import ALIGNMENT as MAP_ALIGNMENT
-from ..tensor_maps import BYTES, NoMap, PlacedMap, decode
+from ..tensor_maps import BYTES, UNIT, NoMap, PlacedMap, decode
 from .registry import instruction
 
 
@@ -80,6 +80,16 @@ class TensorOperands:
         """[lanes, axes]"""
         return np.stack([np.broadcast_to(v[each], g.n) for each in self.coordinates], 1)
 
+    def check_corners(self, placed: PlacedMap, corners: Any, g: Any) -> None:
+        """A box begins at a multiple of 16 bytes of a row: elsewhere an H100 refuses the instruction, which no manual
+        says (28 places tried, driver 580.159.04)."""
+        first = corners[:, 0].astype(np.int64) * placed.map.element_bytes
+        bad = np.flatnonzero(first % UNIT)
+        if len(bad):
+            message = f"a box begins {int(first[bad[0]])} bytes into its rows, which is no multiple of {UNIT}"
+            g.launch.report(Kind.MISALIGNED, message, g, int(bad[0]), self.site)
+            raise BadLanes(first % UNIT != 0)
+
     def starts(self, addresses: Any, g: Any, count: int, write: bool) -> Any:
         """Of each lane's box of so many bytes, the offset in the wave's shared memory."""
         memory = g.wave.space("shared")
@@ -114,6 +124,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
         for placed, lanes in operands.maps(v, g):
             part = g.part(lanes)
             try:
+                operands.check_corners(placed, corners[lanes], part)
                 starts = operands.starts(addresses[lanes], part, placed.box_bytes, True)
                 keys = g.wave.mbarriers.awaited(part, memory, barriers[lanes], site)
             except BadLanes:
@@ -132,6 +143,7 @@ def store(code: Code, ins: PtxInstruction) -> Op:
         for placed, lanes in operands.maps(v, g):
             part = g.part(lanes)
             try:
+                operands.check_corners(placed, corners[lanes], part)
                 starts = operands.starts(addresses[lanes], part, placed.box_bytes, False)
             except BadLanes:
                 continue  # reported; the copies of this map are not made

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.emulator import MapArgument, Memory
+from runtime.emulator import Memory, TensorMapArgument
 from runtime.emulator.tensor_maps import encode
 from runtime.tensor_map import TensorMap
 
@@ -353,7 +353,7 @@ def ring_arguments(ring: Ring, a: Any, b: Any) -> tuple[list[Any], Memory, Any]:
     places = [memory.allocate(array, name) for array, name in ((a, "a"), (b, "b"), (c, "c"))]
     boxes = ((a, (64, ring.rows), 128), (b, (64, ring.columns), 128), (c, (ring.columns, 64), 0))
     maps = [
-        MapArgument(map_of(array, box, swizzle), place)
+        TensorMapArgument(map_of(array, box, swizzle), place)
         for (array, box, swizzle), place in zip(boxes, places, strict=True)
     ]
     return maps, memory, places[2]

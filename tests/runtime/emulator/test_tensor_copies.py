@@ -24,7 +24,7 @@ from tensor_copy_kernel import (
 )
 
 from runtime import assemble
-from runtime.emulator import Finding, Kind, MapArgument, Memory, PtxError, emulate
+from runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, emulate
 from runtime.emulator.memory import SHARED_START
 from runtime.emulator.tensor_maps import encode
 from runtime.tensor_map import TensorMap
@@ -52,16 +52,16 @@ class Copy:
 
 COPIES = {
     "a row": Copy("u1", (100,), (64,), (16,)),
-    "a row past the end": Copy("u1", (100,), (64,), (70,)),
-    "a row before the start": Copy("u2", (64,), (32,), (-7,)),
+    "a row past the end": Copy("u1", (100,), (64,), (80,)),
+    "a row before the start": Copy("u2", (64,), (32,), (-8,)),
     "128 bytes": Copy("u2", (64, 64), (64, 32), (0, 16), 128),
-    "64 bytes at odd places": Copy("u2", (33, 48), (32, 16), (-5, 20), 64),
-    "32 bytes": Copy("u4", (20, 24), (8, 24), (17, -3), 32),
-    "8 bytes an element": Copy("u8", (9, 6), (4, 5), (3, 6)),
-    "three axes": Copy("u4", (7, 5, 12), (4, 5, 3), (9, -1, -2)),
+    "64 bytes at odd places": Copy("u2", (33, 48), (32, 16), (-8, 20), 64),
+    "32 bytes": Copy("u4", (20, 24), (8, 24), (16, -3), 32),
+    "8 bytes an element": Copy("u8", (9, 6), (4, 5), (4, 6)),
+    "three axes": Copy("u4", (7, 5, 12), (4, 5, 3), (8, -1, -2)),
     "three axes, 128 bytes": Copy("u1", (3, 5, 128), (128, 3, 2), (0, 3, 1), 128),
     "four axes": Copy("u2", (3, 4, 5, 16), (16, 3, 2, 2), (8, 1, 3, 2), 32),
-    "five axes": Copy("u1", (3, 3, 3, 3, 32), (16, 2, 2, 2, 2), (-3, 1, 2, 2, -1)),
+    "five axes": Copy("u1", (3, 3, 3, 3, 32), (16, 2, 2, 2, 2), (-16, 1, 2, 2, -1)),
     "nothing of the array": Copy("u4", (8, 8), (4, 4), (8, 100)),
     "far away": Copy("u4", (8, 8), (4, 4), (-(2**31), 2**31 - 1)),
 }
@@ -84,7 +84,11 @@ def stored(copy: Copy, parts: dict[str, str] | None = None, **options: Any) -> t
     memory, array = Memory(), copy.array()
     words = np.random.default_rng(2).integers(0, 256, copy.size, np.uint8)
     pointer = memory.allocate(array, "array")
-    given = [MapArgument(map_of(array, copy.box, copy.swizzle), pointer), memory.allocate(words, "words"), pointer]
+    given = [
+        TensorMapArgument(map_of(array, copy.box, copy.swizzle), pointer),
+        memory.allocate(words, "words"),
+        pointer,
+    ]
     found = emulate(out_of_shared(copy.corner, copy.size, parts), "kernel", 1, 128, given, **options).findings
     return found, memory.read(pointer, array.dtype, array.size).reshape(array.shape), words
 
@@ -183,6 +187,7 @@ FAULTS = {
     "nothing fences the init": ({"fence": ""}, Kind.RACE, "behind its init"),
     "no mbarrier": ({"init": ""}, Kind.BARRIER_MISUSE, "no mbarrier"),
     "at a multiple of 64": ({"start": "[%r1+64]"}, Kind.MISALIGNED, "no multiple of 128"),
+    "from the middle of 16 bytes": ({"corner": "{4, 16}"}, Kind.MISALIGNED, "begins 8 bytes into its rows"),
     "beyond shared memory": ({"start": "[%r1+2048]"}, Kind.OUT_OF_BOUNDS, "writes 2048 bytes at shared address"),
     "onto its own mbarrier": ({"start": "[%r2]"}, Kind.BARRIER_MISUSE, "holds an mbarrier"),
     "a map past its start": (
@@ -244,7 +249,10 @@ def test_an_array_that_is_smaller_than_its_map_says() -> None:
     array = BASE.array()
     memory = Memory()
     pointer = memory.allocate(array[:31], "array")
-    args = [MapArgument(map_of(array, BASE.box, 128), pointer), memory.allocate(np.zeros(BASE.size, np.uint8), "out")]
+    args = [
+        TensorMapArgument(map_of(array, BASE.box, 128), pointer),
+        memory.allocate(np.zeros(BASE.size, np.uint8), "out"),
+    ]
     (found, *_) = loaded({}, args=args)
     assert found.kind is Kind.OUT_OF_BOUNDS and "array" in found.message, found
 
@@ -254,7 +262,7 @@ def test_a_source_that_the_launch_writes() -> None:
     array = BASE.array()
     memory = Memory()
     out = memory.allocate(array, "out")
-    args = [MapArgument(map_of(array, BASE.box, 128), out), out]
+    args = [TensorMapArgument(map_of(array, BASE.box, 128), out), out]
     write = "ld.param.u64 %rd9, [out];\n@%p0 st.global.b32 [%rd9+2048], %r0;"
     assert [each.kind for each in loaded({"before": write}, args=args)] == [Kind.RACE]
     assert loaded({"before": f"{write}\nfence.proxy.async.global;"}, args=args) == []
@@ -357,7 +365,7 @@ def test_two_warps_read_what_a_third_one_fetches(meets: str) -> None:
     text = kernel(SHARED_BY_WARPS.format(load=load, meets=meets), ("map",), ("out",), 96, 1024)
     memory = Memory()
     out = memory.allocate(np.zeros(96, np.uint32), "out")
-    args = [MapArgument(map_of(array, (32,)), memory.allocate(array, "array")), out]
+    args = [TensorMapArgument(map_of(array, (32,)), memory.allocate(array, "array")), out]
     found = emulate(text, "kernel", 1, 96, args, on_finding="collect").findings
     assert [each.kind for each in found] == ([] if meets else [Kind.RACE]), found
     total = array.reshape(4, 32).sum(0)

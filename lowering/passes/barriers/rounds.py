@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 from lowering.affine import Affine
 from lowering.ir import Block, Op, Value, walk
@@ -54,9 +56,18 @@ class LoopRounds:
 
             leaving = changing(lambda t: _renamed(t, leave).forget(inside))
             following = changing(next_round(carried, inside), follows=True)
+            if loop.attrs.get("tiles"):
+                following = self._next_tile(following)
             entering = changing(self._first_round(loop, carried))
             known = self.known[loop] = Rounds(entering, following, leaving)
         return known
+
+    def _next_tile(self, following: Callable[[int], int]) -> Callable[[int], int]:
+        """What a block of the program has done to tensors is nothing to another block, whose tile this block does next:
+        nothing orders the two where each has a block of its own."""
+        given = [p.value for p in self.steps.function.params if p.value is not None]
+        of_memory = self.steps.accesses.of_memory
+        return lambda accesses: following(accesses & ~reduce(or_, (of_memory[memory] for memory in given), 0))
 
     def _at_first(self, block: Block) -> Iterator[Touch]:
         """The accesses of a block, those of loops in it in the first round."""

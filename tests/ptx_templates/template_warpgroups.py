@@ -61,7 +61,7 @@ def kernel(of: Product, image: int) -> str:
     fragment = ["%r10", "%r11", "%r12", "%r13"] if of.in_registers else []
     given = [*sums, *fragment, "%r9"]
     left = "{" + ", ".join(fragment) + "}" if fragment else "%l5"
-    product = row.filled(d="{" + ", ".join(sums) + "}", a=left, b="%l6", scale_d="%p0")
+    product = row.filled(d="{" + ", ".join(sums) + "}", a=left, b="%l6", scale_d="%p0", a_across="0", b_across="0")
     assert not product.operands
     descriptors = [
         f"add.u32 %r2, %r1, {at}; shr.u32 %r2, %r2, 4; cvt.u64.u32 {name}, %r2; or.b64 {name}, {name}, {SWIZZLE};"
@@ -127,7 +127,8 @@ def run(of: Product, adds: bool, device: str, rng: np.random.Generator) -> tuple
 
     a, b, start = some(ROWS, of.k, of.left), some(of.columns, of.k, of.right), some(ROWS, of.columns, of.total)
     words = {"d": start, "a": a if of.in_registers else "a", "b": "b", "scale_d": adds}
-    exec(of.row.meaning, words | {"shared_matrix": {"a": a, "b": b}}, words)
+    along = {"a_across": 0, "b_across": 0, "across": lambda x, flag: x.T if flag else x}
+    exec(of.row.meaning, words | along | {"shared_matrix": {"a": a, "b": b}}, words)
 
     count, sums = of.row["d"].registers, of.row["d"].fragment
     assert sums is not None

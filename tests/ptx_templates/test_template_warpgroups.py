@@ -83,10 +83,10 @@ def test_several_rows_in_one_asm() -> None:
     """Places of the same name are the same registers, whose numbers those of `llvm` are."""
     row = instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16")
     fence = instruction("wgmma.fence.sync.aligned")
-    multiply = row.filled(b="$other", scale_d="true")
+    multiply = row.filled(b="$other", scale_d="true", a_across="0", b_across="1")
     assert [operand.name for operand in multiply.operands] == ["d", "a"]
     both = joined("both", (row["a"], row["d"]), [fence, multiply, "text {a};", multiply])
-    each = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {$0, $1, $2, $3}, $4, $$other, true, 1, 1, 0, 0;"
+    each = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {$0, $1, $2, $3}, $4, $$other, true, 1, 1, 0, 1;"
     text = f"wgmma.fence.sync.aligned; {each} text $4; {each}"
     assert both.llvm() == (text, "=f,=f,=f,=f,l,0,1,2,3,~{memory}")
     assert (both.target, both.ptx, both.convergent) == ("sm_90a", (8, 0), True)

@@ -265,7 +265,13 @@ class Function:
 
     @property
     def threads(self) -> int:
+        """Among which tiles are spread."""
         return WARP * self.warps
+
+    @property
+    def launched(self) -> int:
+        """Threads of a block, those of warps with other roles too."""
+        return self.threads + WARP * self.number("fetchers")
 
     @property
     def laid_out(self) -> Collection[str]:

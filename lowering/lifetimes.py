@@ -15,7 +15,7 @@ from math import prod
 
 from lowering.affine import AffineOffsets
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op
+from lowering.ir import Block, Function, Op, walk
 from lowering.ops import operand, space_of
 from lowering.ops.control import parting
 
@@ -78,6 +78,9 @@ class Lifetimes:
         for op in self.steps(block):
             if op.spec.loops:
                 state = self.loop(op, state, divided or parting(op) is not None)
+            elif op.spec.concurrent:
+                self.channel(op)
+                state = self.forward(op.regions[-1], _State(), divided)
             elif op.spec.flows:
                 apart = divided or parting(op) is not None
                 if apart:  # one side after the other
@@ -97,6 +100,12 @@ class Lifetimes:
             elif (tile := self.tile_of(op)) is not None:
                 self.access(op, tile, state, divided)
         return state
+
+    def channel(self, roles: Op) -> None:
+        """The tiles of a channel are apart from all others: at no time nobody needs them."""
+        mine = {roles.operands[0], *(op.operands[0] for op in walk(roles.regions[0]) if op.spec.effects)}
+        for tile in mine:
+            self.apart[self.number[tile]] |= (1 << len(self.tiles)) - 1 & ~(1 << self.number[tile])
 
     def loop(self, op: Op, state: _State, divided: bool) -> _State:
         while True:
@@ -129,6 +138,8 @@ class Lifetimes:
         for op in reversed(self.steps(block)):
             if op.spec.loops:
                 live = self.rounds(op, live)
+            elif op.spec.concurrent:
+                live = self.backward(op.regions[-1], live)
             elif op.spec.flows:
                 live = self.backward(op.regions[0], live) | self.backward(op.regions[1], live)
             elif (tile := self.tile_of(op)) is not None:

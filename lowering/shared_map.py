@@ -17,7 +17,7 @@ from lowering.forms import linear
 from lowering.ir import Op, Value
 from lowering.layout import BasisSpan, Layout
 from lowering.ops import operand, space_of
-from lowering.ops.memory import writes
+from lowering.ops.memory import by_threads, writes
 from lowering.types import SharedType
 
 Swizzle = tuple[tuple[int, int], ...]
@@ -32,6 +32,12 @@ def swizzled(offset: int, swizzle: Swizzle) -> int:
         if offset >> bit & 1:
             offset ^= mask
     return offset
+
+
+def row_swizzle(width: int) -> Swizzle:
+    """The swizzle of rows of so many bytes, where copies of boxes and products of warp groups have one for them: 16
+    bytes go where eight rows of one column lie in all banks (PTX ISA, "Swizzling Modes")."""
+    return tuple((7 + i, 16 << i) for i in range((width // 16).bit_length() - 1)) if width in (32, 64, 128) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +178,9 @@ def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
 
 
 def shared_accesses(ops: Iterable[Op]) -> Iterator[Op]:
-    """The accesses to shared tiles."""
+    """The accesses of threads to shared tiles. What a product reads in place is none."""
     for op in ops:
-        if op.spec.effects is not None and space_of(op.operands[0]) == "shared":
+        if by_threads(op) and not op.attrs.get("in_place") and space_of(op.operands[0]) == "shared":
             yield op
 
 

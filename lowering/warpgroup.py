@@ -9,15 +9,15 @@ the swizzle of so many bytes (PTX ISA, "Matrix Descriptor"). 675 TFLOPS of f16 a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
-from lowering.affine import AffineOffsets
 from lowering.ir import Function, Op, Value
 from lowering.layout import Layout, bits_of
 from lowering.ops import operand, space_of
-from lowering.ops.memory import writes
+from lowering.ops.memory import only_copies
+from lowering.panels import is_whole
 from lowering.schedule import Named
-from lowering.shared_map import Swizzle
+from lowering.shared_map import row_swizzle
 from lowering.targets import Target, target
 from lowering.types import SharedType
 
@@ -35,50 +35,82 @@ TYPES = {
     **{(each, each, "f32"): 2 for each in ("f16", "bf16")},
     **{(a, b, "f32"): 1 for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")},
     **{(each, each, "s32"): 1 for each in ("s8", "u8")},
+    ("tf32", "tf32", "f32"): 4,
 }
 """Types of a, b and the sums: bytes of an operand's element."""
 
 
 @dataclass(frozen=True, slots=True)
+class Panels:
+    """How an operand lies in a slot: `rows` rows of `width` bytes, and behind them the next ones. across: a row is of
+    one step along K; else it goes along K."""
+
+    width: int
+    rows: int
+    across: bool
+
+    def step(self, number: int) -> int:
+        """Bytes to where an instruction's part along K begins, by the instruction's number."""
+        if self.across:  # sixteen rows, of two bytes each
+            return number * STEP // 2 * self.width
+        panel, within = divmod(number * STEP, self.width)
+        return panel * self.rows * self.width + within
+
+    def group(self) -> int:
+        """Bytes to the 64 rows of the product of the next group."""
+        return (ROWS * 2 // self.width * self.rows if self.across else ROWS) * self.width
+
+    @property
+    def fields(self) -> int:
+        """Of a descriptor, without its start (PTX ISA, "Matrix Descriptor"): the swizzle, from eight rows to the next
+        eight, and, of an operand across K, from a panel to the next one."""
+        panel = self.rows * self.width >> 4 if self.across else 1
+        return WIDTHS[self.width] << 62 | (8 * self.width >> 4) << 32 | panel << 16
+
+
+@dataclass(frozen=True, slots=True)
 class StagedOperand:
-    """An operand in shared memory: its load, and bytes of a row."""
+    """An operand in shared memory: its load, and how it lies."""
 
     load: Op
-    width: int
+    panels: Panels
 
 
 @dataclass(frozen=True, slots=True)
 class Warpgroups:
-    """A product as instructions of warp groups: `name` is what follows `mma_async`, and the rows of operands have
-    `width` bytes, all along K."""
+    """A product as instructions of warp groups: `name` is what follows `mma_async`; steps: how many along K; where its
+    operands lie, the left one in registers if nowhere."""
 
     name: str
-    width: int
+    steps: int
+    left: Panels | None
+    right: Panels
 
     @property
     def written(self) -> str:
         return INSTRUCTION
 
-    @property
-    def swizzle(self) -> Swizzle:
-        """Of a slot."""
-        return tuple((7 + i, 16 << i) for i in range((self.width // 16).bit_length() - 1))
-
     def mark(self, product: Op) -> None:
         """Its loads are not done, and its tiles lie as the instructions read them."""
-        product.attrs[ATTRIBUTE] = (self.name, self.width)
-        for value in product.operands[:2]:
+        places = (self.left, self.right)
+        product.attrs[ATTRIBUTE] = (self.name, self.steps, *(None if p is None else astuple(p) for p in places))
+        for value, panels in zip(product.operands[:2], places, strict=True):
+            if panels is None:
+                continue
             ops = chain(value)
             for op in ops:
                 op.attrs["in_place"] = True
             alloc = ops[-1].operands[0].op
             assert alloc is not None
-            alloc.attrs["dictated"] = self.swizzle
+            alloc.attrs["dictated"] = row_swizzle(panels.width)
 
 
 def chosen(product: Op) -> Warpgroups | None:
     """How a product is done, if by warp groups."""
-    return Warpgroups(*product.attrs[ATTRIBUTE]) if ATTRIBUTE in product.attrs else None
+    if ATTRIBUTE not in product.attrs:
+        return None
+    name, steps, left, right = product.attrs[ATTRIBUTE]
+    return Warpgroups(name, steps, None if left is None else Panels(*left), Panels(*right))
 
 
 def target_of(given: Target, instructions: Iterable[Named]) -> Target:
@@ -95,16 +127,21 @@ def asks_for(function: Function, name: str | None) -> bool:
 
 
 def chain(value: Value) -> list[Op]:
-    """The operations that an operand is made by: transpositions, and what they begin with."""
+    """The operations that an operand is made by: those that leave its bits as they are, and what they begin with."""
     found = [value.op] if value.op is not None else []
-    while found and found[-1].attrs.get("axes") == (1, 0) and found[-1].operands[0].op is not None:
+    while found and (is_turn(found[-1]) or found[-1].name == "bitcast") and found[-1].operands[0].op is not None:
         found.append(found[-1].operands[0].op)
     return found
 
 
-def loads_of(product: Op) -> tuple[Op, Op]:
-    """Of the operands of a product of warp groups."""
-    return chain(product.operands[0])[-1], chain(product.operands[1])[-1]
+def is_turn(op: Op) -> bool:
+    """Whether an operation exchanges the two axes of a tile."""
+    return op.attrs.get("axes") == (1, 0)
+
+
+def load_of(value: Value) -> Op:
+    """Of an operand that is read where it lies."""
+    return chain(value)[-1]
 
 
 def has_columns(columns: int, sums: str) -> bool:
@@ -123,41 +160,50 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
         return f"{arch} has none: it needs sm_90, whose kernels are then of {ARCH}"
     if types not in TYPES or not has_columns(columns, types[2]):
         return f"there is none of {columns} columns that adds products of {types[0]} and {types[1]} to {types[2]}"
-    left, right = staged(op.operands[0], users, False), staged(op.operands[1], users, True)
-    for name, each in (("left", left), ("right", right)):
-        if isinstance(each, str):
-            return f"its {name} operand {each}"
-    assert isinstance(left, StagedOperand) and isinstance(right, StagedOperand)
-    if left.load.operands[0] is right.load.operands[0] or left.width != right.width:
-        return "its operands are one tile, or have rows of different widths"
-    name = f"m{ROWS}n{columns}k{STEP // TYPES[types]}.{types[2]}.{types[0]}.{types[1]}"
-    return Warpgroups(name, left.width)
+    size = TYPES[types]
+    left = staged(op.operands[0], users, False, size) if is_loaded(op.operands[0]) else None
+    right = staged(op.operands[1], users, True, size)
+    if isinstance(left, str):
+        return f"its left operand {left}"
+    if isinstance(right, str):
+        return f"its right operand {right}"
+    if left is not None and left.load.operands[0] is right.load.operands[0]:
+        return "its operands are one tile"
+    name = f"m{ROWS}n{columns}k{STEP // size}.{types[2]}.{types[0]}.{types[1]}"
+    return Warpgroups(name, a.shape[1] * size // STEP, None if left is None else left.panels, right.panels)
 
 
-def staged(value: Value, users: dict[Value, list[Op]], turned: bool) -> StagedOperand | str:
-    """Of an operand; `turned`: rows of the tile in memory are its columns."""
+def is_loaded(value: Value) -> bool:
+    """Whether an operand is loaded as it is, and not made in registers."""
+    ops = chain(value)
+    return bool(ops) and ops[-1].spec.accesses == "read"
+
+
+def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -> StagedOperand | str:
+    """Of an operand, whose elements have `size` bytes."""
     ops = chain(value)
     if any(len(users.get(op.result, ())) > 1 for op in ops):
         return "is used by others, too"
     op = ops[-1] if ops else None
     if op is None or op.spec.accesses != "read" or space_of(op.operands[0]) != "shared" or operand(op, "mask"):
         return "is no load of a staged tile, whole: its rows are multiples of 16 bytes, and 'fragments' whole"
-    if (len(ops) - 1) % 2 != turned:
-        return "lies across K: both lie along it, as a and b.T of arrays [m, k] and [n, k] do"
+    across = sum(map(is_turn, ops)) % 2 != right
     memory, offset = op.operands[0], operand(op, "offset")
     assert isinstance(memory.type, SharedType) and offset is not None
-    rows, depth = op.result.tile.shape
-    affine = AffineOffsets().of(offset)
-    if affine is None or affine.constant or affine.terms or affine.coefficients != (depth, 1):
-        return "is not a whole slot"
-    if memory.type.shape[-2:] != (rows, depth) or any(
-        writes(each) and not each.spec.in_flight for each in users[memory]
-    ):
+    rows, columns = op.result.tile.shape
+    run = memory.type.shape[-1]
+    panels = () if run == columns else (columns // run,)
+    whole = memory.type.shape[-2 - len(panels) :] == (*panels, rows, run) and is_whole(offset, (rows, columns), run)
+    if not whole or not all(map(only_copies, users[memory])):
         return "is not a whole slot that copies fill"
-    width = depth * memory.dtype.bytes
+    width = run * memory.dtype.bytes
     if width not in WIDTHS:
-        return f"has rows of {width} bytes along K; they take {', '.join(map(str, sorted(WIDTHS)))}"
-    return StagedOperand(op, width)
+        return f"has rows of {width} bytes; they take {', '.join(map(str, sorted(WIDTHS)))}"
+    if across and size != 2:
+        return "lies across K, which elements of 16 bits alone may: as a and b.T of arrays [m, k] and [n, k] do"
+    if (rows if across else columns) * size % STEP or (across and not right and columns % ROWS):
+        return f"has {rows} x {columns} elements; {STEP} bytes along K are one step"
+    return StagedOperand(op, Panels(width, rows, across))
 
 
 def sums_layout(shape: tuple[int, int], warps: int) -> Layout:

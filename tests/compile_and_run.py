@@ -11,13 +11,16 @@ import numpy as np
 
 from dsl.kernels.variant import Request, Variant, build_variant
 from dsl.text.program import parse_program
+from lowering.boxes import BoxMap, maps_of
 from lowering.codegen import level_for, to_ptx
 from lowering.emit import emit
 from lowering.ir import Op, walk
 from lowering.passes import PASSES, Pass, run_passes
 from lowering.verify import verify
-from runtime.emulator import Result, emulate
+from runtime.emulator import Memory, Result, TensorMapArgument, emulate
+from runtime.emulator.memory import DevicePointer
 from runtime.expressions import compile_expression
+from runtime.tensor_map import TensorMap
 
 NUMPY = {
     "i1": np.dtype(bool), "s8": np.dtype("i1"), "s16": np.dtype("i2"), "s32": np.dtype("i4"), "s64": np.dtype("i8"),
@@ -93,6 +96,13 @@ def compile_kernel(
     return Kernel(variant, to_ptx(llvm, variant.target, version, level_for(variant.function)))
 
 
+def tensor_map(map: BoxMap, array: Any) -> TensorMap:
+    """Of an array that a kernel copies boxes of."""
+    extents = tuple(array.shape[axis] for axis in map.axes)
+    strides = tuple(array.strides[axis] for axis in map.axes[1:])
+    return TensorMap(array.itemsize, extents, strides, map.box, map.swizzle)
+
+
 def launch(
     kernel: Kernel, args: Mapping[str, Any], *, grid: Any = None, seed: int = 0, collect: bool = False
 ) -> Result:
@@ -104,14 +114,16 @@ def launch(
     dims = dims_of(variant, args)
     index = np.int64 if function.index_bits == 64 else np.int32
     values: list[Any] = []
+    memory, maps = Memory(), maps_of(function)
+    placed: dict[str, DevicePointer] = {}
     for p in (p for p in function.params if p.kind == "tensor" and p.value is not None):
         array = args[p.name]
         assert array.dtype == ARRAYS[p.dtype.name], (p.name, array.dtype)
-        if p.strided:
-            values.append(array if array.base is None else array.base)
-            values += [index(s // array.itemsize) for s in array.strides]
-        else:
-            values.append(array)
+        base = array if array.base is None or not p.strided else array.base
+        if any(map.tensor == p.name for map in maps):  # which is read alone
+            base = placed[p.name] = memory.allocate(base, p.name)
+        values.append(base)
+        values += [index(s // array.itemsize) for s in array.strides] if p.strided else []
     for p in (p for p in function.params if p.kind == "scalar" and p.value is not None):
         values.append(np.array(args[p.name], NUMPY[p.dtype.name])[()])
     for p in (p for p in function.params if p.kind == "table" and p.value is not None):
@@ -123,13 +135,14 @@ def launch(
         grid = tuple(compile_expression(e).evaluate(names) for e in variant.grid)
     counts = [each.each * int(np.prod(grid)) for each in function.workspaces]
     values += [np.zeros(n, NUMPY[w.dtype.name]) for n, w in zip(counts, function.workspaces, strict=True)]
+    values += [TensorMapArgument(tensor_map(map, args[map.tensor]), placed[map.tensor]) for map in maps]
     if function.attrs.get("record"):
         values.append(args["record"] if "record" in args else np.zeros(8, np.uint32))
     return emulate(
         kernel.ptx,
         function.name,
         grid,
-        (function.threads, 1, 1),
+        (function.launched, 1, 1),
         values,
         shared_bytes=function.attrs["shared_bytes"],
         seed=seed,

@@ -16,6 +16,8 @@ NO_CHOICE = {
     "lowering/passes/swizzle_shared.py:_check_accesses": "the access that an error names",
     "lowering/tensor_cores.py:fitting": "the instructions that exist and fit, which the caller chooses among; errors",
     "lowering/verify.py": "the first thing that is wrong",
+    "lowering/directives/roles.py:_misfit": "the loop that an error names",
+    "lowering/directives/stage.py:no_box": "the one axis along which elements are neighbours; errors",
     "lowering/passes/__init__.py:giver": "the one pass that gives something",
     "lowering/emit/calls.py:template": "whether the target has the instruction that was chosen",
     "lowering/emit/elementwise.py:_cast_one": "a conversion made anew is one instruction where there is one",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsl.kernels.variant import source_digest
+from lowering.boxes import maps_of
 from lowering.text.stage import Stage
 from runtime.header import (
     Argument,
@@ -49,6 +50,8 @@ def make_header(stage: Stage) -> Header:
     arguments += [Argument("table", p.name) for p in function.params if p.kind == "table"]
     arguments += [Argument("dim", name) for name in function.dims]
     arguments += [Argument("workspace", workspace.name) for workspace in function.workspaces]
+    for map in maps_of(function):
+        arguments.append(Argument("map", map.tensor, axes=map.axes, box=map.box, swizzle=map.swizzle))
     if function.attrs.get("record"):
         arguments.append(Argument("record"))
     given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
@@ -60,7 +63,7 @@ def make_header(stage: Stage) -> Header:
         source=SourceRecord(ascii_name(stage.source.name), source_digest(stage.source.text)),
         arch=stage.target.arch,
         constants=stage.constants,
-        threads=function.threads,
+        threads=function.launched,
         cluster=function.number("cluster", 1),
         shared_bytes=function.number("shared_bytes"),
         maxregs=function.number("maxregs") or None,

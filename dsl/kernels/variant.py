@@ -487,7 +487,7 @@ class _Variant:
                 strides.append(1 if axis < len(known) and known[axis] == 1 else stride)
         else:
             strides = row_major(extents, partial(_product, builder))
-        builder.scope.names[p.name] = Tensor(made, value, extents, strides)
+        builder.scope.names[p.name] = Tensor(made, value, extents, strides, axes=tuple(range(len(extents))))
 
     # ---- what the launch evaluates ----
 

@@ -114,10 +114,10 @@ class NameOf(Takes):
 
 
 class Switch(Takes):
-    """One of two words, or a condition that chooses the second: so that it can be tuned."""
+    """One of two words, or a condition that chooses the second: so that it can be tuned; or one of others."""
 
-    def __init__(self, off: str, on: str):
-        self.words, self.text = (off, on), f"{off}|{on}|CONDITION"
+    def __init__(self, off: str, on: str, *others: str):
+        self.words, self.text = (off, on, *others), f"{'|'.join((off, on, *others))}|CONDITION"
 
     def read(self, setting: Setting, evaluate: Numbers) -> str:
         (node,) = setting.values
@@ -432,8 +432,9 @@ _ROWS = (
     PropertyRow(
         "stage",
         "names",
-        Switch("registers", "shared"),
-        "`shared`: what loops load of these tensors goes through shared memory, by copies; `registers`: it does not. "
+        Switch("registers", "shared", "bulk"),
+        "`shared`: what loops load of these tensors goes through shared memory, by copies; `bulk`: by copies of whole "
+        "boxes (TMA, sm_90), which a warp of its own starts; `registers`: it does not. "
         "By itself, what feeds products does where 4 aligned bytes or more are copied at a time. A value that `loop` "
         "does in parts stays there from loop to loop.",
         "stage a, b: shared",

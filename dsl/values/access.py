@@ -30,6 +30,15 @@ class Span:
 
 
 @dataclass(slots=True)
+class Corner:
+    """A box of a tensor: its first element, an index for each axis, how many it has along each, 1 where a scalar is,
+    and which of the tensor's own axes that is."""
+
+    first: list[Value]
+    box: tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True)
 class Place:
     """A resolved access: what the memory operations take."""
 
@@ -38,6 +47,7 @@ class Place:
     offset: Value
     mask: Value | None
     bounds: list[tuple[int, Value]] = field(default_factory=list)  # by axis, where an index tile is inside of it
+    corner: Corner | None = None
 
 
 def integer(builder: Building, binding: Binding, loc: Loc) -> Value | int:
@@ -234,7 +244,19 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
         mask = each if mask is None else ir.value("and", *ir.same_shape([mask, each]))
     if mask is not None:
         mask = None if constant_of(mask) is True else ir.broadcast(mask, form.shape)
-    return Place(access.memory.value, slot, offset, mask, found.bounds)
+    return Place(access.memory.value, slot, offset, mask, found.bounds, _corner(builder, access, axes))
+
+
+def _corner(builder: Building, access: Access, axes: list[_Axis]) -> Corner | None:
+    """The box that an access is, of a tensor whose boxes the schedule has copied in bulk."""
+    memory = access.memory
+    if not isinstance(memory, Tensor) or memory.axes is None or any(_is_tile(axis.sub) for axis in axes):
+        return None
+    if builder.function.by_subject("stage", str).get(memory.parameter.name) != "bulk":
+        return None
+    starts = [axis.sub.start if isinstance(axis.sub, Span) else axis.sub for axis in axes]
+    extents = [axis.sub.extent if isinstance(axis.sub, Span) else 1 for axis in axes]
+    return Corner([_indexed(builder, start) for start in starts], tuple(zip(memory.axes, extents, strict=True)))
 
 
 def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | None, list[_Axis]]:
@@ -445,8 +467,12 @@ def read(
         fill = builder.ir.broadcast(fill, place.offset.tile.shape)
     cache, evict = policy(builder, access, cache, evict)
     builder.place(loc)
-    operands, has = operands_of(place, {"mask": joined, "other": fill})
-    return builder.ir.op("load", operands, has=has, cache=cache, evict=evict).result
+    named, box = {"mask": joined, "other": fill}, {}
+    if place.corner is not None and joined is place.mask:  # what the user masks is nothing more than its edges
+        named |= {f"corner{axis}": first for axis, first in enumerate(place.corner.first)}
+        box = {"box": place.corner.box}
+    operands, has = operands_of(place, named)
+    return builder.ir.op("load", operands, has=has, cache=cache, evict=evict, **box).result
 
 
 def write(

@@ -22,6 +22,7 @@ from lowering.builder import Builder
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of
 from lowering.directives.stage import copy as make_copy
+from lowering.directives.stage import is_load
 from lowering.facts import facts_now
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.location import TileError
@@ -50,6 +51,14 @@ def fragments(function: Function) -> None:
         found.add(name)
         word, line = said.get(name), function.lines.get(("fragments", name))
         round_ = _Round(function, loops, block)
+        if (
+            word not in (None, "whole")
+            and round_.unstaged
+            and "registers" not in function.by_subject("stage", str).values()
+        ):
+            # Not staged since rows of this variant begin anywhere.
+            function.choices.choose("fragments", name, {"whole": "whole"}, "whole", because=round_.unstaged)
+            continue
         if word not in (None, "whole") and round_.wrong is not None:
             message = f"the products of loop '{name}' cannot go step by step: {round_.wrong[0]}"
             raise TileError("schedule", line or loops[-1].loc, message, round_.wrong[1])
@@ -118,7 +127,8 @@ def _nests(block: Block, around: list[tuple[Op, Block]]) -> list[tuple[list[Op],
 @dataclass(slots=True)
 class _Round:
     """A round of a pipelined loop, as far as it is products of what copies have brought. wrong: what it does besides,
-    and what would fit. block: where the outermost one of the loops stands.
+    and what would fit. unstaged: why, where loads of operands stay as they are. block: where the outermost one of the
+    loops stands.
 
     products: in their order; pieces: their operands; k: how many elements a step has; gone: what is done otherwise.
     """
@@ -134,6 +144,7 @@ class _Round:
     gone: set[Op] = field(default_factory=set)
     step: int = 0
     wrong: tuple[str, str] | None = None
+    unstaged: str = ""
 
     def __post_init__(self) -> None:
         self.products = [op for op in self.body.ops if op.spec.product]
@@ -175,7 +186,10 @@ class _Round:
         for value, axis in self.pieces:
             if not self._comes_from_rings(value, axis, loads):
                 name = value.name or "an operand"
-                return f"'{name}' does not come from shared memory alone", "stage both operands"
+                wrong = f"'{name}' does not come from shared memory alone"
+                if value.op is not None and is_load(value.op):
+                    self.unstaged = wrong
+                return wrong, "stage both operands"
         return self._misfit_of_rest(loads)
 
     def _comes_from_rings(self, value: Value, axis: int, loads: set[Op]) -> bool:

@@ -16,13 +16,14 @@ from lowering.directives.kept import Kept, places_of
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.rows import AnyRows, RowPart, RowParts
 from lowering.directives.slices import located
-from lowering.directives.stage import copy, free_name, is_load, offsets_within
+from lowering.directives.stage import copy, free_name, is_load
 from lowering.directives.wide import Wide, WidePhase, WideRegion, made_in, slices, starts_with, tiles_of
 from lowering.facts import facts_now
 from lowering.fold import constant_of
 from lowering.ir import Block, Op, Value, replace_uses, walk
 from lowering.ops import operand
 from lowering.ops.memory import writes
+from lowering.panels import offsets_within
 from lowering.types import I1, INDEX, SharedType, TileType
 
 TOGETHER = 4

@@ -23,9 +23,10 @@ from itertools import pairwise
 
 from lowering.builder import Builder
 from lowering.directives.places import Split, also, is_linear, split
+from lowering.directives.roles import roles
 from lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of, without
+from lowering.directives.stage import CopyHead, feeds_product, is_load
 from lowering.directives.stage import copy as make_copy
-from lowering.directives.stage import feeds_product, is_load
 from lowering.facts import Analysis, Facts, facts_now
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, clone, replace_uses, uses, walk
@@ -95,21 +96,6 @@ class Nest:
         return self.counters[-1].name or "loop"
 
 
-@dataclass(slots=True)
-class CopyHead:
-    """The copies at the head of a loop's body, and what closes their group and waits for it."""
-
-    copies: list[Op]
-    commit: Op
-    wait: Op
-
-    @property
-    def bytes(self) -> int:
-        """Of one slot of the ring."""
-        types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies)]
-        return sum(type.bytes for type in types if isinstance(type, SharedType))
-
-
 def pipeline(function: Function, target: Target) -> None:
     """Pipelines the loops that the schedule names, and those whose loads `stage` has staged."""
     said = function.by_subject("pipeline", int)
@@ -122,7 +108,9 @@ def pipeline(function: Function, target: Target) -> None:
     facts = facts_now(function)
     for nest in found:
         slots = _slots(function, target, facts, nest, said)
-        if slots > 1:
+        if nest.head.is_bulk:
+            roles(function, target, nest.inner, nest.head, slots)
+        elif slots > 1:
             _Pipeline(function, nest, slots, facts).run()
 
 

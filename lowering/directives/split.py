@@ -31,12 +31,13 @@ from lowering.builder import Builder
 from lowering.directives.grid import in_ir, replace_grid
 from lowering.directives.joins import PartialSums, Unsplit, inside, joined, partial_sums
 from lowering.directives.slices import impure, located, slice_of
-from lowering.directives.stage import is_load, offsets_within, unstage
+from lowering.directives.stage import is_load, unstage
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, clone, in_line, replace_uses, walk
 from lowering.location import TileError
 from lowering.ops import OPS, space_of
 from lowering.ops.memory import BONDS
+from lowering.panels import offsets_within
 from lowering.types import I1, INDEX, S32, S64, U32, DType, TileType
 
 PARTS = (1, 2, 4)

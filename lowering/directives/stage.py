@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from math import prod
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
+from lowering.boxes import CopiedBox, box_of
 from lowering.builder import Builder
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of, without
@@ -37,10 +38,17 @@ from lowering.location import TileError, closest
 from lowering.ops import operand
 from lowering.ops.control import started
 from lowering.ops.memory import writes
+from lowering.panels import MOST_OF_ROW, offsets_within
+from lowering.shared_map import row_swizzle
 from lowering.targets import Target
 from lowering.types import SharedType, TensorType, TileType
+from lowering.warpgroup import asks_for, is_turn
 
 WAYS = {"shared": True, "registers": False}
+"""Of a value that is done in parts, or of a result."""
+BULK = "bulk"
+LEAST_ARCH, MOST_OF_BOX = 90, 256
+"""The first target with copies of boxes, and elements of one along an axis."""
 LEAST_RUN = 32
 """Bytes of a row, as one step of products takes them. A copy takes a pass over shared memory for each line of global
 memory whose bytes go together: where runs of this length are the rows of a tile, as channels in blocks are those of
@@ -65,13 +73,14 @@ def stage(function: Function, target: Target) -> None:
     choosing = _Choosing(function, target, said)
     chosen: dict[Op, list[Op]] = {}
     for loop, load in found:
-        if choosing.is_staged(load, loop.regions[0]):
+        if way := choosing.way(load, loop.regions[0]):
             chosen.setdefault(loop, []).append(load)
+            load.attrs[BULK] = way == BULK
     for load in once:
-        if load.operands[0].name in said and choosing.is_staged(load, None):
+        if load.operands[0].name in said and choosing.way(load, None):
             _stage_once(function, choosing.facts, load)
     for load in behind:
-        if choosing.is_staged(load, None):
+        if choosing.way(load, None):
             _stage_before(function, choosing.facts, load)
     for loop, loads in chosen.items():
         _stage(function, choosing.facts, loop, loads)
@@ -219,22 +228,27 @@ class _Choosing:
     """Which loads are staged."""
 
     def __init__(self, function: Function, target: Target, said: dict[str, str]):
-        self.function, self.said = function, said
+        self.function, self.target, self.said = function, target, said
         self.facts, self.users = facts_now(function), uses(function.body)
         self.written = {op.operands[0] for op in walk(function.body) if writes(op)}
         held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
         self.room = target.shared - held
 
-    def is_staged(self, load: Op, body: Block | None) -> bool:
-        """The schedule's word, or the choice's. TileError `schedule` where the word cannot be kept."""
+    def way(self, load: Op, body: Block | None) -> str:
+        """`shared`, `bulk`, or nothing: the schedule's word, or the choice's. TileError `schedule` where the word
+        cannot be kept."""
         name = load.operands[0].name or "tensor"
         word, place = self.said.get(name), self.function.lines.get(("stage", name))
         feeds = feeds_product(load, self.users)
         if word is None and not feeds:
-            return False
+            return ""
         wrong = self.misfit(load, body)
+        no_box = wrong or self.no_box(load, body) if word == BULK else None
         if wrong is not None and word == "shared":
             raise TileError("schedule", place or load.loc, f"'{name}' cannot be staged: {wrong[0]}", wrong[1])
+        if no_box is not None:
+            message = f"'{name}' cannot be copied in bulk: {no_box[0]}"
+            raise TileError("instruction", place or load.loc, message, no_box[1])
         bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
         rule = word or ("shared" if wrong is None and bytes in ASYNC_BYTES else "registers")
         why = f"{'it feeds a product, and ' * feeds}{bytes} aligned bytes are copied at a time"
@@ -242,10 +256,11 @@ class _Choosing:
             why = wrong[0]
         elif bytes not in ASYNC_BYTES:
             why = f"{bytes} bytes at a time are no asynchronous copy"
-        staged = self.function.choices.choose(
+        options = {"registers": ""} if wrong is not None else {"shared": "shared", "registers": ""}
+        staged: str = self.function.choices.choose(
             "stage",
             name,
-            WAYS if wrong is None else {"registers": False},
+            options | ({BULK: BULK} if word == BULK else {}),
             rule,
             loc=load.loc,
             because=why,
@@ -254,7 +269,31 @@ class _Choosing:
         )
         if staged:
             self.room -= slot_bytes(load)
-        return bool(staged)
+        return staged
+
+    def no_box(self, load: Op, body: Block | None) -> tuple[str, str] | None:
+        """Why a load is no box that one instruction copies (PTX ISA, "Tensors"), and what would fit; None if it is."""
+        shape, size = load.result.tile.shape, load.result.dtype.bytes
+        if body is None:
+            return "no loop loads it", f"stage {load.operands[0].name}: shared"
+        if self.target.number < LEAST_ARCH:
+            return f"{self.target.arch} has no such copies", f"sm_{LEAST_ARCH}"
+        if "box" not in load.attrs:
+            return "it is no slice of a tensor's own axes, or has a mask", "slices and scalars, whose edges are masked"
+        other = operand(load, "other")
+        if other is not None and not _is_zero(other):
+            return "what is outside is filled with something else than zeros", "other=0"
+        if load.attrs["cache"] is not None:
+            return "a box has no cache operator", "leave out cache="
+        offset = operand(load, "offset")
+        assert offset is not None
+        rows, runs = neighbours(self.facts, load, "falls") * size, self.facts.of(offset).run
+        if rows != MAX_BYTES:
+            return f"{rows} bytes of its rows are known to be aligned neighbours", f"rows at multiples of {MAX_BYTES}"
+        inner = shape[runs.index(max(runs))] * size
+        if inner % MAX_BYTES or any(extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1):
+            return f"a box of {list(shape)} elements of {size} bytes", f"at most {MOST_OF_BOX} rows of 16 bytes or more"
+        return None
 
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
         """Why a load cannot be staged, and what would fit; None if it can. body: of the loop at whose head it is
@@ -326,6 +365,26 @@ def bits(value: Value) -> int:
 
 
 @dataclass(slots=True)
+class CopyHead:
+    """The copies at the head of a loop's body, and what closes their group and waits for it."""
+
+    copies: list[Op]
+    commit: Op
+    wait: Op
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether some are copies of boxes."""
+        return any("box" in copy.attrs for copy in self.copies)
+
+    @property
+    def bytes(self) -> int:
+        """Of one slot of the ring."""
+        types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies)]
+        return sum(type.bytes for type in types if isinstance(type, SharedType))
+
+
+@dataclass(slots=True)
 class Staged:
     """A load that goes through shared memory. axes: of the tile that is loaded, in the order in which they lie there:
     what are neighbours in global memory are neighbours, so that copies are wide. place: the elements' places. run: so
@@ -354,7 +413,7 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     ahead = slice_of(body.ops, [v for load in loads for v in place_of(load)])
     taken = {op.attrs["name"] for op in walk(function.body) if op.spec.allocates}
     with b.region(allocated):
-        staged = [_staged(b, facts, load, taken, uses(function.body)) for load in loads]
+        staged = [_staged(function, b, facts, load, taken, uses(function.body)) for load in loads]
     with b.region(head):
         for each in staged:
             b.place = (each.load.loc or b.loc, None)
@@ -379,7 +438,8 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
     allocated, head = Block(), Block()
     b = Builder(located(function, load))
     with b.region(allocated):
-        staged = _staged(b, facts, load, {op.attrs["name"] for op in walk(function.body) if op.spec.allocates}, {})
+        taken = {op.attrs["name"] for op in walk(function.body) if op.spec.allocates}
+        staged = _staged(function, b, facts, load, taken, uses(function.body), False)
     with b.region(head):
         source, mask = _offset_and_mask(load)
         _copies(b, facts, staged, source, mask)
@@ -420,7 +480,8 @@ def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
         message = f"'{load.operands[0].name}' cannot be staged: its place comes from '{wrong.name}'{in_line(wrong)}"
         raise TileError("schedule", line or load.loc, message, "compute the place before the loop")
     with b.region(allocated):
-        staged = _staged(b, facts, load, {op.attrs["name"] for op in walk(body) if op.spec.allocates}, {})
+        taken = {op.attrs["name"] for op in walk(body) if op.spec.allocates}
+        staged = _staged(function, b, facts, load, taken, uses(body), False)
     with b.region(ahead):
         source, mask = (v if v is None else made_anew(b, part, {}, v) for v in _offset_and_mask(load))
         _copies(b, facts, staged, source, mask)
@@ -483,8 +544,23 @@ def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
     return bool(users.get(load.result))
 
 
-def _staged(b: Builder, facts: Analysis, load: Op, taken: set[str], users: dict[Value, list[Op]]) -> Staged:
-    """The tile that a load goes through: `sa` of `a`, `sa2` of its second one."""
+def _feeds_warpgroups(function: Function, load: Op, users: dict[Value, list[Op]]) -> bool:
+    """Whether a load is, as it is or turned, an operand of a product that the schedule has warp groups do."""
+    todo = [load.result]
+    while todo:
+        value = todo.pop()
+        for user in users.get(value, []):
+            if is_operand(user, value):
+                return any(asks_for(function, name.name) for name in (user.result, user.operands[2]))
+            todo += user.results if is_turn(user) or user.name == "bitcast" else []
+    return False
+
+
+def _staged(
+    function: Function, b: Builder, facts: Analysis, load: Op, taken: set[str], users: dict[Value, list[Op]],
+    again: bool = True,
+) -> Staged:  # fmt: skip
+    """The tile that a load goes through: `sa` of `a`, `sa2` of its second one. again: it is copied in each round."""
     b.place = (load.loc or b.loc, None)
     name = free_name(f"s{load.operands[0].name}", taken)
     offset, shape = operand(load, "offset"), load.result.tile.shape
@@ -494,42 +570,28 @@ def _staged(b: Builder, facts: Analysis, load: Op, taken: set[str], users: dict[
     if runs[-1] == 1 and max(runs) > 1:
         last = runs.index(max(runs))
         axes = (*(axis for axis in axes if axis != last), last)
-    shape, run = tuple(shape[axis] for axis in axes), max(runs)
-    is_short = LEAST_RUN <= run * load.result.dtype.bytes < shape[-1] * load.result.dtype.bytes
-    if len(shape) < 2 or not is_short or not _goes_by_steps(load, users):
+    shape, run, size = tuple(shape[axis] for axis in axes), max(runs), load.result.dtype.bytes
+    if load.attrs.get(BULK) or _feeds_warpgroups(function, load, users):
+        run = min(shape[-1], MOST_OF_ROW // size)
+    elif (
+        len(shape) < 2 or not LEAST_RUN <= run * size < shape[-1] * size or not (again and _goes_by_steps(load, users))
+    ):
         run = shape[-1]
     held = (*shape[:-1], run) if run == shape[-1] else (shape[-1] // run, *shape[:-1], run)
     tile = b.op("shared_alloc", type=SharedType(held, load.result.dtype), name=name, staged=True).result
     tile.name = name
+    if load.attrs.get(BULK) and tile.op is not None:
+        tile.op.attrs["dictated"] = row_swizzle(run * size)
     return Staged(load, axes, tile, offsets_within(b, shape, run), run)
-
-
-def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
-    """The places of a tile's elements in row-major order; with a run, so many columns of all rows after another."""
-    if run not in (0, shape[-1]):
-        columns, width = b.value("arange", extent=shape[-1]), b.broadcast(b.index(run), shape[-1:])
-        block = b.broadcast(b.index(prod(shape[:-1]) * run), shape[-1:])
-        along = b.value("mul", b.value("floordiv", columns, width), block)
-        along = b.value("add", along, b.value("mod", columns, width))
-        before = b.value("mul", *b.same_shape([offsets_within(b, (*shape[:-1], 1)), b.index(run)]))
-        return b.value("add", b.broadcast(before, shape), b.broadcast(along, shape))
-    total: Value | None = None
-    for axis, extent in enumerate(shape):
-        part = b.reshape(b.value("arange", extent=extent), (1,) * axis + (extent,) + (1,) * (len(shape) - axis - 1))
-        pitch = prod(shape[axis + 1 :])
-        if pitch != 1:
-            part = b.value("mul", *b.same_shape([part, b.index(pitch)]))
-        total = part if total is None else b.value("add", *b.same_shape([part, total]))
-    assert total is not None
-    return b.broadcast(total, shape)
 
 
 def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mask: Value | None) -> None:
     """The copies of what a load reads: one, or one for each run of its rows, which are the rows of other lines."""
     load, columns = each.load, each.place.tile.shape[-1]
     source, mask = each.turned(b, source), each.turned(b, mask)
+    box = box_of(load, each.axes) if load.attrs.get(BULK) else None
     if each.run == columns:
-        copy(b, each.tile, None, each.place, load.operands[0], source, mask)
+        copy(b, each.tile, None, each.place, load.operands[0], source, mask, box=box)
         return
     exact = Builder(b.loc, facts)
     with exact.region(b.block):
@@ -538,18 +600,24 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
             maker.origin = exact.index(first)
             there, on = (None if v is None else maker.of(v, len(v.tile.shape) - 1) for v in (source, mask))
             place = maker.of(each.place, len(each.place.tile.shape) - 1)
-            copy(exact, each.tile, None, place, load.operands[0], there, on)
+            part = None if box is None else box.part(exact, first, each.run)
+            copy(exact, each.tile, None, place, load.operands[0], there, on, box=part)
 
 
 def copy(
     b: Builder, tile: Value, slot: Value | None, place: Value, tensor: Value, source: Value | None, mask: Value | None,
-    cache: str | None = None, ahead: bool = False,
+    cache: str | None = None, ahead: bool = False, box: CopiedBox | None = None,
 ) -> None:  # fmt: skip
     """A copy from places of a tensor to places of a shared tile, or of a slot of a ring. ahead: it is of a round that
-    runs ahead by all slots of the ring but one, and past the last one copies nothing."""
+    runs ahead by all slots of the ring but one, and past the last one copies nothing. box: where these places are one,
+    for one instruction to copy."""
     parts = {"memory": tile, "slot": slot, "offset": place, "tensor": tensor, "source": source, "mask": mask}
+    more: dict[str, object] = {"ahead": True} if ahead else {}
+    if box is not None:
+        parts |= {f"corner{axis}": first for axis, first in enumerate(box.first)}
+        more |= {"box": box.axes, "at": box.at}
     given = {name: value for name, value in parts.items() if value is not None}
-    b.op("copy", list(given.values()), has=list(given), cache=cache, bytes=0, **({"ahead": True} if ahead else {}))
+    b.op("copy", list(given.values()), has=list(given), cache=cache, bytes=0, **more)
 
 
 def _is_zero(value: Value) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lowering.emit import control, elementwise, memory, shapes, tensor, threads
+from lowering.boxes import MAP_ALIGN, MAP_BYTES, maps_of
+from lowering.emit import channels, control, elementwise, memory, shapes, tensor, threads
 from lowering.emit.chains import emit_ops
 from lowering.emit.demand import mark_needed
 from lowering.emit.rules import RULES
@@ -13,7 +14,7 @@ from lowering.ir import Function, Parameter
 from lowering.nesting import deep_recursion
 from lowering.targets import Target
 
-__all__ = ["RULES", "control", "elementwise", "emit", "memory", "shapes", "tensor", "threads"]
+__all__ = ["RULES", "channels", "control", "elementwise", "emit", "memory", "shapes", "tensor", "threads"]
 
 
 @deep_recursion()
@@ -45,6 +46,9 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     for workspace in function.workspaces:
         arguments.append(f"ptr addrspace(1) align {workspace.align} %{workspace.name}.workspace")
         w.registers[workspace.value] = [f"%{workspace.name}.workspace"]
+    for map in maps_of(function):
+        kind = f"ptr byval([{MAP_BYTES} x i8]) align {MAP_ALIGN}"
+        arguments.append(f'{kind} "nvvm.grid_constant" %{map.name}')
     if function.attrs.get("record"):
         arguments.append("ptr addrspace(1) align 4 %record")
     w.maps.given = set(w.registers)
@@ -62,7 +66,7 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     text.append(f"define ptx_kernel void @{function.name}({', '.join(arguments)}) #0 !dbg !{scope} {{")
     text += ["entry:", *w.head.first, *flat(w.text.lines), *flat(w.text.behind), "}"]
     text += w.calls.declarations.values()
-    bounds = [f'"nvvm.reqntid"="{function.threads}"']
+    bounds = [f'"nvvm.reqntid"="{function.launched}"']
     for bound, name in (("maxnreg", "maxregs"), ("minctasm", "blocks_per_sm")):
         if number := function.number(name):
             bounds.append(f'"nvvm.{bound}"="{number}"')

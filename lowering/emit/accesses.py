@@ -13,7 +13,7 @@ from lowering.emit.switches import Switches
 from lowering.emit.words import count_of
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.ops import operand, space_of
-from lowering.ops.memory import subject_of
+from lowering.ops.memory import by_threads, subject_of
 from lowering.shared_map import SharedMap
 
 
@@ -77,7 +77,7 @@ class Accesses(dict[Op, Way]):
 
 
 def _touches(op: Op) -> bool:
-    return op.spec.effects is not None and space_of(op.operands[0]) != "param"
+    return by_threads(op) and space_of(op.operands[0]) != "param"
 
 
 def _last_first(block: Block) -> Iterator[Op]:

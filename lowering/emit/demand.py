@@ -11,6 +11,7 @@ from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.ops import operand, space_of
+from lowering.ops.memory import by_threads
 from lowering.types import TileType
 
 
@@ -56,7 +57,7 @@ def _op(w: Writer, op: Op) -> None:
             else:
                 _starts(w, op)
                 _add(w, o, ())
-    elif op.spec.effects is not None and op.spec.accesses != "update" and space_of(op.operands[0]) != "param":
+    elif by_threads(op) and op.spec.accesses != "update" and space_of(op.operands[0]) != "param":
         _access(w, op)
     else:
         for o in op.operands:

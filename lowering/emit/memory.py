@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowering.emit.access import AccessAddress, access_name, guard
 from lowering.emit.carriers import from_carrier, into_carrier
+from lowering.emit.channels import OF_ROLE
 from lowering.emit.constants import constant
 from lowering.emit.partial import load_partly, source_bytes, store_partly
 from lowering.emit.rules import rule
@@ -205,7 +206,10 @@ def _barrier(w: Writer, op: Op) -> None:
         if w.has_warpgroups:
             # What was written so far is before what products read behind the barrier.
             w.template("fence.proxy.async.shared::cta", [], op)
-        w.template("bar.sync", ["0"], op)
+        if w.function.attrs.get("fetchers"):
+            w.template("bar.sync.threads", [str(OF_ROLE), str(w.function.threads)], op)
+        else:
+            w.template("bar.sync", ["0"], op)
 
 
 @rule("shared_alloc")

@@ -5,15 +5,17 @@ The first one begins with a fence and ends with a commit; between the two nothin
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from lowering.emit.rules import rule
 from lowering.emit.shared_address import SharedAddress, shared_base
+from lowering.fold import constant_of
 from lowering.layout import bits_of
 from lowering.ops import operand
 from lowering.tensor_cores import accumulator_registers, product
-from lowering.warpgroup import ROWS, STEP, WARPS, WIDTHS, chosen, loads_of
+from lowering.warpgroup import WARPS, Panels, Warpgroups, chosen, load_of
 from ptx_templates import Instruction, Operand, instruction, joined
 
 if TYPE_CHECKING:
@@ -31,13 +33,17 @@ def by_warpgroups(w: Writer, op: Op) -> None:
     assert spread is not None
     (eights,) = accumulator_registers(spread)
     order = [register for registers in eights for register in registers]
-    rows = ROWS * groups.width  # bytes of a group's rows
-    group = [rows << i for i in range(bits_of(w.function.warps // WARPS))]
-    left, right = loads_of(op)
-    a = descriptor(w, left, groups.width, tuple([0] * (LANES + bits_of(WARPS)) + group))
-    b = descriptor(w, right, groups.width, ())
-    held = w.registers[op.operands[2]]
-    made = w.calls.asm(of_slot(groups.name, groups.width), [a, b, *(held[r] for r in order)])
+    if groups.left is None:
+        left = w.words.of(op.operands[0])
+    else:
+        group = [groups.left.group() << i for i in range(bits_of(w.function.warps // WARPS))]
+        bases = tuple([0] * (LANES + bits_of(WARPS)) + group)
+        left = [descriptor(w, load_of(op.operands[0]), groups.left, bases)]
+    right = descriptor(w, load_of(op.operands[1]), groups.right, ())
+    # A product alone needs no zeros in registers, which were 64 moves a round of attention.
+    alone = constant_of(op.operands[2]) == 0
+    held = [] if alone else [w.registers[op.operands[2]][r] for r in order]
+    made = w.calls.asm(of_slot(groups, alone), [*left, right, *held])
     out = [""] * len(order)
     for register, value in zip(order, made, strict=True):
         out[register] = value
@@ -53,16 +59,29 @@ def _wait(w: Writer, op: Op) -> None:
 
 
 @cache
-def of_slot(name: str, width: int) -> Instruction:
-    """All products of a slot, `width` bytes along K: each one adds to the sums of all, in the same registers."""
+def of_slot(groups: Warpgroups, alone: bool) -> Instruction:
+    """All products of a slot: each one adds to the sums of all, in the same registers. alone: from 0 on."""
     fence, commit = instruction("wgmma.fence.sync.aligned"), instruction("wgmma.commit_group.sync.aligned")
-    row = instruction(f"wgmma.mma_async.sync.aligned.{name}")
-    multiply = row.filled(a="a", b="b", scale_d="all")
-    start = "{ .reg .b64 a, b; .reg .pred all; setp.eq.u32 all, 0, 0; mov.b64 a, {a}; mov.b64 b, {b};"
-    steps: list[str | Instruction] = [start, fence, multiply]
-    for _ in range(STEP, width, STEP):
-        steps += [f"add.u64 a, a, {STEP >> 4}; add.u64 b, b, {STEP >> 4};", multiply]
-    return joined(name, (row["a"], row["b"], row["d"]), [*steps, commit, "}"])
+    in_registers = groups.left is None
+    row = instruction(f"wgmma.mma_async.sync.aligned.{groups.name}{'.registers' * in_registers}")
+    row = row.filled(a_across=str(int(groups.left is not None and groups.left.across)))
+    row = row.filled(b_across=str(int(groups.right.across)), b="b")
+    steps: list[str | Instruction] = [
+        "{ .reg .b64 a, b; .reg .pred all, none; setp.eq.u32 all, 0, 0; setp.ne.u32 none, 0, 0;",
+        "mov.b64 b, {b};" if in_registers else "mov.b64 a, {a}; mov.b64 b, {b};",
+        fence,
+    ]
+    for i in range(groups.steps):
+        if i and groups.left is not None:
+            steps.append(f"add.u64 a, a, {groups.left.step(i) - groups.left.step(i - 1) >> 4};")
+        if i:
+            steps.append(f"add.u64 b, b, {groups.right.step(i) - groups.right.step(i - 1) >> 4};")
+        scale = "none" if alone and not i else "all"
+        steps.append(row.filled(a=f"{{a{i}}}" if in_registers else "a", scale_d=scale))
+    left = [replace(row["a"], name=f"a{i}") for i in range(groups.steps)] if in_registers else [row["a"]]
+    of = instruction(f"wgmma.mma_async.sync.aligned.{groups.name}")
+    sums = replace(of["d"], role="out") if alone else of["d"]
+    return joined(groups.name, (*left, of["b"], sums), [*steps, commit, "}"])
 
 
 @cache
@@ -72,8 +91,8 @@ def of_wait(register: str, count: int) -> Instruction:
     return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
 
 
-def descriptor(w: Writer, load: Op, width: int, bases: tuple[int, ...]) -> str:
-    """Of the rows of a slot that a thread's group multiplies. bases: bytes that each bit of its number adds."""
+def descriptor(w: Writer, load: Op, panels: Panels, bases: tuple[int, ...]) -> str:
+    """Of the part of a slot that a thread's group multiplies. bases: bytes that each bit of its number adds."""
     memory, slot = load.operands[0], operand(load, "slot")
     address = shared_base(w, memory)
     if slot is not None:
@@ -81,5 +100,5 @@ def descriptor(w: Writer, load: Op, width: int, bases: tuple[int, ...]) -> str:
     if any(bases):
         address = w.let(f"add i32 {address}, {w.head.linear(bases)}")
     start = w.let(f"zext i32 {w.let(f'lshr i32 {address}, 4')} to i64")
-    rest = WIDTHS[width] << 62 | (8 * width >> 4) << 32 | 1 << 16
+    rest = panels.fields
     return w.let(f"or i64 {start}, {rest - (1 << 64) if rest >> 63 else rest}")

@@ -4,7 +4,7 @@ Written from docs/language.md and docs/functions.md, apart from `lowering/emit`:
 `dsl verify` and the tests look at.
 """
 
-from lowering.meaning import control, elementwise, matrix, memory, shapes, threads
+from lowering.meaning import channels, control, elementwise, matrix, memory, shapes, threads
 from lowering.meaning.run import (
     MEANINGS,
     MeaningArguments,
@@ -19,7 +19,7 @@ from lowering.meaning.run import (
     write_back,
 )
 
-FAMILIES = (elementwise, shapes, threads, matrix, memory, control)
+FAMILIES = (elementwise, shapes, threads, matrix, memory, channels, control)
 
 __all__ = [
     "FAMILIES",

@@ -63,7 +63,7 @@ def parting(op: Op) -> Value | None:
 
     It is known before a branch, and behind the first region of a loop in each round.
     """
-    if not op.spec.flows or op.spec.counters:
+    if not op.spec.flows or op.spec.counters or op.spec.concurrent:
         return None
     condition = op.regions[0].ops[-1].operands[0] if op.spec.loops else op.operands[0]
     return condition if condition.tile.shape else None

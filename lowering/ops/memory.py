@@ -107,6 +107,17 @@ def writes(op: Op) -> bool:
     return op.spec.effects is not None and any(e.kind == "write" for e in op.spec.effects(op))
 
 
+def only_copies(op: Op) -> bool:
+    """Whether what an operation writes, if anything, is there later: it is a copy."""
+    effects = op.spec.effects(op) if op.spec.effects is not None else []
+    return all(e.by.completion != "at once" for e in effects if e.kind == "write")
+
+
+def by_threads(op: Op) -> bool:
+    """Whether an operation accesses memory, each thread its own elements, which lie at offsets."""
+    return op.spec.effects is not None and "offset" in op.attrs["has"]
+
+
 def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
     """The offsets of an access, and its slot if it is in one. What a copy reads is at its source."""
     if op.spec.in_flight and effect.kind == "read":
@@ -162,7 +173,7 @@ def _exchange_load(a: Exchanging, op: Op) -> bool:
 ACCESS = {"spread": alike, "place": _place_access}
 
 row(
-    "load", (2, 5), _infer_load, "has cache evict", effects=_load_effects, becomes=_access_row("ld"), accesses="read",
+    "load", (2, 10), _infer_load, "has cache evict", effects=_load_effects, becomes=_access_row("ld"), accesses="read",
     along=same_axis, under_mask="convex", exchange=_exchange_load, **ACCESS,
 )  # fmt: skip
 row(
@@ -181,7 +192,7 @@ row(
     accesses="update", exchange=lambda a, op: a.share(op), **ACCESS,
 )  # fmt: skip
 row(
-    "copy", (4, 6), nothing, "has cache bytes", effects=of_instruction, place=_place_copy,
+    "copy", (4, 11), nothing, "has cache bytes", effects=of_instruction, place=_place_copy,
     becomes="cp.async.ca.shared.global.4",
     under_mask="falls",  # it reads some bytes, from the first on
 )  # fmt: skip

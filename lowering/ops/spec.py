@@ -87,6 +87,8 @@ class OpSpec:
     regions: how many.
     flows: values go through its regions, from round to round or by one way of several (`ops/control.py`).
     loops: its regions run again and again; it may be left behind each but the last.
+    concurrent: its regions run at the same time, by other threads each.
+    fills: it fills a channel from one of them to another.
     leading: operands ahead of those that go through regions: bounds, a condition.
     counters: arguments of its regions ahead of those that are carried.
     ends: it ends a region.
@@ -132,6 +134,8 @@ class OpSpec:
     regions: int = 0
     flows: bool = False
     loops: bool = False
+    concurrent: bool = False
+    fills: bool = False
     leading: int = 0
     counters: int = 0
     ends: bool = False

@@ -61,7 +61,7 @@ def swizzle_shared(function: Function) -> None:
         phases = _phases(maps, mine)
         dictated = op.attrs.get("dictated")
         if dictated is not None:
-            rule, why = dictated, "products of warp groups read it so"
+            rule, why = dictated, "copies of boxes, and products of warp groups, have it so"
         elif wanted is not None:
             rule, why = _pinned(wanted, type), ""
             if wanted.bits is not None:

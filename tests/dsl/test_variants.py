@@ -167,14 +167,15 @@ def test_each_candidate_is_bound_and_lowered_once(counted_calls: dict[str, int])
     assert counted_calls == {"lower": 3, "resolve_schedule": 3, "bind": 3, "describe": 2}
 
 
-@pytest.mark.parametrize(("turned", "schedule", "lowered"), [(True, "groups", 1), (False, "large", 2)])
+@pytest.mark.parametrize(("k", "schedule", "lowered"), [(8192, "bulk", 1), (8194, "groups", 2), (8193, "large", 3)])
 def test_what_a_product_fits_as_is_what_is_launched(
-    counted_calls: dict[str, int], turned: bool, schedule: str, lowered: int
+    counted_calls: dict[str, int], k: int, schedule: str, lowered: int
 ) -> None:
-    """Each schedule that is asked is lowered once: `groups`, which takes b along k alone, then what is launched."""
+    """Each schedule that is asked is lowered once, then what is launched: `bulk` takes rows that begin at multiples of
+    16 bytes, `groups` of 4."""
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90")
-    plain = ArrayFacts((8192, 8192), "f16")
-    (step,) = module.matmul.plan({"c": plain, "a": plain, "b": plain.turned if turned else plain}).steps
+    result, given = ArrayFacts((8192, 8192), "f16"), ArrayFacts((8192, k), "f16")
+    (step,) = module.matmul.plan({"c": result, "a": given, "b": ArrayFacts((k, 8192), "f16")}).steps
     assert step.request.schedule == schedule
     module.variant(step.request)
     assert counted_calls == {"lower": lowered, "resolve_schedule": lowered, "bind": lowered, "describe": 0}

@@ -62,6 +62,13 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         {**square(1000), **ALONG_K},
         {**square(4096), **ALONG_K, **FUSED},
     ],
+    ("product", "bulk"): [
+        {**square(4096), **ALONG_K},
+        {**square(1000), **ALONG_K},
+        square(4096),
+        {**square(4096), **FUSED},
+    ],
+    ("attend", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
     ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
@@ -138,6 +145,7 @@ TYPES = {
         {"T": "e4m3", "O": "bf16", "B": "f32"},
     ],
     ("product", "groups"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "e4m3", "O": "bf16", "B": "f32"}],
+    ("product", "bulk"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
     ("product", "large"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
 }
 """Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""

@@ -15,7 +15,7 @@ from lowering.emit.writer import Writer
 from lowering.ir import Op
 from lowering.ops import OPS
 from lowering.passes import run_passes
-from lowering.warpgroup import loads_of
+from lowering.warpgroup import load_of
 from ptx_templates import Instruction, instruction
 from tests.compile_and_run import compile_kernel
 
@@ -74,7 +74,7 @@ def check_warpgroups(op: Op, rows: list[Instruction]) -> None:
     if op.name == "product_wait":
         assert not done and others == [("waits", "wgmma group")]
         return
-    loads = [load for load in loads_of(op) if load.attrs["in_place"]]
+    loads = [load for load in map(load_of, op.operands[:2]) if load.attrs.get("in_place")]
     assert len(loads) == 2 and all(load.spec.effects for load in loads)
     said = {(e.by.action, e.space) for load in loads for e in load.spec.effects(load)}
     assert done == {(*each, "wgmma group") for each in said} and others == [("commits", "wgmma group")]

@@ -193,7 +193,8 @@ def _transpose_tiles(b: Building, loc: Loc, source: Binding, order: Binding = No
     if value is None:
         dims, strides = ([each[axis] for axis in axes] for each in (source.dims, source.strides))
         in_order = source.in_order and axes == tuple(range(rank))
-        return Tensor(source.parameter, source.value, dims, strides, in_order)
+        own = None if source.axes is None else tuple(source.axes[axis] for axis in axes)
+        return Tensor(source.parameter, source.value, dims, strides, in_order, own)
     b.place(loc)
     return b.ir.value("transpose", value, axes=axes)
 

@@ -156,6 +156,8 @@ class Touches:
         self.effects = {op: op.spec.effects(op) for op in ops if op.spec.effects}
         effects = [e for found in self.effects.values() for e in found]
         self.written = {e.memory for e in effects if e.kind == "write"}
+        # What goes through a channel is ordered by its barriers.
+        self.in_channels = {e.memory for e in effects if e.by.completion == "mbarrier"}
         # What this kernel only reads stays as it is while it runs, but for a kernel that has an order with the whole
         # system: a host or another kernel may write it.
         self.all_global = any(e.kind in BONDS and e.by.scope == "sys" for e in effects)
@@ -189,6 +191,8 @@ class Touches:
         written = {effect.memory for effect in effects if effect.kind == "write"}
         for effect in effects:
             memory = effect.memory
+            if memory in self.in_channels:
+                continue
             if not (memory in self.written or (self.all_global and effect.space == "global")):
                 continue
             if effect.kind == "read" and memory in written:

@@ -76,6 +76,10 @@ class BarrierWalk:
                 self._branch_of_threads(block, op, state)
             elif op.spec.loops:
                 state = self._loop(op, state)
+            elif op.spec.concurrent:
+                # All that was done before is there for each role; what goes from one to another is in channels.
+                self._ordered(state, "block")
+                state = self.block(op.regions[-1], state)
             elif parting(op) is not None:
                 state = self._one_after_the_other(op, state)
             elif op.spec.flows:

@@ -1,0 +1,256 @@
+"""`stage a, b: bulk`: the copies of a pipelined loop are done by warps of their own.
+
+    for tile:                        fetch:                         multiply:
+        for p:                           for tile:                      for tile:
+            copy sa, a[…]                    for p:                         for p:
+            commit; wait 0        →              fill e                         filled e
+            … load sa …                          bulk_copy sa[e], a[…]          … load sa[e] …
+        store c                                  e + 1                          release e; e + 1
+                                                                            store c
+
+Both roles are the loops around the copies. The one keeps of them what decides which boxes are copied: that hangs on
+counters, dims and scalars alone. The other keeps all the rest. Each counts the numbers of the channel by itself, from
+tile to tile.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from lowering.builder import Builder
+from lowering.directives.slices import located, without
+from lowering.directives.stage import BULK, CopyHead, free_name
+from lowering.ir import Block, Function, Op, Value, clone, walk
+from lowering.location import TileError
+from lowering.ops import OPS, operand
+from lowering.ops.control import names
+from lowering.ops.memory import writes
+from lowering.rounds import carry, hand_on
+from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS, WARP, Target
+from lowering.types import U64, SharedType
+from lowering.warpgroup import WARPS
+
+MOST_OF_ROLE = 240
+"""Registers of a thread that multiplies, at most: the greatest number of `setmaxnreg` that is no more than 255."""
+
+
+def roles(function: Function, target: Target, inner: Op, head: CopyHead, slots: int) -> None:
+    """Parts the copies at the head of a loop's body from all the rest. TileError `instruction` where they cannot be."""
+    loops = _around(function.body, inner)
+    wrong = _misfit(function, head, loops)
+    if wrong is not None:
+        tensor = operand(head.copies[0], "tensor")
+        loc = function.lines.get(("stage", tensor.name or "" if tensor is not None else ""))
+        message = f"copies in bulk are done by warps of their own: {wrong[0]}"
+        raise TileError("instruction", loc or inner.loc, message, wrong[1])
+    name = inner.regions[0].args[0].name or "loop"
+    b, allocated, main = Builder(located(function, inner)), Block(), Block()
+    with b.region(allocated):
+        taken = {op.attrs["name"] for op in walk(function.body) if op.spec.allocates}
+        made = free_name(f"{name}_channel", taken)
+        tile = b.op("shared_alloc", type=SharedType((2 * slots,), U64), name=made).result
+        tile.name = made
+    channel = _Channel(tile, _numbered(b, loops, f"{name}_round", main), slots)
+    tiles = [op for op in function.body.ops if op.spec.allocates]
+    main.ops += [*without(function.body.ops, set(tiles)), Op(OPS["yield"], [], [], {}, (), inner.loc)]
+    fetch = _fetching(function, main, channel)
+    _multiplying(b, inner, head, channel)
+    registers = _registers(function, target)
+    attrs = {"slots": slots, "fetchers": WARPS, "registers": registers}
+    function.attrs["fetchers"] = WARPS
+    if registers is not None and not function.number("blocks_per_sm"):
+        function.attrs["blocks_per_sm"] = 1  # else ptxas does not know how many registers there are at the start
+    function.body.ops = [*tiles, *allocated.ops, Op(OPS["roles"], [tile], [], attrs, [fetch, main], head.wait.loc)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    """A channel: its tile of barriers, the number that goes through it in a round, and its slots."""
+
+    tile: Value
+    number: Value
+    slots: int
+
+
+def _numbered(b: Builder, loops: list[Op], name: str, before: Block) -> Value:
+    """The number of a round of the innermost loop, from 0 on, which all loops around carry."""
+    behind, body = Block(), loops[-1].regions[0]
+    with b.region(before):
+        start = b.index(0)
+    (number,) = carry(loops, [start], [name])
+    with b.region(behind):
+        following = b.value("add", number, b.index(1))
+    body.ops[-1:-1] = behind.ops
+    hand_on(loops, [following])
+    return number
+
+
+def _around(block: Block, inner: Op) -> list[Op]:
+    """The operations that a loop stands in, the outermost first, itself the last."""
+    for op in block.ops:
+        if op is inner:
+            return [op]
+        for region in op.regions:
+            if found := _around(region, inner):
+                return [op, *found]
+    return []
+
+
+def _misfit(function: Function, head: CopyHead, loops: list[Op]) -> tuple[str, str] | None:
+    """Why copies cannot be parted from the rest, and what would fit; None if they can."""
+    for copy in head.copies:
+        tensor = operand(copy, "tensor")
+        if "box" not in copy.attrs and tensor is not None:
+            return f"those of '{tensor.name}' at the same place are not", f"stage {tensor.name}: {BULK}"
+    if any("box" in op.attrs and op not in head.copies for op in walk(function.body) if op.spec.in_flight):
+        return "another loop has some, too", "bulk in one of them alone"
+    other = next((loop for loop in loops if not loop.spec.counters), None)
+    if other is not None:
+        return f"their loop stands in a '{other.name}'", "a loop in loops that count"
+    return None
+
+
+def _multiplying(b: Builder, inner: Op, head: CopyHead, channel: _Channel) -> None:
+    """The loop without its copies: it waits for a number, reads its slot of the tiles, now rings, and frees it."""
+    body, first, last = inner.regions[0], Block(), Block()
+    rings = list(dict.fromkeys(copy.operands[0] for copy in head.copies))
+    for tile in rings:
+        assert tile.op is not None and isinstance(tile.type, SharedType)
+        type = SharedType((channel.slots, *tile.type.shape), tile.type.dtype, ring=True)
+        tile.op.attrs["type"] = tile.type = type
+    with b.region(first):
+        b.op("filled", [channel.tile, channel.number], slots=channel.slots)
+    with b.region(last):
+        b.op("release", [channel.tile, channel.number], slots=channel.slots)
+    at = body.ops.index(head.wait)
+    body.ops[at : at + 1] = first.ops
+    body.ops = without(body.ops, {*head.copies, head.commit})
+    body.ops[-1:-1] = last.ops
+    for op in walk(body):
+        if op.operands and op.operands[0] in rings and "slot" not in op.attrs.get("has", ["slot"]):
+            op.operands.insert(1, channel.number)
+            op.attrs["has"] = [op.attrs["has"][0], "slot", *op.attrs["has"][1:]]
+
+
+def _fetching(function: Function, main: Block, channel: _Channel) -> Block:
+    """What of a body decides which boxes are copied, and copies them."""
+    fetch = Block()
+    clone(main, [], fetch.ops)
+    fetch.ops.append(Op(OPS["yield"], [], [], {}, (), main.ops[-1].loc))
+    same = dict(zip(_values(main), _values(fetch), strict=True))
+    for value in same.values():
+        value.origin = value.name = None  # of the two, the other one is what the value was
+    _copy_boxes(function, fetch, channel, same[channel.number])
+    _keep_copies(fetch, {op.operands[0] for op in walk(main) if writes(op)})
+    return fetch
+
+
+def _values(block: Block) -> list[Value]:
+    """All that is made in a block, in order."""
+    found: list[Value] = []
+    for op in walk(block):
+        found += op.results
+        found += [arg for region in op.regions for arg in region.args]
+    return found
+
+
+def _copy_boxes(function: Function, block: Block, channel: _Channel, number: Value) -> None:
+    """Boxes in the place of the copies of a body that was made once more."""
+    for region in [region for op in walk(block) for region in op.regions]:
+        copies = [op for op in region.ops if op.spec.in_flight and "box" in op.attrs]
+        if not copies:
+            continue
+        b, made = Builder(located(function, copies[0])), Block()
+        with b.region(made):
+            size = sum(prod(extent for _, extent in op.attrs["box"]) * op.operands[0].dtype.bytes for op in copies)
+            b.op("fill", [channel.tile, number], bytes=size, slots=channel.slots)
+            for op in copies:
+                b.place = (located(function, op), None)
+                parts = {"memory": op.operands[0], "slot": number, "tensor": operand(op, "tensor")}
+                parts |= {"channel": channel.tile}
+                parts |= {name: operand(op, name) for name in op.attrs["has"] if name.startswith("corner")}
+                given = {name: value for name, value in parts.items() if value is not None}
+                b.op("bulk_copy", list(given.values()), has=list(given), box=op.attrs["box"], at=op.attrs["at"])
+        at = region.ops.index(copies[-1])
+        region.ops[at:at] = made.ops
+        region.ops = without(region.ops, set(copies))
+
+
+def _keep_copies(block: Block, written: set[Value]) -> None:
+    """Leaves in a block what its copies hang on: numbers, some of them from tensors that are not written. TileError
+    `instruction` where that is more."""
+    parents = {op: outer for outer in walk(block) for region in outer.regions for op in region.ops}
+    same: defaultdict[Value, list[Value]] = defaultdict(list)
+    for column in (column for op in walk(block) for column in names(op)):
+        for value in column:
+            same[value] += column
+    needed: set[Value] = set()
+    inside, kept = set(walk(block)), set[Op]()
+    todo: list[Value] = []
+
+    def keep(op: Op) -> None:
+        while op not in kept:
+            kept.add(op)
+            scalar = op.spec.accesses == "read" and not op.result.shape and op.operands[0] not in written
+            if not (op.spec.pure or op.regions or op.spec.ends or op.spec.fills or scalar):
+                message = f"what they copy is found by '{op.name}'"
+                raise TileError("instruction", op.loc, message, "places come from counters, dims, scalars")
+            todo.extend(op.operands[: op.spec.leading] if op.spec.flows else op.operands)
+            if op not in parents:
+                return
+            op = parents[op]
+
+    for op in walk(block):
+        if op.spec.fills:
+            keep(op)
+    while todo:
+        value = todo.pop()
+        if value in needed:
+            continue
+        needed.add(value)
+        todo.extend(same[value])
+        if value.op in inside:
+            keep(value.op)
+    _leave(block, lambda op: op in kept, needed)
+
+
+def _leave(block: Block, is_kept: Callable[[Op], bool], needed: set[Value]) -> None:
+    """Takes the other operations out, and of loops and branches the values that are not needed."""
+    block.ops = [op for op in block.ops if is_kept(op) or op.spec.ends]
+    for op in block.ops:
+        if op.spec.flows:
+            columns = [any(v in needed for v in column) for column in names(op)]
+            lead, counters = op.spec.leading, op.spec.counters
+            if op.spec.loops:
+                op.operands = [*op.operands[:lead], *_chosen(op.operands[lead:], columns)]
+            for region in op.regions:
+                if op.spec.loops:
+                    region.args = [*region.args[:counters], *_chosen(region.args[counters:], columns)]
+                end = region.ops[-1]
+                end.operands = [*end.operands[: end.spec.leading], *_chosen(end.operands[end.spec.leading :], columns)]
+            op.results = _chosen(op.results, columns)
+            if "types" in op.attrs:
+                op.attrs["types"] = [result.type for result in op.results]
+        for region in op.regions:
+            _leave(region, is_kept, needed)
+
+
+def _chosen(values: list[Value], columns: list[bool]) -> list[Value]:
+    return [value for value, chosen in zip(values, columns, strict=True) if chosen]
+
+
+def _registers(function: Function, target: Target) -> tuple[int, int] | None:
+    """Registers of a thread that copies, and of one that multiplies: what is left to it of those at the start."""
+    threads, ways, rule = function.threads + WARPS * WARP, dict[str, tuple[int, int] | None](none=None), "none"
+    at_start = min(MOST_REGISTERS, target.registers // threads) // 8 * 8
+    left = (at_start * threads - LEAST_REGISTERS * WARPS * WARP) // function.threads // 8 * 8
+    most = min(left, MOST_OF_ROLE)
+    if target.arch.endswith("a") and function.warps % WARPS == 0 and most > at_start:
+        rule = f"{LEAST_REGISTERS}, {most}"
+        ways[rule] = LEAST_REGISTERS, most
+    because = f"{at_start} a thread at the start; the warps that copy need few"
+    taken: tuple[int, int] | None = function.choices.choose("registers", "roles", ways, rule, because=because)
+    return taken

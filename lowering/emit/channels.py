@@ -1,0 +1,134 @@
+"""Roles of warps, and the barriers of the channels between them.
+
+Warps behind those of the kernel fetch: one thread of them, since a copy of a box is one instruction. A warp that waits
+asks again and again; the machine lets it sleep meanwhile.
+"""
+
+from __future__ import annotations
+
+from lowering.boxes import map_of
+from lowering.emit.chains import emit_block
+from lowering.emit.rules import rule
+from lowering.emit.shared_address import shared_base
+from lowering.emit.writer import Writer
+from lowering.ir import Op, Value
+from lowering.ops import operand
+from lowering.ops.channels import BULK
+from lowering.targets import WARP
+
+BARRIER = 8
+"""Bytes of a barrier in shared memory."""
+OF_ROLE = 1
+"""Number of the barrier at which the warps of the kernel meet, where others have another role: all threads have met at
+number 0."""
+
+
+@rule("roles")
+def _roles(w: Writer, op: Op) -> None:
+    fetch, main = op.regions
+    slots, threads = op.attrs["slots"], w.function.threads
+    _begin(w, op, slots)
+    warp = w.let(f"lshr i32 {w.head.thread()}, {WARP.bit_length() - 1}")
+    (warp,) = w.template("shfl.sync.idx.b32", [warp, "0", "31", "-1"], op)  # the same in all lanes, as ptxas sees
+    fetches, copying, works, done = (w.fresh_label(s) for s in ("fetch", "copy", "multiply", "end"))
+    w.do(f"br i1 {w.let(f'icmp uge i32 {warp}, {w.function.warps}')}, label %{fetches}, label %{works}")
+    registers = op.attrs["registers"]
+    w.start(fetches)
+    if registers is not None:
+        w.template("setmaxnreg.dec.sync.aligned.u32", [str(registers[0])], op)
+    w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, {threads}')}, label %{copying}, label %{done}")
+    w.start(copying)
+    emit_block(w, fetch)
+    w.at(op)
+    w.do(f"br label %{done}")
+    w.start(works)
+    if registers is not None:
+        w.template("setmaxnreg.inc.sync.aligned.u32", [str(registers[1])], op)
+    with w.head.stretches_of(main):
+        emit_block(w, main)
+    w.at(op)
+    w.do(f"br label %{done}")
+    w.start(done)
+
+
+def _begin(w: Writer, op: Op, slots: int) -> None:
+    """The barriers of a channel: `full` waits for the thread that fills, `free` for each warp that reads."""
+    first, met = w.fresh_label("first"), w.fresh_label("begun")
+    w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, 0')}, label %{first}, label %{met}")
+    w.start(first)
+    base = shared_base(w, op.operands[0])
+    for slot in range(slots):
+        for place, count in ((slot, 1), (slots + slot, w.function.warps)):
+            w.template("mbarrier.init.shared.b64", [w.let(f"add i32 {base}, {BARRIER * place}"), str(count)], op)
+    w.template("fence.mbarrier_init.release.cluster", [], op)
+    w.do(f"br label %{met}")
+    w.start(met)
+    w.template("bar.sync", ["0"], op)
+
+
+def _narrow(w: Writer, number: Value) -> str:
+    register = w.registers[number][0]
+    return register if w.index == "i32" else w.let(f"trunc i64 {register} to i32")
+
+
+def _await(w: Writer, op: Op, barrier: str, number: Value, slots: int, turn: int) -> None:
+    """Waits for the phase of a number's turn through the slots; `turn` 1: of the turn before, which is over at the
+    start."""
+    times = w.let(f"udiv i32 {_narrow(w, number)}, {slots}")
+    parity = w.let(f"and i32 {w.let(f'add i32 {times}, {turn}') if turn else times}, 1")
+    again, over = w.fresh_label("wait"), w.fresh_label("there")
+    w.do(f"br label %{again}")
+    w.start(again)
+    (flag,) = w.template("mbarrier.try_wait.parity.shared.b64", [barrier, parity], op)
+    w.do(f"br i1 {flag}, label %{over}, label %{again}")
+    w.start(over)
+
+
+@rule("fill")
+def _fill(w: Writer, op: Op) -> None:
+    channel, number = op.operands
+    slots = op.attrs["slots"]
+    _await(w, op, _place(w, channel, number, slots, slots), number, slots, 1)
+    full = _place(w, channel, number, slots, 0)
+    w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
+
+
+@rule("filled")
+def _filled(w: Writer, op: Op) -> None:
+    channel, number = op.operands
+    slots = op.attrs["slots"]
+    _await(w, op, _place(w, channel, number, slots, 0), number, slots, 0)
+
+
+@rule("release")
+def _release(w: Writer, op: Op) -> None:
+    """One lane arrives for its warp, whose lanes have all read what they read."""
+    channel, number = op.operands
+    slots = op.attrs["slots"]
+    w.template("bar.warp.sync", ["-1"], op)
+    lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
+    first = w.head.once(f"icmp eq i32 {lane}, 0")
+    w.template("@mbarrier.arrive.shared.b64", [_place(w, channel, number, slots, slots), first], op)
+
+
+def _place(w: Writer, channel: Value, number: Value, slots: int, first: int) -> str:
+    """The address of the barrier of a number's slot: the first of its kind is the channel's barrier `first`."""
+    slot = w.let(f"urem i32 {_narrow(w, number)}, {slots}")
+    place = w.let(f"add i32 {shared_base(w, channel)}, {w.let(f'mul i32 {slot}, {BARRIER}')}")
+    return w.let(f"add i32 {place}, {BARRIER * first}") if first else place
+
+
+@rule("bulk_copy")
+def _bulk_copy(w: Writer, op: Op) -> None:
+    memory, channel, slot = op.operands[0], operand(op, "channel"), operand(op, "slot")
+    assert channel is not None and slot is not None
+    slots, map = memory.type.shape[0], map_of(op)  # type: ignore[union-attr]
+    number = w.let(f"urem i32 {_narrow(w, slot)}, {slots}")
+    size = memory.type.bytes // slots  # type: ignore[union-attr]
+    target = w.let(f"add i32 {shared_base(w, memory)}, {w.let(f'mul i32 {number}, {size}')}")
+    if op.attrs["at"]:
+        target = w.let(f"add i32 {target}, {op.attrs['at'] * memory.dtype.bytes}")
+    place = w.head.once(f"ptrtoint ptr %{map.name} to i64")
+    corner = [_narrow(w, first) for i in range(len(map.box)) if (first := operand(op, f"corner{i}")) is not None]
+    row = BULK.replace("2d", f"{len(map.box)}d")
+    w.template(row, [target, place, *corner, _place(w, channel, slot, slots, 0)], op)

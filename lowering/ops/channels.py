@@ -1,0 +1,39 @@
+"""Warps with roles of their own, and the channels between them.
+
+A channel is a ring that one role fills, and another one reads. What goes through it has numbers, from 0 on; number e
+lies in slot e mod slots. Each slot has two barriers in shared memory: `full`, which the bytes of copies complete, and
+`free`, at which each warp arrives that has read a number. The value of a channel is the tile that these lie in.
+"""
+
+from __future__ import annotations
+
+from lowering.ir import Op, Value
+from lowering.ops.memory import operand
+from lowering.ops.spec import AccessEffect, nothing, row
+from ptx_templates import instruction
+
+BULK = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+
+
+def _effects(op: Op) -> list[AccessEffect]:
+    """Of the box in the tensor and in the tile."""
+    tensor = operand(op, "tensor")
+    assert tensor is not None
+    of: dict[str | None, Value] = {"global": tensor, "shared": op.operands[0]}
+    kinds = {"reads": "read", "writes": "write"}
+    return [AccessEffect(kinds[by.action], of[by.space], by.space or "", by) for by in instruction(BULK).effects]
+
+
+# The regions are done at the same time: the first by one thread of `fetchers` warps behind the others, the second by
+# the warps of the kernel. Operand: the channel between them.
+row(
+    "roles", 1, nothing, "slots fetchers registers", regions=2, keep=True, flows=True, leading=1, concurrent=True,
+)  # fmt: skip
+# A box of a tensor to the slot of a number, `at` elements behind its start; one index an axis for its first element.
+row("bulk_copy", (4, 9), nothing, "has box at", effects=_effects, fills=True)
+# channel, number: the slot is free, and is full again when so many bytes have come.
+row("fill", 2, nothing, "bytes slots", keep=True, fills=True)
+# channel, number: it is there.
+row("filled", 2, nothing, "slots", keep=True)
+# channel, number: this warp has read it.
+row("release", 2, nothing, "slots", keep=True)

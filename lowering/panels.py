@@ -1,0 +1,59 @@
+"""Tiles of a shared tile's shape in runs: so many elements of each row, and behind them those of the next row.
+
+Copies of boxes and products of warp groups have rows of 128 bytes at most. A wider tile lies in panels of such rows.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from lowering.builder import Builder, attribute_key
+from lowering.ir import Block, Value
+from lowering.location import Loc, Source
+
+MOST_OF_ROW = 128
+"""Bytes of a row of a panel."""
+
+
+def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
+    """The places of a tile's elements in row-major order; with a run, so many columns of all rows after another."""
+    if run not in (0, shape[-1]):
+        columns, width = b.value("arange", extent=shape[-1]), b.broadcast(b.index(run), shape[-1:])
+        block = b.broadcast(b.index(prod(shape[:-1]) * run), shape[-1:])
+        along = b.value("mul", b.value("floordiv", columns, width), block)
+        along = b.value("add", along, b.value("mod", columns, width))
+        before = b.value("mul", *b.same_shape([offsets_within(b, (*shape[:-1], 1)), b.index(run)]))
+        return b.value("add", b.broadcast(before, shape), b.broadcast(along, shape))
+    total: Value | None = None
+    for axis, extent in enumerate(shape):
+        part = b.reshape(b.value("arange", extent=extent), (1,) * axis + (extent,) + (1,) * (len(shape) - axis - 1))
+        pitch = prod(shape[axis + 1 :])
+        if pitch != 1:
+            part = b.value("mul", *b.same_shape([part, b.index(pitch)]))
+        total = part if total is None else b.value("add", *b.same_shape([part, total]))
+    assert total is not None
+    return b.broadcast(total, shape)
+
+
+def is_whole(offset: Value, shape: tuple[int, ...], run: int) -> bool:
+    """Whether a tile's offsets are those of `offsets_within`, as they are written."""
+    b = Builder(Loc(Source("", ""), 0, 0))
+    with b.region(Block()):
+        return _same(offset, offsets_within(b, shape, run), set())
+
+
+def _same(a: Value, b: Value, seen: set[tuple[Value, Value]]) -> bool:
+    """Whether two values are made in the same way, of nothing but numbers."""
+    if (a, b) in seen:
+        return True
+    seen.add((a, b))
+    one, other = a.op, b.op
+    return (
+        one is not None
+        and other is not None
+        and one.name == other.name
+        and a.type == b.type
+        and attribute_key(one.attrs) == attribute_key(other.attrs)
+        and len(one.operands) == len(other.operands)
+        and all(_same(x, y, seen) for x, y in zip(one.operands, other.operands, strict=True))
+    )

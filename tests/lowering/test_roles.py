@@ -1,0 +1,243 @@
+"""Copies in bulk (`stage a, b: bulk`): a warp of its own copies boxes into a channel, others multiply what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from warpgroup_products import CASES, TYPES, arrays, check, of_case, text
+
+import dsl
+from lowering.location import TileError
+from runtime import DeviceError, FindingError, Kernel, assemble, device_facts
+
+MORE: dict[str, list[str]] = {
+    "as they are": [],
+    "persistent": ["persistent 1"],
+    "shared among blocks": ["split p: 2"],
+    "in equal shares": ["split p: stream"],
+    "through shared memory": ["stage c: shared"],
+    "of as many registers": ['choose registers.roles: "none"'],
+}
+SAID = {"persistent", "shared among blocks"}
+"""Cases that say themselves how blocks share the work."""
+
+
+def variants() -> list[tuple[str, str]]:
+    """Each case with one of the further lines, by turns."""
+    turns = [*MORE]
+    return [(case, turns[0 if case in SAID else i % len(turns)]) for i, case in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(("case", "more"), variants())
+def test_products_are_numpys(case: str, more: str) -> None:
+    source, c, a, b, wanted = of_case(case, "stage a, b: bulk", *MORE[more])
+    dsl.parse(source, device="emulator").product(c, a, b)
+    check(c, wanted)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("more", MORE)
+def test_products_are_numpys_on_a_device(case: str, more: str) -> None:
+    if not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    if case in SAID and more != "as they are":
+        pytest.skip("the case says itself how blocks share the work")
+    source, c, a, b, wanted = of_case(case, "stage a, b: bulk", *MORE[more])
+    dsl.parse(source, device="cuda").product(c, a, b)
+    check(c, wanted)
+
+
+NAMED = "    instruction acc: wgmma\n"
+WARPS = text(64, 64, 32, 4, "stage a, b: bulk", "pipeline p: 3", "persistent 1").replace(NAMED, "")
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("dtype", ["f16", "s8", "f32"])
+def test_products_of_single_warps(dtype: str, device: str) -> None:
+    """What copies bring may be read by `ldmatrix`, too; sm_90 has such copies."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("TMA is sm_90's")
+    c, a, b, wanted = arrays(dtype, 136, 72, 160)
+    module = dsl.parse(WARPS, device=device)
+    module.product(c, a, b)
+    check(c, wanted)
+    kernel = module.compile("product", m=136, n=72, k=160, T=dtype, O=TYPES[dtype][1])
+    assert kernel.compiled.header.arch == "sm_90" and kernel.compiled.header.threads == 256
+    assert "mma.sync" in kernel.ptx and "setmaxnreg" not in kernel.ptx
+
+
+def ptx(*lines: str, k: int = 1024) -> str:
+    module = dsl.parse(text(64, 64, 64, 4, "stage a, b: bulk", *lines), device="emulator")
+    return module.compile("product", m=64, n=64, k=k, T="f16", O="f32").ptx
+
+
+@pytest.mark.parametrize(
+    ("dtype", "more"), [("f16", ["stage c: shared"]), ("s8", []), ("bf16", ["split p: stream"]), ("f32", [])]
+)
+def test_nothing_spills_and_registers_change_hands(dtype: str, more: list[str]) -> None:
+    size = {"f16": 64, "bf16": 64, "s8": 128, "f32": 32}[dtype]
+    out = "f16" if dtype == "f16" else TYPES[dtype][1]
+    lines = ["stage a, b: bulk", f"pipeline p: {3 if more else 4}", *more]
+    module = dsl.parse(text(128, 256, size, 8, *lines), device="emulator")
+    kernel = module.compile("product", m=4096, n=4096, k=4096, T=dtype, O=out)
+    made = assemble(kernel.ptx, "sm_90a")
+    assert made.spill_stores == 0 and "C75" not in made.log, made.log
+    assert made.registers == 168 and kernel.compiled.header.threads == 384
+    assert "setmaxnreg.dec.sync.aligned.u32 24" in kernel.ptx and "setmaxnreg.inc.sync.aligned.u32 240" in kernel.ptx
+
+
+def test_no_barrier_of_the_block_stands_in_a_role() -> None:
+    """Those that multiply meet among themselves alone, and from tile to tile not at all."""
+    direct, staged = (ptx("persistent 1", *lines) for lines in ([], ["stage c: shared"]))
+    assert (direct.count("bar.sync 0;"), direct.count("bar.sync 1, 128;")) == (1, 0)
+    assert (staged.count("bar.sync 0;"), staged.count("bar.sync 1, 128;")) == (1, 2)
+
+
+def lines_with(lines: list[str], word: str) -> list[int]:
+    return [i for i, line in enumerate(lines) if word in line]
+
+
+def without_wait(number: int) -> Callable[[list[str]], None]:
+    """One of the waits is over at once."""
+
+    def change(lines: list[str]) -> None:
+        at = lines_with(lines, "mbarrier.try_wait")[number]
+        lines[at] = f"\tsetp.eq.u32 {lines[at].split()[1].rstrip(',')}, 0, 0;"
+
+    return change
+
+
+def without(word: str) -> Callable[[list[str]], None]:
+    def change(lines: list[str]) -> None:
+        del lines[lines_with(lines, word)[0]]
+
+    return change
+
+
+def freed_early(lines: list[str]) -> None:
+    """A slot is free while products read it."""
+    (wait,), arrival = lines_with(lines, "wgmma.wait_group"), lines_with(lines, "mbarrier.arrive.shared")[-1]
+    lines.insert(arrival, lines.pop(wait))
+
+
+def replaced(old: str, new: str) -> Callable[[list[str]], None]:
+    def change(lines: list[str]) -> None:
+        at = lines_with(lines, old)[0]
+        lines[at] = lines[at].replace(old, new)
+
+    return change
+
+
+FAULTS: dict[str, tuple[Callable[[list[str]], None], str]] = {
+    "nobody waits for a full slot": (without_wait(1), "reads shared memory that an asynchronous copy is still filling"),
+    "nobody waits for a free slot": (without_wait(0), "more arrivals at an mbarrier than it expects"),
+    "nobody frees a slot": (without("mbarrier.arrive.shared"), "deadlock"),
+    "nobody fills a slot": (without("mbarrier.arrive.expect_tx"), "deadlock"),
+    "a slot is freed early": (freed_early, "an operand of a product is written before the product is complete"),
+    "products are not waited for": (without("wgmma.wait_group"), "belongs to a product in flight"),
+    "copies do not know the barriers": (without("fence.mbarrier_init"), "race"),
+    "too few arrivals are waited for": (replaced(", 4;", ", 3;"), "3 of 3 arrivals are missing"),
+    "more bytes than come": (replaced(", 16384;", ", 16400;"), "deadlock"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_goes_wrong_is_found(name: str) -> None:
+    """Each part of the code between the roles is needed: the emulator tells of what goes wrong without it."""
+    change, message = FAULTS[name]
+    lines = ptx("pipeline p: 2", k=512).splitlines()
+    change(lines)
+    c, a, b, _ = arrays("f16", 64, 64, 512)
+    with pytest.raises((FindingError, DeviceError)) as told:
+        Kernel("\n".join(lines) + "\n", device="emulator")(c, a, b)
+    assert message in str(told.value), told.value
+
+
+PLAIN = text(64, 64, 64, 4, "stage a, b: bulk").replace(NAMED, "")
+LEFT, LOOP = "factor(a[i : i + TM, p : p + TK], T=T)", "    for p in range(0, k, TK):"
+BY_DATA = {"b: T[n, k];": "b: T[n, k], at: s32[n];", "        acc = dot": "        q = at[p // TK]\n        acc = dot",
+           "b[j : j + TN, p": "b[j + q : j + q + TN, p"}  # fmt: skip
+
+
+def changed(source: str, changes: dict[str, str]) -> str:
+    for old, new in changes.items():
+        assert old in source
+        source = source.replace(old, new)
+    return source
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a target before": (PLAIN, {"arch": "sm_80"}, "sm_80 has no such copies"),
+    "a mask": (changed(PLAIN, {LEFT: "load(a[i : i + TM, p : p + TK], mask=arange(TK)[None, :] < 40)"}), {},
+               "no slice of a tensor's own axes, or has a mask"),
+    "something else than zeros": (changed(PLAIN, {LEFT: "load(a[i : i + TM, p : p + TK], other=1.0)"}), {"m": 100},
+                                  "something else than zeros"),
+    "rows that begin anywhere": (PLAIN, {"k": 132}, "8 bytes of its rows are known to be aligned neighbours"),
+    "places that are data": (changed(PLAIN, BY_DATA), {}, "its place comes from 'load'"),
+    "one of two": (changed(PLAIN, {"stage a, b: bulk": "stage a: bulk"}), {}, "those of 'b' at the same place are not"),
+    "no loop": (changed(PLAIN, {LOOP: "    x = a[i : i + TM, 0 : TK]\n" + LOOP, LEFT: "x"}), {}, "no loop loads it"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_copied_so_is_told(name: str) -> None:
+    source, changes, message = REFUSED[name]
+    request = {"m": 1024, "n": 1024, "k": 1024, "T": "f16", "O": "f32"} | changes
+    with pytest.raises(TileError, match=message) as told:
+        dsl.parse(source, device="emulator").compile("product", **request)
+    assert told.value.loc is not None and told.value.hint
+
+
+def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
+    source = text(64, 64, 64, 4, "stage a, b: bulk") + (
+        "schedule plain of product:\n    TM, TN, TK, warps = 64, 64, 64, 4\n\n"
+        "dispatch multiply(c, a, b):\n    when fits(product with groups): product with groups\n"
+        "    otherwise: product with plain\n"
+    )
+    module = dsl.parse(source, device="emulator")
+    for k in (128, 132):
+        c, a, b, wanted = arrays("f16", 64, 72, k)
+        module.multiply(c, a, b)
+        check(c, wanted)
+    assert np.isfinite(c).all()
+
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+FEW = "cdiv(s, 128) * heads * batch >= sms and "
+ATTENTION = [(64, False, 256, 192), (128, True, 136, 200), (40, True, 100, 136), (256, False, 128, 80)]
+"""Elements of a head, causal or not, queries, keys."""
+
+
+def scores(q: Any, k: Any, scale: float, causal: bool) -> Any:
+    found = scale * np.einsum("bhsd,bhtd->bhst", q.astype(np.float64), k.astype(np.float64))
+    s, t = found.shape[-2:]
+    sees = np.arange(t)[None, :] <= np.arange(s)[:, None] + t - s
+    return np.where(sees | (not causal), found, -np.inf)
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("d", "causal", "s", "t"), ATTENTION)
+def test_attention_by_warp_groups(d: int, causal: bool, s: int, t: int, device: str) -> None:
+    """The sample as it is, where there are enough queries; probabilities are multiplied from registers."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    source = (SAMPLES / "attention.tile").read_text()
+    assert FEW in source
+    module = dsl.parse(source.replace(FEW, ""), device=device)
+    random = np.random.default_rng(d)
+    q, k, v = (random.standard_normal((1, heads, n, d)).astype(np.float16) for heads, n in ((2, s), (1, t), (1, t)))
+    o, lse = np.empty_like(q), np.empty((1, 2, s), np.float32)
+    module.attention(o, q, k, v, 0.125, lse, CAUSAL=causal)
+    wanted = scores(q, k.repeat(2, 1), 0.125, causal)
+    most = wanted.max(-1, keepdims=True)
+    parts = np.exp(wanted - most)
+    total = parts.sum(-1, keepdims=True)
+    assert np.abs(o - np.einsum("bhst,bhtd->bhsd", parts / total, v.repeat(2, 1).astype(np.float64))).max() < 2e-3
+    assert np.abs(lse - (most + np.log(total))[..., 0]).max() < 2e-3
+    kernel = module.attention.plan_for({"o": o, "q": q, "k": k, "v": v, "scale": 0.125, "lse": lse}, {"CAUSAL": causal})
+    assert any("wgmma" in each.ptx for each in kernel.kernels)

@@ -1,0 +1,107 @@
+"""Products by warp groups for the tests: a kernel, schedules, arrays, and what comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+KERNEL = """
+def factor(v; T):
+    if T == f32:
+        return bitcast(v, tf32)
+    return v
+
+def twice(v):
+    return v + v
+
+kernel product(c: O[m, n], a: T[{a}], b: T[{b}]; T in f16|bf16|s8|u8|e4m3|f32, O in f32|s32|f16, TM, TN, TK):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    acc = zeros(sum_type(T)[TM, TN])
+    for p in range(0, k, TK):
+        acc = dot(factor({left}, T=T), factor({right}, T=T), acc)
+    c[i : i + TM, j : j + TN] = acc.to(O)
+
+schedule groups of product:
+    TM, TN, TK, warps = {tm}, {tn}, {tk}, {warps}
+    instruction acc: wgmma
+{lines}
+"""
+TYPES: dict[str, tuple[Any, str, Any]] = {
+    "f16": (np.float16, "f32", np.float32),
+    "bf16": (ml_dtypes.bfloat16, "f32", np.float32),
+    "s8": (np.int8, "s32", np.int32),
+    "u8": (np.uint8, "s32", np.int32),
+    "e4m3": (ml_dtypes.float8_e4m3fn, "f32", np.float32),
+    "f32": (np.float32, "f32", np.float32),
+}
+LEFT = {
+    "along": ("m, k", "a[i : i + TM, p : p + TK]"),
+    "across": ("k, m", "a[p : p + TK, i : i + TM].T"),
+    "made": ("m, k", "twice(a[i : i + TM, p : p + TK])"),
+}
+RIGHT = {"along": ("n, k", "b[j : j + TN, p : p + TK].T"), "across": ("k, n", "b[p : p + TK, j : j + TN]")}
+"""How operands lie in memory: along K or across it; or that the left one is made in registers."""
+
+
+def text(
+    tm: int = 64, tn: int = 64, tk: int = 64, warps: int = 4, *lines: str, a: str = "along", b: str = "along"
+) -> str:
+    said = "".join(f"    {line}\n" for line in lines)
+    (dims_a, left), (dims_b, right) = LEFT[a], RIGHT[b]
+    return KERNEL.format(tm=tm, tn=tn, tk=tk, warps=warps, lines=said, a=dims_a, b=dims_b, left=left, right=right)
+
+
+def arrays(dtype: str, m: int, n: int, k: int, left: str = "along", right: str = "along") -> tuple[Any, Any, Any, Any]:
+    """c, a, b, and c as it should be. Numbers of f32 are some of tf32."""
+    random, (kind, _, result) = np.random.default_rng(m * n + k), TYPES[dtype]
+    made = [random.integers(0, 100, shape) if result == np.int32 else random.standard_normal(shape)
+            for shape in ((m, k), (n, k))]  # fmt: skip
+    a, b = (each.astype(ml_dtypes.bfloat16 if dtype == "f32" else kind).astype(kind) for each in made)
+    wanted = (1 + (left == "made")) * (a.astype(np.float64) @ b.astype(np.float64).T)
+    a, b = (np.ascontiguousarray(x.T) if order == "across" else x for x, order in ((a, left), (b, right)))
+    return np.zeros((m, n), result), a, b, wanted
+
+
+CASES: dict[str, tuple[Any, ...]] = {
+    "one group": ("f16", (64, 64, 64, 4), (64, 64, 128)),
+    "two groups": ("f16", (128, 128, 64, 8), (128, 256, 192)),
+    "rows of 64 bytes": ("bf16", (64, 32, 32, 4), (64, 64, 96)),
+    "rows of 32 bytes": ("f16", (64, 16, 16, 4), (128, 16, 80)),
+    "odd extents": ("f16", (64, 64, 64, 4), (70, 40, 200)),
+    "bytes": ("s8", (128, 64, 128, 8), (130, 70, 272)),
+    "unsigned bytes": ("u8", (64, 32, 64, 4), (64, 32, 128)),
+    "e4m3": ("e4m3", (64, 64, 128, 4), (64, 64, 256)),
+    "persistent": ("f16", (64, 64, 64, 4, "persistent 1", "pipeline p: 3"), (192, 320, 128)),
+    "shared among blocks": ("f16", (64, 64, 64, 4, "split p: 2"), (64, 64, 512)),
+    "one slot": ("f16", (64, 64, 64, 4, "pipeline p: 1"), (64, 64, 192)),
+    "two slots": ("f16", (64, 64, 64, 4, "pipeline p: 2", "unroll p: 1"), (64, 64, 320)),
+    "through shared memory": ("f16", (64, 64, 64, 4, "stage c: shared"), (64, 128, 128)),
+    "tf32": ("f32", (64, 64, 32, 4), (70, 64, 100)),
+    "rows in two panels": ("f16", (64, 32, 128, 4), (64, 40, 256)),
+    "b across K": ("f16", (64, 128, 64, 4), (64, 136, 128), {"b": "across"}),
+    "b across K, rows of 64 bytes": ("bf16", (128, 32, 32, 8), (128, 64, 96), {"b": "across"}),
+    "b across K, rows of 32 bytes": ("f16", (64, 16, 64, 4), (64, 32, 72), {"b": "across"}),
+    "a across K": ("f16", (128, 64, 64, 8), (136, 64, 200), {"a": "across"}),
+    "a in registers": ("f16", (64, 64, 64, 4), (72, 64, 128), {"a": "made"}),
+    "a in registers, tf32": ("f32", (128, 32, 32, 8), (128, 64, 96), {"a": "made"}),
+    "a in registers, b across K": ("bf16", (64, 64, 32, 4), (64, 72, 96), {"a": "made", "b": "across"}),
+    "both across K": ("bf16", (128, 64, 32, 8, "pipeline p: 3"), (128, 72, 160), {"a": "across", "b": "across"}),
+}
+
+
+def check(found: Any, wanted: Any) -> None:
+    if found.dtype == np.int32:
+        assert np.array_equal(found, wanted)
+    else:
+        assert np.abs(found - wanted).max() <= 2.0**-10 * max(1.0, np.abs(wanted).max())
+
+
+def of_case(name: str, *lines: str) -> tuple[str, Any, Any, Any, Any]:
+    """The text of a case, with more lines in its schedule, and c, a, b, and c as it should be."""
+    dtype, schedule, shape, *rest = CASES[name]
+    orders = rest[0] if rest else {}
+    given = arrays(dtype, *shape, orders.get("a", "along"), orders.get("b", "along"))
+    return text(*schedule, *lines, **orders), *given

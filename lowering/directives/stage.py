@@ -572,7 +572,7 @@ def _staged(
         axes = (*(axis for axis in axes if axis != last), last)
     shape, run, size = tuple(shape[axis] for axis in axes), max(runs), load.result.dtype.bytes
     if load.attrs.get(BULK) or _feeds_warpgroups(function, load, users):
-        run = min(shape[-1], MOST_OF_ROW // size)
+        run = min(shape[-1], MOST_OF_ROW // size, *([run] if run * size >= LEAST_RUN else []))
     elif (
         len(shape) < 2 or not LEAST_RUN <= run * size < shape[-1] * size or not (again and _goes_by_steps(load, users))
     ):

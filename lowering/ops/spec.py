@@ -194,9 +194,9 @@ class OpSpec:
 
     @cached_property
     def in_flight(self) -> bool:
-        """Its accesses happen later, until what waits for them."""
+        """Its accesses happen later, until its threads wait for their groups of such."""
         row = self._row if self.effects is not None else None
-        return row is not None and any(e.completion != "at once" for e in row.effects)
+        return row is not None and any(e.completion == "commit group" for e in row.effects)
 
     @cached_property
     def orders(self) -> str | None:

@@ -98,6 +98,8 @@ def arguments(function: Function, dims: dict[str, int]) -> dict[str, Any]:
         elif p.kind == "tensor":
             shape = [dims[dim] if isinstance(dim, str) else dim for dim in p.dims]
             out[p.name] = np.ones(shape, ARRAYS[p.dtype.name])
+            if p.name == "b" and "along_k" in dims:
+                out[p.name] = np.ascontiguousarray(out[p.name].T).T
             if p.name in OFFSETS:
                 out[p.name] = np.arange(shape[0], dtype=np.int32)
         elif p.kind == "scalar":

@@ -57,6 +57,9 @@ def _bulk_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
     on = np.broadcast_to(inside, at.shape).reshape(-1)
     data[on] = source.data[source.places(np.broadcast_to(at, inside.shape).reshape(-1)[on])]
     target, slots = run.memory(memory), memory.type.shape[0]
+    if op.attrs["at"] + data.size > target.size // slots:
+        where = f"from {op.attrs['at']} on, in a slot of {target.size // slots}"
+        raise Outside(op, f"a box of {data.size} elements {where}")
     first = int(run[slot]) % slots * (target.size // slots) + op.attrs["at"]
     places = target.places(first + np.arange(data.size))
     run.filled[channel][int(run[slot])].append((target, places, data))

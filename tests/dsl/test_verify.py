@@ -1,5 +1,6 @@
-"""`dsl verify`: kernels that are right agree at every stage; 40 seeded miscompilations are named each by the pass that
-makes it, a value, and the lane of its first wrong element (before layouts are assigned there are no lanes)."""
+"""`dsl verify`: kernels that are right agree at every stage; more than 40 seeded miscompilations are named each by the
+pass that makes it, a value, and the lane of its first wrong element (before layouts are assigned there are no lanes).
+"""
 
 from __future__ import annotations
 
@@ -90,6 +91,8 @@ schedule four of groups:
     pipeline p: 2
     instruction acc: wgmma
 """
+TEXT += TEXT[TEXT.index("kernel groups") :].replace("groups", "boxes") + "    stage a, b: bulk\n"
+"""And the same by copies of boxes."""
 
 
 def given_rows() -> dict[str, Any]:
@@ -111,11 +114,17 @@ def given_groups() -> dict[str, Any]:
     return {"c": np.zeros((64, 32), np.float32), "a": a, "b": b}
 
 
-GIVEN = {"rows": (given_rows, "four"), "product": (given_product, "pair"), "groups": (given_groups, "four")}
+GIVEN = {
+    "rows": (given_rows, "four"),
+    "product": (given_product, "pair"),
+    "groups": (given_groups, "four"),
+    "boxes": (given_groups, "four"),
+}
 DIMS = {
     "rows": {"rows": 2, "cols": 250},
     "product": {"m": 32, "n": 32, "k": 96},
     "groups": {"m": 64, "n": 32, "k": 192},
+    "boxes": {"m": 64, "n": 32, "k": 192},
 }
 PROGRAM: Program = parse_program(TEXT, "faults.tile")
 
@@ -275,6 +284,14 @@ class Fault:
         return tuple(wrong(each) if each.name == self.behind else each for each in PASSES)
 
 
+def early(function: Function) -> None:
+    """A slot is freed before it is read."""
+    (body,) = (r for op in walk(function.body) for r in op.regions if any(each.name == "release" for each in r.ops))
+    (freed,) = (op for op in body.ops if op.name == "release")
+    body.ops.remove(freed)
+    body.ops.insert(1 + next(i for i, op in enumerate(body.ops) if op.name == "filled"), freed)
+
+
 FAULTS = [
     Fault("check_names", "rows", renamed("gt", "le"), "out", lane=False),
     Fault("check_names", "product", swapped("dot"), "acc", lane=False),
@@ -287,6 +304,15 @@ FAULTS = [
     Fault("earlier_rounds", "rows", swapped("div"), "out", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),
     Fault("pipeline", "product", swapped("dot"), "acc", lane=False),
+    Fault(
+        "pipeline",
+        "boxes",
+        changed("bulk_copy", "box", lambda box: tuple((1 - a, e) for a, e in box)),
+        "acc",
+        lane=False,
+    ),
+    Fault("pipeline", "boxes", swapped("bulk_copy", at=(4, 5)), "acc", lane=False),
+    Fault("pipeline", "boxes", early, "acc", lane=False),
     Fault("peel", "rows", swapped("div"), "out", lane=False),
     Fault("peel_loops", "rows", swapped("div"), "out", lane=False),
     Fault("fragments", "product", swapped("dot"), "acc", lane=False),

@@ -81,6 +81,8 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         innermost(96, 7, 100, 5),
         innermost(512, 7, 100, 3),
     ],
+    ("conv", "groups"): [images(256, 14, 256, 3), images(512, 7, 512, 3)],
+    ("conv_nhwc", "groups"): [innermost(256, 14, 256, 3), innermost(512, 7, 500, 3)],
     ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     ("tiled", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     **{(f"{arg}fold", "wide"): [{"n": 1 << 20}, {"n": 70001}] for arg in ("", "arg_")},
@@ -150,6 +152,8 @@ TYPES = {
 }
 """Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""
 
+FIRST = {("conv", "groups"): 1, ("conv_nhwc", "groups"): 3}
+"""How many of the first types a schedule takes, if not all: warp groups multiply no s4, nothing that is converted."""
 LEAST = {"e4m3": 89}
 """Types whose instructions not every target has, with the first that has them."""
 
@@ -217,6 +221,7 @@ def cases() -> list[Case]:
                     several = i == 0 or "fused" in dims
                     several = several and len(parameters) == 1  # combinations of two types may have no meaning
                     choices = max((len(t) for t in parameters.values()), default=1) if several else 1
+                    choices = min(choices, FIRST.get((name, schedule), choices))
                     for choice in range(choices):
                         types = tuple((p, t[min(choice, len(t) - 1)]) for p, t in parameters.items())
                         out.append(Case(path.name, name, schedule, tuple(dims.items()), types))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from warpgroup_products import CASES, TYPES, arrays, check, of_case, text
 
 import dsl
+from dsl.command import cli
 from lowering.location import TileError
 from runtime import assemble, device_facts
+
+SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -84,3 +90,19 @@ def test_what_cannot_be_one_is_told(name: str) -> None:
     with pytest.raises(TileError, match=message) as told:
         dsl.parse(source, device="emulator").compile("product", **request)
     assert told.value.loc is not None and told.value.hint
+
+
+MANY = re.compile(r"when many and .* and fits")
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("example", "kernel"), [([], "conv"), (["--example", "nhwc"], "conv_nhwc")])
+def test_convolutions_by_warp_groups(example: list[str], kernel: str, device: str, tmp_path: Path) -> None:
+    """The sample as it is, where its filters are deep and many: exact, with a residual."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    source, count = MANY.subn("when fits", (SAMPLES / "int8_conv.tile").read_text())
+    assert count == 2
+    (tmp_path / "conv.tile").write_text(source)
+    done = CliRunner().invoke(cli, ["run", str(tmp_path / "conv.tile"), *example, "--device", device])
+    assert done.exit_code == 0 and f"{kernel} with groups" in done.output and "passed" in done.output, done.output

@@ -33,7 +33,8 @@ class Words:
 
 class Driver:
     """What `runtime.cuda.driver.bindings()` gives. launches: the buffers' addresses; code: what a launch answers;
-    encoded: the arguments of each encoding of a tensor map, whose words are `WORD` and then the address."""
+    encoded: the arguments of each encoding of a tensor map, whose words are the address and then `WORD`; replaced: the
+    addresses that took the place of others."""
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=SUCCESS)
     cuuint32_t = cuuint64_t = int
@@ -45,6 +46,7 @@ class Driver:
         self.code: Any = SUCCESS
         self.keeps = True
         self.encoded: list[tuple[Any, ...]] = []
+        self.replaced: list[int] = []
         self.version = 13000
 
     def CUstream(self, handle: int) -> int:
@@ -56,6 +58,11 @@ class Driver:
     def cuTensorMapEncodeTiled(self, *arguments: Any) -> tuple[Any, Any]:
         self.encoded.append(arguments)
         return SUCCESS, SimpleNamespace(opaque=[arguments[2], WORD, *(0,) * 14])
+
+    def cuTensorMapReplaceAddress(self, made: Any, pointer: int) -> tuple[Any]:
+        self.replaced.append(pointer)
+        made.opaque[0] = pointer
+        return (SUCCESS,)
 
     def cuDriverGetVersion(self) -> tuple[Any, int]:
         return SUCCESS, self.version
@@ -148,7 +155,7 @@ class FakeCuda(ExitStack):
         """Loaded: that of `text`, else a copy of f32."""
         kernel = runtime.Kernel(text or hand_written.copy(), device="cuda")
         context = SimpleNamespace(ordinal=0, cu_context=1, launched={}, check=self.check)
-        context.current, context.call = nullcontext, lambda function, *arguments: function(*arguments)[1]
+        context.current, context.call = nullcontext, lambda function, *given: next(iter(function(*given)[1:]), None)
         loaded: Any = SimpleNamespace(header=kernel.header, context=context, record=0, function="copy")
         kernel._loaded[0] = loaded
         return kernel

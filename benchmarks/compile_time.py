@@ -38,6 +38,7 @@ PRODUCT_BOUND = 160.0
 ATTENTION_BOUND = 150.0
 ROWS, TURNED = (16, 1), (1, 16)
 """Strides of a matrix whose rows lie one behind the other, and of its transpose."""
+HEADS = dict.fromkeys("oqkv", (16, 16, 16, 1))
 ATTENTION = {"batch": 4, "heads": 16, "kv_heads": 16, "s": 4096, "t": 4096, "d": 128}
 
 
@@ -82,14 +83,11 @@ CASES = (
     product("large", 8192, "s8", "s32", along_k=False),
     product("large", 8192, "s8", "s32"),
     product("groups", 8192, "f16", "f16"),
-    Case(
-        "attention.tile",
-        "attend",
-        "tile",
-        ATTENTION,
-        ATTENTION_BOUND,
-        True,
-        strides=dict.fromkeys("oqkv", (16, 16, 16, 1)),
+    product("bulk", 8192, "f16", "f16"),
+    product("bulk", 8192, "f16", "f16", along_k=False),
+    *(
+        Case("attention.tile", "attend", schedule, ATTENTION, ATTENTION_BOUND, True, strides=HEADS)
+        for schedule in ("tile", "groups")
     ),
 )
 STAGES = ("parse", "build", *(each.name for each in PASSES), "emit", "llvm")

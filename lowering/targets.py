@@ -11,6 +11,8 @@ WARP = 32
 MOST_REGISTERS = 255
 LEAST_REGISTERS = 24  # that ptxas gives a thread, from sm_80 on: a lower cap is raised to it
 """32-bit registers of a thread, at most (CUDA C++ Programming Guide, table of compute capabilities)."""
+MOST_THREADS = 1024
+"""Of a block (the same)."""
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the system takes of each block (the same, compute capability 8.0 to 12.0)."""
 

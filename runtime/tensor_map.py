@@ -20,8 +20,8 @@ MAP_POINTER = 16
 """Bytes that the address of a map's array is a multiple of."""
 MOST_OF_STRIDE = 1 << 40
 """Bytes: every stride is less."""
-MOST_OF_EXTENT = 1 << 32
-"""Elements along an axis."""
+MOST_OF_EXTENT = 1 << 31
+"""Elements along an axis: the driver takes twice as many, which coordinates of 32 bits with a sign do not reach."""
 MOST_OF_BOX = 256
 """Elements of a box along an axis."""
 SWIZZLES = (0, 32, 64, 128)

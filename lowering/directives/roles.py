@@ -29,7 +29,7 @@ from lowering.ops import OPS, operand
 from lowering.ops.control import names
 from lowering.ops.memory import writes
 from lowering.rounds import carry, hand_on
-from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS, WARP, Target
+from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS, MOST_THREADS, WARP, Target
 from lowering.types import U64, SharedType
 from lowering.warpgroup import WARPS
 
@@ -107,6 +107,8 @@ def _misfit(function: Function, head: CopyHead, loops: list[Op]) -> tuple[str, s
             return f"those of '{tensor.name}' at the same place are not", f"stage {tensor.name}: {BULK}"
     if any("box" in op.attrs and op not in head.copies for op in walk(function.body) if op.spec.in_flight):
         return "another loop has some, too", "bulk in one of them alone"
+    if function.threads + WARPS * WARP > MOST_THREADS:
+        return f"{function.warps} warps and {WARPS} more are more than a block has", f"warps = {function.warps // 2}"
     other = next((loop for loop in loops if not loop.spec.counters), None)
     if other is not None:
         return f"their loop stands in a '{other.name}'", "a loop in loops that count"
@@ -245,10 +247,11 @@ def _chosen(values: list[Value], columns: list[bool]) -> list[Value]:
 def _registers(function: Function, target: Target) -> tuple[int, int] | None:
     """Registers of a thread that copies, and of one that multiplies: what is left to it of those at the start."""
     threads, ways, rule = function.threads + WARPS * WARP, dict[str, tuple[int, int] | None](none=None), "none"
-    at_start = min(MOST_REGISTERS, target.registers // threads) // 8 * 8
+    given = target.registers // (threads * max(1, function.number("blocks_per_sm")))
+    at_start = min(MOST_REGISTERS, function.number("maxregs") or MOST_REGISTERS, given) // 8 * 8
     left = (at_start * threads - LEAST_REGISTERS * WARPS * WARP) // function.threads // 8 * 8
     most = min(left, MOST_OF_ROLE)
-    if target.arch.endswith("a") and function.warps % WARPS == 0 and most > at_start:
+    if target.arch.endswith("a") and function.warps % WARPS == 0 and most > at_start >= LEAST_REGISTERS:
         rule = f"{LEAST_REGISTERS}, {most}"
         ways[rule] = LEAST_REGISTERS, most
     because = f"{at_start} a thread at the start; the warps that copy need few"

@@ -291,8 +291,9 @@ class _Choosing:
         if rows != MAX_BYTES:
             return f"{rows} bytes of its rows are known to be aligned neighbours", f"rows at multiples of {MAX_BYTES}"
         inner = shape[runs.index(max(runs))] * size
-        if inner % MAX_BYTES or any(extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1):
-            return f"a box of {list(shape)} elements of {size} bytes", f"at most {MOST_OF_BOX} rows of 16 bytes or more"
+        if inner < LEAST_RUN or any(extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1):
+            message = f"a box of {list(shape)} elements of {size} bytes"
+            return message, f"at most {MOST_OF_BOX} rows of {LEAST_RUN} bytes or more"
         return None
 
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:

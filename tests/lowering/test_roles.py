@@ -91,6 +91,13 @@ def test_nothing_spills_and_registers_change_hands(dtype: str, more: list[str]) 
     assert "setmaxnreg.dec.sync.aligned.u32 24" in kernel.ptx and "setmaxnreg.inc.sync.aligned.u32 240" in kernel.ptx
 
 
+def test_two_blocks_share_the_registers() -> None:
+    """80 a thread at the start, of 384 threads; those that copy keep 24."""
+    module = dsl.parse(text(128, 64, 64, 8, "stage a, b: bulk", "blocks_per_sm 2"), device="emulator")
+    made = module.compile("product", m=4096, n=4096, k=4096, T="f16", O="f16").ptx
+    assert "setmaxnreg.inc.sync.aligned.u32 104" in made and ".minnctapersm 2" in made
+
+
 def test_no_barrier_of_the_block_stands_in_a_role() -> None:
     """Those that multiply meet among themselves alone, and from tile to tile not at all."""
     direct, staged = (ptx("persistent 1", *lines) for lines in ([], ["stage c: shared"]))
@@ -158,7 +165,12 @@ def test_what_goes_wrong_is_found(name: str) -> None:
     assert message in str(told.value), told.value
 
 
-PLAIN = text(64, 64, 64, 4, "stage a, b: bulk").replace(NAMED, "")
+def tile(*extents: int) -> str:
+    """A schedule without warp groups."""
+    return text(*extents, "stage a, b: bulk").replace(NAMED, "")
+
+
+PLAIN = tile(64, 64, 64, 4)
 LEFT, LOOP = "factor(a[i : i + TM, p : p + TK], T=T)", "    for p in range(0, k, TK):"
 BY_DATA = {"b: T[n, k];": "b: T[n, k], at: s32[n];", "        acc = dot": "        q = at[p // TK]\n        acc = dot",
            "b[j : j + TN, p": "b[j + q : j + q + TN, p"}  # fmt: skip
@@ -180,6 +192,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "rows that begin anywhere": (PLAIN, {"k": 132}, "8 bytes of its rows are known to be aligned neighbours"),
     "places that are data": (changed(PLAIN, BY_DATA), {}, "its place comes from 'load'"),
     "one of two": (changed(PLAIN, {"stage a, b: bulk": "stage a: bulk"}), {}, "those of 'b' at the same place are not"),
+    "rows of 16 bytes": (tile(64, 64, 8, 4), {}, "a box of .* elements of 2 bytes"),
+    "too many warps": (tile(128, 128, 32, 32), {}, "32 warps and 4 more"),
     "no loop": (changed(PLAIN, {LOOP: "    x = a[i : i + TM, 0 : TK]\n" + LOOP, LEFT: "x"}), {}, "no loop loads it"),
 }  # fmt: skip
 

@@ -289,7 +289,8 @@ class _Choosing:
         assert offset is not None
         rows, runs = neighbours(self.facts, load, "falls") * size, self.facts.of(offset).run
         if rows != MAX_BYTES:
-            return f"{rows} bytes of its rows are known to be aligned neighbours", f"rows at multiples of {MAX_BYTES}"
+            known = f"{rows} bytes of its rows are known to be aligned neighbours"
+            return known, f"rows at multiples of {MAX_BYTES} bytes"
         inner = shape[runs.index(max(runs))] * size
         if inner < LEAST_RUN or any(extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1):
             message = f"a box of {list(shape)} elements of {size} bytes"

@@ -148,8 +148,9 @@ class Rebuilding:
 
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
         """For a load or store, the order of registers in which most elements are accessed at once: the transpose of
-        what leaves as rows is in the same threads, in another order. Operands of products keep theirs, for ldmatrix."""
-        if layout is None or op.attrs.get("matrix"):
+        what leaves as rows is in the same threads, in another order. Operands of products keep theirs, for ldmatrix;
+        what is read in place has none."""
+        if layout is None or op.attrs.get("matrix") or op.attrs.get("in_place"):
             return layout
         offset = operand(op, "offset")
         assert offset is not None

@@ -142,20 +142,23 @@ def test_several_blocks_share_the_rounds_of_few_tiles(modules, device, dtype, sh
 
 
 @pytest.mark.parametrize(
-    ("extent", "b_t", "arch", "schedule"),
+    ("extent", "k", "b_t", "arch", "schedule"),
     [
-        (6144, True, "sm_80", "large"),
-        (6143, True, "sm_80", "tile"),
-        (6144, False, "sm_90", "large"),
-        (6143, False, "sm_90", "tile"),
-        (6143, True, "sm_90", "groups"),
-        (1024, True, "sm_90", "tile"),
+        (6144, 64, True, "sm_80", "large"),
+        (6143, 64, True, "sm_80", "tile"),
+        (6144, 64, False, "sm_90", "bulk"),
+        (6143, 64, False, "sm_90", "tile"),
+        (6143, 64, True, "sm_90", "bulk"),
+        (6143, 66, True, "sm_90", "groups"),
+        (1024, 64, True, "sm_90", "bulk"),
+        (512, 64, True, "sm_90", "tile"),
+        (6144, 0, True, "sm_90", "large"),
     ],
 )
-def test_the_dispatch_chooses_by_target_size_and_order(extent, b_t, arch, schedule):
+def test_the_dispatch_chooses_by_target_size_and_order(extent, k, b_t, arch, schedule):
     module = dsl.load(SAMPLE, device="emulator", arch=arch)
-    c, a = np.empty((extent, extent), np.float16), np.empty((extent, 64), np.float16)
-    b = a.T if b_t else np.empty((64, extent), np.float16)
+    c, a = np.empty((extent, extent), np.float16), np.empty((extent, k), np.float16)
+    b = a.T if b_t else np.empty((k, extent), np.float16)
     plan = module.matmul.plan(module.matmul.facts({"c": c, "a": a, "b": b}))
     assert [step.request.schedule for step in plan.steps] == [schedule]
 

@@ -103,9 +103,9 @@ class Module:
     @property
     def arch(self) -> str:
         """The target that calls compile for."""
-        return self._place()[0].arch
+        return self.place()[0].arch
 
-    def _place(self) -> tuple[Target, DeviceFacts]:
+    def place(self) -> tuple[Target, DeviceFacts]:
         """The target that calls compile for, and their device in numbers. TileError `target` where no row fits it."""
         from runtime import device_facts
 
@@ -342,7 +342,7 @@ class ModuleFunction:
     ) -> Planner:
         """The planner of a call for this module's device."""
         module = self.module
-        place, device = module._place()
+        place, device = module.place()
         constants, options = self.called.split(rest)
         self.check_constants(constants)
         what = (module.program, self.name, facts, place, device.sms, constants, options, schedule)

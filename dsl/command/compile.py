@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dsl.command.failures import show
-from dsl.command.options import CHOOSE, SKIP_PASS, choices_of
+from dsl.command.options import ARCH, CHOOSE, SKIP_PASS, choices_of
 from dsl.command.trace import write_trace
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.shapes import UNKNOWN, LaunchFacts, examine, find_example
@@ -33,7 +33,7 @@ from lowering.text.printer import printed
 @click.option("--annotate", is_flag=True, help="Put the source lines beside it.")
 @click.option("--kernel", metavar="NAME", help="This kernel; without it, those that the example launches.")
 @click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
-@click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
+@ARCH
 @click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
 @click.option("--after", metavar="PASS", help="Show the IR after this pass, or 'build', as text to edit.")
 @click.option("--trace", metavar="DIR", help="Write the IR after each pass to DIR, with differences.")

@@ -9,6 +9,7 @@ import click
 
 from dsl.command.compile import requests_for
 from dsl.command.failures import show
+from dsl.command.options import ARCH
 from dsl.kernels.compile import lower
 from dsl.pictures.names import DrawnFragment, DrawnValue, describe, fragments, named_tiles, swizzle_words
 from dsl.text.files import write_text
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
 @click.option("--value", metavar="NAME", help="Draw this value; without it, list all of them.")
 @click.option("--svg", type=click.Path(dir_okay=False), help="Draw into this file instead (SVG).")
-@click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
+@ARCH
 @click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
 def command(file: str, values: tuple[str, ...], **options: Any) -> int:
     """List the tiles of FILE's kernels with their layouts, or draw one: for a tile in registers, the lane and registers

@@ -36,6 +36,10 @@ SECONDS = Seconds()
 SECONDS_OR_NONE = Seconds(zero=True)
 SEED = click.IntRange(0, (1 << 63) - 1)
 
+ARCH = click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
+ARCH_OF_DEVICE = click.option(
+    "--arch", metavar="TARGET", help="Compile for this target, of which the emulated device is; the device's without."
+)
 CHOOSE = click.option(
     "--choose",
     multiple=True,

@@ -28,6 +28,7 @@ class CommandRequest:
     time_limit: float | None = None
     most_bytes: int | None = None
     strict_bounds: bool = False
+    arch: str | None = None
     choose: dict[str, str] = field(default_factory=dict)
 
 
@@ -51,6 +52,7 @@ def execute(request: CommandRequest) -> Report:
         time_limit=request.time_limit,
         most_bytes=request.most_bytes,
         strict_bounds=request.strict_bounds,
+        arch=request.arch,
         choose=Asked(request.choose),
     )
     if request.file.endswith(".ptx"):

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, records, render, show, told
-from dsl.command.options import CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
+from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
 from dsl.command.request import CommandRequest, execute
 from lowering.location import TileError, printable
 from runtime.errors import LaunchError
@@ -40,6 +40,7 @@ EMULATED_BUDGET = 1 << 32
 @click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
 @click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
 @click.option("--strict-bounds", is_flag=True, help="Assert that every index lies inside of its axis.")
+@ARCH_OF_DEVICE
 @CHOOSE
 @SKIP_PASS
 @click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that a launch may take.")
@@ -64,7 +65,7 @@ def command(
     reports: list[Report] = []
     try:
         settings["choose"] = choices_of(settings["choose"], settings.pop("skip_pass"))
-        for option in ("strict_bounds", "choose"):
+        for option in ("strict_bounds", "choose", "arch"):
             if settings[option] and file.endswith(".ptx"):
                 flag = "--" + option.replace("_", "-")
                 raise LaunchError("option", f"{flag} is for a .tile file: a .ptx text is compiled already")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dsl.command.failures import show
-from dsl.command.options import CHOOSE, SKIP_PASS
+from dsl.command.options import ARCH, CHOOSE, SKIP_PASS
 from dsl.command.why import kernels
 from lowering.location import printable
 
@@ -19,7 +19,7 @@ from lowering.location import printable
 @click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
 @click.option("--name", default="all", show_default=True, metavar="NAME", help="What the printed schedule is called.")
 @click.option("--device", metavar="NAME", help="With what was tuned for this device: 'NVIDIA H200'.")
-@click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
+@ARCH
 @CHOOSE
 @SKIP_PASS
 def command(file: str, values: tuple[str, ...], name: str, **options: Any) -> int:

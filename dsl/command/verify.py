@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dsl.command.failures import DIFFERS, show, told
-from dsl.command.options import SEED
+from dsl.command.options import ARCH_OF_DEVICE, SEED
 
 
 @click.command(short_help="Compare a kernel's meaning after each pass, and its PTX.")
@@ -17,6 +17,7 @@ from dsl.command.options import SEED
 @click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice.")
 @click.option("--example", metavar="NAME", help="The example to verify; all without.")
 @click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
+@ARCH_OF_DEVICE
 @click.option("--blocks", type=click.IntRange(1), default=8, metavar="N", help="Carry out the first N blocks.")
 @click.option("--given-only", is_flag=True, help="Leave out the boundary shapes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -26,6 +27,7 @@ def command(
     schedule: str | None,
     example: str | None,
     seed: int,
+    arch: str | None,
     blocks: int,
     given_only: bool,
     as_json: bool,
@@ -46,7 +48,7 @@ def command(
         examples = program.examples if example is None else [find_example(program, example)]
         found = []
         for each in examples:
-            settings = LaunchSettings(schedule=schedule, seed=seed)
+            settings = LaunchSettings(schedule=schedule, seed=seed, arch=arch)
             boundaries = () if given_only else BOUNDARIES
             found.append(verify_example(program, each, values, settings, blocks, boundaries=boundaries))
             if not as_json:

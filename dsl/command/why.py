@@ -9,7 +9,7 @@ import click
 
 from dsl.command.compile import launches_of, request_of
 from dsl.command.failures import show, told
-from dsl.command.options import CHOOSE, SKIP_PASS, choices_of
+from dsl.command.options import ARCH, CHOOSE, SKIP_PASS, choices_of
 from lowering.location import TileError
 
 
@@ -24,7 +24,7 @@ from lowering.location import TileError
 @click.option("--choice", "key", metavar="KEY", help="The choice of this key, or all of it: vector, vector.x.load.")
 @click.option("--all", "all_of_them", is_flag=True, help="Also choices whose options cost the same.")
 @click.option("--measure", is_flag=True, help="Assemble the other options: registers, spills, instructions.")
-@click.option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a.")
+@ARCH
 @CHOOSE
 @SKIP_PASS
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

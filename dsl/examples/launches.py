@@ -28,7 +28,7 @@ class LaunchSettings:
     `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
     own; `most_bytes`: of the arrays of a launch;
     `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
-    `choose`: options of choices by key."""
+    `arch`: the target, None for the device's; `choose`: options of choices by key."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -40,6 +40,7 @@ class LaunchSettings:
     most_bytes: int | None = None
     measure: bool = True
     strict_bounds: bool = False
+    arch: str | None = None
     choose: Asked = field(default_factory=Asked)
 
 

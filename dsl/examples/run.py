@@ -38,18 +38,16 @@ class ExampleRun:
         settings: LaunchSettings,
         launcher: type[Launcher] = Launcher,
     ):
-        from runtime import device_facts
-
         self.program, self.example, self.overrides, self.settings = program, example, overrides, settings
         parameters = type_parameters(reached_kernels(program, example))
         chosen = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
         self.names: dict[str, Any] = {name: DTYPES[chosen[name]] for name in chosen if chosen[name] in DTYPES}
         self.host = Arrays(self.names, program.functions, settings.seed)
-        facts = device_facts(device)
-        self.report = Report(program.source.name, example.name, device, f"{facts.name}, {facts.arch}", why)
+        self.module = Module(program, device, settings.arch, settings.strict_bounds, settings.choose)
+        target, facts = self.module.place()
+        self.report = Report(program.source.name, example.name, device, f"{facts.name}, {target.arch}", why)
         if device != "emulator":
             self.report.bandwidth = facts.memory_bandwidth
-        self.module = Module(program, device, strict_bounds=settings.strict_bounds, choose=settings.choose)
         self.launcher = launcher(self.module, settings, self.report)
 
     def run(self) -> Report:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import dsl
+from dsl.command import cli
 from runtime import device_facts
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "softmax.tile"
@@ -45,3 +47,34 @@ def test_the_emulated_device_is_of_the_target(arch: str) -> None:
 def test_an_unknown_target_is_told_when_the_file_is_loaded() -> None:
     with pytest.raises(dsl.TileError, match="unknown target 'sm_99'"):
         dsl.load(SAMPLE, arch="sm_99")
+
+
+SMALL = [str(SAMPLE), "rows=2", "cols=64", "--example", "log"]
+BULK = [str(SAMPLE.with_name("matmul.tile")), "m=64", "n=64", "k=64", "--schedule", "bulk"]
+
+
+@pytest.mark.parametrize(
+    ("arch", "device"), [("sm_80", "A100, sm_80"), ("sm_90a", "H200, sm_90a"), ("sm_100", "B200, sm_100")]
+)
+def test_the_command_line_runs_as_on_a_device_of_the_target(arch: str, device: str) -> None:
+    line = ["run", *SMALL, "--device", "emulator", "--arch", arch]
+    result = CliRunner().invoke(cli, line, standalone_mode=False)
+    assert f"device     emulator (emulated {device}); --device" in result.stdout and "passed" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["run", *BULK, "--device", "emulator"], "sm_80 has no such copies"),
+        (["verify", *BULK, "--given-only"], "sm_80 has no such copies"),
+        (["run", "saved.ptx"], "--arch is for a .tile file"),
+    ],
+)
+def test_the_command_line_says_what_a_target_lacks(line: list[str], said: str) -> None:
+    result = CliRunner().invoke(cli, [*line, "--arch", "sm_80"], standalone_mode=False)
+    assert result.return_value == 2 and said in result.stderr
+
+
+def test_verify_compiles_for_the_target() -> None:
+    result = CliRunner().invoke(cli, ["verify", *SMALL, "--given-only", "--arch", "sm_80"], standalone_mode=False)
+    assert result.return_value == 0 and "passes and the PTX agree" in result.stdout

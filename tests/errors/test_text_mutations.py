@@ -252,7 +252,7 @@ NAMES = [
 PLACE = {"run": ["--device", "emulator"], "bench": ["--device", "emulator"]}
 OPTIONS = {
     "run": ["--device", "--schedule", "--counters", "--explain", "--from", "--json", "--example", "--all", "--seed",
-            "--time-limit", "--strict-bounds"],
+            "--time-limit", "--strict-bounds", "--arch"],
     "check": ["--json"],
     "compile": ["--emit", "--annotate", "--kernel", "--schedule", "--arch", "--example", "--print-after",
                 "--skip-pass", "--after"],

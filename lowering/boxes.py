@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from lowering.builder import Builder
-from lowering.ir import Function, Op, Value, walk
+from lowering.ir import Block, Op, Value, walk
 from lowering.ops import operand
 from lowering.shared_map import row_swizzle
 from lowering.types import SharedType
@@ -73,6 +73,6 @@ def map_of(copy: Op) -> BoxMap:
     return BoxMap(tensor.name, axes, box, PIECE << len(swizzle) if swizzle else 0)
 
 
-def maps_of(function: Function) -> list[BoxMap]:
-    """The maps of a kernel, each once, in the order in which their copies stand."""
-    return list(dict.fromkeys(map_of(op) for op in walk(function.body) if op.spec.fills and "box" in op.attrs))
+def maps_of(block: Block) -> list[BoxMap]:
+    """The maps of a block of operations, each once, in the order in which their copies stand."""
+    return list(dict.fromkeys(map_of(op) for op in walk(block) if op.spec.fills and "box" in op.attrs))

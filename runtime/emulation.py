@@ -117,6 +117,7 @@ class EmulatedLaunch(Repeated):
                 cluster=self.header.cluster,
                 shared_bytes=self.header.shared_bytes,
                 arch=self.header.arch,
+                barriers=barrier_names(self.header),
                 **options,
             )
         except EmulatorError as error:
@@ -134,6 +135,16 @@ def _encoded(tensor_map: TensorMap, address: int) -> bytes:
     from runtime.emulator.tensor_maps import encode
 
     return encode(tensor_map, address)
+
+
+def barrier_names(header: Header) -> dict[int, str]:
+    """What each mbarrier of the channels says, by its offset in the dynamic shared memory."""
+    return {
+        channel.at + 8 * (half * channel.slots + slot): f"slot {slot} of {', '.join(channel.of)} is {says}"
+        for channel in header.channels
+        for half, says in enumerate(("full", "free"))
+        for slot in range(channel.slots)
+    }
 
 
 def show(output: str) -> None:

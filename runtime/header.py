@@ -86,6 +86,16 @@ class HeaderWorkspace:
     zero: bool
 
 
+@dataclass(frozen=True, slots=True)
+class HeaderChannel:
+    """Barriers between roles of warps: `slots` that say that a slot is full and as many that it is free, 8 bytes each,
+    `at` bytes behind the start of the dynamic shared memory. Boxes of the tensors `of` go through."""
+
+    at: int
+    slots: int
+    of: tuple[str, ...]
+
+
 Param = HeaderTensor | Scalar | HeaderTable
 
 
@@ -136,6 +146,7 @@ class Header:
     grid: tuple[Tree, Tree, Tree]
     index_bits: Literal[32, 64]
     workspaces: tuple[HeaderWorkspace, ...] = ()
+    channels: tuple[HeaderChannel, ...] = ()
     requires: tuple[Requirement, ...] = ()
     moves: Tree | None = None
     computes: Tree | None = None
@@ -186,7 +197,7 @@ def to_json(header: Header) -> dict[str, Any]:
     }
     record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
-    for optional in ("moves", "computes", "workspaces"):
+    for optional in ("moves", "computes", "workspaces", "channels"):
         if record[optional] in (None, ()):
             del record[optional]
     return record
@@ -284,6 +295,7 @@ def parse(record: Any) -> Header:
         grid=fields.expressions("grid", 3),
         index_bits=index_bits,  # type: ignore[arg-type]
         workspaces=tuple(_workspace(row) for row in fields.optional_records("workspaces")),
+        channels=tuple(_channel(row) for row in fields.optional_records("channels")),
         requires=tuple(_require(row) for row in fields.records("requires")),
         moves=fields.optional("moves"),
         computes=fields.optional("computes"),
@@ -356,6 +368,13 @@ def _workspace(row: Fields) -> HeaderWorkspace:
     return workspace
 
 
+def _channel(row: Fields) -> HeaderChannel:
+    at, slots = row.integer("at", 0, 1 << 20), row.integer("slots", 1, 1 << 10)
+    channel = HeaderChannel(at, slots, tuple(row.names("of")))
+    row.done()
+    return channel
+
+
 def _require(row: Fields) -> Requirement:
     require = Requirement(
         row.value("expr"), row.text("text"), row.integer("line", 0, 1 << 31), row.text("hint", null=True)
@@ -381,6 +400,9 @@ def _check_names(header: Header, fields: Fields) -> None:
         fields.fail("dims", f"has {unbound[0]}, which no tensor binds")
     if missing := sorted(bound - set(header.dims)):
         fields.fail("params", f"has a tensor with the dim {missing[0]}, which is not in dims")
+    for index, channel in enumerate(header.channels):
+        if unknown := sorted(set(channel.of) - {tensor.name for tensor in present}):
+            fields.fail(f"channels[{index}].of", f"has {unknown[0]}, which is no tensor")
     for index, argument in enumerate(header.arguments):
         _check_argument(header, argument, fields, f"arguments[{index}]")
     numbers = {name for name, value in header.constants.items() if not isinstance(value, str)}

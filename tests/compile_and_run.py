@@ -114,7 +114,7 @@ def launch(
     dims = dims_of(variant, args)
     index = np.int64 if function.index_bits == 64 else np.int32
     values: list[Any] = []
-    memory, maps = Memory(), maps_of(function)
+    memory, maps = Memory(), maps_of(function.body)
     placed: dict[str, DevicePointer] = {}
     for p in (p for p in function.params if p.kind == "tensor" and p.value is not None):
         array = args[p.name]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dsl.kernels.variant import source_digest
 from lowering.boxes import maps_of
+from lowering.emit.shared_address import tile_offset
+from lowering.ir import Function, walk
 from lowering.text.stage import Stage
 from runtime.header import (
     Argument,
     Header,
+    HeaderChannel,
     HeaderTable,
     HeaderTensor,
     HeaderWorkspace,
@@ -50,7 +54,7 @@ def make_header(stage: Stage) -> Header:
     arguments += [Argument("table", p.name) for p in function.params if p.kind == "table"]
     arguments += [Argument("dim", name) for name in function.dims]
     arguments += [Argument("workspace", workspace.name) for workspace in function.workspaces]
-    for map in maps_of(function):
+    for map in maps_of(function.body):
         arguments.append(Argument("map", map.tensor, axes=map.axes, box=map.box, swizzle=map.swizzle))
     if function.attrs.get("record"):
         arguments.append(Argument("record"))
@@ -73,8 +77,17 @@ def make_header(stage: Stage) -> Header:
         grid=tuple(function.grid),  # type: ignore[arg-type]
         index_bits=function.index_bits,  # type: ignore[arg-type]
         workspaces=tuple(HeaderWorkspace(w.name, w.dtype.name, w.each, w.zero) for w in function.workspaces),
+        channels=tuple(channels_of(function)),
         requires=tuple(Requirement(c.expr, c.text, c.line, c.hint) for c in stage.requires),
     )
+
+
+def channels_of(function: Function) -> Iterator[HeaderChannel]:
+    """The barriers between the roles of a kernel's warps, once they have a place."""
+    for op in walk(function.body):
+        if op.spec.concurrent:
+            tensors = dict.fromkeys(map.tensor for map in maps_of(op.regions[0]))
+            yield HeaderChannel(tile_offset(op.operands[0]), op.attrs["slots"], tuple(tensors))
 
 
 def ascii_name(name: str) -> str:

@@ -46,7 +46,7 @@ def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
     for workspace in function.workspaces:
         arguments.append(f"ptr addrspace(1) align {workspace.align} %{workspace.name}.workspace")
         w.registers[workspace.value] = [f"%{workspace.name}.workspace"]
-    for map in maps_of(function):
+    for map in maps_of(function.body):
         kind = f"ptr byval([{MAP_BYTES} x i8]) align {MAP_ALIGN}"
         arguments.append(f'{kind} "nvvm.grid_constant" %{map.name}')
     if function.attrs.get("record"):

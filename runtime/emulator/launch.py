@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -93,6 +94,7 @@ class RunningLaunch:
         time_limit: float = TIME_LIMIT,
     ):
         self.program, self.memory = program, memory
+        self.barriers: Mapping[int, str] = {}
         self.seed, self.budget, self.on_finding = seed, budget, on_finding
         self.time_limit, self.deadline = time_limit, monotonic() + time_limit
         self.random = np.random.default_rng(seed)
@@ -181,6 +183,7 @@ class RunningLaunch:
         for variable in variables:
             if variable.space == "shared" and variable.external:
                 self.addresses[variable.name] = dynamic_start
+        self.dynamic_start = dynamic_start
         self.shared_end = dynamic_start + shared_bytes if shared_bytes else shared
         self.dynamic_bytes = shared_bytes
         self.arena = align(self.shared_end, 1024)
@@ -475,24 +478,27 @@ class RunningLaunch:
     def counted(self) -> LaunchCounters:
         result = LaunchCounters()
         main = self.main_file()
+
+        def add(location: Location | None, counters: Counters, times: int = 1) -> None:
+            result.totals.add(counters, times)
+            line = line_in(location, main)
+            if line is not None:
+                result.at(line).add(counters, times)
+            elif location is not None and location.line:
+                result.outside(location.file, location.line).add(counters, times)
+
         for segment in self.program.segments:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
             if not warps:
                 continue
-            for site, kind in segment.counters:
-                self.add(result, main, site, static_counters(kind, warps, lanes))
+            places = {id(site.location): site.location for site, _ in segment.counters}
+            alike = Counter((id(site.location), kind) for site, kind in segment.counters)
+            for (place, kind), times in alike.items():  # 1,137 for 10,581 instructions
+                add(places[place], static_counters(kind, warps, lanes), times)
         for number, counters in self.site_counters.items():
             counters.atomic_waits += self.device.waits(number)
-            self.add(result, main, self.program.code.sites[number], counters)
+            add(self.program.code.sites[number].location, counters)
         return result
-
-    def add(self, result: LaunchCounters, main: str | None, site: Site, counters: Counters) -> None:
-        result.totals.add(counters)
-        line = line_in(site.location, main)
-        if line is not None:
-            result.at(line).add(counters)
-        elif site.location is not None and site.location.line:
-            result.outside(site.location.file, site.location.line).add(counters)
 
     def main_file(self) -> str | None:
         """The file of the kernel: where its first instruction with a `.loc` finally belongs."""
@@ -523,6 +529,7 @@ def emulate(
     watch: Sequence[int] = (),
     blocks: int | None = None,
     time_limit: float = TIME_LIMIT,
+    barriers: Mapping[int, str] | None = None,
 ) -> Result:
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
@@ -533,7 +540,8 @@ def emulate(
     "collect" the first of each kind and instruction is kept, and the run goes on where it can. What strictly is a
     fault and does no harm does not stop a launch: the result has it as a note. `watch` holds addresses: the result
     keeps who last wrote each byte of their allocations. With `blocks` only so many of the grid's first blocks run,
-    of whole clusters: for counting what a block of a large launch costs. PTX that cannot be read or is not known
+    of whole clusters: for counting what a block of a large launch costs. `barriers` has what mbarriers say, by their
+    offsets in the dynamic shared memory. PTX that cannot be read or is not known
     raises `PtxError`; `arch` must not be older than the text's target.
     """
     keep_freed_memory()
@@ -545,6 +553,7 @@ def emulate(
         launch = RunningLaunch(
             program, grid, block, cluster, shared_bytes, arguments.memory, seed, budget, on_finding, blocks, time_limit
         )
+        launch.barriers = barriers or {}
         launch.set_arguments(arguments.images())
         with suppress(BudgetSpent):
             launch.run()

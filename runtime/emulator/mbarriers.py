@@ -385,10 +385,11 @@ class Mbarriers:
         if found is None:
             return ""
         offset = key * BYTES % self.wave.space("shared").arena
+        name = self.wave.launch.barriers.get(offset - self.wave.launch.dynamic_start)
+        called = "" if name is None else f" ('{name}')"
         wanted = f"the phase of parity {state & 1}" if parity else f"phase {state >> PHASE_SHIFT & PHASE_MASK}"
-        text = (
-            f"the mbarrier at shared address {offset:#x} is in phase {found.phase}, they wait for the end of {wanted}: "
-        )
+        text = f"the mbarrier at shared address {offset:#x}{called} is in phase {found.phase}, "
+        text += f"awaited is the end of {wanted}: "
         text += f"{found.pending} of {found.expected} arrivals are missing"
         if found.bytes:
             more = "have come that nobody expected" if found.bytes < 0 else "are missing"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .code import BarrierOperands
+from .code import BarrierOperands, Site
 from .findings import Kind
 from .group import Group
 from .instructions.barrier import reduced
@@ -120,6 +120,10 @@ class WarpMeetings:
             missing = [lane for lane in range(32) if self.wave.live[32 * warp + lane] and lane not in here]
             message = f"lanes {compact(here)} wait for lanes {compact(missing)} of their warp, which wait elsewhere"
             g.launch.report(Kind.MISSING_LANE, message, g, 0, segment.site)
+
+
+def waiting(count: int) -> str:
+    return "1 thread waits" if count == 1 else f"{count} threads wait"
 
 
 def compact(lanes: list[int]) -> str:
@@ -505,20 +509,32 @@ class BlockMeetings:
             message = "part of a warp waits at an aligned barrier for lanes that wait elsewhere"
             segment = self.wave.program.segments[number]
             self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, groups[0], 0, segment.site)
+        waits: dict[Site | None, tuple[Any, str, str]] = {}  # who waits in each place, for what, and how far that is
         for (slot, number), meeting in self.meetings.items():
             there = sum(len(lanes) for lanes in meeting.arrived)
             wanted = meeting.expected if meeting.expected is not None else int(self.wave.live_counts()[slot])
-            message = f"{there} threads of the block wait at barrier {number} for {wanted}, and the others never come"
-            part = self.wave.lanes_at(meeting.arrived[0])
-            self.wave.launch.report(Kind.DEADLOCK, message, part, 0, meeting.segment and meeting.segment.site)
+            message = f"{waiting(there)} at barrier {number} for {wanted} of the block"
+            waits.setdefault(
+                meeting.segment.site if meeting.segment else None, (self.wave.lanes_at(meeting.arrived[0]), message, "")
+            )
         for number, g in self.sleeping:
             segment = self.wave.program.segments[number]
             barrier = segment.barrier
             what = "an mbarrier's phase" if barrier and barrier.mode == "try_wait" else "its cluster"
-            message = f"{g.n} threads wait for {what}, and nothing that still runs can complete it"
-            if barrier and barrier.missing:
-                message += f": {barrier.missing(g.frame(segment), g)}"
-            self.wave.launch.report(Kind.DEADLOCK, message, g, 0, segment.site)
+            there = sum(each.n for at, each in self.sleeping if at == number)
+            why = f": {barrier.missing(g.frame(segment), g)}" if barrier and barrier.missing else ""
+            waits.setdefault(segment.site, (g, f"{waiting(there)} for {what}", why))
+        if waits:
+            self.report_deadlock(waits)
+
+    def report_deadlock(self, waits: dict[Site | None, tuple[Any, str, str]]) -> None:
+        """All who wait, in one report: each of them may be who keeps the others waiting."""
+        (site, (g, message, why)), *others = waits.items()
+        message += ", and nothing that still runs ends that" + why
+        for there, (_, who, why) in others:
+            place = f"line {there.location.line}" if there and there.location else "another place"
+            message += f"; at {place}, {who}{why}"
+        self.wave.launch.report(Kind.DEADLOCK, message, g, 0, site)
 
     def anybody(self) -> bool:
         return bool(self.partial or self.meetings or self.sleeping)

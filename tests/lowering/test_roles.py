@@ -143,13 +143,13 @@ def replaced(old: str, new: str) -> Callable[[list[str]], None]:
 FAULTS: dict[str, tuple[Callable[[list[str]], None], str]] = {
     "nobody waits for a full slot": (without_wait(1), "reads shared memory that an asynchronous copy is still filling"),
     "nobody waits for a free slot": (without_wait(0), "more arrivals at an mbarrier than it expects"),
-    "nobody frees a slot": (without("mbarrier.arrive.shared"), "deadlock"),
-    "nobody fills a slot": (without("mbarrier.arrive.expect_tx"), "deadlock"),
+    "nobody frees a slot": (without("mbarrier.arrive.shared"), "('slot 0 of a, b is free') is in phase 0"),
+    "nobody fills a slot": (without("mbarrier.arrive.expect_tx"), "at line 14, 128 threads wait"),
     "a slot is freed early": (freed_early, "an operand of a product is written before the product is complete"),
     "products are not waited for": (without("wgmma.wait_group"), "belongs to a product in flight"),
     "copies do not know the barriers": (without("fence.mbarrier_init"), "race"),
     "too few arrivals are waited for": (replaced(", 4;", ", 3;"), "3 of 3 arrivals are missing"),
-    "more bytes than come": (replaced(", 16384;", ", 16400;"), "deadlock"),
+    "more bytes than come": (replaced(", 16384;", ", 16400;"), "('slot 0 of a, b is full') is in phase 0"),
 }
 
 

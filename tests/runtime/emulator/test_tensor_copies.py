@@ -162,7 +162,7 @@ FAULTS = {
     ),
     "one byte too many is expected": (
         {"expect": f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {BASE.size + 1};"},
-        Kind.DEADLOCK, "in phase 0, they wait for the end of the phase of parity 0: 0 of 1 arrivals are missing, and "
+        Kind.DEADLOCK, "in phase 0, awaited is the end of the phase of parity 0: 0 of 1 arrivals are missing, and "
         "1 bytes are missing",
     ),
     "one byte too few is expected": (

@@ -15,6 +15,8 @@ from lowering.types import SharedType
 PIECE = 16
 """Bytes that a swizzle leaves together, and that rows of a box are multiples of (PTX ISA, "Swizzling Modes")."""
 MAP_BYTES, MAP_ALIGN = 128, 64
+LEAST_ARCH, MOST_OF_BOX = 90, 256
+"""The first target with copies of boxes, and elements of one along an axis."""
 
 
 @dataclass(frozen=True, slots=True)

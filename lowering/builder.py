@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Any
@@ -93,6 +93,11 @@ class Builder:
         made = Op(spec, operands, types, attrs, regions, self.loc)
         self.block.ops.append(made)
         return made
+
+    def access(self, name: str, operands: Mapping[str, Value | None], /, **attrs: Any) -> Op:
+        """An operation whose operands have names, which its attribute `has` lists; those that are None are left out."""
+        given = {name: value for name, value in operands.items() if value is not None}
+        return self.op(name, list(given.values()), has=list(given), **attrs)
 
     def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
         """The result of a pure operation: folded, shared or new."""

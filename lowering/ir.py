@@ -298,6 +298,11 @@ def _walk(block: Block, found: list[Op]) -> None:
             _walk(region, found)
 
 
+def parents(block: Block) -> dict[Op, Op]:
+    """The operation that each one of a block stands in, but for those of the block itself."""
+    return {inner: op for op in walk(block) for region in op.regions for inner in region.ops}
+
+
 def uses(block: Block) -> dict[Value, list[Op]]:
     """Who uses each value (an op once for each operand place)."""
     out: defaultdict[Value, list[Op]] = defaultdict(list)

@@ -400,11 +400,9 @@ def _indexed(builder: Building, index: Value | int) -> Value:
 # ---- reading and writing ------------------------------------------------------------------------------------
 
 
-def operands_of(place: Place, more: dict[str, Value | None]) -> tuple[list[Value], list[str]]:
-    """The operand list of a memory operation and its attribute `has`."""
-    named = {"memory": place.memory, "slot": place.slot, "offset": place.offset} | more
-    kept = {k: v for k, v in named.items() if v is not None}
-    return list(kept.values()), list(kept)
+def operands_of(place: Place, more: dict[str, Value | None]) -> dict[str, Value | None]:
+    """The operands of a memory operation by name."""
+    return {"memory": place.memory, "slot": place.slot, "offset": place.offset} | more
 
 
 def join_masks(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value | None:
@@ -471,8 +469,7 @@ def read(
     if place.corner is not None and joined is place.mask:  # what the user masks is nothing more than its edges
         named |= {f"corner{axis}": first for axis, first in enumerate(place.corner.first)}
         box = {"box": place.corner.box}
-    operands, has = operands_of(place, named)
-    return builder.ir.op("load", operands, has=has, cache=cache, evict=evict, **box).result
+    return builder.ir.access("load", operands_of(place, named), cache=cache, evict=evict, **box).result
 
 
 def write(
@@ -499,9 +496,9 @@ def write(
             "type", loc, "a scalar is stored by one thread, which may not take this branch", "index by the tile"
         )
     cache, evict = policy(builder, access, cache, evict)
-    operands, has = operands_of(place, {"mask": joined, "value": stored})
+    named = operands_of(place, {"mask": joined, "value": stored})
     order_of = {"order": order} if order else {}
-    builder.ir.op("store", operands, has=has, cache=cache, evict=evict, **order_of)
+    builder.ir.access("store", named, cache=cache, evict=evict, **order_of)
 
 
 def policy(builder: Building, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:

@@ -24,7 +24,7 @@ from lowering.directives.slices import located
 from lowering.directives.stage import adds_products
 from lowering.directives.wide import Wide, is_reduction, name_of, where
 from lowering.facts import facts_now
-from lowering.ir import Block, Function, Op, Value, replace_uses, uses, walk
+from lowering.ir import Block, Function, Op, Value, parents, replace_uses, uses, walk
 from lowering.location import Loc, TileError, closest
 from lowering.ops.control import names, parting
 from lowering.ops.memory import writes
@@ -184,7 +184,7 @@ class _Cut:
     def grow(self, value: Value) -> None:
         """Finds all that is done in parts with it. TileError `schedule` for what cannot be."""
         self.users = users = uses(self.function.body)
-        parents = {inner: op for op in walk(self.function.body) for region in op.regions for inner in region.ops}
+        around = parents(self.function.body)
         self.home = {a: op for op in walk(self.function.body) for region in op.regions for a in region.args}
         work: list[Wide] = []
 
@@ -219,7 +219,7 @@ class _Cut:
                 continue
             for user in dict.fromkeys(users.get(value, ())):
                 if user.spec.ends:
-                    for each in self._carried_with(parents[user], value):
+                    for each in self._carried_with(around[user], value):
                         spread(each, axis)
                 elif user.spec.flows:
                     for each in self._carried_with(user, value):

@@ -16,7 +16,7 @@ from lowering.directives.kept import Kept, places_of
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.rows import AnyRows, RowPart, RowParts
 from lowering.directives.slices import located
-from lowering.directives.stage import copy, free_name, is_load
+from lowering.directives.stage import copy, is_load, shared_tile, taken_names
 from lowering.directives.wide import Wide, WidePhase, WideRegion, made_in, slices, starts_with, tiles_of
 from lowering.facts import facts_now
 from lowering.fold import constant_of
@@ -218,14 +218,12 @@ class LoopOfParts(PhaseMaker):
         self.first: list[Kept] = []  # what is put into shared memory for this phase, and by it
 
     def run(self) -> None:
-        allocated, taken = Block(), {op.attrs["name"] for op in walk(self.region.function.body) if op.spec.allocates}
+        allocated, taken = Block(), taken_names(self.region.function.body)
         with self.b.region(allocated):
             for each in self.kept.values():
                 self.rows = None if self.aligned is None else self.aligned.rows
                 type = SharedType((self.count, *self.shape(each.value, each.axis)), each.value.dtype)
-                name = free_name(f"s{each.name}", taken)
-                each.tile = self.b.op("shared_alloc", type=type, name=name).result
-                each.tile.name = name
+                each.tile = shared_tile(self.b, f"s{each.name}", taken, type)
         super().run()
         self.region.function.body.ops[:0] = allocated.ops
 
@@ -252,8 +250,9 @@ class LoopOfParts(PhaseMaker):
             off = self.b.value("xor", mask, self.b.constant(True, I1, mask.shape))
             self.write(kept, other, off)
         assert kept.tile is not None
-        operands = [kept.tile, self.slot, offsets_within(self.b, self.shape(kept.value, kept.axis))]
-        made = self.b.op("load", operands, has=["memory", "slot", "offset"], cache=None, evict=None).result
+        place = offsets_within(self.b, self.shape(kept.value, kept.axis))
+        parts = {"memory": kept.tile, "slot": self.slot, "offset": place}
+        made = self.b.access("load", parts, cache=None, evict=None).result
         return made.stands_for(kept.value if kept.full or kept.source is None else kept.source)
 
     def write(self, kept: Kept, made: Value, mask: Value | None) -> None:
@@ -261,8 +260,7 @@ class LoopOfParts(PhaseMaker):
         assert kept.tile is not None
         place = offsets_within(self.b, made.shape)
         parts = {"memory": kept.tile, "slot": self.slot, "offset": place, "mask": mask, "value": made}
-        given = {name: value for name, value in parts.items() if value is not None}
-        self.b.op("store", list(given.values()), has=list(given), cache=None, evict=None)
+        self.b.access("store", parts, cache=None, evict=None)
 
     def phase(self, phase: WidePhase) -> None:
         full = [each.value for each in self.kept.values() if each.full]

@@ -22,8 +22,8 @@ from math import prod
 
 from lowering.builder import Builder
 from lowering.directives.slices import located, without
-from lowering.directives.stage import BULK, CopyHead, free_name
-from lowering.ir import Block, Function, Op, Value, clone, walk
+from lowering.directives.stage import BULK, CopyHead, shared_tile, taken_names
+from lowering.ir import Block, Function, Op, Value, clone, parents, walk
 from lowering.location import TileError
 from lowering.ops import OPS, operand
 from lowering.ops.control import names
@@ -39,20 +39,19 @@ MOST_OF_ROLE = 240
 
 def roles(function: Function, target: Target, inner: Op, head: CopyHead, slots: int) -> None:
     """Parts the copies at the head of a loop's body from all the rest. TileError `instruction` where they cannot be."""
-    loops = _around(function.body, inner)
+    loops, around = [inner], parents(function.body)
+    while loops[0] in around:
+        loops.insert(0, around[loops[0]])
     wrong = _misfit(function, head, loops)
     if wrong is not None:
-        tensor = operand(head.copies[0], "tensor")
-        loc = function.lines.get(("stage", tensor.name or "" if tensor is not None else ""))
+        loc = function.lines.get(("stage", _name_of(head.copies[0])))
         message = f"copies in bulk are done by warps of their own: {wrong[0]}"
         raise TileError("instruction", loc or inner.loc, message, wrong[1])
     name = inner.regions[0].args[0].name or "loop"
     b, allocated, main = Builder(located(function, inner)), Block(), Block()
     with b.region(allocated):
-        taken = {op.attrs["name"] for op in walk(function.body) if op.spec.allocates}
-        made = free_name(f"{name}_channel", taken)
-        tile = b.op("shared_alloc", type=SharedType((2 * slots,), U64), name=made).result
-        tile.name = made
+        taken = taken_names(function.body)
+        tile = shared_tile(b, f"{name}_channel", taken, SharedType((2 * slots,), U64))
     channel = _Channel(tile, _numbered(b, loops, f"{name}_round", main), slots)
     tiles = [op for op in function.body.ops if op.spec.allocates]
     main.ops += [*without(function.body.ops, set(tiles)), Op(OPS["yield"], [], [], {}, (), inner.loc)]
@@ -88,23 +87,18 @@ def _numbered(b: Builder, loops: list[Op], name: str, before: Block) -> Value:
     return number
 
 
-def _around(block: Block, inner: Op) -> list[Op]:
-    """The operations that a loop stands in, the outermost first, itself the last."""
-    for op in block.ops:
-        if op is inner:
-            return [op]
-        for region in op.regions:
-            if found := _around(region, inner):
-                return [op, *found]
-    return []
+def _name_of(copy: Op) -> str:
+    """Of the tensor that a copy is from."""
+    tensor = operand(copy, "tensor")
+    return tensor.name or "" if tensor is not None else ""
 
 
 def _misfit(function: Function, head: CopyHead, loops: list[Op]) -> tuple[str, str] | None:
     """Why copies cannot be parted from the rest, and what would fit; None if they can."""
     for copy in head.copies:
-        tensor = operand(copy, "tensor")
-        if "box" not in copy.attrs and tensor is not None:
-            return f"those of '{tensor.name}' at the same place are not", f"stage {tensor.name}: {BULK}"
+        if "box" not in copy.attrs:
+            name = _name_of(copy)
+            return f"those of '{name}' at the same place are not", f"stage {name}: {BULK}"
     if any("box" in op.attrs and op not in head.copies for op in walk(function.body) if op.spec.in_flight):
         return "another loop has some, too", "bulk in one of them alone"
     if function.threads + WARPS * WARP > MOST_THREADS:
@@ -172,10 +166,9 @@ def _copy_boxes(function: Function, block: Block, channel: _Channel, number: Val
             for op in copies:
                 b.place = (located(function, op), None)
                 parts = {"memory": op.operands[0], "slot": number, "tensor": operand(op, "tensor")}
-                parts |= {"channel": channel.tile}
-                parts |= {name: operand(op, name) for name in op.attrs["has"] if name.startswith("corner")}
-                given = {name: value for name, value in parts.items() if value is not None}
-                b.op("bulk_copy", list(given.values()), has=list(given), box=op.attrs["box"], at=op.attrs["at"])
+                corner = {name: operand(op, name) for name in op.attrs["has"] if name.startswith("corner")}
+                parts |= {"channel": channel.tile, **corner}
+                b.access("bulk_copy", parts, box=op.attrs["box"], at=op.attrs["at"])
         at = region.ops.index(copies[-1])
         region.ops[at:at] = made.ops
         region.ops = without(region.ops, set(copies))
@@ -184,7 +177,7 @@ def _copy_boxes(function: Function, block: Block, channel: _Channel, number: Val
 def _keep_copies(block: Block, written: set[Value]) -> None:
     """Leaves in a block what its copies hang on: numbers, some of them from tensors that are not written. TileError
     `instruction` where that is more."""
-    parents = {op: outer for outer in walk(block) for region in outer.regions for op in region.ops}
+    around = parents(block)
     same: defaultdict[Value, list[Value]] = defaultdict(list)
     for column in (column for op in walk(block) for column in names(op)):
         for value in column:
@@ -201,9 +194,9 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
                 message = f"what they copy is found by '{op.name}'"
                 raise TileError("instruction", op.loc, message, "places come from counters, dims, scalars")
             todo.extend(op.operands[: op.spec.leading] if op.spec.flows else op.operands)
-            if op not in parents:
+            if op not in around:
                 return
-            op = parents[op]
+            op = around[op]
 
     for op in walk(block):
         if op.spec.fills:

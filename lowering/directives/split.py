@@ -310,13 +310,11 @@ class _Meeting:
 
     def _store(self, memory: Value, at: Value, value: Value) -> None:
         value = self._as(value, memory.dtype)
-        self.b.op("store", [memory, at, value], has=["memory", "offset", "value"], cache=None, evict=None)
+        self.b.access("store", {"memory": memory, "offset": at, "value": value}, cache=None, evict=None)
 
     def _load(self, memory: Value, at: Value, dtype: DType, there: Value | None) -> Value:
-        parts = {"memory": memory, "offset": at}
-        if there is not None:
-            parts["mask"] = self._aligned(there, at.tile.shape)
-        made = self.b.op("load", list(parts.values()), has=list(parts), cache=None, evict=None).result
+        mask = None if there is None else self._aligned(there, at.tile.shape)
+        made = self.b.access("load", {"memory": memory, "offset": at, "mask": mask}, cache=None, evict=None).result
         return self._as(made, dtype)
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from math import prod
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
-from lowering.boxes import CopiedBox, box_of
+from lowering.boxes import LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_of
 from lowering.builder import Builder
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of, without
@@ -47,8 +47,6 @@ from lowering.warpgroup import asks_for, is_turn
 WAYS = {"shared": True, "registers": False}
 """Of a value that is done in parts, or of a result."""
 BULK = "bulk"
-LEAST_ARCH, MOST_OF_BOX = 90, 256
-"""The first target with copies of boxes, and elements of one along an axis."""
 LEAST_RUN = 32
 """Bytes of a row, as one step of products takes them. A copy takes a pass over shared memory for each line of global
 memory whose bytes go together: where runs of this length are the rows of a tile, as channels in blocks are those of
@@ -114,7 +112,7 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
     """Stores of tensors that the schedule names, and of narrow results of products, through one tile a shape."""
     tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
     chosen: dict[str | None, bool] = {}
-    facts, head = facts_now(function), Block()
+    facts, head, taken = facts_now(function), Block(), taken_names(function.body)
     starts = {arg: start for op in walk(function.body) if op.spec.counters for start, arg in started(op)}
     for op in stores:
         name, value = op.operands[0].name, operand(op, "value")
@@ -140,12 +138,8 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
         b = Builder(located(function, op))
         if (name, value.shape) not in tiles:
             with b.region(head):
-                taken = {each.attrs["name"] for each in (*walk(function.body), *head.ops) if each.spec.allocates}
-                made = b.op(
-                    "shared_alloc", type=SharedType(value.shape, value.dtype), name=free_name(f"s{name}", taken)
-                )
-                tiles[name, value.shape] = made.result
-                made.result.name = made.attrs["name"]
+                type = SharedType(value.shape, value.dtype)
+                tiles[name, value.shape] = shared_tile(b, f"s{name}", taken, type)
         _through(function, op, tiles[name, value.shape])
     function.body.ops[:0] = head.ops
 
@@ -156,8 +150,8 @@ def _through(function: Function, store: Op, tile: Value) -> None:
     assert value is not None
     with b.region(ahead):
         place = offsets_within(b, value.shape)
-        b.op("store", [tile, place, value], has=["memory", "offset", "value"], cache=None, evict=None)
-        made = b.op("load", [tile, place], has=["memory", "offset"], cache=None, evict=None).result
+        b.access("store", {"memory": tile, "offset": place, "value": value}, cache=None, evict=None)
+        made = b.access("load", {"memory": tile, "offset": place}, cache=None, evict=None).result
     made.stands_for(value)
     made.name = None  # it lies otherwise
     store.operands = [made if v is value else v for v in store.operands]
@@ -413,7 +407,7 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     allocated, head = Block(), Block()
     b = Builder(located(function, loop))
     ahead = slice_of(body.ops, [v for load in loads for v in place_of(load)])
-    taken = {op.attrs["name"] for op in walk(function.body) if op.spec.allocates}
+    taken = taken_names(function.body)
     with b.region(allocated):
         staged = [_staged(function, b, facts, load, taken, uses(function.body)) for load in loads]
     with b.region(head):
@@ -440,7 +434,7 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
     allocated, head = Block(), Block()
     b = Builder(located(function, load))
     with b.region(allocated):
-        taken = {op.attrs["name"] for op in walk(function.body) if op.spec.allocates}
+        taken = taken_names(function.body)
         staged = _staged(function, b, facts, load, taken, uses(function.body), False)
     with b.region(head):
         source, mask = _offset_and_mask(load)
@@ -482,7 +476,7 @@ def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
         message = f"'{load.operands[0].name}' cannot be staged: its place comes from '{wrong.name}'{in_line(wrong)}"
         raise TileError("schedule", line or load.loc, message, "compute the place before the loop")
     with b.region(allocated):
-        taken = {op.attrs["name"] for op in walk(body) if op.spec.allocates}
+        taken = taken_names(body)
         staged = _staged(function, b, facts, load, taken, uses(body), False)
     with b.region(ahead):
         source, mask = (v if v is None else made_anew(b, part, {}, v) for v in _offset_and_mask(load))
@@ -519,13 +513,20 @@ def _read_by_each_product(
     return again
 
 
-def free_name(stem: str, taken: set[str]) -> str:
-    """A name that no shared tile has: `sa`, `sa2`."""
+def taken_names(block: Block) -> set[str]:
+    """Those of the shared tiles of a block."""
+    return {op.attrs["name"] for op in walk(block) if op.spec.allocates}
+
+
+def shared_tile(b: Builder, stem: str, taken: set[str], type: SharedType, **attrs: bool) -> Value:
+    """A new one, of a name that none has so far: `sa`, `sa2`."""
     number, name = 2, stem
     while name in taken:
         name, number = f"{stem}{number}", number + 1
     taken.add(name)
-    return name
+    tile = b.op("shared_alloc", type=type, name=name, **attrs).result
+    tile.name = name
+    return tile
 
 
 def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
@@ -564,7 +565,6 @@ def _staged(
 ) -> Staged:  # fmt: skip
     """The tile that a load goes through: `sa` of `a`, `sa2` of its second one. again: it is copied in each round."""
     b.place = (load.loc or b.loc, None)
-    name = free_name(f"s{load.operands[0].name}", taken)
     offset, shape = operand(load, "offset"), load.result.tile.shape
     assert offset is not None
     runs = facts.of(offset).run
@@ -580,8 +580,7 @@ def _staged(
     ):
         run = shape[-1]
     held = (*shape[:-1], run) if run == shape[-1] else (shape[-1] // run, *shape[:-1], run)
-    tile = b.op("shared_alloc", type=SharedType(held, load.result.dtype), name=name, staged=True).result
-    tile.name = name
+    tile = shared_tile(b, f"s{load.operands[0].name}", taken, SharedType(held, load.result.dtype), staged=True)
     if load.attrs.get(BULK) and tile.op is not None:
         tile.op.attrs["dictated"] = row_swizzle(run * size)
     return Staged(load, axes, tile, offsets_within(b, shape, run), run)
@@ -618,8 +617,7 @@ def copy(
     if box is not None:
         parts |= {f"corner{axis}": first for axis, first in enumerate(box.first)}
         more |= {"box": box.axes, "at": box.at}
-    given = {name: value for name, value in parts.items() if value is not None}
-    b.op("copy", list(given.values()), has=list(given), cache=cache, bytes=0, **more)
+    b.access("copy", parts, cache=cache, bytes=0, **more)
 
 
 def _is_zero(value: Value) -> bool:
@@ -634,7 +632,7 @@ def _loaded(b: Builder, staged: Staged) -> list[Op]:
     ops, load = Block(), staged.load
     with b.region(ops):
         b.place = (load.loc or b.loc, None)
-        made = b.op("load", [staged.tile, staged.place], has=["memory", "offset"], cache=None, evict=None).result
+        made = b.access("load", {"memory": staged.tile, "offset": staged.place}, cache=None, evict=None).result
         if staged.is_turned:
             back = tuple(staged.axes.index(axis) for axis in range(len(staged.axes)))
             made = b.op("transpose", [made], axes=back).result

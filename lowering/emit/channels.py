@@ -13,7 +13,7 @@ from lowering.emit.shared_address import shared_base
 from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
 from lowering.ops import operand
-from lowering.ops.channels import BULK
+from lowering.ops.channels import copy_of
 from lowering.targets import WARP
 
 BARRIER = 8
@@ -130,5 +130,4 @@ def _bulk_copy(w: Writer, op: Op) -> None:
         target = w.let(f"add i32 {target}, {op.attrs['at'] * memory.dtype.bytes}")
     place = w.head.once(f"ptrtoint ptr %{map.name} to i64")
     corner = [_narrow(w, first) for i in range(len(map.box)) if (first := operand(op, f"corner{i}")) is not None]
-    row = BULK.replace("2d", f"{len(map.box)}d")
-    w.template(row, [target, place, *corner, _place(w, channel, slot, slots, 0)], op)
+    w.template(copy_of(op), [target, place, *corner, _place(w, channel, slot, slots, 0)], op)

@@ -100,5 +100,5 @@ def descriptor(w: Writer, load: Op, panels: Panels, bases: tuple[int, ...]) -> s
     if any(bases):
         address = w.let(f"add i32 {address}, {w.head.linear(bases)}")
     start = w.let(f"zext i32 {w.let(f'lshr i32 {address}, 4')} to i64")
-    rest = panels.fields
-    return w.let(f"or i64 {start}, {rest - (1 << 64) if rest >> 63 else rest}")
+    fields = panels.fields
+    return w.let(f"or i64 {start}, {fields - (1 << 64) if fields >> 63 else fields}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from lowering.formats import Array, stored
 from lowering.ir import Function, Op, Value
+from lowering.layout import row_major
 from lowering.meaning.run import Outside, Run, Undecided, meaning
 from lowering.ops import operand
 from lowering.types import SharedType
@@ -71,12 +72,7 @@ def _dims(run: Run, tensor: Value) -> tuple[list[int], list[int]]:
     function: Function = run.function
     p = next(each for each in function.params if each.value is tensor)
     extents = [d if isinstance(d, int) else int(run[function.dims[d]]) for d in p.dims]
-    if p.strides:
-        return extents, [int(run[stride]) for stride in p.strides]
-    strides = [1]
-    for extent in reversed(extents[1:]):
-        strides.insert(0, strides[0] * extent)
-    return extents, strides
+    return extents, [int(run[stride]) for stride in p.strides] if p.strides else row_major(extents)
 
 
 @meaning("filled")

@@ -12,7 +12,10 @@ from lowering.ops.memory import operand
 from lowering.ops.spec import AccessEffect, nothing, row
 from ptx_templates import instruction
 
-BULK = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+
+def copy_of(op: Op) -> str:
+    """The instruction that copies a box of so many axes."""
+    return f"cp.async.bulk.tensor.{len(op.attrs['box'])}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 
 
 def _effects(op: Op) -> list[AccessEffect]:
@@ -21,7 +24,7 @@ def _effects(op: Op) -> list[AccessEffect]:
     assert tensor is not None
     of: dict[str | None, Value] = {"global": tensor, "shared": op.operands[0]}
     kinds = {"reads": "read", "writes": "write"}
-    return [AccessEffect(kinds[by.action], of[by.space], by.space or "", by) for by in instruction(BULK).effects]
+    return [AccessEffect(kinds[by.action], of[by.space], by.space or "", by) for by in instruction(copy_of(op)).effects]
 
 
 # The regions are done at the same time: the first by one thread of `fetchers` warps behind the others, the second by

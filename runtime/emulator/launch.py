@@ -541,8 +541,8 @@ def emulate(
     fault and does no harm does not stop a launch: the result has it as a note. `watch` holds addresses: the result
     keeps who last wrote each byte of their allocations. With `blocks` only so many of the grid's first blocks run,
     of whole clusters: for counting what a block of a large launch costs. `barriers` has what mbarriers say, by their
-    offsets in the dynamic shared memory. PTX that cannot be read or is not known
-    raises `PtxError`; `arch` must not be older than the text's target.
+    offsets in the dynamic shared memory. PTX that cannot be read or is not known raises `PtxError`; `arch` must not be
+    older than the text's target.
     """
     keep_freed_memory()
     program = program_of(ptx, entry)

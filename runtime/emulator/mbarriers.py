@@ -389,8 +389,7 @@ class Mbarriers:
         called = "" if name is None else f" ('{name}')"
         wanted = f"the phase of parity {state & 1}" if parity else f"phase {state >> PHASE_SHIFT & PHASE_MASK}"
         text = f"the mbarrier at shared address {offset:#x}{called} is in phase {found.phase}, "
-        text += f"awaited is the end of {wanted}: "
-        text += f"{found.pending} of {found.expected} arrivals are missing"
+        text += f"awaited is the end of {wanted}: {found.pending} of {found.expected} arrivals are missing"
         if found.bytes:
             more = "have come that nobody expected" if found.bytes < 0 else "are missing"
             text += f", and {abs(found.bytes)} bytes {more}"

@@ -6,6 +6,10 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
+
+import dsl
+from lowering.location import TileError
 
 KERNEL = """
 def factor(v; T):
@@ -105,3 +109,11 @@ def of_case(name: str, *lines: str) -> tuple[str, Any, Any, Any, Any]:
     orders = rest[0] if rest else {}
     given = arrays(dtype, *shape, orders.get("a", "along"), orders.get("b", "along"))
     return text(*schedule, *lines, **orders), *given
+
+
+def check_refused(source: str, changes: dict[str, Any], message: str) -> None:
+    """A product of 1024 x 1024 x 1024, but for `changes`, is an error that says so, at a place and with a hint."""
+    request = {"m": 1024, "n": 1024, "k": 1024, "T": "f16", "O": "f32"} | changes
+    with pytest.raises(TileError, match=message) as told:
+        dsl.parse(source, device="emulator").compile("product", **request)
+    assert told.value.loc is not None and told.value.hint

@@ -91,8 +91,8 @@ def _copy(b: Building, loc: Loc, to: Binding, source: Binding, mask: Binding = N
     join_masks(b, place, None, loc)
     joined = join_masks(b, origin, masked, loc)
     b.place(loc)
-    operands, has = operands_of(place, {"tensor": origin.memory, "source": origin.offset, "mask": joined})
-    b.ir.op("copy", operands, has=has, cache=cache, bytes=0)
+    named = operands_of(place, {"tensor": origin.memory, "source": origin.offset, "mask": joined})
+    b.ir.access("copy", named, cache=cache, bytes=0)
     return ()
 
 
@@ -162,8 +162,7 @@ def _atomic(action: str) -> Meaning:
         joined = join_masks(b, place, _masked(b, loc, mask), loc)
         b.place(loc)
         named = {"value": values[-1], "expected": values[0] if action == "cas" else None, "mask": joined}
-        operands, has = operands_of(place, named)
-        return b.ir.op("atomic", operands, has=has, action=action, order=order, scope=scope).result
+        return b.ir.access("atomic", operands_of(place, named), action=action, order=order, scope=scope).result
 
     return tiles
 

@@ -28,11 +28,11 @@ def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
     """The 128 bytes of a map of the array at `pointer` on the context's device. Raises DeviceError."""
     cuda, key = driver.bindings(), (context.ordinal, tensor_map)
     made = _objects.pop(key, None)
-    if made is None:
-        with context.current():
+    with context.current():  # without one the driver refuses to replace an address, too
+        if made is None:
             made = _encoded(context, tensor_map, pointer)
-    else:  # 8 us where encoding takes 30; of no context
-        context.call(cuda.cuTensorMapReplaceAddress, made, pointer)
+        else:  # 8 us where encoding takes 30
+            context.call(cuda.cuTensorMapReplaceAddress, made, pointer)
     words = [int(word) for word in made.opaque]
     if tensor_map.span < SMALL and driver_version() <= FAULTY:
         # A fault of these drivers: they mark the maps of small arrays, and a copy of one may then go wrong.

@@ -18,7 +18,18 @@ from runtime.errors import LaunchError
 from runtime.expressions import Tree
 from runtime.header_checks import Fields, check_expression, check_signature
 from runtime.signature import entries
-from runtime.tensor_map import MAP_BYTES, MAP_POINTER, MAP_RANKS, MOST_OF_BOX, SWIZZLES, box_fault
+from runtime.tensor_map import (
+    CORNERS,
+    MAP_BYTES,
+    MAP_POINTER,
+    MAP_RANKS,
+    MOST_OF_BOX,
+    MOST_OF_PIXELS,
+    MOST_OF_STEP,
+    SWIZZLES,
+    Window,
+    box_fault,
+)
 
 SCHEMA = 1
 PREFIX = "//dsl "
@@ -105,7 +116,8 @@ class Argument:
     record.
 
     Of a map, a tensor map for copies by TMA: `axes` of its tensor, the innermost first; `box`, elements along each of
-    them that one copy moves; `swizzle`, 0 or bytes (see `TensorMap`).
+    them that one copy moves; `swizzle`, 0 or bytes (see `TensorMap`). With a `window`, for im2col copies, `box` is
+    channels and pixels.
     """
 
     kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record", "map"]
@@ -114,6 +126,7 @@ class Argument:
     axes: tuple[int, ...] = ()
     box: tuple[int, ...] = ()
     swizzle: int = 0
+    window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +224,9 @@ def _argument_json(argument: Argument) -> dict[str, Any]:
     if argument.kind == "stride":
         return {"kind": "stride", "of": argument.of, "axis": argument.axis}
     if argument.kind == "map":
-        about = {"axes": list(argument.axes), "box": list(argument.box), "swizzle": argument.swizzle}
+        about: dict[str, Any] = {"axes": list(argument.axes), "box": list(argument.box), "swizzle": argument.swizzle}
+        if argument.window is not None:
+            about["window"] = {key: list(values) for key, values in asdict(argument.window).items()}
         return {"kind": "map", "of": argument.of, **about}
     return {"kind": argument.kind, "of": argument.of}
 
@@ -345,19 +360,39 @@ def _argument(row: Fields) -> Argument:
     elif kind == "stride":
         argument = Argument("stride", row.name("of"), row.integer("axis", 0, 63))
     elif kind == "map":
-        argument = Argument(
-            "map",
-            row.name("of"),
-            axes=row.integers("axes", MAP_RANKS, 0, MAP_RANKS[-1] - 1),
-            box=row.integers("box", MAP_RANKS, 1, MOST_OF_BOX),
-            swizzle=row.integer("swizzle", among=SWIZZLES),
-        )
+        argument = _map(row)
     elif kind in ("pointer", "scalar", "table"):
         argument = Argument(kind, row.name("of"))  # type: ignore[arg-type]
     else:
         row.fail("kind", f"is {kind!r}")
     row.done()
     return argument
+
+
+def _map(row: Fields) -> Argument:
+    of, axes = row.name("of"), row.integers("axes", MAP_RANKS, 0, MAP_RANKS[-1] - 1)
+    window = _window(row, len(axes))
+    if window is None:
+        box = row.integers("box", MAP_RANKS, 1, MOST_OF_BOX)
+    else:
+        box = row.integers("box", range(2, 3), 1, MOST_OF_PIXELS)
+        if box[0] > MOST_OF_BOX:
+            row.fail("box", f"has {box[0]} channels, more than {MOST_OF_BOX}")
+    return Argument("map", of, axes=axes, box=box, swizzle=row.integer("swizzle", among=SWIZZLES), window=window)
+
+
+def _window(row: Fields, rank: int) -> Window | None:
+    """The window of a map of so many axes, where there is one."""
+    fields = row.optional_record("window")
+    if fields is None:
+        return None
+    if rank not in CORNERS:
+        row.fail("window", f"is of a map of {rank} axes, not {min(CORNERS)} to {max(CORNERS)}")
+    spatial = range(rank - 2, rank - 1)
+    lower, upper = (fields.integers(key, spatial, *CORNERS[rank]) for key in ("lower", "upper"))
+    window = Window(lower, upper, fields.integers("steps", spatial, 1, MOST_OF_STEP))
+    fields.done()
+    return window
 
 
 def _workspace(row: Fields) -> HeaderWorkspace:
@@ -444,7 +479,7 @@ def _check_map(header: Header, argument: Argument, tensor: HeaderTensor, fields:
         fields.fail(where, f"is a map, which {header.arch} does not have")
     if sorted(argument.axes) != list(range(rank)):
         fields.fail(f"{where}.axes", f"is {list(argument.axes)}, not each of the {rank} axes of {tensor.name} once")
-    if len(argument.box) != rank:
+    if argument.window is None and len(argument.box) != rank:
         fields.fail(f"{where}.box", f"has {len(argument.box)} extents for the {rank} axes of {tensor.name}")
     if (fault := box_fault(argument.box[0] * DTYPES[tensor.dtype].bytes, argument.swizzle)) is not None:
         fields.fail(f"{where}.box", fault)

@@ -123,7 +123,8 @@ class Fields:
         """A list whose length is one of `counts`, each element from `low` to `high`."""
         values = self._list(key)
         if len(values) not in counts:
-            self.fail(key, f"has {len(values)} elements, not {counts[0]} to {counts[-1]}")
+            wanted = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+            self.fail(key, f"has {len(values)} elements, not {wanted}")
         for value in values:
             if not isinstance(value, int) or isinstance(value, bool):
                 self.fail(key, f"has {value!r:.64}, which is no integer")
@@ -139,6 +140,9 @@ class Fields:
 
     def record(self, key: str) -> Fields:
         return Fields(self.value(key), self._where(key))
+
+    def optional_record(self, key: str) -> Fields | None:
+        return self.record(key) if key in self.left else None
 
     def records(self, key: str) -> Iterator[Fields]:
         rows = self._list(key)

@@ -1,4 +1,5 @@
-"""What a copy by TMA knows of an array: a tensor map (PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled)."""
+"""What a copy by TMA knows of an array: a tensor map (PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and
+cuTensorMapEncodeIm2col)."""
 
 from __future__ import annotations
 
@@ -24,8 +25,27 @@ MOST_OF_EXTENT = 1 << 31
 """Elements along an axis: the driver takes twice as many, which coordinates of 32 bits with a sign do not reach."""
 MOST_OF_BOX = 256
 """Elements of a box along an axis."""
+MOST_OF_PIXELS = 1024
+"""Pixels of a box of a map with a window; channels are those of a box along an axis."""
+CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
+"""Axes of a map with a window → the least and the most that its corners are."""
+MOST_OF_STEP = 8
+"""Elements from one pixel to the next along a spatial axis."""
 SWIZZLES = (0, 32, 64, 128)
 """Bytes of a row of the box within which 16-byte pieces change places; none for 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where the base pixels of a map lie along its spatial axes, 1 to rank - 2, the innermost first.
+
+    Along axis i of so many elements they lie at lower, lower + step, … up to extent - 1 + upper (PTX ISA, "im2col
+    mode"). Paddings are negative lowers; a filter of several taps takes its reach from the uppers.
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +55,8 @@ class TensorMap:
     element_bytes: 1, 2, 4 or 8. extents: elements an axis. strides: bytes from one element to the next along axes 1
     and on. box: elements an axis that one copy moves; those outside of the array are read as zeros, and not written.
     swizzle: 0, or the 32, 64 or 128 bytes of a row of the box within which 16-byte pieces change places.
+    window: of a map for im2col copies of 3 to 5 axes: channels, one to three spatial ones, images. Then box is
+    (channels, pixels), and pixels are those of the window one after the other, through images, too.
     """
 
     element_bytes: int
@@ -42,6 +64,7 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int = 0
+    window: Window | None = None
 
     @property
     def span(self) -> int:
@@ -61,6 +84,8 @@ class MapArgument(Protocol):
     def box(self) -> tuple[int, ...]: ...
     @property
     def swizzle(self) -> int: ...
+    @property
+    def window(self) -> Window | None: ...
 
 
 def box_fault(row_bytes: int, swizzle: int) -> str | None:
@@ -90,8 +115,19 @@ def of_array(array: Array, argument: MapArgument) -> TensorMap:
             raise LaunchError("shape", message, "compile a variant without tensor maps")
         if extent > 1:
             _check_stride(where, stride, size, innermost=axis == argument.axes[0])
+    if argument.window is not None:
+        _check_window(name, argument.axes, extents, argument.window)
     outer = tuple(stride if extent > 1 else MAP_PIECE for extent, stride in zip(extents[1:], strides[1:], strict=True))
-    return TensorMap(size, extents, outer, argument.box, argument.swizzle)
+    return TensorMap(size, extents, outer, argument.box, argument.swizzle, argument.window)
+
+
+def _check_window(name: str, axes: tuple[int, ...], extents: tuple[int, ...], window: Window) -> None:
+    """Raises LaunchError for an array in which the window has no pixel."""
+    spatial = zip(axes[1:-1], extents[1:-1], window.lower, window.upper, strict=True)
+    for axis, extent, lower, upper in spatial:
+        if (last := extent - 1 + upper) < lower:
+            message = f"axis {axis} of {name} has {extent} elements, of which a window from {lower} to {last} has none"
+            raise LaunchError("shape", message, "pass an array that is no smaller than the filter, with its padding")
 
 
 def _check_stride(where: str, stride: int, size: int, innermost: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 from runtime.cuda import driver
@@ -50,23 +51,32 @@ def driver_version() -> int:
 
 def _encoded(context: Context, tensor_map: TensorMap, pointer: int) -> Any:
     """The driver's object."""
-    cuda, rank = driver.bindings(), len(tensor_map.extents)
+    cuda, rank, window = driver.bindings(), len(tensor_map.extents), tensor_map.window
     strides = tensor_map.strides or (MAP_PIECE,)  # of one axis there is none, and the driver refuses an empty list
     swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
+    encode, box = cuda.cuTensorMapEncodeTiled, _numbers(tensor_map.box)
+    parts: tuple[Any, ...] = (box, _numbers((1,) * rank))
+    if window is not None:
+        # The manual names the corners' parts D, H, W, and CUTLASS passes W, H, D: as all else, the innermost first.
+        encode, parts = cuda.cuTensorMapEncodeIm2col, (list(window.lower), list(window.upper), *box)
+        parts += (_numbers((1, *window.steps, 1)),)
     return context.call(
-        cuda.cuTensorMapEncodeTiled,
+        encode,
         _word("DataType", DATA_TYPES[tensor_map.element_bytes]),
         rank,
         pointer,
         [cuda.cuuint64_t(extent) for extent in tensor_map.extents],
         [cuda.cuuint64_t(stride) for stride in strides],
-        [cuda.cuuint32_t(extent) for extent in tensor_map.box],
-        [cuda.cuuint32_t(1)] * rank,
+        *parts,
         _word("Interleave", "NONE"),
         _word("Swizzle", swizzle),
         _word("L2promotion", "L2_128B"),
         _word("FloatOOBfill", "NONE"),
     )
+
+
+def _numbers(values: Iterable[int]) -> list[Any]:
+    return [driver.bindings().cuuint32_t(value) for value in values]
 
 
 PREFIXES = {

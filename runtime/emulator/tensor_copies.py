@@ -6,11 +6,14 @@ says. Out of shared memory it belongs to a group of its thread. Both read and wr
 
 A box is rows of whole 16-byte pieces, one after another. A swizzle lets pieces change places within 128 bytes, so that
 a box that begins at a multiple of 128 fills one range of shared memory.
+
+The rows of an im2col copy are pixels, along the window of its map and through images (PTX ISA, "im2col mode").
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,6 +68,10 @@ class Box:
         strides = (*self.placed.strides[:0:-1], 1)
         return np.lib.stride_tricks.as_strided(data[self.first :], shape, strides)
 
+    def put_into(self, data: Any, source: Any) -> None:
+        """Fills the bytes of a box from those of global memory."""
+        self.seen_in_box(data)[...] = self.seen_in(source)
+
     def seen_in_box(self, data: Any) -> Any:
         """The same of the bytes of the whole box, row after row."""
         size = self.placed.map.element_bytes
@@ -85,6 +92,74 @@ def box_at(placed: PlacedMap, corner: list[int]) -> Box:
     return Box(placed, first, tuple(top - skip for top, skip in zip(high, low, strict=True)), tuple(low))
 
 
+@dataclass(frozen=True)
+class Pixels:
+    """The part of an im2col box that lies in the array: which of its pixels, and of each the same channels."""
+
+    placed: PlacedMap
+    numbers: Any  # of the pixels in the box
+    starts: Any  # offsets in global memory of the first of the channels of each
+    channels: int
+    before: int  # channels in front of the array's
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.channels or not len(self.starts)
+
+    @property
+    def row_bytes(self) -> int:
+        return self.channels * self.placed.map.element_bytes
+
+    @cached_property
+    def first(self) -> int:
+        return int(self.starts.min())
+
+    @cached_property
+    def last(self) -> int:
+        """Offset behind its last byte."""
+        return int(self.starts.max()) + self.row_bytes
+
+    def rows(self) -> Any:
+        """Offsets of its rows in global memory."""
+        return self.starts
+
+    def put_into(self, data: Any, source: Any) -> None:
+        """Fills the bytes of a box from those of global memory."""
+        box, size = self.placed.map.box, self.placed.map.element_bytes
+        rows = np.lib.stride_tricks.as_strided(source, (len(source) - self.row_bytes + 1, self.row_bytes), (1, 1))
+        at = slice(self.before * size, self.before * size + self.row_bytes)
+        data.reshape(box[1], box[0] * size)[self.numbers, at] = rows[self.starts]
+
+
+def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixels:
+    """The box whose first base pixel has these coordinates, which lies in the window.
+
+    Base pixels are numbered as the copy takes them, the innermost spatial axis first; a pixel of the array that is
+    read lies `offsets` away from each.
+    """
+    map, window = placed.map, placed.map.window
+    assert window is not None
+    spatial = zip(map.extents[1:-1], placed.strides[1:-1], window.lower, window.upper, window.steps, strict=True)
+    rest = np.arange(map.box[1])
+    inside = np.ones(len(rest), bool)
+    starts = np.zeros(len(rest), np.int64)
+    for at, offset, (extent, stride, lower, upper, step) in zip(corner[1:-1], offsets, spatial, strict=True):
+        count = (extent - 1 + upper - lower) // step + 1
+        rest = rest + (at - lower) // step
+        place = lower + rest % count * step + offset
+        inside &= (place >= 0) & (place < extent)
+        starts += place * stride
+        rest = rest // count
+    image = rest + corner[-1]
+    inside &= (image >= 0) & (image < map.extents[-1])
+    starts += image * placed.strides[-1]
+    before = min(max(0, -corner[0]), map.box[0])
+    channels = max(min(map.box[0], map.extents[0] - corner[0]) - before, 0)
+    numbers = np.flatnonzero(inside)
+    first = placed.address - GLOBAL_WINDOW + (corner[0] + before) * map.element_bytes
+    return Pixels(placed, numbers, starts[numbers] + first, channels, before)
+
+
 def pieces(placed: PlacedMap, start: int) -> Any:
     """Where the 16-byte pieces of a box lie that begins at an address of shared memory, in pieces."""
     found = start // UNIT + np.arange(placed.box_bytes // UNIT)
@@ -97,13 +172,13 @@ class TensorLoads:
     def __init__(self, wave: Any):
         self.wave = wave
 
-    def start(self, g: Any, site: Site, placed: PlacedMap, corners: Any, starts: Any, keys: list[int]) -> None:
-        """Each lane copies a box to its start, an offset in the wave's shared memory.
+    def start(self, g: Any, site: Site, boxes: list[Box | Pixels], starts: Any, keys: list[int]) -> None:
+        """Each lane copies a box of one map to its start, an offset in the wave's shared memory.
 
-        corners: [lanes, axes]; keys: of their mbarriers.
+        keys: of their mbarriers.
         """
         wave, memory = self.wave, self.wave.space("shared")
-        place = shared_place(starts, placed.box_bytes)
+        place = shared_place(starts, boxes[0].placed.box_bytes)
         rows = g.part(np.repeat(np.arange(g.n), place.lanes // g.n))
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy writes")
         memory.shadow.start_copy(place, rows, site, by_proxy=True)
@@ -114,18 +189,17 @@ class TensorLoads:
         units = units.reshape(g.n, -1)
         for lane in range(g.n):
             part = g.part(np.array([lane]))
-            box = box_at(placed, corners[lane].tolist())
-            source = SourceReading(part, site, box)
+            source = SourceReading(part, site, boxes[lane])
             if source.is_bad:
                 continue
-            load = TensorLoad(wave, part, site, box, int(starts[lane]), units[lane], int(numbers[lane]), source)
+            load = TensorLoad(wave, part, site, boxes[lane], int(starts[lane]), units[lane], int(numbers[lane]), source)
             wave.mbarriers.await_copy(keys[lane], load)
 
 
 class SourceReading:
     """What a copy reads of global memory: nobody may write there while it is in flight."""
 
-    def __init__(self, part: Any, site: Site, box: Box):
+    def __init__(self, part: Any, site: Site, box: Box | Pixels):
         self.operation: Operation | None = None
         self.device = device = part.wave.space("global")
         assert isinstance(device, GlobalSpace) and device.shadow is not None
@@ -155,7 +229,7 @@ class TensorLoad:
     wave: Any
     part: Any
     site: Site
-    box: Box
+    box: Box | Pixels
     start: int
     units: Any
     number: int
@@ -170,7 +244,7 @@ class TensorLoad:
         memory = self.wave.space("shared")
         data = np.zeros(self.bytes, np.uint8)
         if not self.box.is_empty:
-            self.box.seen_in_box(data)[...] = self.box.seen_in(self.wave.space("global").data)
+            self.box.put_into(data, self.wave.space("global").data)
         self.source.end()
         landings = landings_of(memory, self.wave)
         # Another write to its destination is reported when it happens; if the run goes on, that write stays.
@@ -256,13 +330,13 @@ def sources_of(device: GlobalSpace) -> Sources:
     return shadow.sources
 
 
-def can_be_written(device: GlobalSpace, box: Box) -> bool:
+def can_be_written(device: GlobalSpace, box: Box | Pixels) -> bool:
     """Can a store of the program reach the array of the box?"""
     index = int(np.searchsorted(device.starts, box.first, "right")) - 1
     return not device.unwritten[index]
 
 
-def is_allocated(device: GlobalSpace, box: Box, part: Any, site: Site, write: bool) -> bool:
+def is_allocated(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, write: bool) -> bool:
     """Reports a box that does not lie in one allocation."""
     index = int(np.searchsorted(device.starts, box.first, "right")) - 1
     if index >= 0 and box.last <= device.ends[index] and not (write and device.read_only[index]):
@@ -279,7 +353,7 @@ def is_allocated(device: GlobalSpace, box: Box, part: Any, site: Site, write: bo
     return False
 
 
-def global_place(device: GlobalSpace, box: Box) -> SpacePlace:
+def global_place(device: GlobalSpace, box: Box | Pixels) -> SpacePlace:
     """Where a box lies, in units as large as all of its rows are made of."""
     assert device.shadow is not None
     rows = box.rows()

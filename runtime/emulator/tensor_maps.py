@@ -1,7 +1,7 @@
 """Tensor maps as the emulator reads them: a struct of its own of 128 bytes, behind a word that says so.
 
 What a driver makes of a map is opaque, so that nothing here reads it. The limits are those of the CUDA driver API
-("cuTensorMapEncodeTiled") and of the PTX ISA ("Tensors").
+("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col") and of the PTX ISA ("Tensors").
 """
 
 from __future__ import annotations
@@ -18,12 +18,30 @@ BYTES = 128
 ALIGNMENT = 64
 MAGIC = b"dsl map\0"
 MOST_AXES = 5
-LAYOUT = struct.Struct(f"<8sQ{MOST_AXES}Q{MOST_AXES - 1}Q{MOST_AXES}IBBB")
+MOST_SPATIAL = MOST_AXES - 2
+LAYOUT = struct.Struct(f"<8sQ{MOST_AXES}Q{MOST_AXES - 1}Q{MOST_AXES}IBBBB")
+WINDOW = struct.Struct(f"<{MOST_SPATIAL}h{MOST_SPATIAL}h{MOST_SPATIAL}B")
+"""Behind it: lower and upper corners and steps, of a map that has a window."""
 UNIT = 16
 """Bytes that addresses, distances and rows of a box are multiples of."""
 MOST_BOX = 256
+MOST_PIXELS = 1024
+CORNER_BITS = {3: 16, 4: 8, 5: 5}
+"""Axes of a map with a window → bits of a corner, with its sign; offsets of an instruction have as many, without."""
+MOST_STEP = 8
 MOST_STRIDE = 1 << 40
 MOST_EXTENT = 1 << 32
+
+
+class AnyWindow(Protocol):
+    """Where base pixels lie, of spatial axes alone, the innermost first."""
+
+    @property
+    def lower(self) -> tuple[int, ...]: ...
+    @property
+    def upper(self) -> tuple[int, ...]: ...
+    @property
+    def steps(self) -> tuple[int, ...]: ...
 
 
 class AnyTensorMap(Protocol):
@@ -39,17 +57,29 @@ class AnyTensorMap(Protocol):
     def box(self) -> tuple[int, ...]: ...
     @property
     def swizzle(self) -> int: ...
+    @property
+    def window(self) -> AnyWindow | None: ...
+
+
+@dataclass(frozen=True)
+class DecodedWindow:
+    """Corners and steps as they were encoded."""
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class DecodedMap:
-    """Extents and box innermost first, strides in bytes of axes 1 and on."""
+    """Extents and box innermost first, strides in bytes of axes 1 and on; box of a window: (channels, pixels)."""
 
     element_bytes: int
     extents: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    window: DecodedWindow | None
 
 
 class NoMap(Exception):
@@ -115,7 +145,11 @@ def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
         rank,
         tensor_map.element_bytes,
         tensor_map.swizzle,
+        tensor_map.window is not None,
     )
+    if (window := tensor_map.window) is not None:
+        numbers = (filled(each, MOST_SPATIAL) for each in (window.lower, window.upper, window.steps))
+        data += WINDOW.pack(*(number for each in numbers for number in each))
     return data.ljust(BYTES, b"\0")
 
 
@@ -134,13 +168,20 @@ def decode(data: bytes) -> PlacedMap:
         raise NoMap("holds no tensor map that the emulator has made (what a driver makes cannot be read)")
     fields = LAYOUT.unpack(data[: LAYOUT.size])
     _, address, *numbers = fields
-    rank, element_bytes, swizzle = numbers[-3:]
-    extents, strides, box = numbers[:5], numbers[5:9], numbers[9:14]
-    found = DecodedMap(element_bytes, tuple(extents[:rank]), tuple(strides[: rank - 1]), tuple(box[:rank]), swizzle)
+    rank, element_bytes, swizzle, has_window = numbers[-4:]
+    extents, strides, box = numbers[:rank], numbers[5 : 4 + rank], numbers[9 : 9 + (2 if has_window else rank)]
+    window = decoded_window(data, rank) if has_window else None
+    found = DecodedMap(element_bytes, tuple(extents), tuple(strides), tuple(box), swizzle, window)
     fault = fault_of(found, address)
     if fault:
         raise NoMap(f"holds a tensor map that no device takes: {fault}")
     return PlacedMap(found, address)
+
+
+def decoded_window(data: bytes, rank: int) -> DecodedWindow:
+    numbers = WINDOW.unpack_from(data, LAYOUT.size)
+    starts = range(0, len(numbers), MOST_SPATIAL)
+    return DecodedWindow(*(numbers[start : start + max(rank - 2, 0)] for start in starts))
 
 
 def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
@@ -156,7 +197,9 @@ def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
         return f"the extents {tensor_map.extents} are not all 1 to 2^32"
     if any(stride % UNIT or not 0 <= stride < MOST_STRIDE for stride in tensor_map.strides):
         return f"the distances {tensor_map.strides} are not all multiples of {UNIT} bytes below 2^40"
-    if any(not 1 <= extent <= MOST_BOX for extent in tensor_map.box):
+    if (window := tensor_map.window) is not None and (fault := window_fault(tensor_map, window)):
+        return fault
+    if window is None and any(not 1 <= extent <= MOST_BOX for extent in tensor_map.box):
         return f"the box {tensor_map.box} has not 1 to {MOST_BOX} elements along each axis"
     if row % UNIT:
         return f"a row of its box has {row} bytes, which is no multiple of {UNIT}"
@@ -167,4 +210,25 @@ def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
             f"a row of its box has {row} bytes and its swizzle spans {tensor_map.swizzle}: "
             "the emulator knows rows as long as the swizzle alone"
         )
+    return ""
+
+
+def window_fault(tensor_map: AnyTensorMap, window: AnyWindow) -> str:
+    """What a device does not take of a map with a window; empty where it takes all."""
+    rank, (channels, pixels) = len(tensor_map.extents), tensor_map.box
+    if rank not in CORNER_BITS:
+        return f"a map with a window has 3 to 5 axes, not {rank}"
+    if not 1 <= channels <= MOST_BOX or not 1 <= pixels <= MOST_PIXELS:
+        return f"a box of {channels} channels and {pixels} pixels; there are 1 to {MOST_BOX}, and 1 to {MOST_PIXELS}"
+    most = 1 << CORNER_BITS[rank] - 1
+    corners = (*window.lower, *window.upper)
+    if any(not -most <= corner < most for corner in corners):
+        return f"the corners {corners} are not all {-most} to {most - 1}, as those of {rank} axes are"
+    if any(not 1 <= step <= MOST_STEP for step in window.steps):
+        return f"the steps {window.steps} are not all 1 to {MOST_STEP}"
+    for axis, (extent, lower, upper) in enumerate(
+        zip(tensor_map.extents[1:-1], window.lower, window.upper, strict=True), 1
+    ):
+        if extent - 1 + upper < lower:
+            return f"its window has no pixel along axis {axis}, from {lower} to {extent - 1 + upper}"
     return ""

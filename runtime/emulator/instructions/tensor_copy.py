@@ -9,11 +9,11 @@ import numpy as np
 from ..code import Code, Op, Values
 from ..findings import Kind
 from ..memory import GLOBAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
-from ..reader import Integer, Operand, PtxInstruction, TensorAddress
+from ..reader import Integer, Operand, PtxInstruction, TensorAddress, Vector
 from ..spaces import BadLanes, SharedSpace
-from ..tensor_copies import ALIGNMENT
+from ..tensor_copies import ALIGNMENT, Box, Pixels, box_at, pixels_at
 from ..tensor_maps import ALIGNMENT as MAP_ALIGNMENT
-from ..tensor_maps import BYTES, UNIT, NoMap, PlacedMap, decode
+from ..tensor_maps import BYTES, CORNER_BITS, UNIT, NoMap, PlacedMap, decode
 from .registry import instruction
 
 
@@ -42,11 +42,16 @@ def shared_addresses(v: Values, g: Any, operand: tuple[int, int]) -> Any:
 class TensorOperands:
     """The operands that copies in both directions have: a part of a tensor, and an address in shared memory."""
 
-    def __init__(self, code: Code, tensor: Operand, shared: Operand):
+    def __init__(self, code: Code, tensor: Operand, shared: Operand, offsets: Operand | None = None):
+        """offsets: of an im2col copy, which takes maps with a window alone."""
         assert isinstance(tensor, TensorAddress)
         self.map, _ = code.address(tensor.map)
         self.coordinates = [code.read(item, "s32") for item in tensor.coordinates.items]
         self.shared = code.address(shared)
+        self.offsets: list[int] | None = None
+        if offsets is not None:
+            assert isinstance(offsets, Vector)
+            self.offsets = [code.read(item, "u16") for item in offsets.items]
         self.site = code.site
 
     def maps(self, v: Values, g: Any) -> list[tuple[PlacedMap, Any]]:
@@ -59,6 +64,10 @@ class TensorOperands:
                 placed = decode(self.bytes_at(address, g))
                 if placed.rank != len(self.coordinates):
                     raise NoMap(f"holds a map of {placed.rank} axes, for a copy of {len(self.coordinates)}")
+                if placed.map.window is None and self.offsets is not None:
+                    raise NoMap("holds a map without a window, for an im2col copy")
+                if placed.map.window is not None and self.offsets is None:
+                    raise NoMap("holds a map with a window, which im2col copies alone take")
             except NoMap as reason:
                 message = f"the address {address:#x} {reason}"
                 g.launch.report(Kind.TENSOR_MAP, message, g, int(lanes[0]), self.site)
@@ -80,6 +89,11 @@ class TensorOperands:
         """[lanes, axes]"""
         return np.stack([np.broadcast_to(v[each], g.n) for each in self.coordinates], 1)
 
+    def taps(self, v: Values, g: Any) -> Any:
+        """[lanes, spatial axes]: the offsets of an im2col copy; none of another."""
+        offsets = [np.broadcast_to(v[each], g.n) for each in self.offsets or ()]
+        return np.stack(offsets, 1) if offsets else np.zeros((g.n, 0), np.uint16)
+
     def check_corners(self, placed: PlacedMap, corners: Any, g: Any) -> None:
         """A box begins at a multiple of 16 bytes of a row: elsewhere an H100 refuses the instruction, which no manual
         says (28 places tried, driver 580.159.04)."""
@@ -89,6 +103,17 @@ class TensorOperands:
             message = f"a box begins {int(first[bad[0]])} bytes into its rows, which is no multiple of {UNIT}"
             g.launch.report(Kind.MISALIGNED, message, g, int(bad[0]), self.site)
             raise BadLanes(first % UNIT != 0)
+
+    def boxes(self, placed: PlacedMap, corners: Any, offsets: Any, g: Any) -> list[Box | Pixels]:
+        """Of each lane; offsets: [lanes, spatial axes] of an im2col copy."""
+        self.check_corners(placed, corners, g)
+        if placed.map.window is None:
+            return [box_at(placed, corner) for corner in corners.tolist()]
+        for lane, (corner, offset) in enumerate(zip(corners.tolist(), offsets.tolist(), strict=True)):
+            if message := pixel_fault(placed, corner, offset):
+                g.launch.report(Kind.TENSOR_MAP, message, g, lane, self.site)
+                raise BadLanes(np.arange(g.n) == lane)
+        return [pixels_at(placed, *each) for each in zip(corners.tolist(), offsets.tolist(), strict=True)]
 
     def starts(self, addresses: Any, g: Any, count: int, write: bool) -> Any:
         """Of each lane's box of so many bytes, the offset in the wave's shared memory."""
@@ -110,26 +135,48 @@ class TensorOperands:
         return g.lane("slot") * memory.arena + address
 
 
+def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str:
+    """What is wrong with the first base pixel of an im2col copy, or with its offsets; empty where all is well.
+
+    The ISA says nothing of a first pixel that is none of the window's, nor of an image before the first one.
+    """
+    window, extents = placed.map.window, placed.map.extents
+    assert window is not None
+    most = (1 << CORNER_BITS[placed.rank]) - 1
+    spatial = zip(corner[1:-1], extents[1:-1], window.lower, window.upper, window.steps, offsets, strict=True)
+    for axis, (at, extent, lower, upper, step, offset) in enumerate(spatial, 1):
+        if not lower <= at <= extent - 1 + upper:
+            return f"the first pixel is {at} along axis {axis}, outside of the window, {lower} to {extent - 1 + upper}"
+        if (at - lower) % step:
+            return f"the first pixel is {at} along axis {axis}, which no steps of {step} from {lower} on come to"
+        if offset > most:
+            return f"the offset {offset} along axis {axis} is more than {most}, the most of {placed.rank} axes"
+    return f"the first pixel is of image {corner[-1]}" if corner[-1] < 0 else ""
+
+
 def load(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [map, {coordinates}], [mbarrier]`: the bytes of the whole box come, zeros where the array has none."""
-    operands = TensorOperands(code, ins.operands[1], ins.operands[0])
+    """`[dst], [map, {coordinates}], [mbarrier]`: the bytes of the whole box come, zeros where the array has none.
+
+    An im2col copy has `{offsets}` behind these.
+    """
+    operands = TensorOperands(
+        code, ins.operands[1], ins.operands[0], ins.operands[3] if "im2col" in ins.opcode else None
+    )
     barrier, site = code.address(ins.operands[2]), code.site
 
     def run(v: Values, g: Any) -> None:
         memory = g.wave.space("shared")
-        corners, addresses, barriers = (
-            operands.corners(v, g),
-            *(shared_addresses(v, g, each) for each in (operands.shared, barrier)),
-        )
+        corners, offsets = operands.corners(v, g), operands.taps(v, g)
+        addresses, barriers = (shared_addresses(v, g, each) for each in (operands.shared, barrier))
         for placed, lanes in operands.maps(v, g):
             part = g.part(lanes)
             try:
-                operands.check_corners(placed, corners[lanes], part)
+                boxes = operands.boxes(placed, corners[lanes], offsets[lanes], part)
                 starts = operands.starts(addresses[lanes], part, placed.box_bytes, True)
                 keys = g.wave.mbarriers.awaited(part, memory, barriers[lanes], site)
             except BadLanes:
                 continue  # reported; the copies of this map are not made
-            g.wave.loads.start(part, site, placed, corners[lanes], starts, keys)
+            g.wave.loads.start(part, site, boxes, starts, keys)
 
     return run
 

@@ -19,6 +19,7 @@ colon stand the operands, after the second what it needs: the target, then the P
     !          a predicate, perhaps negated
     @ @shared  an address, in the opcode's space or in this one
     @tensor*D  the address of a tensor's map, and as many coordinates as the word D of the opcode has dimensions
+    offsets*D  a vector of elements between pixels along the spatial axes, of a tensor of D dimensions
     #  #4,-8   an integer constant, or one of these
     -T*4       each register by itself is a T, and none is `_`
     i32  i64   an integer or bits of this width

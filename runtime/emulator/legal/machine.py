@@ -18,7 +18,9 @@ MACROS = {
     "GLOBALATOMIC": "{.[relaxed acquire release acq_rel]}$SCOPES{.global}",
     "GLOBALREDUCTION": "{.[relaxed release]}$SCOPES{.global}",
     "BOX": ".D[1d 2d 3d 4d 5d]",
+    "PIXELS": ".D[3d 4d 5d]",
     "TILED": "{.tile}.mbarrier::complete_tx::bytes",
+    "IM2COL": ".im2col.mbarrier::complete_tx::bytes",
     "COUNTS": ",".join(map(str, range(24, 257, 8))),
     "F8": "[e4m3 e5m2]",
     "SCOPES": "{.[cta cluster gpu sys]}",
@@ -133,6 +135,8 @@ cp.async.wait_all : : sm_80 7.0
 cp.async.mbarrier.arrive{.noinc}$SHARED.b64 : @ : sm_80 7.0
 cp.async.bulk.tensor$BOX.shared::cluster.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.0
 cp.async.bulk.tensor$BOX.shared::cta.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.6
+cp.async.bulk.tensor$PIXELS.shared::cluster.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.0
+cp.async.bulk.tensor$PIXELS.shared::cta.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.6
 cp.async.bulk.tensor$BOX.global.shared::cta{.tile}.bulk_group$CACHE : @tensor*D @shared P?u64 : sm_90 8.0
 cp.async.bulk.commit_group : : sm_90 8.0
 cp.async.bulk.wait_group{.read} : #0..2147483647 : sm_90 8.0

@@ -112,6 +112,8 @@ def check_slot(
         raise FormMismatch(f"{operand} is a list for calls only")
     if kind == "@tensor":
         check_tensor(operand, int(words[slot.count][0]), scope, ins)
+    elif kind == "offsets":
+        check_offsets(operand, int(words[slot.count][0]) - 2, scope)
     elif kind[0] == "@":
         check_address(operand, scope, ins, kind[1:])
     elif kind[0] == "#":
@@ -353,6 +355,16 @@ def check_tensor(operand: Operand, dimensions: int, scope: RegisterScope, ins: P
         if not isinstance(item, Integer) and not is_register(item, scope):
             raise FormMismatch(f"the coordinate {item} is neither a register nor an integer")
         check_source(item, "i32", OperandSlot("i32"), scope)
+
+
+def check_offsets(operand: Operand, count: int, scope: RegisterScope) -> None:
+    """From a base pixel to the one that is read, along each spatial axis: 16 bits without a sign."""
+    if not isinstance(operand, Vector) or len(operand.items) != count:
+        raise FormMismatch(f"{operand} is no vector of {count} offsets, one for each spatial axis")
+    for item in operand.items:
+        if isinstance(item, Integer):
+            check_constant(item, "0..65535")
+        check_source(item, "u16", OperandSlot("u16"), scope)
 
 
 def access_size(ins: PtxInstruction) -> int:

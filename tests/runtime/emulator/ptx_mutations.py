@@ -227,6 +227,8 @@ def written_slot(slot: OperandSlot, words: dict[str, str], number: int, space: s
     kind = words.get(slot.type, slot.type) if slot.type.isupper() else slot.type
     if kind == "@tensor":
         return f"[%rd30, {{{', '.join(['%r1', '%s2', '%u3', '5', '%r4'][: int(words[slot.count][0])])}}}]"
+    if kind == "offsets":
+        return "{" + ", ".join(["%h1", "%uh2", "5"][: int(words[slot.count][0]) - 2]) + "}"
     if kind[0] == "@":
         return "[%r30]" if (kind[1:] or space) == "shared" else "[%rd30]"
     if kind in SPECIAL_SLOTS:

@@ -33,8 +33,8 @@ class Words:
 
 class Driver:
     """What `runtime.cuda.driver.bindings()` gives. launches: the buffers' addresses; code: what a launch answers;
-    encoded: the arguments of each encoding of a tensor map, whose words are the address and then `WORD`; replaced: the
-    addresses that took the place of others."""
+    encoded: the arguments of each encoding of a tensor map, whose words are the address and then `WORD`; with_windows:
+    those of maps for im2col; replaced: the addresses that took the place of others."""
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=SUCCESS)
     cuuint32_t = cuuint64_t = int
@@ -46,6 +46,7 @@ class Driver:
         self.code: Any = SUCCESS
         self.keeps = True
         self.encoded: list[tuple[Any, ...]] = []
+        self.with_windows: list[tuple[Any, ...]] = []
         self.replaced: list[int] = []
         self.version = 13000
 
@@ -58,6 +59,10 @@ class Driver:
     def cuTensorMapEncodeTiled(self, *arguments: Any) -> tuple[Any, Any]:
         self.encoded.append(arguments)
         return SUCCESS, SimpleNamespace(opaque=[arguments[2], WORD, *(0,) * 14])
+
+    def cuTensorMapEncodeIm2col(self, *arguments: Any) -> tuple[Any, Any]:
+        self.with_windows.append(arguments)
+        return self.cuTensorMapEncodeTiled(*arguments)
 
     def cuTensorMapReplaceAddress(self, made: Any, pointer: int) -> tuple[Any]:
         self.replaced.append(pointer)

@@ -13,6 +13,7 @@ import hand_written
 import numpy as np
 import pytest
 from fake_cuda import POINTER, WORD, FakeCuda
+from im2col_kernel import at_random
 from tensor_map_kernel import boxes, element_bytes, expected
 
 from runtime import DeviceArray, Kernel, LaunchError, assemble, device_facts, synchronize, to_device
@@ -21,9 +22,12 @@ from runtime.arrays import Array, row_major
 from runtime.cuda import tensor_maps
 from runtime.cuda.tensor_maps import SMALL_BIT, encode
 from runtime.header import PREFIX, Argument, Header, HeaderTensor, parse, read, to_json, write
-from runtime.tensor_map import MAP_BYTES, TensorMap, of_array
+from runtime.tensor_map import MAP_BYTES, TensorMap, Window, of_array
 
 TEXT = boxes("u16", (1, 0), (32, 10), 64)
+PIXELS = replace(at_random(0), size=2, shape=(3, 9, 7, 32), row=32, window=Window((-1, -2), (1, -3), (2, 1)),
+                 box=(32, 100), swizzle=64).text()  # fmt: skip
+"""As TEXT, with a map that has a window."""
 
 
 def parsed(header: Header) -> Header:
@@ -78,9 +82,68 @@ def test_a_map_misses_a_field(key: str) -> None:
         read(with_map({}, key))
 
 
-def with_map(changes: dict[str, Any], without: str = "") -> str:
-    """TEXT with other fields of its map."""
-    line, _, body = TEXT.partition("\n")
+def test_a_window_is_read_back_equal() -> None:
+    (header,) = read(PIXELS).values()
+    window = Window((-1, -2), (1, -3), (2, 1))
+    assert header.arguments[1] == Argument("map", "a", axes=(3, 2, 1, 0), box=(32, 100), swizzle=64, window=window)
+    assert parsed(header) == header
+    assert to_json(header)["arguments"][1] == {
+        **{"kind": "map", "of": "a", "axes": [3, 2, 1, 0], "box": [32, 100], "swizzle": 64},
+        "window": {"lower": [-1, -2], "upper": [1, -3], "steps": [2, 1]},
+    }
+
+
+WINDOW = {"lower": [-1, -2], "upper": [1, -3], "steps": [2, 1]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "says"),
+    [
+        ({"window": None}, "window", "not a JSON object"),
+        ({"window": [1, 2]}, "window", "not a JSON object"),
+        ({"window": {}}, "window.lower", "is missing"),
+        ({"window": {**WINDOW, "offsets": [0, 0]}}, "window.offsets", "is not known"),
+        ({"window": {**WINDOW, "lower": [-1]}}, "window.lower", "has 1 elements, not 2"),
+        ({"window": {**WINDOW, "lower": [-1, -1, -1]}}, "window.lower", "has 3 elements, not 2"),
+        ({"window": {**WINDOW, "lower": [-129, 0]}}, "window.lower", "has -129, outside -128 to 127"),
+        ({"window": {**WINDOW, "upper": [0, 128]}}, "window.upper", "has 128, outside -128 to 127"),
+        ({"window": {**WINDOW, "upper": [0, 0.5]}}, "window.upper", "has 0.5, which is no integer"),
+        ({"window": {**WINDOW, "steps": [0, 1]}}, "window.steps", "has 0, outside 1 to 8"),
+        ({"window": {**WINDOW, "steps": [1, 9]}}, "window.steps", "has 9, outside 1 to 8"),
+        ({"box": [32]}, "box", "has 1 elements, not 2"),
+        ({"box": [32, 1, 1, 1]}, "box", "has 4 elements, not 2"),
+        ({"box": [32, 1025]}, "box", "has 1025, outside 1 to 1024"),
+        ({"box": [264, 10]}, "box", "has 264 channels, more than 256"),
+        ({"box": [12, 10]}, "box", "rows of 24 bytes, not a multiple of 16"),
+        ({"box": [40, 10]}, "box", "rows of 80 bytes, more than the 64 of the swizzle"),
+        ({"axes": [1, 0]}, "window", "is of a map of 2 axes, not 3 to 5"),
+        ({"axes": [3, 2, 1, 1]}, "axes", "not each of the 4 axes of a once"),
+        ({"axes": [2, 1, 0]}, "window.lower", "has 2 elements, not 1"),
+    ],
+)  # fmt: skip
+def test_a_malformed_window_names_the_field(changes: dict[str, Any], field: str, says: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        read(with_map(changes, text=PIXELS))
+    message = caught.value.message
+    assert caught.value.code == "ptx" and f"header field arguments[1].{field}: " in message and says in message
+
+
+@pytest.mark.parametrize(("rank", "least", "most"), [(3, -32768, 32767), (4, -128, 127), (5, -16, 15)])
+def test_corners_of_each_rank(rank: int, least: int, most: int) -> None:
+    """The fewer axes, the more bits; all of them are read."""
+    text = next(probe for seed in range(99) if (probe := at_random(seed)).rank == rank).text()
+    for corner in (least, most):
+        fine = {"lower": [corner] * (rank - 2), "upper": [corner] * (rank - 2), "steps": [8] * (rank - 2)}
+        (header,) = read(with_map({"window": fine}, text=text)).values()
+        assert header.arguments[1].window == Window(*(tuple(each) for each in fine.values()))
+        past = {**fine, "upper": [corner + (1 if corner > 0 else -1)] * (rank - 2)}
+        with pytest.raises(LaunchError, match=rf"window.upper: has -?\d+, outside {least} to {most}"):
+            read(with_map({"window": past}, text=text))
+
+
+def with_map(changes: dict[str, Any], without: str = "", text: str = TEXT) -> str:
+    """A text with other fields of its map."""
+    line, _, body = text.partition("\n")
     record = json.loads(line.removeprefix(PREFIX))
     record["arguments"][1].update(changes)
     record["arguments"][1].pop(without, None)
@@ -158,6 +221,42 @@ def test_arrays_without_a_map(given: Array, code: str, message: str) -> None:
     with pytest.raises(LaunchError) as caught:
         of_array(given, Argument("map", "a", axes=(1, 0), box=(16, 8)))
     assert caught.value.code == code and message in caught.value.message and caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "extents", "strides"),
+    [
+        ((3, 9, 32), (2, 1, 0), (32, 9, 3), (64, 576)),
+        ((3, 9, 7, 32), (3, 2, 1, 0), (32, 7, 9, 3), (64, 448, 4032)),
+        ((3, 9, 7, 5, 32), (4, 3, 2, 1, 0), (32, 5, 7, 9, 3), (64, 320, 2240, 20160)),
+        ((9, 3, 7, 32), (3, 2, 0, 1), (32, 7, 9, 3), (64, 1344, 448)),
+    ],
+)
+def test_the_map_of_an_array_with_a_window(shape: Any, axes: Any, extents: Any, strides: Any) -> None:
+    spatial = len(shape) - 2
+    window = Window((-1,) * spatial, (1, -2, 0)[:spatial], (2, 1, 1)[:spatial])
+    found = of_array(array(shape, dtype="f16"), Argument("map", "a", axes=axes, box=(32, 128), window=window))
+    assert found == TensorMap(2, extents, strides, (32, 128), 0, window)
+
+
+def test_an_array_in_which_a_window_has_no_pixel() -> None:
+    """An image of two rows, without padding, has no place for a filter of three."""
+    argument = Argument("map", "a", axes=(3, 2, 1, 0), box=(32, 16), window=Window((0, 0), (-2, -2), (1, 1)))
+    assert of_array(array((1, 3, 3, 32)), argument).extents == (32, 3, 3, 1)
+    for shape, axis in (((1, 2, 9, 32), 1), ((1, 9, 2, 32), 2)):
+        with pytest.raises(LaunchError) as caught:
+            of_array(array(shape), argument)
+        message = f"axis {axis} of a has 2 elements, of which a window from 0 to -1 has none"
+        assert (caught.value.code, caught.value.message) == ("shape", message) and caught.value.hint
+    images = replace(argument, window=Window((0, 0), (0, 0), (1, 1)))
+    with pytest.raises(LaunchError, match="axis 0 of a has 0 elements"):
+        of_array(array((0, 3, 3, 32)), images)
+
+
+def test_a_launch_refuses_an_array_in_which_a_window_has_no_pixel() -> None:
+    kernel, out = Kernel(PIXELS, device="emulator"), np.zeros(6400, np.uint8)
+    with pytest.raises(LaunchError, match="pixels: axis 1 of a has 1 elements, of which a window from -2 to -3"):
+        kernel(out, np.zeros((3, 1, 7, 32), np.uint16), 0, -1, -2, 0, 0, 0)
 
 
 def test_a_launch_refuses_an_array_without_a_map() -> None:
@@ -278,6 +377,29 @@ def test_what_the_driver_is_told(cuda: FakeCuda, size: int) -> None:
     assert told[:3] == (f"DATA_TYPE_UINT{8 * size}", 2, POINTER)
     assert told[3:7] == ([40, 30], [512], [32, 10], [1, 1])
     assert told[7:] == ("INTERLEAVE_NONE", "SWIZZLE_64B", "L2_PROMOTION_L2_128B", "FLOAT_OOB_FILL_NONE")
+
+
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_what_the_driver_is_told_of_a_window(cuda: FakeCuda, rank: int) -> None:
+    context, spatial = cuda.kernel()._loaded[0].context, rank - 2
+    window = Window((-1, -2, -3)[:spatial], (4, 5, 6)[:spatial], (2, 1, 8)[:spatial])
+    extents, strides = (*(64, 10, 11, 12)[: rank - 1], 1), (64, 640, 7040, 84480)[: rank - 1]
+    found = encode(context, TensorMap(1, extents, strides, (32, 1000), 32, window), POINTER)
+    assert found == struct.pack("<16Q", POINTER, WORD & ~SMALL_BIT, *(0,) * 14)
+    (told,) = cuda.driver.with_windows
+    assert told[:5] == ("DATA_TYPE_UINT8", rank, POINTER, [*extents], [*strides])
+    assert told[5:10] == ([*window.lower], [*window.upper], 32, 1000, [1, *window.steps, 1])
+    assert told[10:] == ("INTERLEAVE_NONE", "SWIZZLE_32B", "L2_PROMOTION_L2_128B", "FLOAT_OOB_FILL_NONE")
+
+
+def test_maps_of_one_array_with_other_windows_are_others(cuda: FakeCuda) -> None:
+    """What the driver made last is moved to another array only where all of the map is the same."""
+    context = cuda.kernel()._loaded[0].context
+    windows = (Window((0, 0), (0, 0), (1, 1)), Window((0, 0), (0, 0), (1, 2)), None)
+    for window in (*windows, *windows):
+        box = (32, 16) if window else (32, 4, 4, 1)
+        encode(context, TensorMap(1, (64, 10, 10, 3), (64, 640, 6400), box, 32, window), POINTER)
+    assert (len(cuda.driver.encoded), len(cuda.driver.replaced)) == (3, 3)
 
 
 def test_a_map_of_one_axis_has_a_stride_for_the_driver(cuda: FakeCuda) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime.emulator import Memory, TensorMapArgument
 from runtime.emulator.tensor_maps import encode
-from runtime.tensor_map import TensorMap
+from runtime.tensor_map import TensorMap, Window
 
 HEADER = """.version 8.6
 .target sm_90a
@@ -19,6 +19,7 @@ HEADER = """.version 8.6
 .minnctapersm 1
 {{
 .reg .pred %p<8>;
+.reg .b16 %h<4>;
 .reg .b32 %r<80>;
 .reg .f32 %f<130>;
 .reg .b64 %rd<40>;
@@ -44,12 +45,14 @@ def kernel(body: str, maps: tuple[str, ...], pointers: tuple[str, ...], threads:
     return HEADER.format(module=module, params=", ".join(params), threads=threads, box=box, body=body.strip())
 
 
-def map_of(array: Any, box: tuple[int, ...], swizzle: int = 0, pitch: int = 0) -> TensorMap:
+def map_of(
+    array: Any, box: tuple[int, ...], swizzle: int = 0, pitch: int = 0, window: Window | None = None
+) -> TensorMap:
     """Of a C-contiguous array, whose rows may lie `pitch` bytes apart (then it is a part of a wider one)."""
     strides = [array.itemsize]
     for axis, extent in enumerate(array.shape[:0:-1]):
         strides.append(strides[-1] * extent if axis or not pitch else pitch)
-    return TensorMap(array.itemsize, array.shape[::-1], tuple(strides[1:]), box, swizzle)
+    return TensorMap(array.itemsize, array.shape[::-1], tuple(strides[1:]), box, swizzle, window)
 
 
 def box_of(array: Any, corner: tuple[int, ...], box: tuple[int, ...]) -> Any:
@@ -119,13 +122,15 @@ END:"""
     return kernel(body, ("map",), ("out",), 128, -(-size // 1024) * 1024 + 1024)
 
 
-def arguments(array: Any, box: tuple[int, ...], swizzle: int = 0) -> tuple[list[Any], Memory, Any]:
+def arguments(
+    array: Any, box: tuple[int, ...], swizzle: int = 0, window: Window | None = None
+) -> tuple[list[Any], Memory, Any]:
     """(map and result of `in_and_out`, the memory, where the result lies)."""
     memory = Memory()
     pointer = memory.allocate(array, "array")
     size = int(np.prod(box)) * array.itemsize
     out = memory.allocate(np.zeros(size, np.uint8), "out")
-    return [encode(map_of(array, box, swizzle), pointer.address), out], memory, out
+    return [encode(map_of(array, box, swizzle, window=window), pointer.address), out], memory, out
 
 
 @dataclass(frozen=True)

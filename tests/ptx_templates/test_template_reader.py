@@ -99,6 +99,14 @@ def test_coordinates_are_a_vector_of_the_rank():
     assert instruction(BOX).llvm() == (f"{BOX} [$0], [$1, {{$2, $3, $4}}], [$5];", "r,l,r,r,r,r,~{memory}")
 
 
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_offsets_are_a_vector_of_the_spatial_axes(rank):
+    row = instruction(BOX.replace("3d", f"{rank}d").replace(".tile", ".im2col"))
+    assert (row["coordinates"].registers, row["offsets"].registers, row["offsets"].llvm_type) == (rank, rank - 2, "i16")
+    assert row.llvm()[1] == f"r,l,{'r,' * rank}r,{'h,' * (rank - 2)}~{{memory}}"
+    assert row.effects == instruction(BOX).effects and row.ptx == (8, 0) and row.target == "sm_90"
+
+
 @pytest.mark.parametrize(
     ("name", "arch", "ptx", "expected"),
     [

@@ -330,3 +330,40 @@ def test_a_slot_that_is_filled_again(name: str) -> None:
     else:
         assert found == []
         np.testing.assert_array_equal(memory.read(out, np.uint32, 32), images.reshape(4, 32).sum(0))
+
+
+TWO_LANES = """
+@%p0 mbarrier.init.shared::cta.b64 [%r2], 2;
+@%p0 fence.mbarrier_init.release.cluster;
+bar.sync 0;
+setp.lt.u32 %p1, %r0, 2;
+@!%p1 bra READ;
+mov.b64 %rd1, map;
+cvta.param.u64 %rd1, %rd1;
+mad.lo.u32 %r4, %r0, 128, %r1;
+add.u32 %r5, %r0, 1;
+cvt.u16.u32 %h0, %r0;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128;
+{load} [%r4], [%rd1, {{0, 0, %r5}}], [%r2], {{%h0}};
+READ:
+{wait}
+mad.lo.u32 %r4, %r0, 8, %r1;
+ld.shared.v2.b32 {{%r5, %r6}}, [%r4];
+ld.param.u64 %rd2, [out];
+mul.wide.u32 %rd3, %r0, 8;
+add.u64 %rd3, %rd2, %rd3;
+st.global.v2.b32 [%rd3], {{%r5, %r6}};"""
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_two_lanes_copy_pixels_of_their_own(seed: int) -> None:
+    """Lane i begins at image i + 1, with the offset i."""
+    images = np.arange(128, dtype=np.uint32).reshape(4, 2, 16)
+    memory = Memory()
+    out = memory.allocate(np.zeros(64, np.uint32), "out")
+    window = Window((0,), (0,), (1,))
+    args = [TensorMapArgument(map_of(images, (16, 2), window=window), memory.allocate(images, "images")), out]
+    text = TWO_LANES.format(load=im2col(3), wait=wait_for("WAIT", "%r2", "0"))
+    emulate(kernel(text, ("map",), ("out",), 32, 1024), "kernel", 1, 32, args, seed=seed)
+    wanted = [*images[1], images[2, 1], np.zeros(16, np.uint32)]
+    np.testing.assert_array_equal(memory.read(out, np.uint32, 64).reshape(4, 16), wanted)

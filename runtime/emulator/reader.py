@@ -203,6 +203,7 @@ class PtxFunction:
     required_block: tuple[int, ...] | None = None
     most_threads: tuple[int, ...] | None = None
     most_registers: int | None = None
+    least_blocks: int = 1
     has_body: bool = False
     ptx_line: int = 0
     external: bool = False
@@ -550,6 +551,8 @@ class Reader:
                     raise PtxError(f"{token.text} takes a number from 1 on", token.line)
                 if token.text == ".maxnreg":
                     function.most_registers = number
+                elif token.text == ".minnctapersm":
+                    function.least_blocks = number
         else:
             raise PtxError(f"unexpected {token.text!r} after the parameters of {function.name}", token.line)
 

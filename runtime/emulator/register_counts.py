@@ -13,6 +13,7 @@ import numpy as np
 from .code import Site
 from .findings import Kind
 from .products import GROUP
+from .reader import PtxFunction
 
 FILE = 1 << 16
 """Registers of an SM."""
@@ -20,9 +21,9 @@ MOST = 255
 """Of a thread."""
 
 
-def at_launch(threads: int, most: int | None) -> int:
-    """Registers of a thread of a block that has an SM for itself; `most` is what `.maxnreg` says."""
-    return most or min(FILE // threads // 8 * 8, MOST)
+def at_launch(threads: int, function: PtxFunction) -> int:
+    """Registers of a thread where as many blocks of so many threads share an SM as `.minnctapersm` says."""
+    return function.most_registers or min(FILE // (threads * function.least_blocks) // 8 * 8, MOST)
 
 
 class RegisterCounts:
@@ -30,7 +31,7 @@ class RegisterCounts:
 
     def __init__(self, wave: Any):
         self.wave = wave
-        self.first = at_launch(wave.block_lanes, wave.program.function.most_registers)
+        self.first = at_launch(wave.block_lanes, wave.program.function)
         self.counts = np.full(wave.lanes // 32, self.first)
         self.changes = np.zeros(wave.lanes // 32, np.int64)
         self.sites: dict[int, Site] = {}

@@ -104,7 +104,7 @@ PASSES = (
     ),
     Pass("clean", on_function(simplify.simplify)),
     Pass("sink", on_function(sink.sink)),
-    Pass("check_registers", on_function(check_registers.check_registers), (LAYOUTS,)),
+    Pass("check_registers", check_registers.check_registers, (LAYOUTS,)),
     Pass("narrow_scalars", on_function(narrow_scalars.narrow_scalars)),
     Pass("recompute", on_function(recompute.recompute), reads=("recompute",)),
     Pass("anew_behind_loops", on_function(anew_behind_loops.anew_behind_loops)),

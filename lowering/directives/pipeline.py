@@ -106,8 +106,10 @@ def pipeline(function: Function, target: Target) -> None:
     for nest in found:
         nest.drop_single_rounds(function)
     facts = facts_now(function)
-    for nest in found:
-        slots = _slots(function, target, facts, nest, said)
+    for number, nest in enumerate(found):
+        rest = [each for each in found[number + 1 :] if each.name in said]
+        later = sum((said[each.name] - 1) * each.head.bytes for each in rest)
+        slots = _slots(function, target, facts, nest, said, later)
         if nest.head.is_bulk:
             roles(function, target, nest.inner, nest.head, slots)
         elif slots > 1:
@@ -178,8 +180,10 @@ def _refuse(function: Function, name: str, slots: int, found: list[Nest]) -> Non
             raise TileError("schedule", loc or op.loc, message, hint)
 
 
-def _slots(function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int]) -> int:
-    """How many slots the ring of a nest has."""
+def _slots(
+    function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int], later: int
+) -> int:  # fmt: skip
+    """How many slots the ring of a nest has. later: bytes that slots of other nests take, which the schedule names."""
     name = nest.name
     loc = function.lines.get(("pipeline", name))
     named = said.get(name)
@@ -193,7 +197,7 @@ def _slots(function: Function, target: Target, facts: Analysis, nest: Nest, said
         message = f"{named} slots of loop '{name}' take {named * nest.head.bytes} bytes of shared memory"
         most = max(1, target.shared // nest.head.bytes)
         raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
-    held = _held(function, nest)
+    held = _held(function, nest) + later
     room = target.shared - held - target.shared // SPARE
     fits = [] if wrong is not None else [n for n in range(2, MOST + 1) if n * nest.head.bytes <= room]
     options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from math import prod
+from typing import Any
 
 from lowering.builder import Builder
+from lowering.facts import Analysis
 from lowering.ir import Block, Op, Value, walk
 from lowering.ops import operand
 from lowering.shared_map import row_swizzle
@@ -20,59 +23,159 @@ LEAST_ARCH, MOST_OF_BOX = 90, 256
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedBox:
-    """Where a copy takes a box of a tensor: the first element along each axis, the innermost first, and for each which
-    axis of the tensor it is and how many elements the box has. at: elements of the tile ahead of the box."""
+class BoxAxis:
+    """Of a box along an axis of its tensor: the first element, and how many. They are along the axis `along` of the
+    tile, one more every `step` elements of it; -1 where all of the tile has the same."""
 
-    first: tuple[Value, ...]
-    axes: tuple[tuple[int, int], ...]
+    axis: int
+    first: Value
+    extent: int = 1
+    along: int = -1
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PixelWalk:
+    """How the pixels of a window go along an axis: `step` by step from `lower` on to the last element and `upper` more,
+    and from there to `lower` again. What is copied lies `tap` elements further."""
+
+    lower: int
+    upper: int
+    step: int
+    tap: Value
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedBox:
+    """What one instruction copies of a tensor, the axes in some order. walks: of a window, whose pixels are all along
+    the first of these axes; they are behind the slices, and behind them is one axis more. at: how many elements of a
+    slot are ahead of it."""
+
+    axes: tuple[BoxAxis, ...]
+    walks: tuple[PixelWalk, ...] = ()
     at: int = 0
 
-    def part(self, b: Builder, start: int, run: int) -> CopiedBox:
-        """So many columns of it, which lie together behind those before."""
-        inner = b.value("add", self.first[0], b.index(start))
-        ahead = start * prod(extent for _, extent in self.axes[1:])
-        return CopiedBox((inner, *self.first[1:]), ((self.axes[0][0], run), *self.axes[1:]), ahead)
+    @property
+    def size(self) -> int:
+        return prod(axis.extent for axis in self.axes)
+
+    @property
+    def operands(self) -> dict[str, Value | None]:
+        """Of an operation that has it; `of` finds the box again."""
+        firsts: dict[str, Value | None] = {f"corner{i}": axis.first for i, axis in enumerate(self.axes)}
+        return firsts | {f"tap{i}": walk.tap for i, walk in enumerate(self.walks)}
+
+    @property
+    def attrs(self) -> dict[str, object]:
+        axes = tuple((axis.axis, axis.extent, axis.along, axis.step) for axis in self.axes)
+        walks = tuple((walk.lower, walk.upper, walk.step) for walk in self.walks)
+        return {"box": axes, "at": self.at} | ({"walks": walks} if walks else {})
+
+    @staticmethod
+    def of(op: Op) -> CopiedBox:
+        firsts = [operand(op, f"corner{i}") for i in range(len(op.attrs["box"]))]
+        taps = [operand(op, f"tap{i}") for i in range(len(op.attrs.get("walks", ())))]
+        axes = [
+            BoxAxis(axis, first, *more)
+            for (axis, *more), first in zip(op.attrs["box"], firsts, strict=True)
+            if first is not None
+        ]
+        walks = [
+            PixelWalk(lower, upper, step, tap)
+            for (lower, upper, step), tap in zip(op.attrs.get("walks", ()), taps, strict=True)
+            if tap is not None
+        ]
+        return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"])
+
+    def columns(self, b: Builder, order: Sequence[int], shape: Sequence[int], start: int, run: int) -> CopiedBox:
+        """Of so many columns of a tile of this shape, whose axes lie in this order in shared memory, the columns last.
+        Its axes are then those of the tile, the innermost first, and behind them those with one element."""
+        axes = [_columns(b, axis, start, run) if axis.along == order[-1] else axis for axis in self.axes]
+        place = {axis: number for number, axis in enumerate(reversed(order))} | {-1: len(order)}
+        axes.sort(key=lambda axis: (place[axis.along], axis.step if axis.along >= 0 else 0))
+        ahead = start * (prod(shape) // shape[order[-1]])
+        return replace(self, axes=tuple(axes), at=ahead)
 
 
-def box_of(load: Op, order: Sequence[int]) -> CopiedBox:
-    """The box that a load is, for a tile in shared memory whose axes are those of the load in this order."""
-    given: tuple[tuple[int, int], ...] = load.attrs["box"]
-    firsts = [operand(load, f"corner{axis}") for axis in range(len(given))]
-    shape = load.result.tile.shape
-    long = [axis for axis, (_, extent) in enumerate(given) if extent > 1]
-    of_tile = dict(zip((axis for axis, extent in enumerate(shape) if extent > 1), long, strict=True))
-    inner = [of_tile[axis] for axis in reversed(order) if axis in of_tile]
-    places = [*inner, *(axis for axis in range(len(given)) if axis not in inner)]
-    return CopiedBox(
-        tuple(v for axis in places if (v := firsts[axis]) is not None), tuple(given[axis] for axis in places)
-    )
+def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
+    """What so many columns have of an axis that is along them."""
+    skipped = start % (axis.step * axis.extent) // axis.step
+    extent = max(1, min(axis.extent, run // axis.step))
+    first = b.value("add", axis.first, b.index(skipped)) if skipped else axis.first
+    return replace(axis, first=first, extent=extent, along=axis.along if extent > 1 else -1)
+
+
+def drop_box(op_attrs: dict[str, Any], operands: list[Value]) -> list[Value]:
+    """The operands of an operation that is a part of one with a box, and another box, if one at all."""
+    if op_attrs.pop("box", None) is None:
+        return operands
+    op_attrs.pop("walks", None)
+    kept = [not name.startswith(("corner", "tap")) for name in op_attrs["has"]]
+    op_attrs["has"] = list(compress(op_attrs["has"], kept))
+    return list(compress(operands, kept))
+
+
+MOST_OF_STEP = 8
+"""Elements from a pixel of a window to the next one."""
+CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
+"""Rank of a window's tensor → least and greatest end (CUDA driver API, "cuTensorMapEncodeIm2col")."""
+MOST_OF_TAP = {3: 65535, 4: 255, 5: 31}
+"""The same → greatest distance of a tap (PTX ISA, "im2col mode")."""
+
+
+def window_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
+    """What is wrong with a window, and what would fit; None if nothing is, or it is none."""
+    rank = len(box.axes)
+    if not box.walks:
+        return None
+    if rank not in CORNERS:
+        return f"a window of a tensor of {rank} axes", f"{min(CORNERS)} to {max(CORNERS)} axes"
+    low, high = CORNERS[rank]
+    for each in box.walks:
+        tap = facts.of(each.tap)
+        if not (low <= each.lower <= high and low <= each.upper <= high):
+            message = f"a window that goes from {each.lower} to {each.upper} beyond the last element"
+            return message, f"{low} to {high}, with {rank} axes"
+        if not 1 <= each.step <= MOST_OF_STEP:
+            return f"pixels {each.step} apart", f"1 to {MOST_OF_STEP}"
+        if tap.low is None or tap.low < 0 or tap.high is None or tap.high > MOST_OF_TAP[rank]:
+            known = "unknown" if tap.low is None or tap.high is None else f"{tap.low} to {tap.high}"
+            return f"a tap whose distance is {known}", f"0 to {MOST_OF_TAP[rank]}: dilations are constants"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class BoxMap:
-    """The map of a tensor for boxes of one kind. axes: of the tensor, the innermost first; swizzle: bytes of a row of
-    the box within which pieces change places, 0 without."""
+    """The map of a tensor for boxes of one kind. axes: of the tensor, the innermost first; box: elements along each, or
+    of a window channels and pixels; walks: of a window, lower and upper end and step along each axis but the first and
+    the last; swizzle: bytes of a row within which pieces change places, 0 without."""
 
     tensor: str
     axes: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    walks: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def name(self) -> str:
         """Of the argument, which is none of the language."""
-        return ".".join([self.tensor, "map", *map(str, (*self.axes, *self.box, self.swizzle))])
+        ends = [str(number).replace("-", "m") for walk in self.walks for number in walk]
+        return ".".join([self.tensor, "map", *map(str, (*self.axes, *self.box, self.swizzle)), *ends])
 
 
 def map_of(copy: Op) -> BoxMap:
     """The map that a bulk copy goes by."""
-    tensor, memory = operand(copy, "tensor"), copy.operands[0]
+    tensor, memory, box = operand(copy, "tensor"), copy.operands[0], CopiedBox.of(copy)
     assert tensor is not None and tensor.name is not None and isinstance(memory.type, SharedType)
-    axes, box = zip(*copy.attrs["box"], strict=True)
-    swizzle = memory.type.swizzle
-    assert swizzle in ((), row_swizzle(box[0] * memory.dtype.bytes)), "a swizzle of no row"
-    return BoxMap(tensor.name, axes, box, PIECE << len(swizzle) if swizzle else 0)
+    swizzle, extents = memory.type.swizzle, tuple(axis.extent for axis in box.axes)
+    assert swizzle in ((), row_swizzle(extents[0] * memory.dtype.bytes)), "a swizzle of no row"
+    return BoxMap(
+        tensor.name,
+        tuple(axis.axis for axis in box.axes),
+        extents[:2] if box.walks else extents,
+        PIECE << len(swizzle) if swizzle else 0,
+        tuple((walk.lower, walk.upper, walk.step) for walk in box.walks),
+    )
 
 
 def maps_of(block: Block) -> list[BoxMap]:

@@ -21,6 +21,7 @@ from runtime.header import (
     Scalar,
     SourceRecord,
 )
+from runtime.tensor_map import Window
 
 
 def make_header(stage: Stage) -> Header:
@@ -55,7 +56,8 @@ def make_header(stage: Stage) -> Header:
     arguments += [Argument("dim", name) for name in function.dims]
     arguments += [Argument("workspace", workspace.name) for workspace in function.workspaces]
     for map in maps_of(function.body):
-        arguments.append(Argument("map", map.tensor, axes=map.axes, box=map.box, swizzle=map.swizzle))
+        window = Window(*zip(*map.walks, strict=True)) if map.walks else None
+        arguments.append(Argument("map", map.tensor, axes=map.axes, box=map.box, swizzle=map.swizzle, window=window))
     if function.attrs.get("record"):
         arguments.append(Argument("record"))
     given = [p for p in function.params if p.kind == "tensor" and p.value is not None]

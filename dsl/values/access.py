@@ -12,13 +12,16 @@ from typing import Any
 from dsl.text import tree as ast
 from dsl.values.bindings import Access, Binding, SharedTile, Table, Tensor, describe
 from dsl.values.building import Building
+from lowering.boxes import CopiedBox
 from lowering.builder import MAX_TILE, broadcast_shapes
+from lowering.digits import Digit, Digits, TileIndex
 from lowering.facts import counts_elements, most_elements
 from lowering.fold import constant_of
 from lowering.forms import linear
 from lowering.ir import Value
 from lowering.location import Loc
 from lowering.types import I1, INDEX, U32, DType
+from lowering.windows import Subscript, box_of_access, says_edges
 
 
 @dataclass(slots=True)
@@ -30,15 +33,6 @@ class Span:
 
 
 @dataclass(slots=True)
-class Corner:
-    """A box of a tensor: its first element, an index for each axis, how many it has along each, 1 where a scalar is,
-    and which of the tensor's own axes that is."""
-
-    first: list[Value]
-    box: tuple[tuple[int, int], ...]
-
-
-@dataclass(slots=True)
 class Place:
     """A resolved access: what the memory operations take."""
 
@@ -47,7 +41,7 @@ class Place:
     offset: Value
     mask: Value | None
     bounds: list[tuple[int, Value]] = field(default_factory=list)  # by axis, where an index tile is inside of it
-    corner: Corner | None = None
+    subscripts: list[Subscript] | None = None  # of a tensor that may be copied by boxes, where all are told by digits
 
 
 def integer(builder: Building, binding: Binding, loc: Loc) -> Value | int:
@@ -244,19 +238,31 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
         mask = each if mask is None else ir.value("and", *ir.same_shape([mask, each]))
     if mask is not None:
         mask = None if constant_of(mask) is True else ir.broadcast(mask, form.shape)
-    return Place(access.memory.value, slot, offset, mask, found.bounds, _corner(builder, access, axes))
+    return Place(access.memory.value, slot, offset, mask, found.bounds, _told(builder, access, axes, form))
 
 
-def _corner(builder: Building, access: Access, axes: list[_Axis]) -> Corner | None:
-    """The box that an access is, of a tensor whose boxes the schedule has copied in bulk."""
-    memory = access.memory
-    if not isinstance(memory, Tensor) or memory.axes is None or any(_is_tile(axis.sub) for axis in axes):
+def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> list[Subscript] | None:
+    """The subscripts of a tensor whose boxes the schedule has copied in bulk."""
+    memory, found, spans = access.memory, [], 0
+    if not isinstance(memory, Tensor) or memory.axes is None:
         return None
     if builder.function.by_subject("stage", str).get(memory.parameter.name) != "bulk":
         return None
-    starts = [axis.sub.start if isinstance(axis.sub, Span) else axis.sub for axis in axes]
-    extents = [axis.sub.extent if isinstance(axis.sub, Span) else 1 for axis in axes]
-    return Corner([_indexed(builder, start) for start in starts], tuple(zip(memory.axes, extents, strict=True)))
+    digits = Digits(builder.ir, builder.facts)
+    for own, axis in zip(memory.axes, axes, strict=True):
+        index: TileIndex | None
+        if isinstance(axis.sub, Span):
+            place = form.place_of_span(spans)
+            index = TileIndex(_indexed(builder, axis.sub.start), (Digit(place, count=axis.sub.extent),))
+            spans += 1
+        elif _is_tile(axis.sub):
+            index = digits.of(form.placed(builder, axis.sub))
+        else:
+            index = TileIndex(_indexed(builder, axis.sub))
+        if index is None:
+            return None
+        found.append(Subscript(own, index, axis.extent))
+    return found
 
 
 def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | None, list[_Axis]]:
@@ -308,6 +314,12 @@ class _Form:
         """The axis of the access that its slice of this number is."""
         return number if number < len(self.before) else number + len(self.tile)
 
+    def placed(self, builder: Building, tile: Value) -> Value:
+        """An index tile as one of the access's rank."""
+        before, have = (1,) * len(self.before), tile.tile.shape
+        behind = (1,) * (len(self.shape) - len(self.before) - len(self.tile))
+        return builder.ir.reshape(tile, before + (1,) * (len(self.tile) - len(have)) + have + behind)
+
 
 def _resolve_span(builder: Building, axis: _Axis, place: int, rank: int, found: _Parts) -> None:
     ir, sub = builder.ir, axis.sub
@@ -326,9 +338,7 @@ def _resolve_tile(builder: Building, axis: _Axis, form: _Form, unmasked: Loc | N
     """`unmasked`: the place of an access without a mask of the user's."""
     ir, sub = builder.ir, axis.sub
     assert isinstance(sub, Value)
-    before, have = (1,) * len(form.before), sub.tile.shape
-    behind = (1,) * (len(form.shape) - len(form.before) - len(form.tile))
-    index = ir.reshape(sub, before + (1,) * (len(form.tile) - len(have)) + have + behind)
+    index = form.placed(builder, sub)
     found.masks += _outside_edges(builder, index, axis.beyond)
     if unmasked is not None and not builder.in_tile_if:
         _check_tile(builder, sub, axis.extent, axis.number, unmasked)
@@ -465,11 +475,23 @@ def read(
         fill = builder.ir.broadcast(fill, place.offset.tile.shape)
     cache, evict = policy(builder, access, cache, evict)
     builder.place(loc)
-    named, box = {"mask": joined, "other": fill}, {}
-    if place.corner is not None and joined is place.mask:  # what the user masks is nothing more than its edges
-        named |= {f"corner{axis}": first for axis, first in enumerate(place.corner.first)}
-        box = {"box": place.corner.box}
-    return builder.ir.access("load", operands_of(place, named), cache=cache, evict=evict, **box).result
+    named: dict[str, Value | None] = {"mask": joined, "other": fill}
+    box = _box(builder, place, mask)
+    if box is not None:
+        named |= box.operands
+    more = {} if box is None else box.attrs
+    return builder.ir.access("load", operands_of(place, named), cache=cache, evict=evict, **more).result
+
+
+def _box(builder: Building, place: Place, mask: Binding) -> CopiedBox | None:
+    """The box that a load is, which nothing but its edges masks."""
+    if place.subscripts is None:
+        return None
+    digits = Digits(builder.ir, builder.facts)
+    is_masked = mask is not None and mask is not True
+    if is_masked and not (isinstance(mask, Value) and says_edges(digits, mask, place.subscripts)):
+        return None
+    return box_of_access(digits, place.subscripts, place.offset.tile.shape)
 
 
 def write(

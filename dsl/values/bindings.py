@@ -27,14 +27,14 @@ POISON = _Poison()
 @dataclass(slots=True)
 class Tensor:
     """A tensor parameter, or a view of one: extents and element strides by axis. in_order: they are row-major. axes:
-    which of the parameter's own axes each is; None of a view whose axes are others."""
+    which of the parameter's own axes each is, none for one of one element; None of a view whose axes are others."""
 
     parameter: Parameter
     value: Value
     dims: list[int | Value]
     strides: list[int | Value]
     in_order: bool = True
-    axes: tuple[int, ...] | None = None
+    axes: tuple[int | None, ...] | None = None
 
     @property
     def dtype(self) -> DType:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import compress
-
+from lowering.boxes import drop_box
 from lowering.builder import Builder
 from lowering.directives.wide import Wide
 from lowering.ir import Block, Op, Value, clone, walk
@@ -40,10 +39,7 @@ class PartMaker:
         operands = [self.of(o, along[o]) if o in along else self.now(o) for o in op.operands]
         self.b.place = (op.loc or self.b.loc, None)
         attrs = dict(op.attrs)
-        if attrs.pop("box", None) is not None:  # a part is another box, if one at all
-            kept = [not name.startswith("corner") for name in attrs["has"]]
-            operands = list(compress(operands, kept))
-            attrs["has"] = list(compress(attrs["has"], kept))
+        operands = drop_box(attrs, operands)
         if op.spec.reshapes:
             attrs["shape"] = self.shape(value, axis)
         if op.spec.counts:

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 
+from lowering.boxes import CopiedBox
 from lowering.builder import Builder
 from lowering.directives.slices import located, without
 from lowering.directives.stage import BULK, CopyHead, shared_tile, taken_names
@@ -161,14 +161,13 @@ def _copy_boxes(function: Function, block: Block, channel: _Channel, number: Val
             continue
         b, made = Builder(located(function, copies[0])), Block()
         with b.region(made):
-            size = sum(prod(extent for _, extent in op.attrs["box"]) * op.operands[0].dtype.bytes for op in copies)
+            size = sum(CopiedBox.of(op).size * op.operands[0].dtype.bytes for op in copies)
             b.op("fill", [channel.tile, number], bytes=size, slots=channel.slots)
             for op in copies:
                 b.place = (located(function, op), None)
                 parts = {"memory": op.operands[0], "slot": number, "tensor": operand(op, "tensor")}
-                corner = {name: operand(op, name) for name in op.attrs["has"] if name.startswith("corner")}
-                parts |= {"channel": channel.tile, **corner}
-                b.access("bulk_copy", parts, box=op.attrs["box"], at=op.attrs["at"])
+                box = CopiedBox.of(op)
+                b.access("bulk_copy", parts | {"channel": channel.tile} | box.operands, **box.attrs)
         at = region.ops.index(copies[-1])
         region.ops[at:at] = made.ops
         region.ops = without(region.ops, set(copies))

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from math import prod
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
-from lowering.boxes import LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_of
+from lowering.boxes import LEAST_ARCH, MOST_OF_BOX, CopiedBox, window_fault
 from lowering.builder import Builder
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of, without
@@ -47,6 +47,9 @@ from lowering.warpgroup import asks_for, is_turn
 WAYS = {"shared": True, "registers": False}
 """Of a value that is done in parts, or of a result."""
 BULK = "bulk"
+WHAT_IS_A_BOX = (
+    "slices and scalars, or index tiles that are digits of a pixel's number; extents and distances constants"
+)
 LEAST_RUN = 32
 """Bytes of a row, as one step of products takes them. A copy takes a pass over shared memory for each line of global
 memory whose bytes go together: where runs of this length are the rows of a tile, as channels in blocks are those of
@@ -273,7 +276,7 @@ class _Choosing:
         if self.target.number < LEAST_ARCH:
             return f"{self.target.arch} has no such copies", f"sm_{LEAST_ARCH}"
         if "box" not in load.attrs:
-            return "it is no slice of a tensor's own axes, or has a mask", "slices and scalars, whose edges are masked"
+            return "it is no slice of a tensor's own axes, and no window of images", WHAT_IS_A_BOX
         other = operand(load, "other")
         if other is not None and not _is_zero(other):
             return "what is outside is filled with something else than zeros", "other=0"
@@ -289,7 +292,7 @@ class _Choosing:
         if inner < LEAST_RUN or any(extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1):
             message = f"a box of {list(shape)} elements of {size} bytes"
             return message, f"at most {MOST_OF_BOX} rows of {LEAST_RUN} bytes or more"
-        return None
+        return window_fault(self.facts, CopiedBox.of(load))
 
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
         """Why a load cannot be staged, and what would fit; None if it can. body: of the loop at whose head it is
@@ -318,7 +321,8 @@ class _Choosing:
 
 def place_of(load: Op) -> list[Value]:
     """What decides what a load reads."""
-    return [v for v in _offset_and_mask(load) if v is not None]
+    box = CopiedBox.of(load).operands.values() if "box" in load.attrs else ()
+    return [v for v in (*_offset_and_mask(load), *box) if v is not None]
 
 
 def _offset_and_mask(load: Op) -> tuple[Value | None, Value | None]:
@@ -590,9 +594,11 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
     """The copies of what a load reads: one, or one for each run of its rows, which are the rows of other lines."""
     load, columns = each.load, each.place.tile.shape[-1]
     source, mask = each.turned(b, source), each.turned(b, mask)
-    box = box_of(load, each.axes) if load.attrs.get(BULK) else None
+    box = CopiedBox.of(load) if load.attrs.get(BULK) else None
+    shape = load.result.tile.shape
     if each.run == columns:
-        copy(b, each.tile, None, each.place, load.operands[0], source, mask, box=box)
+        whole = None if box is None else box.columns(b, each.axes, shape, 0, columns)
+        copy(b, each.tile, None, each.place, load.operands[0], source, mask, box=whole)
         return
     exact = Builder(b.loc, facts)
     with exact.region(b.block):
@@ -601,7 +607,7 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
             maker.origin = exact.index(first)
             there, on = (None if v is None else maker.of(v, len(v.tile.shape) - 1) for v in (source, mask))
             place = maker.of(each.place, len(each.place.tile.shape) - 1)
-            part = None if box is None else box.part(exact, first, each.run)
+            part = None if box is None else box.columns(exact, each.axes, shape, first, each.run)
             copy(exact, each.tile, None, place, load.operands[0], there, on, box=part)
 
 
@@ -615,8 +621,8 @@ def copy(
     parts = {"memory": tile, "slot": slot, "offset": place, "tensor": tensor, "source": source, "mask": mask}
     more: dict[str, object] = {"ahead": True} if ahead else {}
     if box is not None:
-        parts |= {f"corner{axis}": first for axis, first in enumerate(box.first)}
-        more |= {"box": box.axes, "at": box.at}
+        parts |= box.operands
+        more |= box.attrs
     b.access("copy", parts, cache=cache, bytes=0, **more)
 
 

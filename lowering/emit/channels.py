@@ -6,7 +6,7 @@ asks again and again; the machine lets it sleep meanwhile.
 
 from __future__ import annotations
 
-from lowering.boxes import map_of
+from lowering.boxes import CopiedBox, map_of
 from lowering.emit.chains import emit_block
 from lowering.emit.rules import rule
 from lowering.emit.shared_address import shared_base
@@ -129,5 +129,7 @@ def _bulk_copy(w: Writer, op: Op) -> None:
     if op.attrs["at"]:
         target = w.let(f"add i32 {target}, {op.attrs['at'] * memory.dtype.bytes}")
     place = w.head.once(f"ptrtoint ptr %{map.name} to i64")
-    corner = [_narrow(w, first) for i in range(len(map.box)) if (first := operand(op, f"corner{i}")) is not None]
-    w.template(copy_of(op), [target, place, *corner, _place(w, channel, slot, slots, 0)], op)
+    box = CopiedBox.of(op)
+    corner = [_narrow(w, axis.first) for axis in box.axes]
+    taps = [w.let(f"trunc i32 {_narrow(w, walk.tap)} to i16") for walk in box.walks]
+    w.template(copy_of(op), [target, place, *corner, _place(w, channel, slot, slots, 0), *taps], op)

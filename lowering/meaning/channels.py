@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from lowering.boxes import CopiedBox
 from lowering.formats import Array, stored
-from lowering.ir import Function, Op, Value
+from lowering.ir import Op, Value
 from lowering.layout import row_major
 from lowering.meaning.run import Outside, Run, Undecided, meaning
 from lowering.ops import operand
@@ -44,34 +45,56 @@ def _bulk_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
     memory, tensor, channel = op.operands[0], operand(op, "tensor"), operand(op, "channel")
     slot = operand(op, "slot")
     assert tensor is not None and channel is not None and slot is not None and isinstance(memory.type, SharedType)
-    extents, strides = _dims(run, tensor)
-    box: tuple[tuple[int, int], ...] = op.attrs["box"]
-    rank = len(box)
+    box, (extents, strides) = CopiedBox.of(op), _dims(run, tensor)
     at, inside = np.zeros((), np.int64), np.ones((), bool)
-    for place, (axis, extent) in enumerate(box):
-        first = operand(op, f"corner{place}")
-        assert first is not None
-        index = int(run[first]) + np.arange(extent).reshape((1,) * (rank - place - 1) + (-1,) + (1,) * place)
-        at, inside = at + index * strides[axis], inside & (index >= 0) & (index < extents[axis])
+    for axis, index in zip(box.axes, (_walked if box.walks else _sliced)(run, op, box, extents), strict=True):
+        at, inside = at + index * strides[axis.axis], inside & (index >= 0) & (index < extents[axis.axis])
     source = run.memory(tensor)
     data = np.zeros(at.size, stored(tensor.dtype))
     on = np.broadcast_to(inside, at.shape).reshape(-1)
     data[on] = source.data[source.places(np.broadcast_to(at, inside.shape).reshape(-1)[on])]
     target, slots = run.memory(memory), memory.type.shape[0]
-    if op.attrs["at"] + data.size > target.size // slots:
-        where = f"from {op.attrs['at']} on, in a slot of {target.size // slots}"
+    if box.at + data.size > target.size // slots:
+        where = f"from {box.at} on, in a slot of {target.size // slots}"
         raise Outside(op, f"a box of {data.size} elements {where}")
-    first = int(run[slot]) % slots * (target.size // slots) + op.attrs["at"]
+    first = int(run[slot]) % slots * (target.size // slots) + box.at
     places = target.places(first + np.arange(data.size))
     run.filled[channel][int(run[slot])].append((target, places, data))
     return []
 
 
+def _sliced(run: Run, op: Op, box: CopiedBox, extents: list[int]) -> list[Array]:
+    """The indices of a box along each axis, the innermost of which is the last of each array."""
+    rank = len(box.axes)
+    return [
+        int(run[axis.first]) + np.arange(axis.extent).reshape((1,) * (rank - place - 1) + (-1,) + (1,) * place)
+        for place, axis in enumerate(box.axes)
+    ]
+
+
+def _walked(run: Run, op: Op, box: CopiedBox, extents: list[int]) -> list[Array]:
+    """The indices of a window along each axis: [pixels, channels]."""
+    channels, *walked, last = box.axes
+    pixel, each = np.arange(walked[0].extent)[:, None], 1
+    counts: list[int] = []
+    for axis, walk in zip(walked, box.walks, strict=True):
+        count = (extents[axis.axis] - 1 + walk.upper - walk.lower) // walk.step + 1
+        place, rest = divmod(int(run[axis.first]) - walk.lower, walk.step)
+        if rest or not 0 <= place < count:
+            raise Outside(op, f"a window begins at {int(run[axis.first])} of axis {axis.axis}, where it has no pixel")
+        pixel, each = pixel + place * each, each * count
+        counts.append(count)
+    found = [int(run[channels.first]) + np.arange(channels.extent)[None, :]]
+    for walk, count in zip(box.walks, counts, strict=True):
+        found.append(walk.lower + pixel % count * walk.step + int(run[walk.tap]))
+        pixel = pixel // count
+    return [*found, int(run[last.first]) + pixel]
+
+
 def _dims(run: Run, tensor: Value) -> tuple[list[int], list[int]]:
     """Extents and strides of a tensor, in elements."""
-    function: Function = run.function
-    p = next(each for each in function.params if each.value is tensor)
-    extents = [d if isinstance(d, int) else int(run[function.dims[d]]) for d in p.dims]
+    p = next(each for each in run.function.params if each.value is tensor)
+    extents = [d if isinstance(d, int) else run.arguments.dims[d] for d in p.dims]
     return extents, [int(run[stride]) for stride in p.strides] if p.strides else row_major(extents)
 
 

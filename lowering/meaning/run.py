@@ -61,10 +61,12 @@ class MeaningMemory:
 
 @dataclass(slots=True)
 class MeaningArguments:
-    """What a launch gives: memories by the values of tensors and tables, numbers by those of scalars, dims, strides."""
+    """What a launch gives: memories by the values of tensors and tables, numbers by those of scalars, dims, strides,
+    and dims by their names, those too that are constants of the kernel."""
 
     memories: dict[Value, MeaningMemory] = field(default_factory=dict)
     numbers: dict[Value, Array] = field(default_factory=dict)
+    dims: dict[str, int] = field(default_factory=dict)
 
 
 Watch = Callable[[Value, Array], Array]
@@ -259,10 +261,9 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
     out = MeaningArguments()
     index = held(INDEX, function.index_bits)
     known: dict[tuple, MeaningMemory] = {}
-    dims: dict[str, int] = {}
     for p in function.params:
         if p.kind == "tensor" and given.get(p.name) is not None:
-            dims |= {d: e for d, e in zip(p.dims, given[p.name].shape, strict=True) if isinstance(d, str)}
+            out.dims |= {d: e for d, e in zip(p.dims, given[p.name].shape, strict=True) if isinstance(d, str)}
         if p.value is None:
             continue
         if p.kind == "tensor":
@@ -282,7 +283,7 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
             data = store(np.array(numbers, held(p.dtype)), p.dtype)
             out.memories[p.value] = MeaningMemory(data, data.size)
     for name, value in function.dims.items():
-        out.numbers[value] = index.type(dims[name])
+        out.numbers[value] = index.type(out.dims[name])
     return out
 
 

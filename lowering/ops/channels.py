@@ -15,7 +15,8 @@ from ptx_templates import instruction
 
 def copy_of(op: Op) -> str:
     """The instruction that copies a box of so many axes."""
-    return f"cp.async.bulk.tensor.{len(op.attrs['box'])}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    mode = "im2col" if "walks" in op.attrs else "tile"
+    return f"cp.async.bulk.tensor.{len(op.attrs['box'])}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
 
 
 def _effects(op: Op) -> list[AccessEffect]:
@@ -33,7 +34,7 @@ row(
     "roles", 1, nothing, "slots fetchers registers", regions=2, keep=True, flows=True, leading=1, concurrent=True,
 )  # fmt: skip
 # A box of a tensor to the slot of a number, `at` elements behind its start; one index an axis for its first element.
-row("bulk_copy", (4, 9), nothing, "has box at", effects=_effects, fills=True)
+row("bulk_copy", (4, 12), nothing, "has box at", effects=_effects, fills=True)
 # channel, number: the slot is free, and is full again when so many bytes have come.
 row("fill", 2, nothing, "bytes slots", keep=True, fills=True)
 # channel, number: it is there.

@@ -173,7 +173,7 @@ def _exchange_load(a: Exchanging, op: Op) -> bool:
 ACCESS = {"spread": alike, "place": _place_access}
 
 row(
-    "load", (2, 10), _infer_load, "has cache evict", effects=_load_effects, becomes=_access_row("ld"), accesses="read",
+    "load", (2, 13), _infer_load, "has cache evict", effects=_load_effects, becomes=_access_row("ld"), accesses="read",
     along=same_axis, under_mask="convex", exchange=_exchange_load, **ACCESS,
 )  # fmt: skip
 row(
@@ -192,7 +192,7 @@ row(
     accesses="update", exchange=lambda a, op: a.share(op), **ACCESS,
 )  # fmt: skip
 row(
-    "copy", (4, 11), nothing, "has cache bytes", effects=of_instruction, place=_place_copy,
+    "copy", (4, 14), nothing, "has cache bytes", effects=of_instruction, place=_place_copy,
     becomes="cp.async.ca.shared.global.4",
     under_mask="falls",  # it reads some bytes, from the first on
 )  # fmt: skip

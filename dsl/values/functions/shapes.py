@@ -145,7 +145,23 @@ def _view(b: Building, loc: Loc, source: Any, shape: tuple) -> Any:
             "assert", [b.ir.value("eq", left, right)], message="reshape keeps the number of elements", line=loc.line
         )
         b.function.attrs["record"] = True
-    return Tensor(source.parameter, source.value, dims, strides)
+    return Tensor(source.parameter, source.value, dims, strides, axes=_own_axes(source, dims))
+
+
+def _own_axes(source: Tensor, dims: list[int | Value]) -> tuple[int | None, ...] | None:
+    """The axes of a view in which there is nothing new but axes of one element."""
+    if source.axes is None:
+        return None
+    left = list(zip(source.dims, source.axes, strict=True))
+    own: list[int | None] = []
+    for dim in dims:
+        if left and left[0][0] == dim:
+            own.append(left.pop(0)[1])
+        elif dim == 1:
+            own.append(None)
+        else:
+            return None
+    return None if left else tuple(own)
 
 
 def _product(b: Building, factors: list[int | Value]) -> int | Value:

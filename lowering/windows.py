@@ -1,0 +1,210 @@
+"""Which loads are boxes of a tensor, for one instruction to copy (PTX ISA, "Tensors"): slices, and windows of images.
+
+A window (there "im2col mode") is what a tap of a filter sees. Its rows are pixels, one behind the other through the
+rows and images of a result; each is a step further in the tensor, and all are read by the same distance away. So
+`x[image, row, column, c : c + 64]` is one if image, row and column are digits of the number of a pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+
+from lowering.boxes import BoxAxis, CopiedBox, PixelWalk
+from lowering.builder import Builder
+from lowering.digits import Digit, Digits, TileIndex
+from lowering.fold import constant_of
+from lowering.forms import Forms, linear
+from lowering.ir import Op, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """The index along an axis of a tensor, and how many elements that has. axis: of the tensor's own; None for one of a
+    single element that a view has put in."""
+
+    axis: int | None
+    index: TileIndex
+    extent: int | Value
+
+    @property
+    def digit(self) -> Digit | None:
+        return self.index.digits[0] if self.index.digits else None
+
+
+def box_of_access(digits: Digits, subscripts: list[Subscript], shape: tuple[int, ...]) -> CopiedBox | None:
+    """The box that an access of this shape is, if it is one: of slices, if they are, else a window."""
+    own = [each for each in subscripts if each.axis is not None]
+    beside = [each.index for each in subscripts if each.axis is None]
+    if not own or any(index.digits or constant_of(index.start) != 0 for index in beside):
+        return None
+    if any(len(each.index.digits) > 1 for each in own):
+        return None
+    slices = {each: _slice(digits, each, shape) for each in own}
+    if None not in slices.values():
+        axes = tuple(axis for axis in slices.values() if axis is not None)
+        return CopiedBox(axes) if all(_covers(axes, along, shape) for along in range(len(shape))) else None
+    for along in range(len(shape)):
+        walked = [each for each in own if each.digit is not None and each.digit.axis == along]
+        rest = {each: axis for each, axis in slices.items() if each not in walked and axis is not None}
+        others = [axis for axis in range(len(shape)) if axis != along]
+        is_whole = all(_covers(rest.values(), axis, shape) for axis in others)
+        if walked and len(walked) + len(rest) == len(own) and is_whole:
+            box = _Window(digits, walked, rest, shape[along]).box()
+            if box is not None:
+                return box
+    return None
+
+
+def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool:
+    """Whether the elements of a box that are along an axis of the tile are all of that, each once."""
+    elements = 1
+    for axis in sorted((axis for axis in axes if axis.along == along), key=lambda axis: axis.step):
+        if axis.step != elements:
+            return False
+        elements *= axis.extent
+    return elements == shape[along]
+
+
+def _slice(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis | None:
+    """A run of an axis. Digits that do not count from 0 are one if nothing is carried among them."""
+    assert each.axis is not None
+    b, digit = digits.b, each.digit
+    if digit is None:
+        return BoxAxis(each.axis, each.index.start)
+    extent, first = shape[digit.axis], each.index.start
+    reach = min(extent, digit.step * digit.count) if digit.count else extent
+    if digit.factor != 1 or reach % digit.step or digit.count * digit.step % reach:
+        return None
+    if digit.origin is not None:
+        if digits.facts.of(digit.origin).every % reach:
+            return None
+        place = b.value("floordiv", digit.origin, b.index(digit.step))
+        if digit.count:
+            place = b.value("mod", place, b.index(digit.count))
+        first = b.value("add", first, place)
+    return BoxAxis(each.axis, first, reach // digit.step, digit.axis, digit.step)
+
+
+class _Window:
+    """The axes of a window: channels, those that its pixels walk along, and behind them single elements of others. The
+    last axis has no ends at which pixels turn: it is that of the images, or of blocks of channels."""
+
+    def __init__(self, digits: Digits, walked: list[Subscript], rest: dict[Subscript, BoxAxis], pixels: int):
+        self.b, self.facts, self.rest, self.pixels = digits.b, digits.facts, rest, pixels
+        self.walked = sorted(walked, key=lambda each: each.index.digits[0].step)
+        self.walks = [digit for each in self.walked if (digit := each.digit) is not None]
+
+    def box(self) -> CopiedBox | None:
+        channels = [axis for axis in self.rest.values() if axis.along >= 0 and axis.step == 1]
+        blocks = [each for each, axis in self.rest.items() if axis.along >= 0 and axis.step > 1]
+        single = [each for each, axis in self.rest.items() if axis.along < 0]
+        if len(channels) != 1 or len(blocks) > 1 or not self._is_one_walk():
+            return None
+        last = self._last([*blocks, self.walked[-1], *single])
+        if last is None:
+            return None
+        inner = [each for each in (*self.walked, *single) if each is not last[0]]
+        found = [made for each in inner if (made := self._walk(each)) is not None]
+        if len(found) < len(inner):
+            return None
+        axes, walks = zip(*found, strict=True)
+        first = replace(axes[0], extent=self.pixels, along=self.walks[0].axis)
+        return CopiedBox((*channels, first, *axes[1:], last[1]), walks)
+
+    def _last(self, several: list[Subscript]) -> tuple[Subscript, BoxAxis] | None:
+        """The first of these along which no pixel is below 0: nothing else may be the axis without ends."""
+        for each in several:
+            axis = self.rest[each] if each in self.rest else self._images(each)
+            low = None if axis is None else self.facts.of(axis.first).low
+            if axis is not None and low is not None and low >= 0:
+                return each, axis
+        return None
+
+    def _is_one_walk(self) -> bool:
+        """Whether the digits are those of one number, and all of them."""
+        whole = {replace(walk, step=1, count=0, factor=1) for walk in self.walks}
+        follows = all(walk.count and walk.step * walk.count == after.step for walk, after in pairwise(self.walks))
+        last = self.walks[-1]
+        ends = not last.count or (last.origin is None and last.step * last.count >= self.pixels)
+        return len(whole) == 1 and self.walks[0].step == 1 and follows and ends
+
+    def _walk(self, each: Subscript) -> tuple[BoxAxis, PixelWalk] | None:
+        """The first pixel along an axis, and how those behind it go on; None where that is no constant."""
+        b, digit, axis = self.b, each.digit, each.axis
+        lower = linear(each.index.start)[1]
+        if digit is not None and not digit.count:
+            images, beyond = self._images(each), -(-self.pixels // digit.step)
+            return None if images is None else (images, PixelWalk(0, beyond, 1, b.index(0)))
+        if not isinstance(each.extent, int) or axis is None:
+            return None
+        tap = b.value("sub", each.index.start, b.index(lower))
+        count, step = (1, 1) if digit is None else (digit.count, digit.factor)
+        walk = PixelWalk(lower, lower + (count - 1) * step - (each.extent - 1), step, tap)
+        first = b.index(lower)
+        if digit is not None:
+            place = b.value("mod", self._turns(digit), b.index(count))
+            first = b.value("add", b.value("mul", place, b.index(step)), first)
+        return BoxAxis(axis, first), walk
+
+    def _images(self, each: Subscript) -> BoxAxis | None:
+        digit, axis = each.digit, each.axis
+        if digit is None or axis is None or digit.factor != 1:
+            return None
+        return BoxAxis(axis, self.b.value("add", each.index.start, self._turns(digit)))
+
+    def _turns(self, digit: Digit) -> Value:
+        return self.b.value("floordiv", digit.origin or self.b.index(0), self.b.index(digit.step))
+
+
+class _Order(Forms[tuple[Value, Value, int]]):
+    """Of a comparison, the lesser, the greater, and by how much that is more at least."""
+
+    def ordered(self, op: Op, low: int, apart: int) -> tuple[Value, Value, int]:
+        return op.operands[low], op.operands[1 - low], apart
+
+
+_ORDER = _Order()
+
+
+def says_edges(digits: Digits, mask: Value, subscripts: list[Subscript]) -> bool:
+    """Whether a mask says no more of an access than that its elements are inside of the tensor."""
+    return all(
+        order is not None and any(_is_edge(digits, order, each, lift) for each in subscripts)
+        for order, lift in _conditions(digits.b, mask)
+    )
+
+
+Lift = Callable[[Value], Value]
+
+
+def _conditions(
+    b: Builder, mask: Value, lift: Lift = lambda v: v
+) -> Iterator[tuple[tuple[Value, Value, int] | None, Lift]]:
+    """The comparisons that a mask joins, each with what brings its operands to the mask's shape; None for others."""
+    op = mask.op
+    if op is not None and op.spec.conjoins:
+        for each in op.operands:
+            yield from _conditions(b, each, lift)
+    elif op is not None and op.spec.reshapes and op.operands[0].tile.shape:
+        shape = mask.tile.shape
+
+        def through(value: Value) -> Value:
+            return lift(b.reshape(value, shape) if value.tile.size == prod(shape) else b.broadcast(value, shape))
+
+        yield from _conditions(b, op.operands[0], through)
+    elif constant_of(mask) is not True:
+        yield _ORDER.told(mask), lift
+
+
+def _is_edge(digits: Digits, order: tuple[Value, Value, int], each: Subscript, lift: Lift) -> bool:
+    """Whether a comparison says 0 <= index, or index < extent."""
+    low, high = (digits.of(lift(value)) for value in order[:2])
+    if low is None or high is None:
+        return False
+    if order[2] == 0:
+        return high == each.index and not low.digits and constant_of(low.start) == 0
+    extent = constant_of(high.start) if isinstance(each.extent, int) else high.start
+    return low == each.index and not high.digits and extent == each.extent

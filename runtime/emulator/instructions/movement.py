@@ -267,9 +267,21 @@ def cvta(code: Code, ins: PtxInstruction) -> Op:
     a = code.read(ins.operands[1], type_name)
     d = code.write(ins.operands[0], type_name)
     window = WINDOWS[space]
+    if space == "param" and not to_space:
+        return parameter_address(d, a)
     if window == 0:
         return copy(d, a)
     return into(np.subtract if to_space else np.add, d, a, code.constant(window, type_name))
+
+
+def parameter_address(d: int, a: int) -> Op:
+    """All parameters lie below 2^32 of their space, so that 32 bits of an address name one: LLVM keeps no more."""
+
+    def run(v: Values, g: Any) -> None:
+        first = g.launch.parameter_memory.address
+        v[d][...] = first + (v[a].astype(np.int64) - first & 0xFFFFFFFF)
+
+    return run
 
 
 @instruction("isspacep")

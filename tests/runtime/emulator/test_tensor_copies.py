@@ -114,6 +114,7 @@ EARLY = "@%p0 st.shared.b32 [%r1+64], %r0;"
 HARMLESS = {
     "a hint, into shared::cta": HINT,
     "generic addresses": GENERIC,
+    "32 bits of a map's address": {"map": "mov.b32 %r7, map;\ncvt.u64.u32 %rd1, %r7;\ncvta.param.u64 %rd1, %rd1;"},
     "coordinates in registers": {"map": f"mov.s32 %r7, 16;\n{GENERIC['map'].split(chr(10), 2)[2]}",
                                  "corner": "{0, %r7}"},
     "the other fence behind the init": {"fence": "@%p0 fence.proxy.async.shared::cta;"},

@@ -10,7 +10,7 @@ wave.py        which threads run next              rendezvous.py who waits for w
 group.py       threads that run together           mbarriers.py  mbarrier objects
 counters.py, traffic.py  what is counted           landings.py   copies that mbarriers complete
 products.py    wgmma in flight, proxy fences       descriptors.py  where its operands lie
-sums_in_flight.py  registers of products in flight
+sums_in_flight.py  registers of products in flight   alike.py  stores that write the same
 tensor_maps.py, tensor_copies.py  boxes of tensors  register_counts.py  setmaxnreg
 undefined.py, undefined_bits.py  registers that nobody wrote
 guesses.py     loads that a swap checks            findings.py    what is reported

@@ -74,8 +74,11 @@ def pattern(rest: int, rows: int, across: bool) -> Pattern:
     return Pattern(row % many * 2 + row // many * leading + k % 8 * width + k // 8 * stride, bits)
 
 
-def check_starts(starts: Any, bits: int) -> None:
-    """A tile begins at a multiple of eight of its rows, an operand in the first row of eight. Raises Unfit."""
+def check_starts(starts: Any, bits: int, across: bool) -> None:
+    """A tile begins at a multiple of eight of its rows, an operand in the first row of eight. Raises Unfit.
+
+    Where K lies along the rows an instruction takes 32 bytes of them: what begins elsewhere is a tile at a wrong place.
+    """
     width = CHUNK << bits
     bad = starts % (8 * width) >= width
     if bits and bad.any():
@@ -83,4 +86,11 @@ def check_starts(starts: Any, bits: int) -> None:
         raise Unfit(
             f"begins at {start:#x}, in row {start % (8 * width) // width} of the eight that its swizzle of {width} "
             f"bytes counts from a multiple of {8 * width}"
+        )
+    bad = starts % STEP != 0
+    if bits and not across and bad.any():
+        start = int(starts[np.flatnonzero(bad)[0]])
+        raise Unfit(
+            f"begins at {start:#x}, which is no multiple of {STEP}: tiles with its swizzle begin at multiples of "
+            f"{8 * width}, and so must their shared memory"
         )

@@ -92,6 +92,7 @@ class RunningLaunch:
         on_finding: str,
         blocks: int | None,
         time_limit: float = TIME_LIMIT,
+        shared_alignment: int = 0,
     ):
         self.program, self.memory = program, memory
         self.barriers: Mapping[int, str] = {}
@@ -131,7 +132,7 @@ class RunningLaunch:
         self.waiting: list[Any] = []  # blocks of the waves to come, the next one last
         self.begun = 0  # threads
         self.spins = Spins(self)
-        self.lay_out_variables(shared_bytes)
+        self.lay_out_variables(shared_bytes, shared_alignment)
 
     @cached_property
     def proxies(self) -> ProxyFences:
@@ -160,10 +161,10 @@ class RunningLaunch:
 
     # Memory
 
-    def lay_out_variables(self, shared_bytes: int) -> None:
+    def lay_out_variables(self, shared_bytes: int, shared_alignment: int) -> None:
         variables = self.program.variables.values()
         shared, local = SHARED_START, 0
-        dynamic = 1
+        dynamic = max(shared_alignment, 1)
         for variable in variables:
             if variable.space == "shared" and variable.external:
                 dynamic = max(dynamic, variable.align)
@@ -178,7 +179,7 @@ class RunningLaunch:
             else:
                 self.reserve(variable)
         self.shared_start = SHARED_START
-        # Dynamic shared memory has its declared alignment and no more.
+        # Dynamic shared memory has its declared alignment, or the launch's, and no more.
         dynamic_start = align(shared, 2 * dynamic) + dynamic if dynamic > 1 else shared
         for variable in variables:
             if variable.space == "shared" and variable.external:
@@ -530,6 +531,7 @@ def emulate(
     blocks: int | None = None,
     time_limit: float = TIME_LIMIT,
     barriers: Mapping[int, str] | None = None,
+    shared_alignment: int = 0,
 ) -> Result:
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
@@ -541,8 +543,9 @@ def emulate(
     fault and does no harm does not stop a launch: the result has it as a note. `watch` holds addresses: the result
     keeps who last wrote each byte of their allocations. With `blocks` only so many of the grid's first blocks run,
     of whole clusters: for counting what a block of a large launch costs. `barriers` has what mbarriers say, by their
-    offsets in the dynamic shared memory. PTX that cannot be read or is not known raises `PtxError`; `arch` must not be
-    older than the text's target.
+    offsets in the dynamic shared memory. That memory begins at a multiple of what the text declares and of no more, so
+    that texts which rely on more are found; where a driver is known to give more, `shared_alignment` says so. PTX that
+    cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
     """
     keep_freed_memory()
     program = program_of(ptx, entry)
@@ -551,7 +554,18 @@ def emulate(
     launch: RunningLaunch | None = None
     try:
         launch = RunningLaunch(
-            program, grid, block, cluster, shared_bytes, arguments.memory, seed, budget, on_finding, blocks, time_limit
+            program,
+            grid,
+            block,
+            cluster,
+            shared_bytes,
+            arguments.memory,
+            seed,
+            budget,
+            on_finding,
+            blocks,
+            time_limit,
+            shared_alignment,
         )
         launch.barriers = barriers or {}
         launch.set_arguments(arguments.images())

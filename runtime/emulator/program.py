@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .alike import constant_stores
 from .code import PACKED, REGISTER_BYTES, REGISTER_DTYPE, BarrierOperands, Code, Op, Record, Site
 from .counters import Counters
 from .findings import PtxError
@@ -128,6 +129,7 @@ class EmulatedProgram:
         self.slot_bytes: list[int] = []
         check_sums(self.segments, self.start)
         self.guesses = guesses(self.segments)
+        self.constant_stores = constant_stores(self.segments)
         self.undefined = Undefined(self.segments, self.start)
         self.allocate_slots()
         self.special_entries = [each for each in enumerate(self.code.entries) if each[1].kind == "special"]

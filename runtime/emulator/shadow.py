@@ -353,6 +353,9 @@ class Shadow:
         self.histories[kind].add(units, stamps)
 
     def conflict(self, kind: AccessKind, other: AccessKind, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
+        alike = self.alike(kind, other, stamps, g, site)
+        if not alike.all():
+            stamps, lanes = stamps[~alike], lanes[~alike]
         who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
         verb = "writes" if kind.base in WRITES else "reads"
         if int(times(stamps[:1])[0]) == LAST_TIME:
@@ -367,9 +370,17 @@ class Shadow:
         message = f"{verb} {self.name} memory that another thread has {words}, {reason}"
         if (kind.base, other.base) in NOTED:
             message += "; what is read is only a guess that atom.cas checks"
+        elif alike.all():
+            message += "; both write the same constants"
+        if alike.all() or (kind.base, other.base) in NOTED:
             g.launch.note(Kind.RACE, message, g, int(lanes[0]), site, f"{words} by {who}")
             return
         self.report(Kind.RACE, message, g, int(lanes[0]), site, f"{words} by {who}")
+
+    def alike(self, kind: AccessKind, other: AccessKind, stamps: Any, g: Any, site: Site) -> Any:
+        """Which of the stamps are of this very store, which writes the same each time (`alike.py`)?"""
+        both_plain = kind.base == other.base == PLAIN_WRITE and site.stamp in g.launch.program.constant_stores
+        return both_plain & (stamps & U(SITE_MASK) == site.stamp) & (times(stamps) != LAST_TIME)
 
     def check_written(self, stamps: Any, place: SpacePlace, g: Any, site: Site) -> None:
         empty = stamps == 0

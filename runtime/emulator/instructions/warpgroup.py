@@ -78,7 +78,7 @@ class DescribedOperand:
         starts = starts_of(descriptors)
         try:
             found = pattern(rest, self.rows, self.across)
-            check_starts(starts, found.bits)
+            check_starts(starts, found.bits, self.across)
         except Unfit as reason:
             raise PtxError(f"an operand of a product {reason}", site.ptx_line) from None
         chunks = self.chunks(found, (g.index()[::32][chosen] % g.wave.block_lanes) // 32 % GROUP)

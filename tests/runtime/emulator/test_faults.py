@@ -1060,3 +1060,12 @@ def test_inlined_code_is_reported_with_the_chain_of_its_calls() -> None:
     location = error.value.finding.location
     assert location is not None
     assert [(place.file, place.line) for place in location.chain()] == [("library.src", 5), ("kernel.src", 9)]
+
+
+@pytest.mark.parametrize(("alignment", "fits"), [(8, False), (16, True), (1024, True)])
+def test_dynamic_shared_memory_may_be_aligned_to_more(alignment: int, fits: bool) -> None:
+    """By a driver, whatever the text declares."""
+    (fault,) = (each for each in FAULTS if each.name.startswith("dynamic shared memory"))
+    body = fault.broken.replace("v4.u32", "v2.u64").replace("{%r0, %r0, %r0, %r0}", "{%rd0, %rd0}")
+    found = run(body, 64, on_finding="collect", shared_alignment=alignment, **fault.options)[0].findings
+    assert [each.kind for each in found] == ([] if fits else [Kind.MISALIGNED])

@@ -143,6 +143,7 @@ REFUSED = {
     "sums are set behind the fence": ({"fence": f"{FENCE}\nmov.f32 %f0, 0f00000000;"}, "stands between"),
     "another shape takes the sums": ({"commit": f"{NARROW}\n{COMMIT}"}, "which takes it otherwise"),
     "an operand begins in the second row of eight": ({"products": "add.u32 %r1, %r1, 128;\n{products}"}, "in row 1 of"),
+    "a tile in the middle of a step": ({"products": "add.u32 %r1, %r1, 16;\n{products}"}, "which is no multiple of 32"),
 }  # fmt: skip
 
 

@@ -1,0 +1,47 @@
+"""Stores of constants by many threads: a note, since the place holds the same whoever came last. All else is a race."""
+
+from __future__ import annotations
+
+import pytest
+from handwritten import run
+
+from runtime.emulator import EmulatorError, Kind
+
+SET = "st.shared.u32 [%r2], 5;"
+READ = "bar.sync 0;\nld.shared.u32 %r10, [%r2];\nst.global.u32 [%rd4], %r10;"
+NOTES = {
+    "all threads": f"{SET}\n{READ}",
+    "two constants at once": f"st.shared.v2.u32 [%r2], {{5, 6}};\n{READ}",
+    "a register that holds a constant": f"mov.u32 %r11, 5;\nst.shared.u32 [%r2], %r11;\n{READ}",
+    "one lane of each warp": f"@%p0 {SET}\n{READ}",
+}
+RACES = {
+    "another store": f"{SET}\nst.shared.u32 [%r2], 5;\n{READ}",
+    "another value": f"mov.u32 %r11, 5;\nadd.u32 %r11, %r11, %r6;\nst.shared.u32 [%r2], %r11;\n{READ}",
+    "a value beside the constant": f"st.shared.v2.u32 [%r2], {{5, %r0}};\n{READ}",
+    "a read that nothing orders": f"{SET}\nld.shared.u32 %r10, [%r2];\nst.global.u32 [%rd4], %r10;",
+    "a copy to the same place": f"@%p0 cp.async.ca.shared.global [%r2], [%rd0], 4;\n{SET}\ncp.async.wait_all;\n{READ}",
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_stores_of_constants_are_noted(name: str) -> None:
+    result, y = run(NOTES[name])
+    (note,) = result.notes
+    assert note.kind == Kind.RACE and "the same constants" in note.message
+    assert (y[:64] == 5).all()
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_others_there_are_found(name: str) -> None:
+    with pytest.raises(EmulatorError) as caught:
+        run(RACES[name])
+    assert caught.value.finding.kind in (Kind.RACE, Kind.IN_FLIGHT), str(caught.value.finding)
+
+
+def test_a_race_beside_the_same_constants_is_found() -> None:
+    """Behind one store some of the words are written by another thread, others by the same store."""
+    body = "@%p1 st.shared.u32 [%r5], %r0;\nshr.u32 %r10, %r6, 1;\nshl.b32 %r10, %r10, 3;\nadd.u32 %r10, %r2, %r10;\n"
+    with pytest.raises(EmulatorError) as caught:
+        run(f"{body}add.u32 %r10, %r10, 64;\nst.shared.u32 [%r10], 5;")
+    assert "constants" not in caught.value.finding.message

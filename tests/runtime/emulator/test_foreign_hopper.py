@@ -1,0 +1,229 @@
+"""PTX for sm_90a that nvcc made of CUDA kernels (`foreign/hopper_*.cu`, -O3 -arch=sm_90a -lineinfo; the transposition
+with -std=c++17): tensor copies both ways, mbarriers, products of warp groups. Right results, no findings, and each
+fault put into their texts is found at its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from foreign_hopper import Edit, Launch, edited, last_operand, lines_of, random, text_of
+
+from runtime.emulator import Finding, Kind, PtxError, Result, emulate
+
+SEEDS = (0, 7)
+
+
+def gemm(text: str, m: int, n: int, k: int, blocks: int, **options: Any) -> tuple[Launch, Result]:
+    launch = Launch()
+    args = [
+        launch.map("a", random(m, k, dtype=np.float16), (64, 128), 128),
+        launch.map("b", random(n, k, dtype=np.float16), (64, 128), 128),
+        launch.map("d", np.zeros((m, n), np.float16), (64, 64), 128),
+    ]
+    shared = 3 * (128 + 128) * 128 + 4 * 64 * 128 + 1024
+    return launch, emulate(text, "hopper_gemm", blocks, 384, [*args, m, n, k], shared_bytes=shared, **options)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("m", "n", "k", "blocks"), [(128, 128, 64, 1), (200, 264, 200, 2), (128, 256, 576, 1)])
+def test_gemm_of_three_warp_groups(m: int, n: int, k: int, blocks: int, seed: int) -> None:
+    """One tile, tiles over the edges, and more rounds than slots with a tile behind another."""
+    launch, result = gemm(text_of("hopper_gemm"), m, n, k, blocks, seed=seed)
+    a, b = (launch.arrays[name].astype(np.float64) for name in "ab")
+    np.testing.assert_allclose(launch.read("d"), a @ b.T, rtol=2e-3, atol=2e-2)
+    assert result.notes == []
+    tiles = -(-m // 128) * -(-n // 128)
+    assert result.counters.totals.mma == tiles * -(-k // 64) * 4 * 8  # rounds, products of each, warps
+
+
+def transpose(text: str, rows: int, columns: int, **options: Any) -> tuple[Launch, Result]:
+    launch = Launch()
+    args = [
+        launch.map("x", random(rows, columns, dtype=np.int32), (32, 32), 128),
+        launch.map("y", np.zeros((columns, rows), np.int32), (32, 32), 128),
+    ]
+    return launch, emulate(text, "hopper_transpose", -(-rows // 32), 128, [*args, columns], **options)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("rows", "columns"), [(32, 32), (48, 164), (64, 8)])
+def test_transposition_with_barriers_of_the_library(rows: int, columns: int, seed: int) -> None:
+    launch, result = transpose(text_of("hopper_transpose"), rows, columns, seed=seed)
+    np.testing.assert_array_equal(launch.read("y"), launch.arrays["x"].T)
+    assert result.notes == []
+
+
+def mixed(text: str, m: int, n: int, k: int, **options: Any) -> tuple[Launch, Result]:
+    launch = Launch()
+    args = [
+        launch.map("a", random(m, k, dtype=np.int8), (64, 64), 64),
+        launch.map("b", random(k, n, dtype=ml_dtypes.bfloat16), (64, 64), 128),
+        launch.pointer("scale", random(m)),
+        launch.pointer("y", np.zeros((m, n), np.float32)),
+    ]
+    return launch, emulate(text, "hopper_mixed", (n // 128, m // 64), 128, [*args, n, k], **options)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 128, 64), (128, 256, 320), (64, 128, 144)])
+def test_bytes_in_registers_times_bf16_across_k(m: int, n: int, k: int, seed: int) -> None:
+    launch, result = mixed(text_of("hopper_mixed"), m, n, k, seed=seed)
+    a, b, scale = (launch.arrays[name].astype(np.float64) for name in ("a", "b", "scale"))
+    np.testing.assert_allclose(launch.read("y"), scale[:, None] * (a @ b), rtol=1e-4, atol=0.05)
+    assert result.notes == []
+
+
+RUNS: dict[str, Callable[..., tuple[Launch, Result]]] = {
+    "hopper_gemm": lambda text, **options: gemm(text, 128, 256, 320, 1, **options),
+    "hopper_transpose": lambda text, **options: transpose(text, 32, 160, **options),
+    "hopper_mixed": lambda text, **options: mixed(text, 64, 128, 320, **options),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """kind and message of a finding, and a part of the source line where it is."""
+
+    kernel: str
+    edits: tuple[Edit, ...]
+    kind: Kind
+    message: str
+    place: str
+
+
+TRY, EXPECT, INIT, LOAD = "mbarrier.try_wait", "arrive.expect_tx", "mbarrier.init", "cp.async.bulk.tensor.2d.shared"
+FEWER = last_operand("4")
+FULL = "wait(&shared.full[slot]"
+FIRST_STORE, BOX_A, TURN = "store(d, x, y", "load(shared.a[slot]", "out[at][row]"
+STORE_BACK = "ptx::space_global, ptx::space_shared"
+FAULTS = {
+    "gemm: nobody waits for full": Fault(
+        "hopper_gemm", (Edit(TRY, 1, "setp.eq.u32 done, 0, 0;"),), Kind.UNINITIALISED, "nobody has written",
+        "multiply(s, a",
+    ),
+    "gemm: the wrong parity of full": Fault(
+        "hopper_gemm", (Edit(TRY, 1, last_operand("1")),), Kind.UNINITIALISED, "nobody has written", "multiply(s, a"
+    ),
+    "gemm: the wrong parity of empty": Fault(
+        "hopper_gemm", (Edit(TRY, 0, last_operand("1")),), Kind.DEADLOCK, "1 of 1 arrivals are missing", FULL
+    ),
+    "gemm: a slot is freed before its products are over": Fault(
+        "hopper_gemm", (Edit("wgmma.wait_group", 0, "wgmma.wait_group.sync.aligned 2;"),), Kind.RACE,
+        "that a product has read", BOX_A,
+    ),
+    "gemm: nobody frees a slot": Fault(
+        "hopper_gemm", (Edit("mbarrier.arrive.release", 0),), Kind.DEADLOCK, "arrivals are missing", FULL
+    ),
+    "gemm: half of the readers free a slot": Fault(
+        "hopper_gemm", (Edit(INIT, 1, FEWER), Edit(INIT, 3, FEWER), Edit(INIT, 5, FEWER)), Kind.DEADLOCK,
+        "1 of 1 arrivals are missing", FULL,
+    ),
+    "gemm: too few bytes are expected": Fault(
+        "hopper_gemm", (Edit(EXPECT, 0, last_operand("32752")),), Kind.DEADLOCK, "16 bytes have come that nobody", FULL
+    ),
+    "gemm: too many bytes are expected": Fault(
+        "hopper_gemm", (Edit(EXPECT, 0, last_operand("32784")),), Kind.DEADLOCK, "16 bytes are missing", FULL
+    ),
+    "gemm: a box is not asked for": Fault(
+        "hopper_gemm", (Edit(LOAD, 1),), Kind.DEADLOCK, "16384 bytes are missing", FULL
+    ),
+    "gemm: nothing fences the init": Fault(
+        "hopper_gemm", (Edit("fence.mbarrier_init", 0),), Kind.RACE, "no fence.mbarrier_init", BOX_A
+    ),
+    "gemm: nothing fences what goes out": Fault(
+        "hopper_gemm", (Edit("fence.proxy.async", 0),), Kind.RACE, "without a fence.proxy.async", FIRST_STORE
+    ),
+    "gemm: a box goes out before all have written": Fault(
+        "hopper_gemm", (Edit("bar.sync", 1),), Kind.RACE, "that another thread has written", FIRST_STORE
+    ),
+    "gemm: written again before the box has gone out": Fault(
+        "hopper_gemm", (Edit("wait_group.read", 0),), Kind.SOURCE_CHANGED, "before the copy is complete", FIRST_STORE
+    ),
+    "gemm: only who stored knows that the box has gone out": Fault(
+        "hopper_gemm", (Edit("bar.sync", 0),), Kind.RACE, "that another thread has read", '"r"(h[2])'
+    ),
+    "gemm: the group is not closed": Fault(
+        "hopper_gemm", (Edit("cp.async.bulk.commit_group", 0),), Kind.SOURCE_CHANGED, "is complete", FIRST_STORE
+    ),
+    "gemm: the block ends before the boxes have gone out": Fault(
+        "hopper_gemm", (Edit("cp.async.bulk.wait_group 0", 0),), Kind.SOURCE_CHANGED, "block may end", FIRST_STORE
+    ),
+    "gemm: more registers than the block has": Fault(
+        "hopper_gemm", (Edit("setmaxnreg.inc", 0, last_operand("240")),), Kind.REGISTERS, "66560 registers",
+        "setmaxnreg.inc",
+    ),
+    "transposition: nobody waits": Fault(
+        "hopper_transpose", (Edit(TRY, 0, "setp.eq.u32 p, 0, 0;"),), Kind.IN_FLIGHT, "still filling", TURN
+    ),
+    "transposition: too few bytes": Fault(
+        "hopper_transpose", (Edit(EXPECT, 1, lambda line: re.sub(r"%r[0-9]+;", "4080;", line)),), Kind.DEADLOCK,
+        "16 bytes have come that nobody", "bar[at].wait",
+    ),
+    "transposition: nothing fences the init": Fault(
+        "hopper_transpose", (Edit("fence.proxy.async", 0),), Kind.RACE, "no fence.mbarrier_init", "ask(0)"
+    ),
+    "transposition: nothing fences what goes out": Fault(
+        "hopper_transpose", (Edit("fence.proxy.async", 1),), Kind.RACE, "without a fence.proxy.async", STORE_BACK
+    ),
+    "transposition: one more box may be on its way out": Fault(
+        "hopper_transpose", (Edit("wait_group.read", 0, "cp.async.bulk.wait_group.read 2;"),), Kind.SOURCE_CHANGED,
+        "before the copy is complete", STORE_BACK,
+    ),
+    "transposition: only thread 0 knows that the box has gone out": Fault(
+        "hopper_transpose", (Edit("bar.sync", 1),), Kind.RACE, "that another thread has read", TURN
+    ),
+    "transposition: a box goes out before all have written": Fault(
+        "hopper_transpose", (Edit("bar.sync", 2),), Kind.RACE, "that another thread has written", STORE_BACK
+    ),
+    "bytes: the next box comes while others read": Fault(
+        "hopper_mixed", (Edit("bar.sync", 1),), Kind.RACE, "that another thread has read", "ask(number + SLOTS)"
+    ),
+    "bytes: the next box comes while others multiply": Fault(
+        "hopper_mixed", (Edit("bar.sync", 1),), Kind.RACE, "that a product has read", "ask(number + SLOTS)"
+    ),
+    "bytes: too few are expected": Fault(
+        "hopper_mixed", (Edit(EXPECT, 0, last_operand("20464")),), Kind.DEADLOCK, "16 bytes have come that nobody",
+        "wait(&full[slot]",
+    ),
+}  # fmt: skip
+REFUSED = {
+    "sums are read in flight": (Edit("wgmma.wait_group", 0, "wgmma.wait_group.sync.aligned 1;"), "must stand before"),
+    "nothing fences the sums": (Edit("wgmma.fence", 0), "no wgmma.fence stands between"),
+}
+
+
+def found(name: str, seed: int) -> list[Finding]:
+    fault = FAULTS[name]
+    return RUNS[fault.kernel](edited(fault.kernel, fault.edits), on_finding="collect", seed=seed)[1].findings
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_put_into_foreign_texts(name: str, seed: int) -> None:
+    fault, findings = FAULTS[name], found(name, seed)
+    assert any(
+        each.kind == fault.kind
+        and fault.message in each.message
+        and any(fault.place in line for line in lines_of(each, fault.kernel))
+        for each in findings
+    ), findings
+
+
+@pytest.mark.parametrize("kernel", RUNS)
+def test_without_a_fault_nothing_is_found(kernel: str) -> None:
+    """In the launches that the faults are put into."""
+    assert RUNS[kernel](text_of(kernel), on_finding="collect")[1].findings == []
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_text_alone_tells(name: str) -> None:
+    edit, message = REFUSED[name]
+    with pytest.raises(PtxError, match=message):
+        RUNS["hopper_mixed"](edited("hopper_mixed", (edit,)))

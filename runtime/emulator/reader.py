@@ -168,6 +168,14 @@ class PtxInstruction:
         return f"{guard}{self.name} {', '.join(map(str, self.operands))}"
 
 
+MOVES, VECTORS = {"ld", "ldu", "st", "mov"}, {"v2", "v4", "v8"}
+
+
+def without_braces(operand: Operand) -> Operand:
+    """`{x}` is x where no vector is asked for: ptxas takes it in loads, stores and moves, and Triton writes it."""
+    return operand.items[0] if isinstance(operand, Vector) and len(operand.items) == 1 else operand
+
+
 @dataclass(frozen=True)
 class Label:
     name: str
@@ -903,7 +911,10 @@ class Reader:
             while self.accept(","):
                 operands.append(self.operand())
             self.expect(";")
-        return PtxInstruction(tuple(token.text.split(".")), tuple(operands), guard, negated, line, self.location)
+        opcode = tuple(token.text.split("."))
+        if opcode[0] in MOVES and not VECTORS & set(opcode):
+            operands = [without_braces(each) for each in operands]
+        return PtxInstruction(opcode, tuple(operands), guard, negated, line, self.location)
 
     def operand(self) -> Operand:
         token = self.tokens[self.at] if self.at < len(self.tokens) else self.next()

@@ -60,6 +60,8 @@ cvt.rna.tf32.f32 %f1, %f2;                               register %f1 of type .f
 cvt.u64.u32 %rd10, %h1;                                  register %h1 of type .b16 does not fit .u32
 mov.u64 %rd10, %tid.x;                                   the special register %tid.x does not fit .u64
 mov.b32 %r10, {%h1, %h2, %h3};                           cannot stand for a .b32
+add.u32 %r10, {%r11}, %r12;                              cannot stand for a .u32
+ld.shared.v2.u32 {%r10}, [%r2];                          not
 mov.u64 {%r10, %r11}, %rd1;                              not a register
 ld.shared.f16 %h1, [%r2];                                no form
 ld.shared.u32 %f1, [%r2];                                register %f1 of type .f32 does not fit .u32

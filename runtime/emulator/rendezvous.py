@@ -509,14 +509,9 @@ class BlockMeetings:
             message = "part of a warp waits at an aligned barrier for lanes that wait elsewhere"
             segment = self.wave.program.segments[number]
             self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, groups[0], 0, segment.site)
-        waits: dict[Site | None, tuple[Any, str, str]] = {}  # who waits in each place, for what, and how far that is
-        for (slot, number), meeting in self.meetings.items():
-            there = sum(len(lanes) for lanes in meeting.arrived)
-            wanted = meeting.expected if meeting.expected is not None else int(self.wave.live_counts()[slot])
-            message = f"{waiting(there)} at barrier {number} for {wanted} of the block"
-            waits.setdefault(
-                meeting.segment.site if meeting.segment else None, (self.wave.lanes_at(meeting.arrived[0]), message, "")
-            )
+        # Who waits in each place, for what, and how far that is. Those at mbarriers come first: warps that have no part
+        # wait at a barrier for those that have one.
+        waits: dict[Site | None, tuple[Any, str, str]] = {}
         for number, g in self.sleeping:
             segment = self.wave.program.segments[number]
             barrier = segment.barrier
@@ -524,6 +519,13 @@ class BlockMeetings:
             there = sum(each.n for at, each in self.sleeping if at == number)
             why = f": {barrier.missing(g.frame(segment), g)}" if barrier and barrier.missing else ""
             waits.setdefault(segment.site, (g, f"{waiting(there)} for {what}", why))
+        for (slot, number), meeting in self.meetings.items():
+            there = sum(len(lanes) for lanes in meeting.arrived)
+            wanted = meeting.expected if meeting.expected is not None else int(self.wave.live_counts()[slot])
+            message = f"{waiting(there)} at barrier {number} for {wanted} of the block"
+            waits.setdefault(
+                meeting.segment.site if meeting.segment else None, (self.wave.lanes_at(meeting.arrived[0]), message, "")
+            )
         if waits:
             self.report_deadlock(waits)
 

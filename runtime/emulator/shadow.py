@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .alike import as_the_last
 from .causality import Strong
 from .code import Site
 from .findings import Kind
@@ -179,8 +180,9 @@ class Shadow:
         strong: Strong | None = None,
         read_modify: bool = False,
         record: bool = True,
+        values: Any = None,
     ) -> None:
-        """Checks an access against the records that it can race with, then records it."""
+        """Checks an access against the records that it can race with, then records it. values: that a store writes."""
         kind = self.kind_of(base, strong)
         if self.reserved is not None:
             self.check_reserved(base, place, g, site)
@@ -211,7 +213,7 @@ class Shadow:
         if self.by_warps and base == PLAIN_READ:
             self.note_by_warps(kind, place, column, limit, g, site)
         else:
-            self.note(kind, place, column, limit, g, site)
+            self.note(kind, place, column, limit, g, site, values)
 
     def note_by_warps(self, kind: AccessKind, place: SpacePlace, column: Any, limit: Any, g: Any, site: Site) -> None:
         """A record for each warp, so that no stamp stands for threads of other warps."""
@@ -352,8 +354,11 @@ class Shadow:
             self.histories[kind] = History()
         self.histories[kind].add(units, stamps)
 
-    def conflict(self, kind: AccessKind, other: AccessKind, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
-        alike = self.alike(kind, other, stamps, g, site)
+    def conflict(
+        self, kind: AccessKind, other: AccessKind, stamps: Any, lanes: Any, g: Any, site: Site, same: Any = None
+    ) -> None:
+        """Reports the first of the stamps. same: which of the lanes write what is there (`alike.py`)."""
+        alike = self.alike(kind, other, stamps, g, site) | (False if same is None else same)
         if not alike.all():
             stamps, lanes = stamps[~alike], lanes[~alike]
         who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
@@ -371,7 +376,7 @@ class Shadow:
         if (kind.base, other.base) in NOTED:
             message += "; what is read is only a guess that atom.cas checks"
         elif alike.all():
-            message += "; both write the same constants"
+            message += "; both write the same"
         if alike.all() or (kind.base, other.base) in NOTED:
             g.launch.note(Kind.RACE, message, g, int(lanes[0]), site, f"{words} by {who}")
             return
@@ -434,7 +439,9 @@ class Shadow:
 
     # Recording
 
-    def note(self, kind: AccessKind, place: SpacePlace, column: Any, limit: Any, g: Any, site: Site) -> None:
+    def note(
+        self, kind: AccessKind, place: SpacePlace, column: Any, limit: Any, g: Any, site: Site, values: Any = None
+    ) -> None:
         record = self.record(kind)
         if kind.base == PLAIN_WRITE:
             place.put(record, self.granule, column)
@@ -446,7 +453,9 @@ class Shadow:
                 again = place.take(record, self.granule)
                 lost = again != column
                 if lost.any():
-                    self.conflict(kind, kind, again[lost], np.nonzero(lost)[0], g, site)
+                    lanes = np.nonzero(lost)[0]
+                    alike = None if values is None else as_the_last(place.index, values, g.index() >> 5)[lanes]
+                    self.conflict(kind, kind, again[lost], lanes, g, site, alike)
             return
         old = place.take(record, self.granule)
         new = self.combined(kind, place, old, column, limit, g)

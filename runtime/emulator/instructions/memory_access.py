@@ -197,16 +197,16 @@ def store(code: Code, ins: PtxInstruction) -> Op:
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place = memory.place(address, size, g, site, True, g.launch.counters_of(site))
-        if memory.shadow is not None:
-            if volatile and memory.shadow.name == "shared":
-                memory.shadow.volatile(kind, place, g, site)
-            memory.shadow.access(kind, place, g, site, strong)
         if count == 1:
             values = v[sources[0]]
         else:
             values = np.empty((g.n, count), dtype)
             for index, source in enumerate(sources):
                 values[:, index] = v[source]
+        if memory.shadow is not None:
+            if volatile and memory.shadow.name == "shared":
+                memory.shadow.volatile(kind, place, g, site)
+            memory.shadow.access(kind, place, g, site, strong, values=values)
         if strong is not None:
             if memory.delays is not None:
                 memory.delays.wrote(place, g, site, memory.load(place, dtype, count), dtype, count)

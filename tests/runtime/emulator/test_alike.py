@@ -1,4 +1,6 @@
-"""Stores of constants by many threads: a note, since the place holds the same whoever came last. All else is a race."""
+"""Stores of one constant by many threads, and of one value by lanes of a warp: notes, since the place holds the same
+whoever came last. All else is a race.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,16 @@ NOTES = {
     "two constants at once": f"st.shared.v2.u32 [%r2], {{5, 6}};\n{READ}",
     "a register that holds a constant": f"mov.u32 %r11, 5;\nst.shared.u32 [%r2], %r11;\n{READ}",
     "one lane of each warp": f"@%p0 {SET}\n{READ}",
+    "lanes of a warp that have one value": f"vote.sync.ballot.b32 %r11, %p1, -1;\npopc.b32 %r11, %r11;\n"
+    f"sub.u32 %r11, %r11, 27;\n@%p1 st.shared.u32 [%r2], %r11;\n{READ}",
+    "pairs of values": "mov.u32 %r11, %ntid.x;\nsub.u32 %r11, %r11, 59;\n"
+    f"@%p1 st.shared.v2.u32 [%r2], {{%r11, %r11}};\n{READ}",
 }
 RACES = {
     "another store": f"{SET}\nst.shared.u32 [%r2], 5;\n{READ}",
     "another value": f"mov.u32 %r11, 5;\nadd.u32 %r11, %r11, %r6;\nst.shared.u32 [%r2], %r11;\n{READ}",
+    "a value that two warps have": f"mov.u32 %r11, %ntid.x;\nst.shared.u32 [%r2], %r11;\n{READ}",
+    "one of the lanes has another value": f"shr.u32 %r11, %r6, 4;\n@%p1 st.shared.u32 [%r2], %r11;\n{READ}",
     "a value beside the constant": f"st.shared.v2.u32 [%r2], {{5, %r0}};\n{READ}",
     "a read that nothing orders": f"{SET}\nld.shared.u32 %r10, [%r2];\nst.global.u32 [%rd4], %r10;",
     "a copy to the same place": f"@%p0 cp.async.ca.shared.global [%r2], [%rd0], 4;\n{SET}\ncp.async.wait_all;\n{READ}",
@@ -25,10 +33,10 @@ RACES = {
 
 
 @pytest.mark.parametrize("name", NOTES)
-def test_stores_of_constants_are_noted(name: str) -> None:
+def test_what_is_noted(name: str) -> None:
     result, y = run(NOTES[name])
     (note,) = result.notes
-    assert note.kind == Kind.RACE and "the same constants" in note.message
+    assert note.kind == Kind.RACE and "both write the same" in note.message
     assert (y[:64] == 5).all()
 
 
@@ -44,4 +52,4 @@ def test_a_race_beside_the_same_constants_is_found() -> None:
     body = "@%p1 st.shared.u32 [%r5], %r0;\nshr.u32 %r10, %r6, 1;\nshl.b32 %r10, %r10, 3;\nadd.u32 %r10, %r2, %r10;\n"
     with pytest.raises(EmulatorError) as caught:
         run(f"{body}add.u32 %r10, %r10, 64;\nst.shared.u32 [%r10], 5;")
-    assert "constants" not in caught.value.finding.message
+    assert "the same" not in caught.value.finding.message

@@ -23,7 +23,7 @@ from .code import Code, Op, Record, Site, Values
 from .findings import Kind
 from .instructions.memory_access import vector_items
 from .instructions.warp import source_lanes
-from .reader import Integer, Operand, PtxAddress, PtxInstruction, Register
+from .reader import Integer, Not, Operand, PtxAddress, PtxInstruction
 from .step import RegisterStep
 from .undefined_bits import Bits, Masks, Transfer, if_any, looked_at, name_of, ones, transfer
 
@@ -210,6 +210,8 @@ class Undefined:
         if not step.effect:
             return {}
         names = step.uses
+        if adds_never(step.ins):
+            names = tuple(each for each in names if each not in sums_of(step.ins))
         if passes_on(step):
             passed = name_of(step.ins.operands[1]) if step.ins.opcode[0] == "shfl" else None
             names = tuple(each for each in names if passed is not None and each != passed)
@@ -223,9 +225,9 @@ class Undefined:
     def built(self, step: RegisterStep, matter: dict[str, int], targets: list[str]) -> Op:
         site, guard, negated = step.site, step.guard_entry, step.negated
         guard_row = self.row.get(step.guard or "")
-        lanes_of, sums = matters_for(step.ins), sums_added_to(step)
+        lanes_of, sums = matters_for(step.ins), sums_of(step.ins)
         asked = {self.row[name] for name in sums if name in self.row}
-        adds = None if not asked else step.entries[name_of(step.ins.operands[3])]
+        adds, unless = adds_where(step) if asked else (None, False)
         looked = [(self.row[name], Bits(bits)) for name, bits in matter.items()]
         flow = self.flow(step) if targets and passes_on(step) else None
 
@@ -246,7 +248,7 @@ class Undefined:
                     if lanes_of is not None:
                         used = np.where(g.index() & 31 < lanes_of, used, 0)
                     if adds is not None and row in asked:
-                        used = np.where(v[adds], used, 0)
+                        used = np.where(v[adds] ^ unless, used, 0)
                     if used.any():
                         self.report(used, purpose(step.ins), g, site)
                         self.settle(table, row, at, used > 0)
@@ -337,12 +339,22 @@ def matters_for(ins: PtxInstruction) -> int | None:
     return None
 
 
-def sums_added_to(step: RegisterStep) -> tuple[str, ...]:
+def sums_of(ins: PtxInstruction) -> tuple[str, ...]:
     """Registers that an instruction reads where its fourth operand is true alone: the sums of `wgmma.mma_async`."""
-    ins = step.ins
-    if ins.opcode[:2] != ("wgmma", "mma_async") or not isinstance(ins.operands[3], Register):
+    if ins.opcode[:2] != ("wgmma", "mma_async"):
         return ()
     return tuple(name_of(item) for item in vector_items(ins.operands[0]))
+
+
+def adds_never(ins: PtxInstruction) -> bool:
+    """Is that operand the constant 0?"""
+    return bool(sums_of(ins)) and isinstance(ins.operands[3], Integer) and not ins.operands[3].value
+
+
+def adds_where(step: RegisterStep) -> tuple[int | None, bool]:
+    """(entry, negated) of that operand; None for a constant."""
+    operand = step.ins.operands[3]
+    return step.entries.get(name_of(operand)), isinstance(operand, Not)
 
 
 def purpose(ins: PtxInstruction) -> str:

@@ -106,6 +106,22 @@ def test_a_product_is_numpys(name: str) -> None:
     check(case, passed[3].view(wanted.dtype).reshape(wanted.shape), wanted, sizes, UNITS[case.d])
 
 
+@pytest.mark.parametrize(("adds", "found"), [("%p1", False), ("0", False), ("!%p2", False), ("1", True), ("%p2", True)])
+def test_sums_that_nothing_is_added_to_need_no_value(adds: str, found: bool) -> None:
+    """Of a first product; %p1 is false there, %p2 true."""
+    case = CASES["from zero"]
+    arrays, wanted, sizes = problem(case)
+    passed = [words(each) for each in arrays]
+    lines = [line for line in text(case).splitlines() if not line.startswith("ld.global.b32 %f")]
+    first = next(at for at, line in enumerate(lines) if line.startswith("wgmma.mma_async"))
+    assert " %p1," in lines[first]
+    lines[first] = lines[first].replace(" %p1,", f" {adds},")
+    kinds = [each.kind for each in emulate("\n".join(lines), "kernel", 1, 128, passed, on_finding="collect").findings]
+    assert kinds == ([Kind.UNINITIALISED] if found else [])
+    if not found:
+        check(case, passed[3].view(wanted.dtype).reshape(wanted.shape), wanted, sizes, UNITS[case.d])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_ptx_and_no_product_is_serialised(name: str) -> None:
     """By ptxas, which waits behind each product where registers in flight are touched, and says so (C75xx)."""

@@ -433,8 +433,8 @@ def in_loops(successors: list[list[int]]) -> set[int]:
 def can_wait(ins: PtxInstruction, uses: Counter[str]) -> bool:
     """Could a loop around this instruction wait for what another thread does?"""
     if ins.opcode[0] == "atom":
-        target = ins.operands[0]
-        return isinstance(target, Register) and uses[target.name] > 1
+        targets = ins.operands[0].items if isinstance(ins.operands[0], Vector) else ins.operands[:1]
+        return any(isinstance(target, Register) and uses[target.name] > 1 for target in targets)
     strong = {"volatile", "relaxed", "acquire", "mmio"}
     return ins.opcode[:2] == ("mbarrier", "test_wait") or (ins.opcode[0] == "ld" and bool(strong & set(ins.opcode)))
 
@@ -455,6 +455,8 @@ def access_bytes(ins: PtxInstruction) -> int | None:
     if root in {"ld", "ldu", "st", "atom", "red"}:
         kind = ins.opcode[-1]
         lanes = next((int(word[1:]) for word in ins.opcode if word in {"v2", "v4", "v8"}), 1)
+        if root in {"atom", "red"}:
+            lanes = 1  # elements of a vector are operations by themselves
         return lanes * (4 if kind in PACKED else TYPE_BYTES.get(kind, 1))
     if root in {"ldmatrix", "stmatrix"}:
         return 16

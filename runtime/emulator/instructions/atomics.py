@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import numerics
 from ..code import DTYPES, Code, Op, Site, Values
-from ..reader import Operand, PtxInstruction, Register
+from ..reader import Operand, PtxInstruction, Register, Vector
 from ..shadow import STRONG_WRITE, SpacePlace
 from ..spaces import Space
 from .memory_access import VECTORS, access, state_space, strong_access
@@ -70,45 +70,83 @@ def note_changes(memory: Space, place: SpacePlace, g: Any, site: Site, before: A
         memory.delays.wrote(place.restricted(changed), g.part(changed), site, before[changed], before.dtype, 1)
 
 
+def parts_of(operand: Operand | None, count: int) -> list[Operand | None]:
+    """The elements of a vector operand; of one that is left out or `_`, as many times None."""
+    if isinstance(operand, Vector):
+        return list(operand.items)
+    return [operand] if count == 1 else [None] * count
+
+
+def result_entry(code: Code, target: Operand | None, held: str) -> int | None:
+    """Where an old value goes; None where nobody asks for it."""
+    if target is None or (isinstance(target, Register) and (target.name == "_" or code.uses[target.name] == 1)):
+        return None
+    return code.write(target, held)
+
+
 def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tuple[Operand, ...]) -> Op:
+    """Elements of a vector are operations by themselves, one after another (PTX ISA "atom")."""
     words = ins.opcode[1:]
     name = next((word for word in words if word in OPERATIONS or word == "cas"), None)
     type_name = words[-1]
-    if name is None or any(word in VECTORS for word in words):
+    if name is None:
         raise code.error("unknown form of an atomic operation")
+    count = next((VECTORS[word] for word in words if word in VECTORS), 1)
     packed = type_name.endswith("x2")
     held = "u32" if packed else type_name
     dtype = np.dtype(DTYPES[held])
     is_sink = getattr(target, "name", None) == "_"
-    if target is not None and isinstance(target, Register) and (target.name == "_" or code.uses[target.name] == 1):
-        target = None
-    b = code.read(operands[1], held)
+    sources = [code.read(item, held) for item in parts_of(operands[1], count) if item is not None]
     c = code.read(operands[2], held) if name == "cas" else None
-    d = code.write(target, held) if target is not None else None
+    targets = [result_entry(code, item, held) for item in parts_of(target, count)]
     size = dtype.itemsize // 2 if packed else dtype.itemsize
     strong = strong_access(words, size, observes=ins.opcode[0] == "atom" and not is_sink)
     site = code.site
-    step, perform = performer(name, type_name)
+    one = Element(site, dtype, strong, name, type_name)
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
+        given = [np.broadcast_to(v[source], g.n) for source in sources]
+        if count > 1:
+            memory.place(address, count * dtype.itemsize, g, site, True, None)  # reports what is misaligned
+            given = [np.array(each) for each in given]  # an old value may go into a later operand
+        for number, (operand, d) in enumerate(zip(given, targets, strict=True)):
+            at = address + address.dtype.type(number * dtype.itemsize) if number else address
+            one.run(v, g, memory, at, operand, None if c is None else np.broadcast_to(v[c], g.n), d)
+
+    return access(code, state_space(words), operands[0], body)
+
+
+class Element:
+    """An operation on a word of each lane."""
+
+    def __init__(self, site: Site, dtype: Any, strong: Any, name: str, type_name: str):
+        self.site, self.dtype, self.strong = site, dtype, strong
+        self.step, self.perform = performer(name, type_name)
+
+    def run(
+        self, v: Values, g: Any, memory: Space, address: Any, operand: Any, replacement: Any, d: int | None
+    ) -> None:
+        """`replacement`: of a compare-and-swap; d: where the old value goes."""
+        site, dtype, strong = self.site, self.dtype, self.strong
         place = memory.place(address, dtype.itemsize, g, site, True, None)
         if memory.shadow is not None:
             memory.shadow.access(STRONG_WRITE, place, g, site, strong, read_modify=True)
         index = place.index if place.index is not None else place.start + np.arange(g.n)
         memory.count_atomic(index, dtype.itemsize, g, site)
         order = g.wave.atomic_order(g.n)
-        operand, replacement = np.broadcast_to(v[b], g.n), None if c is None else np.broadcast_to(v[c], g.n)
         earlier: Any = None
         late: Any = None
         delays = memory.delays
         if delays is not None and d is not None:
-            earlier, late = delays.polled(place, g, dtype, lambda cells: unchanged(step, cells, operand, replacement))
+            earlier, late = delays.polled(
+                place, g, dtype, lambda cells: unchanged(self.step, cells, operand, replacement)
+            )
             if late is not None:
                 order = np.arange(g.n)[order]
                 order = order[~late[order]]
         before = None if delays is None else memory.load(place, dtype, 1).copy()
         new = None if replacement is None else replacement[order]
-        old = perform(memory.elements(dtype, 1), index[order], operand[order], new, d is not None)
+        old = self.perform(memory.elements(dtype, 1), index[order], operand[order], new, d is not None)
         if d is not None:
             result = np.empty(g.n, dtype)
             result[order] = old
@@ -116,7 +154,7 @@ def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tu
                 result[late] = earlier[late]
             v[d][...] = result
         wrote: Any = True
-        if c is not None:
+        if replacement is not None:
             wrote = np.zeros(g.n, bool)
             wrote[order] = old == operand[order]
         note_changes(memory, place, g, site, before)
@@ -125,8 +163,6 @@ def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tu
         if late is not None:
             g.wave.observe_late(place, g, memory, strong, late)
         g.wave.modify(place, g, memory, order, wrote, strong)
-
-    return access(code, state_space(words), operands[0], body)
 
 
 def performer(name: str, type_name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:

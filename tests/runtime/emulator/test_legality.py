@@ -62,6 +62,9 @@ mov.u64 %rd10, %tid.x;                                   the special register %t
 mov.b32 %r10, {%h1, %h2, %h3};                           cannot stand for a .b32
 add.u32 %r10, {%r11}, %r12;                              cannot stand for a .u32
 ld.shared.v2.u32 {%r10}, [%r2];                          not
+atom.shared.add.v2.f32 {%f1, %f2}, [%r2], {%f1, %f2};    no form
+red.global.add.v8.f32 [%rd3], {%f1, %f1, %f1, %f1, %f1, %f1, %f1, %f1}; no form
+atom.global.add.v2.u32 {%r10, %r11}, [%rd3], {%r12, %r13}; no form
 mov.u64 {%r10, %r11}, %rd1;                              not a register
 ld.shared.f16 %h1, [%r2];                                no form
 ld.shared.u32 %f1, [%r2];                                register %f1 of type .f32 does not fit .u32

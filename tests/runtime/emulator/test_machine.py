@@ -536,6 +536,38 @@ def test_atomics_on_words_that_several_threads_share(operation: str) -> None:
     np.testing.assert_array_equal(x, expected_cells)
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_atomics_on_vectors_are_those_of_their_elements(seed: int) -> None:
+    """Old values may go where operands came from; without results it is a `red`."""
+    body = """
+    mov.f32 %f1, 0f3F800000;
+    mov.f32 %f2, 0f40000000;
+    and.b32 %r10, %r0, 1;
+    mul.wide.u32 %rd10, %r10, 8;
+    add.u64 %rd10, %rd10, %rd0;
+    red.global.add.v2.f32 [%rd10], {%f1, 0f40400000};
+    atom.global.gpu.acq_rel.add.v2.f32 {%f2, _}, [%rd10], {%f1, %f2};
+    st.global.f32 [%rd4], %f2;
+    """
+    x = np.zeros(4, np.float32)
+    _, y = run(body, 64, x=x, seed=seed)
+    np.testing.assert_array_equal(x, [64, 160, 64, 160])
+    olds = y[:64].view(np.float32).reshape(32, 2).T
+    np.testing.assert_array_equal(np.sort(olds, 1), [np.arange(32) + 32] * 2)
+
+
+def test_atomics_on_vectors_of_halves() -> None:
+    body = "mov.b32 %r10, 0x3c000000;\nmov.b32 %r11, 0x3c00;\nred.global.add.noftz.v2.f16x2 [%rd0], {%r10, %r11};\n" * 2
+    x = np.zeros(4, np.float16)
+    run(body, 32, x=x)
+    np.testing.assert_array_equal(x, [0, 64, 64, 0])
+
+
+def test_a_vector_of_atomics_is_aligned_as_a_whole() -> None:
+    (found, *_) = findings("mov.f32 %f1, 0f00000000;\nred.global.add.v4.f32 [%rd0+8], {%f1, %f1, %f1, %f1};")
+    assert found.kind == Kind.MISALIGNED
+
+
 def test_atomics_on_floats_and_packed_halves() -> None:
     body = """
     mov.f32 %f1, 0f3F000000;

@@ -54,6 +54,32 @@ def test_softmax(n: int) -> None:
     np.testing.assert_allclose(y, weights / weights.sum(1, keepdims=True), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_attention(seed: int) -> None:
+    launch, n = Launch(), 136
+    args: list[Any] = []
+    for name in "qkvo":
+        array = random(n, 64, dtype=np.float16) if name != "o" else np.zeros((n, 64), np.float16)
+        args += [launch.map(name, array, (64, 64), 128), n, 64, 64, 1]
+    args += [np.float32(0.2), *SCRATCH]
+    emulate(fenced("attention"), "attention", 3, 128, args, shared_bytes=57400, seed=seed, **ALIGNED)
+    q, k, v = (launch.arrays[name].astype(np.float64) for name in "qkv")
+    scores = np.where(np.tri(n) > 0, 0.2 * q @ k.T, -np.inf)
+    weights = np.exp2(scores - scores.max(1, keepdims=True))
+    found = launch.read("o").astype(np.float64)
+    np.testing.assert_allclose(found, weights / weights.sum(1, keepdims=True) @ v, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["locked", "added"])
+def test_shares_of_k(name: str, seed: int) -> None:
+    a, b, c, lock = random(128, 128), random(128, 64), np.zeros((128, 64), np.float32), np.zeros(2, np.int32)
+    args = [a, b, c, lock, 64, 128, *SCRATCH]
+    emulate(text_of(f"triton_{name}"), "shares", (2, 2), 128, args, shared_bytes=49152, seed=seed, **ALIGNED)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b, rtol=1e-2, atol=0.1)
+    assert not lock.any()
+
+
 def test_without_the_alignment_of_a_driver_the_text_is_refused() -> None:
     with pytest.raises(PtxError, match="tiles with its swizzle begin at multiples of 1024"):
         plain("plain", 64, 64, 64)

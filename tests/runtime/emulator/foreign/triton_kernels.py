@@ -73,6 +73,45 @@ def softmax(x, y, n, N: tl.constexpr):
     tl.store(y + row + columns, weights / tl.sum(weights, 0), columns < n)
 
 
+@triton.jit
+def attention(q, k, v, o, scale, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+    """Causal, in one pass; the left operand of the second product lies in registers. scale: of powers of two."""
+    row = tl.program_id(0) * M
+    rows, mine = row + tl.arange(0, M), q.load([row, 0])
+    best, total = tl.full((M,), float("-inf"), tl.float32), tl.zeros((M,), tl.float32)
+    sums = tl.zeros((M, D), tl.float32)
+    for at in range(0, row + M, N):
+        scores = tl.dot(mine, k.load([at, 0]).T) * scale
+        scores = tl.where(rows[:, None] >= at + tl.arange(0, N)[None, :], scores, float("-inf"))
+        most = tl.maximum(best, tl.max(scores, 1))
+        weights, shrink = tl.exp2(scores - most[:, None]), tl.exp2(best - most)
+        total = total * shrink + tl.sum(weights, 1)
+        sums = tl.dot(weights.to(tl.float16), v.load([at, 0]), sums * shrink[:, None])
+        best = most
+    o.store([row, 0], (sums / total[:, None]).to(tl.float16))
+
+
+@triton.jit
+def shares(a, b, c, lock, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, LOCKED: tl.constexpr):
+    """Blocks have shares of k, of tf32, and add their sums one by one: behind a lock or with atomic additions."""
+    rows, columns, depth = tl.program_id(0) * M + tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    sums = tl.zeros((M, N), tl.float32)
+    for at in range(tl.program_id(1) * K, k, tl.num_programs(1) * K):
+        left = tl.load(a + rows[:, None] * k + (at + depth)[None, :])
+        right = tl.load(b + (at + depth)[:, None] * n + columns[None, :])
+        sums = tl.dot(left, right, sums)
+    to = c + rows[:, None] * n + columns[None, :]
+    if LOCKED:
+        own = lock + tl.program_id(0)
+        while tl.atomic_cas(own, 0, 1) == 1:
+            pass
+        tl.store(to, tl.load(to) + sums)
+        tl.debug_barrier()
+        tl.atomic_xchg(own, 0)
+    else:
+        tl.atomic_add(to, sums)
+
+
 @gluon.jit
 def fetch(a, b, row, column, k, left, right, full, empty, K: gl.constexpr, SLOTS: gl.constexpr):
     number = 0
@@ -154,6 +193,12 @@ def main():
     )
     made(plain, "bytes", {"a": "*i8", "b": "*i8", "c": "*i32"} | ints, {"bk": 1, "bn": 0} | tile, (*pointers, *ints))
     made(softmax, "softmax", {"x": "*fp32", "y": "*fp32", "n": "i32"}, {"N": 512})
+    f16 = dict.fromkeys("qkvo", "tensordesc<fp16[64,64]>")
+    made(attention, "attention", f16 | {"scale": "fp32"}, {"M": 64, "N": 64, "D": 64})
+    f32 = dict.fromkeys(pointers, "*fp32") | {"lock": "*i32", "n": "i32", "k": "i32"}
+    part = {"M": 64, "N": 64, "K": 32}
+    made(shares, "locked", f32, part | {"LOCKED": True}, (*pointers, "n", "k"))
+    made(shares, "added", f32, part | {"LOCKED": False}, (*pointers, "n", "k"))
     f8 = {"a": "tensordesc<fp8e4nv[128,64]>", "b": "tensordesc<fp8e4nv[64,64]>", "c": "tensordesc<fp16[128,64]>"}
     made(boxes, "boxes", f8 | {"k": "i32"}, {"M": 128, "N": 64, "K": 64}, ("k",))
     bf16 = dict.fromkeys(pointers, "tensordesc<bf16[64,64]>")

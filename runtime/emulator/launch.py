@@ -85,15 +85,15 @@ class RunningLaunch:
         grid: Extent,
         block: Extent,
         cluster: Extent,
-        shared_bytes: int,
+        shared: tuple[int, int],
         memory: Memory,
         seed: int,
         budget: int,
         on_finding: str,
         blocks: int | None,
         time_limit: float = TIME_LIMIT,
-        shared_alignment: int = 0,
     ):
+        """shared: bytes and alignment of the dynamic shared memory."""
         self.program, self.memory = program, memory
         self.barriers: Mapping[int, str] = {}
         self.seed, self.budget, self.on_finding = seed, budget, on_finding
@@ -132,7 +132,7 @@ class RunningLaunch:
         self.waiting: list[Any] = []  # blocks of the waves to come, the next one last
         self.begun = 0  # threads
         self.spins = Spins(self)
-        self.lay_out_variables(shared_bytes, shared_alignment)
+        self.lay_out_variables(*shared)
 
     @cached_property
     def proxies(self) -> ProxyFences:
@@ -550,22 +550,11 @@ def emulate(
     keep_freed_memory()
     program = program_of(ptx, entry)
     check_target(program.module.target, arch)
-    arguments = Arguments(program, args)
+    arguments, shared = Arguments(program, args), (shared_bytes, shared_alignment)
     launch: RunningLaunch | None = None
     try:
         launch = RunningLaunch(
-            program,
-            grid,
-            block,
-            cluster,
-            shared_bytes,
-            arguments.memory,
-            seed,
-            budget,
-            on_finding,
-            blocks,
-            time_limit,
-            shared_alignment,
+            program, grid, block, cluster, shared, arguments.memory, seed, budget, on_finding, blocks, time_limit
         )
         launch.barriers = barriers or {}
         launch.set_arguments(arguments.images())

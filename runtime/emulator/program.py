@@ -128,8 +128,7 @@ class EmulatedProgram:
         self.slots: dict[str, int] = {}
         self.slot_bytes: list[int] = []
         check_sums(self.segments, self.start)
-        self.guesses = guesses(self.segments)
-        self.constant_stores = constant_stores(self.segments)
+        self.guesses, self.constant_stores = guesses(self.segments), constant_stores(self.segments)
         self.undefined = Undefined(self.segments, self.start)
         self.allocate_slots()
         self.special_entries = [each for each in enumerate(self.code.entries) if each[1].kind == "special"]

@@ -79,6 +79,8 @@ def stored_through(
 def is_global_store(ins: PtxInstruction) -> bool:
     if ins.opcode[:4] == ("cp", "async", "bulk", "tensor"):
         return isinstance(ins.operands[0], TensorAddress)
+    if ins.opcode[:4] == ("cp", "async", "bulk", "global"):
+        return True
     return ins.opcode[0] in STORES and not spaces_of(ins) & PRIVATE
 
 

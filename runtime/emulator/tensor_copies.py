@@ -364,7 +364,7 @@ def global_place(device: GlobalSpace, box: Box | Pixels) -> SpacePlace:
 
 
 def shared_place(starts: Any, count: int) -> SpacePlace:
-    """[lanes · rows] of boxes of so many bytes that begin at these offsets, multiples of 128."""
-    size = ALIGNMENT if count % ALIGNMENT == 0 else UNIT
+    """[lanes · rows] of boxes of so many bytes that begin at these offsets, multiples of 16, or of 128 as a rule."""
+    size = ALIGNMENT if count % ALIGNMENT == 0 and not (starts % ALIGNMENT).any() else UNIT
     rows = (starts // size)[:, None] + np.arange(count // size)
     return SpacePlace(size, rows.size, 0, rows.reshape(-1))

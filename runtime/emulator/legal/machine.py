@@ -150,6 +150,9 @@ cp.async.bulk.tensor$BOX.shared::cta.global$TILED$CACHE : @shared @tensor*D @sha
 cp.async.bulk.tensor$PIXELS.shared::cluster.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.0
 cp.async.bulk.tensor$PIXELS.shared::cta.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.6
 cp.async.bulk.tensor$BOX.global.shared::cta{.tile}.bulk_group$CACHE : @tensor*D @shared P?u64 : sm_90 8.0
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes$CACHE : @shared @global u32 @shared P?u64 : sm_90 8.0
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes$CACHE : @shared @global u32 @shared P?u64 : sm_90 8.6
+cp.async.bulk.global.shared::cta.bulk_group$CACHE : @global @shared u32 P?u64 : sm_90 8.0
 cp.async.bulk.commit_group : : sm_90 8.0
 cp.async.bulk.wait_group{.read} : #0..2147483647 : sm_90 8.0
 mbarrier.init$SHARED.b64 : @ count : sm_80 7.0

@@ -80,10 +80,26 @@ def test_bytes_in_registers_times_bf16_across_k(m: int, n: int, k: int, seed: in
     assert result.notes == []
 
 
+def bulk(text: str, n: int, **options: Any) -> tuple[Launch, Result]:
+    launch = Launch()
+    args = [launch.pointer("x", random(n, dtype=np.int32)), launch.pointer("y", np.zeros(n, np.int32)), n]
+    return launch, emulate(text, "hopper_bulk", -(-n // 256), 128, args, **options)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("n", [4, 256, 600])
+def test_ranges_of_plain_memory(n: int, seed: int) -> None:
+    launch, result = bulk(text_of("hopper_bulk"), n, seed=seed)
+    x = launch.arrays["x"]
+    np.testing.assert_array_equal(launch.read("y"), x + x[::-1])
+    assert result.notes == []
+
+
 RUNS: dict[str, Callable[..., tuple[Launch, Result]]] = {
     "hopper_gemm": lambda text, **options: gemm(text, 128, 256, 256, 1, **options),
     "hopper_transpose": lambda text, **options: transpose(text, 32, 160, **options),
     "hopper_mixed": lambda text, **options: mixed(text, 64, 128, 320, **options),
+    "hopper_bulk": lambda text, **options: bulk(text, 600, **options),
 }
 
 
@@ -191,6 +207,24 @@ FAULTS = {
     "bytes: too few are expected": Fault(
         "hopper_mixed", (Edit(EXPECT, 0, last_operand("20464")),), Kind.DEADLOCK, "16 bytes have come that nobody",
         "wait(&full[slot]",
+    ),
+    "ranges: nobody waits": Fault(
+        "hopper_bulk", (Edit(TRY, 0, "setp.eq.u32 p, 0, 0;"),), Kind.IN_FLIGHT, "still filling", "front[4 + i] +="
+    ),
+    "ranges: a range is not asked for": Fault(
+        "hopper_bulk", (Edit("cp.async.bulk.shared", 1),), Kind.DEADLOCK, "1024 bytes are missing", "bar.wait"
+    ),
+    "ranges: nothing fences the init": Fault(
+        "hopper_bulk", (Edit("fence.proxy.async", 0),), Kind.RACE, "no fence.mbarrier_init", "memcpy_async_tx(front"
+    ),
+    "ranges: nothing fences what goes out": Fault(
+        "hopper_bulk", (Edit("fence.proxy.async", 1),), Kind.RACE, "without a fence.proxy.async", "ptx::cp_async_bulk("
+    ),
+    "ranges: a range goes out before all have written": Fault(
+        "hopper_bulk", (Edit("bar.sync", 1),), Kind.RACE, "that another thread has written", "ptx::cp_async_bulk("
+    ),
+    "ranges: the block ends before the range has gone out": Fault(
+        "hopper_bulk", (Edit("wait_group.read", 0),), Kind.SOURCE_CHANGED, "block may end", "ptx::cp_async_bulk("
     ),
 }  # fmt: skip
 REFUSED = {

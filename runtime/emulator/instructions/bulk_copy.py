@@ -1,0 +1,92 @@
+"""cp.async.bulk of plain ranges of memory: a tensor copy of one row, whose map is made of its operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..code import Code, Op, Values
+from ..findings import Kind
+from ..memory import RANK_SHIFT
+from ..reader import Operand, PtxInstruction
+from ..spaces import BadLanes, SharedSpace
+from ..tensor_maps import UNIT, DecodedMap, PlacedMap
+from .registry import instruction
+from .tensor_copy import shared_addresses
+
+
+class BulkOperands:
+    """Of each lane a range of global memory and as much of shared memory."""
+
+    def __init__(self, code: Code, outside: Operand, shared: Operand, size: Operand):
+        self.outside, self.shared, self.size = code.address(outside), code.address(shared), code.read(size, "u32")
+        self.site = code.site
+
+    def ranges(self, v: Values, g: Any, write: bool) -> list[tuple[int, PlacedMap, Any, Any]]:
+        """(lane, what is copied, the lane as a group, where it lies in the wave's shared memory), of any bytes.
+
+        write: to shared memory.
+        """
+        base, offset = self.outside
+        outside = np.broadcast_to(v[base], g.n).astype(np.int64) + offset
+        inside = shared_addresses(v, g, self.shared)
+        sizes = np.broadcast_to(v[self.size], g.n).astype(np.int64)
+        found = []
+        for lane in np.flatnonzero(sizes).tolist():
+            address, at, size = int(outside[lane]), int(inside[lane]), int(sizes[lane])
+            if (address | at | size) % UNIT:
+                message = (
+                    f"a copy in bulk of {size} bytes at {address:#x} and shared address {at:#x}: one of these is no "
+                )
+                g.launch.report(Kind.MISALIGNED, message + f"multiple of {UNIT}", g, lane, self.site)
+                continue
+            part = g.part(np.array([lane]))
+            placed = PlacedMap(DecodedMap(1, (size,), (), (size,), 0), address)
+            try:
+                found.append((lane, placed, part, self.start(at, part, size, write)))
+            except BadLanes:
+                continue  # reported; this copy is not made
+        return found
+
+    def start(self, address: int, part: Any, size: int, write: bool) -> Any:
+        memory = part.wave.space("shared")
+        assert isinstance(memory, SharedSpace)
+        rank, own = address >> RANK_SHIFT, int(part.lane("rank")[0]) + 1
+        if rank not in (0, own):
+            message = "a copy in bulk to another block of the cluster, which the emulator does not know"
+            part.launch.report(Kind.OUT_OF_BOUNDS, message, part, 0, self.site)
+            raise BadLanes(np.ones(1, bool))
+        at = np.array([address & (1 << RANK_SHIFT) - 1])
+        memory.check_bounds(at, size, part, self.site, write)
+        return part.lane("slot") * memory.arena + at
+
+
+@instruction("cp.async.bulk.shared::cluster", "cp.async.bulk.shared::cta", effect=True)
+def load(code: Code, ins: PtxInstruction) -> Op:
+    """`[dst], [src], size, [mbarrier]`"""
+    operands = BulkOperands(code, ins.operands[1], ins.operands[0], ins.operands[2])
+    barrier, site = code.address(ins.operands[3]), code.site
+
+    def run(v: Values, g: Any) -> None:
+        barriers = shared_addresses(v, g, barrier)
+        for lane, placed, part, start in operands.ranges(v, g, True):
+            try:
+                keys = g.wave.mbarriers.awaited(part, g.wave.space("shared"), barriers[[lane]], site)
+            except BadLanes:
+                continue  # reported; this copy is not made
+            g.wave.loads.start(part, site, placed, np.zeros((1, 1), np.int64), start, keys)
+
+    return run
+
+
+@instruction("cp.async.bulk.global", effect=True)
+def store(code: Code, ins: PtxInstruction) -> Op:
+    """`[dst], [src], size`"""
+    operands, site = BulkOperands(code, ins.operands[0], ins.operands[1], ins.operands[2]), code.site
+
+    def run(v: Values, g: Any) -> None:
+        for _, placed, part, start in operands.ranges(v, g, False):
+            g.wave.stores.store(part, site, placed, np.zeros((1, 1), np.int64), start)
+
+    return run

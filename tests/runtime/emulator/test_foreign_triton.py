@@ -210,8 +210,7 @@ FAULTS: dict[str, tuple[str, Edit, Kind, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize(("name", "seed"), [(name, SEEDS[number % 2]) for number, name in enumerate(FAULTS)])
 def test_faults_put_into_foreign_texts(name: str, seed: int) -> None:
     kernel, edit, kind, message, place = FAULTS[name]
     text = edited(f"triton_{kernel}", (edit,))

@@ -91,8 +91,10 @@ MANY = re.compile(r"when many and .* and fits")
 
 
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize(("example", "kernel"), [([], "conv"), (["--example", "nhwc"], "conv_nhwc")])
-def test_convolutions_by_warp_groups(example: list[str], kernel: str, device: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("example", "chosen"), [([], "conv with groups"), (["--example", "nhwc"], "conv_nhwc with bulk")]
+)
+def test_convolutions_by_warp_groups(example: list[str], chosen: str, device: str, tmp_path: Path) -> None:
     """The sample as it is, where its filters are deep and many: exact, with a residual."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
@@ -100,4 +102,4 @@ def test_convolutions_by_warp_groups(example: list[str], kernel: str, device: st
     assert count == 2
     (tmp_path / "conv.tile").write_text(source)
     done = CliRunner().invoke(cli, ["run", str(tmp_path / "conv.tile"), *example, "--device", device])
-    assert done.exit_code == 0 and f"{kernel} with groups" in done.output and "passed" in done.output, done.output
+    assert done.exit_code == 0 and chosen in done.output and "passed" in done.output, done.output

@@ -147,7 +147,11 @@ TYPES = {
         {"T": "e4m3", "O": "bf16", "B": "f32"},
     ],
     ("product", "groups"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "e4m3", "O": "bf16", "B": "f32"}],
-    ("product", "bulk"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
+    ("product", "bulk"): [
+        {"T": "s8", "O": "s32", "B": "f32"},
+        {"T": "f32", "O": "f32", "B": "f32"},
+        {"T": "e4m3", "O": "bf16", "B": "f32"},
+    ],
     ("product", "large"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
 }
 """Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""

@@ -14,6 +14,7 @@ import pytest
 import dsl
 from dsl.values.element_types import narrow, widen
 from lowering.types import DTYPES
+from runtime import device_facts
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul.tile"
 BOUND = {"f16": 2e-3, "bf16": 1.6e-2, "f32": 4e-3, "s8": 0, "u8": 0, "e4m3": 2e-3, "e5m2": 2e-3}
@@ -118,6 +119,21 @@ def test_large_tiles_have_no_conflicts_and_one_barrier_a_round(modules, schedule
         assert "ld.shared" not in kernel.ptx
     if dtype == "s8" or b_t:
         assert counters.global_load_sectors + counters.global_store_sectors == counters.global_ideal_sectors
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_sums_of_eight_bit_floats(modules, device, fast):
+    """Of the instruction they keep about 14 bits: a round of 128 is added in f32, unless FAST says otherwise. On the
+    emulator sums are exact."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    a, b = operands(256, 192, 2048 if device == "cuda" else 256, "e4m3")
+    c = np.full((256, 192), np.nan, np.float32)
+    module.product(c, a, lying(b, True), None, None, None, 1.0, schedule="bulk", FAST=fast)
+    x, y = widen(a), widen(b)
+    share = np.abs(c - x @ y) / (np.abs(x) @ np.abs(y))
+    assert share.max() <= (2.0**-10 if fast else 2.0**-13)
 
 
 FEW = [((1, 136, 700), 1), ((15, 136, 12000), 2), ((17, 130, 8200), 2), ((64, 64, 9000), 2)]

@@ -11,6 +11,7 @@ from ..findings import Kind
 from ..memory import RANK_SHIFT
 from ..reader import Operand, PtxInstruction
 from ..spaces import BadLanes, SharedSpace
+from ..tensor_copies import box_at
 from ..tensor_maps import UNIT, DecodedMap, PlacedMap
 from .registry import instruction
 from .tensor_copy import shared_addresses
@@ -42,7 +43,7 @@ class BulkOperands:
                 g.launch.report(Kind.MISALIGNED, message + f"multiple of {UNIT}", g, lane, self.site)
                 continue
             part = g.part(np.array([lane]))
-            placed = PlacedMap(DecodedMap(1, (size,), (), (size,), 0), address)
+            placed = PlacedMap(DecodedMap(1, (size,), (), (size,), 0, None), address)
             try:
                 found.append((lane, placed, part, self.start(at, part, size, write)))
             except BadLanes:
@@ -75,7 +76,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
                 keys = g.wave.mbarriers.awaited(part, g.wave.space("shared"), barriers[[lane]], site)
             except BadLanes:
                 continue  # reported; this copy is not made
-            g.wave.loads.start(part, site, placed, np.zeros((1, 1), np.int64), start, keys)
+            g.wave.loads.start(part, site, [box_at(placed, [0])], start, keys)
 
     return run
 

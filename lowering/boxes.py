@@ -10,6 +10,7 @@ from typing import Any
 
 from lowering.builder import Builder
 from lowering.facts import Analysis
+from lowering.fold import constant_of
 from lowering.ir import Block, Op, Value, walk
 from lowering.ops import operand
 from lowering.shared_map import row_swizzle
@@ -17,7 +18,8 @@ from lowering.types import SharedType
 
 PIECE = 16
 """Bytes that a swizzle leaves together, and that rows of a box are multiples of (PTX ISA, "Swizzling Modes")."""
-MAP_BYTES, MAP_ALIGN = 128, 64
+MAP_BYTES, MAP_ALIGN, BOX_ALIGN = 128, 64, 128
+"""Of a map in the parameters: bytes, and what they are aligned to; of a box in shared memory the latter."""
 LEAST_ARCH, MOST_OF_BOX = 90, 256
 """The first target with copies of boxes, and elements of one along an axis."""
 
@@ -96,6 +98,15 @@ class CopiedBox:
         ahead = start * (prod(shape) // shape[order[-1]])
         return replace(self, axes=tuple(axes), at=ahead)
 
+    def part(self, b: Builder, axis: int, origin: Value, part: int) -> CopiedBox | None:
+        """Of so many elements from a constant on along an axis of the tile; None where these are no box."""
+        along = [each for each in self.axes if each.along == axis]
+        if len(along) != 1 or (self.walks and along[0] is self.axes[1]) or constant_of(origin) is None:
+            return None
+        first = b.value("add", along[0].first, origin)
+        axes = (replace(each, first=first, extent=part) if each is along[0] else each for each in self.axes)
+        return replace(self, axes=tuple(axes))
+
 
 def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
     """What so many columns have of an axis that is along them."""
@@ -105,14 +116,16 @@ def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
     return replace(axis, first=first, extent=extent, along=axis.along if extent > 1 else -1)
 
 
-def drop_box(op_attrs: dict[str, Any], operands: list[Value]) -> list[Value]:
-    """The operands of an operation that is a part of one with a box, and another box, if one at all."""
-    if op_attrs.pop("box", None) is None:
-        return operands
-    op_attrs.pop("walks", None)
-    kept = [not name.startswith(("corner", "tap")) for name in op_attrs["has"]]
-    op_attrs["has"] = list(compress(op_attrs["has"], kept))
-    return list(compress(operands, kept))
+def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | None) -> list[Value]:
+    """The operands of an operation with another box in place of its own, or without; its attributes are changed."""
+    for name in ("box", "walks", "at"):
+        attrs.pop(name, None)
+    kept = [not name.startswith(("corner", "tap")) for name in attrs["has"]]
+    has, operands = list(compress(attrs["has"], kept)), list(compress(operands, kept))
+    more = {} if box is None else {name: value for name, value in box.operands.items() if value is not None}
+    attrs["has"] = [*has, *more]
+    attrs |= {} if box is None else box.attrs
+    return [*operands, *more.values()]
 
 
 MOST_OF_STEP = 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.boxes import drop_box
+from lowering.boxes import CopiedBox, with_box
 from lowering.builder import Builder
 from lowering.directives.wide import Wide
 from lowering.ir import Block, Op, Value, clone, walk
@@ -39,7 +39,9 @@ class PartMaker:
         operands = [self.of(o, along[o]) if o in along else self.now(o) for o in op.operands]
         self.b.place = (op.loc or self.b.loc, None)
         attrs = dict(op.attrs)
-        operands = drop_box(attrs, operands)
+        if "box" in attrs:
+            box = CopiedBox.of(op).part(self.b, axis, self.origin, self.part) if self.rows is None else None
+            operands = with_box(attrs, operands, box)
         if op.spec.reshapes:
             attrs["shape"] = self.shape(value, axis)
         if op.spec.counts:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from math import prod
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
-from lowering.boxes import LEAST_ARCH, MOST_OF_BOX, CopiedBox, window_fault
+from lowering.boxes import BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, window_fault
 from lowering.builder import Builder
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of, without
@@ -50,6 +50,8 @@ BULK = "bulk"
 WHAT_IS_A_BOX = (
     "slices and scalars, or index tiles that are digits of a pixel's number; extents and distances constants"
 )
+SWIZZLED_ROWS = 8
+"""Rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
 LEAST_RUN = 32
 """Bytes of a row, as one step of products takes them. A copy takes a pass over shared memory for each line of global
 memory whose bytes go together: where runs of this length are the rows of a tile, as channels in blocks are those of
@@ -288,10 +290,15 @@ class _Choosing:
         if rows != MAX_BYTES:
             known = f"{rows} bytes of its rows are known to be aligned neighbours"
             return known, f"rows at multiples of {MAX_BYTES} bytes"
-        inner = shape[runs.index(max(runs))] * size
-        if inner < LEAST_RUN or any(extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1):
-            message = f"a box of {list(shape)} elements of {size} bytes"
+        inner = shape[runs.index(max(runs))]
+        message = f"a box of {list(shape)} elements of {size} bytes"
+        if inner * size < LEAST_RUN or any(
+            extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1
+        ):
             return message, f"at most {MOST_OF_BOX} rows of {LEAST_RUN} bytes or more"
+        rows = prod(shape) // inner
+        if rows * _boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
+            return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
         return window_fault(self.facts, CopiedBox.of(load))
 
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
@@ -578,7 +585,7 @@ def _staged(
         axes = (*(axis for axis in axes if axis != last), last)
     shape, run, size = tuple(shape[axis] for axis in axes), max(runs), load.result.dtype.bytes
     if load.attrs.get(BULK) or _feeds_warpgroups(function, load, users):
-        run = min(shape[-1], MOST_OF_ROW // size, *([run] if run * size >= LEAST_RUN else []))
+        run = _boxed(shape[-1], prod(shape[:-1]), run, size)
     elif (
         len(shape) < 2 or not LEAST_RUN <= run * size < shape[-1] * size or not (again and _goes_by_steps(load, users))
     ):
@@ -586,8 +593,15 @@ def _staged(
     held = (*shape[:-1], run) if run == shape[-1] else (shape[-1] // run, *shape[:-1], run)
     tile = shared_tile(b, f"s{load.operands[0].name}", taken, SharedType(held, load.result.dtype), staged=True)
     if load.attrs.get(BULK) and tile.op is not None:
-        tile.op.attrs["dictated"] = row_swizzle(run * size)
+        tile.op.attrs["dictated"] = row_swizzle(run * size) if prod(shape[:-1]) % SWIZZLED_ROWS == 0 else ()
     return Staged(load, axes, tile, offsets_within(b, shape, run), run)
+
+
+def _boxed(columns: int, rows: int, run: int, size: int) -> int:
+    """How many columns one copy takes of a tile that is copied by boxes, of which runs lie together in memory: those of
+    a swizzle, which goes by addresses, so that only whole periods of it are at the same places in each slot."""
+    most = MOST_OF_ROW // size if rows % SWIZZLED_ROWS == 0 else MOST_OF_BOX
+    return min(columns, most, *([run] if run * size >= LEAST_RUN else []))
 
 
 def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mask: Value | None) -> None:

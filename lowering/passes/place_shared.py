@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lowering.boxes import BOX_ALIGN
 from lowering.ir import Block, Function, Op
 from lowering.lifetimes import Lifetimes, members
 from lowering.location import TileError
@@ -15,10 +16,10 @@ ALIGN = 16
 def place_shared(function: Function, target: Target) -> None:
     """Sets `offset` (bytes) on each `shared_alloc`, the function's `shared_bytes` and `shared_align`.
 
-    A tile lies at a multiple of 16 bytes and of its swizzle's period: those of the longest period first, in order.
-    Tiles of which one is not needed any more when the other begins share bytes, where barriers order their accesses
-    anyway; where the block has too little memory otherwise, or a multiprocessor too little for a second block, barriers
-    are added for it (`barriers manual`: none).
+    A tile lies at a multiple of 16 bytes (of 128 where boxes go), and of its swizzle's period: those of the longest
+    period first, in order. Tiles of which one is not needed any more when the other begins share bytes, where barriers
+    order their accesses anyway; where the block has too little memory otherwise, or a multiprocessor too little for a
+    second block, barriers are added for it (`barriers manual`: none).
     """
     lives = Lifetimes(function)
     placed, total = _placed(lives, [a | b for a, b in zip(lives.apart, lives.unordered, strict=True)])
@@ -61,7 +62,8 @@ def place_shared(function: Function, target: Target) -> None:
 
 
 def _align(tile: Op) -> int:
-    return max(ALIGN, period(tile.attrs["type"].swizzle))
+    least = BOX_ALIGN if "dictated" in tile.attrs else ALIGN
+    return max(least, period(tile.attrs["type"].swizzle))
 
 
 def _placed(lives: Lifetimes, apart: list[int]) -> tuple[dict[Op, int], int]:

@@ -214,6 +214,41 @@ def test_windows_of_one_axis(device: str) -> None:
     assert "tensor.3d.shared::cluster.global.im2col" in module.compile("f", n=3, q=9, w=23, c=16, TN=16, C=16).ptx
 
 
+ROWS = """
+kernel f(y: f32[r, m], x: f32[k, r, m]; TR, TM):
+    grid cdiv(r, TR) * cdiv(m, TM)
+    i, j = block(0) % cdiv(r, TR) * TR, block(0) // cdiv(r, TR) * TM
+    total = zeros(f32[TR, TM])
+    for p in range(k):
+        total = total + x[p, i : i + TR, j : j + TM] * (p + 1).to(f32)
+    y[i : i + TR, j : j + TM] = total
+
+schedule boxes of f:
+    stage x: bulk
+    pipeline p: 3
+    warps = 4
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rows", [1, 2, 4, 8, 16])
+def test_boxes_of_few_rows(rows: int, device: str) -> None:
+    """A swizzle goes by addresses: it repeats after eight rows, and slots that are shorter have none. Such boxes are
+    longer, or no multiples of 128 bytes, where they are refused."""
+    skip_without_boxes(device)
+    module = dsl.parse(ROWS, device=device)
+    x = np.random.default_rng(5).integers(-9, 10, (7, 16, 260)).astype(np.float32)
+    wanted = (x * np.arange(1, 8)[:, None, None]).sum(0)
+    for columns in (8, 16, 32, 64, 256):
+        y = np.full((16, 260), np.nan, np.float32)
+        if rows * columns * 4 % 128:
+            with pytest.raises(TileError, match="cannot be copied in bulk"):
+                module.f(y, x, TR=rows, TM=columns)
+            continue
+        module.f(y, x, TR=rows, TM=columns)
+        np.testing.assert_array_equal(y, wanted)
+
+
 REFUSED = {
     "a mask that says more": ("(0 <= j)", "(1 <= j)", "no window of images"),
     "a mask of something else": ("(0 <= j)", "(2 <= t)", "no window of images"),

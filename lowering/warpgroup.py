@@ -182,7 +182,9 @@ def is_loaded(value: Value) -> bool:
 def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -> StagedOperand | str:
     """Of an operand, whose elements have `size` bytes."""
     ops = chain(value)
-    if any(len(users.get(op.result, ())) > 1 for op in ops):
+    if any(len(users.get(op.result, ())) > 1 for op in ops[1:]) or not all(
+        user.spec.product and user.operands[right] is value for user in users.get(value, ())
+    ):
         return "is used by others, too"
     op = ops[-1] if ops else None
     if op is None or op.spec.accesses != "read" or space_of(op.operands[0]) != "shared" or operand(op, "mask"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import prod
 
 from lowering.builder import Builder, attribute_key
+from lowering.fold import constant_of
 from lowering.ir import Block, Value
 from lowering.location import Loc, Source
 
@@ -35,11 +36,17 @@ def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
     return b.broadcast(total, shape)
 
 
-def is_whole(offset: Value, shape: tuple[int, ...], run: int) -> bool:
-    """Whether a tile's offsets are those of `offsets_within`, as they are written."""
+def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | None:
+    """Where the tile begins whose offsets these are: a number and those of `offsets_within`, as they are written."""
     b = Builder(Loc(Source("", ""), 0, 0))
     with b.region(Block()):
-        return _same(offset, offsets_within(b, shape, run), set())
+        whole = offsets_within(b, shape, run)
+        if _same(offset, whole, set()):
+            return 0
+        parts = offset.op.operands if offset.op is not None and offset.op.spec.sums == (None, "add") else []
+        starts = [start for start in map(constant_of, parts) if start is not None]
+        is_moved = len(starts) == 1 and any(_same(part, whole, set()) for part in parts)
+        return int(starts[0]) if is_moved else None
 
 
 def _same(a: Value, b: Value, seen: set[tuple[Value, Value]]) -> bool:

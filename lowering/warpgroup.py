@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
+from typing import Any
 
 from lowering.ir import Function, Op, Value
 from lowering.layout import Layout, bits_of
 from lowering.ops import operand, space_of
 from lowering.ops.memory import only_copies
-from lowering.panels import is_whole
+from lowering.panels import start_of_whole
 from lowering.schedule import Named
 from lowering.shared_map import row_swizzle
 from lowering.targets import Target, target
@@ -42,12 +43,13 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """How an operand lies in a slot: `rows` rows of `width` bytes, and behind them the next ones. across: a row is of
-    one step along K; else it goes along K."""
+    """How an operand lies in a slot, from `base` bytes on: `rows` rows of `width` bytes, and behind them the next ones.
+    across: a row is of one step along K; else it goes along K."""
 
     width: int
     rows: int
     across: bool
+    base: int = 0
 
     def step(self, number: int) -> int:
         """Bytes to where an instruction's part along K begins, by the instruction's number."""
@@ -103,6 +105,12 @@ class Warpgroups:
             alloc = ops[-1].operands[0].op
             assert alloc is not None
             alloc.attrs["dictated"] = row_swizzle(panels.width)
+
+
+def joined_attribute(product: Op, columns: int, count: int) -> dict[str, Any]:
+    """That of a product of so many times the columns, whose right operand begins where this one's does."""
+    name, *rest = product.attrs[ATTRIBUTE]
+    return {ATTRIBUTE: (name.replace(f"n{columns}k", f"n{columns * count}k"), *rest)}
 
 
 def chosen(product: Op) -> Warpgroups | None:
@@ -195,8 +203,12 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     rows, columns = op.result.tile.shape
     run = memory.type.shape[-1]
     panels = () if run == columns else (columns // run,)
-    whole = memory.type.shape[-2 - len(panels) :] == (*panels, rows, run) and is_whole(offset, (rows, columns), run)
-    if not whole or not all(map(only_copies, users[memory])):
+    start = start_of_whole(offset, (rows, columns), run)
+    if (
+        memory.type.shape[-2 - len(panels) :] != (*panels, rows, run)
+        or start is None
+        or not all(map(only_copies, users[memory]))
+    ):
         return "is not a whole slot that copies fill"
     width = run * memory.dtype.bytes
     if width not in WIDTHS:
@@ -205,7 +217,7 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
         return "lies across K, which elements of 16 bits alone may: as a and b.T of arrays [m, k] and [n, k] do"
     if (rows if across else columns) * size % STEP or (across and not right and columns % ROWS):
         return f"has {rows} x {columns} elements; {STEP} bytes along K are one step"
-    return StagedOperand(op, Panels(width, rows, across))
+    return StagedOperand(op, Panels(width, rows, across, start * memory.dtype.bytes))
 
 
 def sums_layout(shape: tuple[int, int], warps: int) -> Layout:

@@ -22,8 +22,9 @@ are neighbours, there is no `cp.async` to hide anything, and loads stay as they 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
 from lowering.boxes import BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, window_fault
@@ -395,13 +396,14 @@ class CopyHead:
 class Staged:
     """A load that goes through shared memory. axes: of the tile that is loaded, in the order in which they lie there:
     what are neighbours in global memory are neighbours, so that copies are wide. place: the elements' places. run: so
-    many elements of a row lie together, and behind them those of the next row."""
+    many elements of a row lie together, and behind them those of the next row. at: elements of the tile ahead of it."""
 
     load: Op
     axes: tuple[int, ...]
     tile: Value
     place: Value
     run: int
+    at: int = 0
 
     @property
     def is_turned(self) -> bool:
@@ -421,6 +423,7 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     taken = taken_names(function.body)
     with b.region(allocated):
         staged = [_staged(function, b, facts, load, taken, uses(function.body)) for load in loads]
+        staged = _side_by_side(b, staged)
     with b.region(head):
         for each in staged:
             b.place = (each.load.loc or b.loc, None)
@@ -597,6 +600,31 @@ def _staged(
     return Staged(load, axes, tile, offsets_within(b, shape, run), run)
 
 
+def _side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
+    """Parts of one load that boxes bring lie one behind the other in one tile, so that products by warp groups that
+    differ in them alone can be one (`place_waits`). Not of rows in several panels."""
+    parts: dict[tuple[Any, ...], list[Staged]] = {}
+    for each in staged:
+        load = each.load
+        if load.attrs.get(BULK) and load.loc is not None and each.run == each.place.tile.shape[-1]:
+            parts.setdefault((load.operands[0], load.loc, load.result.tile), []).append(each)
+    moved: dict[Op, Staged] = {}
+    for several in parts.values():
+        first = several[0].tile
+        assert first.op is not None and isinstance(first.type, SharedType)
+        if len(several) == 1:
+            continue
+        size = prod(first.type.shape)
+        first.op.attrs["type"] = first.type = SharedType((len(several), *first.type.shape), first.type.dtype)
+        for number, each in enumerate(several):
+            behind = b.broadcast(b.index(number * size), each.place.tile.shape)
+            place = b.value("add", behind, each.place) if number else each.place
+            moved[each.load] = replace(each, tile=first, place=place, at=number * size)
+    left_out = {each.tile.op for each in staged} - {moved.get(each.load, each).tile.op for each in staged}
+    b.block.ops = [op for op in b.block.ops if op not in left_out]
+    return [moved.get(each.load, each) for each in staged]
+
+
 def _boxed(columns: int, rows: int, run: int, size: int) -> int:
     """How many columns one copy takes of a tile that is copied by boxes, of which runs lie together in memory: those of
     a swizzle, which goes by addresses, so that only whole periods of it are at the same places in each slot."""
@@ -611,7 +639,7 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
     box = CopiedBox.of(load) if load.attrs.get(BULK) else None
     shape = load.result.tile.shape
     if each.run == columns:
-        whole = None if box is None else box.columns(b, each.axes, shape, 0, columns)
+        whole = None if box is None else replace(box.columns(b, each.axes, shape, 0, columns), at=each.at)
         copy(b, each.tile, None, each.place, load.operands[0], source, mask, box=whole)
         return
     exact = Builder(b.loc, facts)

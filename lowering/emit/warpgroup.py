@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 LANES = 5  # bits of a lane's number
 
 
+@rule("dots")
 def by_warpgroups(w: Writer, op: Op) -> None:
-    """acc + a @ b, whose operands' loads are `in_place`."""
-    groups, layout = chosen(op), op.result.tile.layout
+    """acc + a @ b, whose operands' loads are `in_place`; of several b and acc one behind the other."""
+    groups, layout = chosen(op), op.results[0].tile.layout
     assert groups is not None and layout is not None
     spread = product(op.attrs["instruction"], layout, op.operands[0].tile.shape[1])
     assert spread is not None
@@ -40,22 +41,26 @@ def by_warpgroups(w: Writer, op: Op) -> None:
         bases = tuple([0] * (LANES + bits_of(WARPS)) + group)
         left = [descriptor(w, load_of(op.operands[0]), groups.left, bases)]
     right = descriptor(w, load_of(op.operands[1]), groups.right, ())
+    totals = op.operands[1 + len(op.results) :]
     # A product alone needs no zeros in registers, which were 64 moves a round of attention.
-    alone = constant_of(op.operands[2]) == 0
-    held = [] if alone else [w.registers[op.operands[2]][r] for r in order]
+    alone = constant_of(totals[0]) == 0
+    held = [] if alone else [w.registers[total][r] for total in totals for r in order]
     made = w.calls.asm(of_slot(groups, alone), [*left, right, *held])
-    out = [""] * len(order)
-    for register, value in zip(order, made, strict=True):
-        out[register] = value
-    w.registers[op.result] = out
+    for number, result in enumerate(op.results):
+        out = [""] * len(order)
+        for register, value in zip(order, made[number * len(order) :], strict=False):
+            out[register] = value
+        w.registers[result] = out
 
 
 @rule("product_wait")
 def _wait(w: Writer, op: Op) -> None:
     """All products before; the sums are there."""
-    (sums,) = op.operands
-    held = w.registers[sums]
-    w.registers[op.result] = w.calls.asm(of_wait("b32" if sums.dtype.name == "s32" else "f32", len(held)), held)
+    held = [register for sums in op.operands for register in w.registers[sums]]
+    made = w.calls.asm(of_wait("b32" if op.operands[0].dtype.name == "s32" else "f32", len(held)), held)
+    each = len(made) // len(op.results)
+    for number, result in enumerate(op.results):
+        w.registers[result] = made[number * each : (number + 1) * each]
 
 
 @cache
@@ -95,6 +100,8 @@ def descriptor(w: Writer, load: Op, panels: Panels, bases: tuple[int, ...]) -> s
     """Of the part of a slot that a thread's group multiplies. bases: bytes that each bit of its number adds."""
     memory, slot = load.operands[0], operand(load, "slot")
     address = shared_base(w, memory)
+    if panels.base:
+        address = w.let(f"add i32 {address}, {panels.base}")
     if slot is not None:
         address = w.let(f"add i32 {address}, {SharedAddress(w, load, slot, None).slot_offset(slot)}")
     if any(bases):

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from lowering.formats import Array, as_float, held, nearest, unit, upper_tf32
-from lowering.ir import Op
+from lowering.ir import Op, Value
 from lowering.meaning.run import Run, Undecided, meaning
+from lowering.ops.matrix import factors_of
 
 UNITS = 2.0
 """How far a tensor core's sum may be from the exact one, in the accumulator's units of the sum of magnitudes."""
@@ -21,11 +22,20 @@ def _product_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return x
 
 
+@meaning("dots")
+def _dots(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    return [_sums(run, op, factors_of(op, result), "") for result in op.results]
+
+
 @meaning("dot")
 def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    a, b, c = x
-    left, right, sums = (o.dtype for o in op.operands)
     modifier = op.attrs["modifier"] or getattr(op.attrs["instruction"], "modifier", "")
+    return [_sums(run, op, factors_of(op, op.result), modifier)]
+
+
+def _sums(run: Run, op: Op, factors: tuple[Value, Value, Value], modifier: str) -> Array:
+    a, b, c = (run.values[each] for each in factors)
+    left, right, sums = (each.dtype for each in factors)
     if left.name == "b1" and not modifier:
         raise Undecided(op, "a product of bits whose instruction is not chosen yet")
     if left.has_fractions or left.name == "tf32":
@@ -37,7 +47,7 @@ def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
         if run.noise is not None:
             size = np.abs(p) @ np.abs(q) + np.abs(np.asarray(c, np.float64))
             exact = exact + run.noise.uniform(-1, 1, exact.shape) * size * (UNITS * unit(sums))
-        return [nearest(exact, sums)]
+        return nearest(exact, sums)
     p, q = a.astype(np.float64), b.astype(np.float64)  # sums of products of bytes are exact
     if "popc" in modifier:
         both = p @ q
@@ -47,4 +57,4 @@ def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
     total = made.astype(np.int64) + c.astype(np.int64)
     if "satfinite" in modifier:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)
-    return [total.astype(held(sums))]
+    return total.astype(held(sums))

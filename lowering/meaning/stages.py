@@ -19,6 +19,7 @@ from lowering.layout import Layout
 from lowering.location import Loc
 from lowering.meaning.run import MeaningMemory, Outside, Run, Undecided, arguments_of, blocks_of, carried_blocks
 from lowering.ops import operand
+from lowering.ops.matrix import factors_of
 from lowering.passes import PASSES, Pass
 from lowering.targets import WARP, Target
 from lowering.types import DType, TileType
@@ -196,7 +197,7 @@ class StageComparison:
         op = value.op
         assert op is not None
         if op.spec.product:
-            a, b, c = (np.abs(as_float(self.run.values[o], o.dtype)) for o in op.operands)
+            a, b, c = (np.abs(as_float(self.run.values[o], o.dtype)) for o in factors_of(op, value))
             return a @ b + c
         joined = self.run.values[op.operands[op.results.index(value)]]
         return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])

@@ -72,5 +72,20 @@ row(
 )
 
 
+def _infer_dots(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    left, *others = operands
+    count = len(others) // 2
+    return [_infer_dot([left, *each], attrs)[0] for each in zip(others[:count], others[count:], strict=True)]
+
+
+def factors_of(op: Op, result: Value) -> tuple[Value, Value, Value]:
+    """a, b and the accumulator of one of the sums of a product, or of several."""
+    left, *others = op.operands
+    number, count = op.results.index(result), len(others) // 2
+    return left, others[number], others[count + number]
+
+
+# a, several b, as many accumulators: products of warp groups by the same instructions, as their columns lie together.
+row("dots", (5, None), _infer_dots, "instruction", product=True)
 # Of products of warp groups, before: the sums, which are there behind it.
-row("product_wait", 1, lambda o, a: [o[0].type], keep=True, spread=alike)
+row("product_wait", (1, None), lambda o, a: [each.type for each in o], keep=True, spread=alike)

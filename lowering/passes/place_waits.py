@@ -3,13 +3,23 @@
 A round of a pipelined loop waits for its operands, starts the copies of a later round, and multiplies. Behind the
 barrier the products go first: copies are started while they run. That these go elsewhere is known then: they stood
 between the barrier and the loads, and `insert_barriers` has found nothing to order.
+
+Products of adjacent parts, as 128 x 192 has three of 64 columns, are one first, which reads the left operand once. Not
+those that begin at 0: their sums are added to others in registers, which have no room for all at once.
+
+What is read behind a product and needs no sums of it is read while it runs: with scales by blocks, 8192 x 8192 x 8192
+of e4m3 takes 911 us in place of 985.
 """
 
 from __future__ import annotations
 
-from lowering.ir import Block, Function, Op, replace_uses
-from lowering.ops import OPS
-from lowering.warpgroup import chosen
+from dataclasses import replace
+from itertools import takewhile
+
+from lowering.fold import constant_of
+from lowering.ir import Block, Function, Op, Value, replace_uses
+from lowering.ops import OPS, operand
+from lowering.warpgroup import chosen, has_columns, joined_attribute, load_of
 
 
 def place_waits(function: Function) -> None:
@@ -18,16 +28,67 @@ def place_waits(function: Function) -> None:
 
 
 def _in_block(function: Function, block: Block) -> None:
+    _join(function, block)
     for op in list(block.ops):
         for region in op.regions:
             _in_block(function, region)
         if chosen(op) is not None:
-            wait = Op(OPS["product_wait"], [op.result], [op.result.type], {}, (), op.loc)
-            wait.result.stands_for(op.result)
-            replace_uses(function.body, {op.result: wait.result})
-            wait.operands = [op.result]
+            wait = Op(OPS["product_wait"], op.results, [each.type for each in op.results], {}, (), op.loc)
+            for made, result in zip(wait.results, op.results, strict=True):
+                made.stands_for(result)
+            replace_uses(function.body, dict(zip(op.results, wait.results, strict=True)))
+            wait.operands = op.results
             block.ops.insert(block.ops.index(op) + 1, wait)
             _begin_early(block, op)
+    for op in [op for op in block.ops if chosen(op) is not None]:
+        _read_meanwhile(block, op)
+
+
+def _join(function: Function, block: Block) -> None:
+    """Products of one left operand whose right ones lie one behind the other, as parts of one tile do, become one."""
+    runs: list[list[Op]] = [[]]
+    for op in block.ops:
+        if chosen(op) is not None:
+            runs += [[op]] if not _follows(runs[-1], op) else [[*runs.pop(), op]]
+        elif not _may_pass(op) or _takes(op, runs[-1]):
+            runs.append([])
+    for run in runs:
+        if len(run) > 1:
+            _make_one(function, block, run)
+
+
+def _takes(op: Op, run: list[Op]) -> bool:
+    return any(each.result in op.operands for each in run)
+
+
+def _follows(run: list[Op], op: Op) -> bool:
+    """Whether a product's columns are the next ones of what these make, by an instruction that there is."""
+    last, groups = chosen(run[-1]) if run else None, chosen(op)
+    if last is None or groups is None or last.left is None or op.operands[0] is not run[-1].operands[0]:
+        return False
+    before, load = load_of(run[-1].operands[1]), load_of(op.operands[1])
+    columns = op.result.tile.shape[1]
+    size = columns * op.operands[1].tile.shape[0] * op.operands[1].dtype.bytes
+    return (
+        (load.operands[0], operand(load, "slot")) == (before.operands[0], operand(before, "slot"))
+        and groups == replace(last, right=replace(last.right, base=last.right.base + size))
+        and all(constant_of(each.operands[2]) is None for each in (run[-1], op))
+        and has_columns(columns * (len(run) + 1), op.result.dtype.name)
+        and not _takes(op, run)
+    )
+
+
+def _make_one(function: Function, block: Block, run: list[Op]) -> None:
+    """Puts one product in the place of the last of these."""
+    first, columns = run[0], run[0].result.tile.shape[1]
+    operands = [first.operands[0], *(op.operands[1] for op in run), *(op.operands[2] for op in run)]
+    attrs = {"instruction": first.attrs["instruction"], **joined_attribute(first, columns, len(run))}
+    made = Op(OPS["dots"], operands, [op.result.type for op in run], attrs, (), first.loc)
+    for result, op in zip(made.results, run, strict=True):
+        result.stands_for(op.result)
+    block.ops[block.ops.index(run[-1])] = made
+    block.ops = [op for op in block.ops if op not in run]
+    replace_uses(function.body, {op.result: result for op, result in zip(run, made.results, strict=True)})
 
 
 def _begin_early(block: Block, product: Op) -> None:
@@ -50,3 +111,32 @@ def _may_pass(op: Op) -> bool:
     starts_copies = op.spec.in_flight or op.spec.orders == "group"
     is_pure = op.spec.effects is None and not op.spec.keep and not op.regions
     return starts_copies or is_pure or bool(op.attrs.get("in_place"))
+
+
+def _read_meanwhile(block: Block, product: Op) -> None:
+    """Moves what is read behind a product, and hangs on no sums of it, between its begin and the wait for it."""
+    at = next(i for i, op in enumerate(block.ops) if product.results[0] in op.operands)
+    behind = list(takewhile(_may_go_before, block.ops[at + 1 :]))
+    later = _made_of(behind, set(block.ops[at].results))
+    needed = {op for op in behind if op.spec.accesses == "read" and not op.attrs.get("in_place")} - later
+    for op in reversed(behind):
+        if any(result in user.operands for user in needed for result in op.results):
+            needed.add(op)
+    first = [op for op in behind if op in needed]
+    rest = [op for op in behind if op not in needed]
+    block.ops[at : at + 1 + len(behind)] = [*first, block.ops[at], *rest]
+
+
+def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:
+    """Those that take one of these values, or what others of them make of it."""
+    found: set[Op] = set()
+    for op in ops:
+        if values.intersection(op.operands):
+            found.add(op)
+            values |= set(op.results)
+    return found
+
+
+def _may_go_before(op: Op) -> bool:
+    """What has no effects, and what reads."""
+    return not op.regions and not op.spec.keep and (op.spec.effects is None or op.spec.accesses == "read")

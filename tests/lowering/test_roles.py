@@ -111,6 +111,42 @@ def test_a_product_has_its_registers_at_the_start() -> None:
     assert assemble(made.ptx, "sm_90a").spill_stores == 0
 
 
+@pytest.mark.parametrize(("dtype", "b"), [("f16", "along"), ("f16", "across"), ("s8", "along")])
+def test_adjacent_parts_are_one_product(dtype: str, b: str) -> None:
+    """Three of 64 columns are one of 192, which reads the left operand once."""
+    out, size = TYPES[dtype][1], 128 // np.dtype(TYPES[dtype][0]).itemsize
+    lines = "stage a, b: bulk", "parts acc: 64, 64", "pipeline p: 2"
+    module = dsl.parse(text(64, 192, size, 4, *lines, b=b), device="emulator")
+    made = module.compile("product", m=64, n=192, k=512, T=dtype, O=out).ptx
+    assert "m64n192k" in made and "m64n64k" not in made
+    assert made.count("wgmma.mma_async") == 4 and made.count("cp.async.bulk.tensor") == 4
+
+
+def test_sums_of_parts_that_begin_at_zero_stay_apart() -> None:
+    """They are added to others in registers, which have room for those of one part."""
+    kernel = text(64, 128, 128, 4, "stage a, b: bulk", "parts acc: 64, 64", "pipeline p: 2")
+    old = "acc = dot(factor(a[i : i + TM, p : p + TK], T=T), factor(b[j : j + TN, p : p + TK].T, T=T), acc)"
+    assert old in kernel
+    kernel = kernel.replace(old, "part = " + old[6:].replace(", acc)", ")") + "\n        acc = acc + part")
+    module = dsl.parse(kernel.replace("instruction acc:", "instruction part:"), device="emulator")
+    c, a, b, wanted = arrays("e4m3", 64, 128, 256)
+    module.product(c, a, b)
+    check(c, wanted)
+    made = module.compile("product", m=64, n=128, k=256, T="e4m3", O="f32").ptx
+    assert "m64n64k" in made and "m64n128k" not in made
+
+
+def test_what_is_read_behind_a_product_is_read_while_it_runs() -> None:
+    kernel = text(64, 64, 64, 4, "stage a, b: bulk", "pipeline p: 2")
+    old = "acc = dot(factor(a[i : i + TM, p : p + TK], T=T), factor(b[j : j + TN, p : p + TK].T, T=T), acc)"
+    kernel = kernel.replace(old, old + "\n        acc = acc + c[0, 0].to(f32) * p.to(f32)")
+    kernel = kernel.replace("c: O[m, n], a:", "c: O[m, n], s: f32[k], a:").replace("c[0, 0].to(f32)", "s[p]")
+    made = dsl.parse(kernel, device="emulator").compile("product", m=64, n=64, k=256, T="f16", O="f32").ptx
+    lines = made.splitlines()
+    (begins,), (waits,) = lines_with(lines, "wgmma.mma_async"), lines_with(lines, "wgmma.wait_group")
+    assert any(begins < at < waits for at in lines_with(lines, "ld.global"))
+
+
 def test_no_barrier_of_the_block_stands_in_a_role() -> None:
     """Those that multiply meet among themselves alone, and from tile to tile not at all."""
     direct, staged = (ptx("persistent 1", *lines) for lines in ([], ["stage c: shared"]))

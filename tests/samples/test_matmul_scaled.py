@@ -1,0 +1,37 @@
+"""Products of eight-bit floats with scales by blocks, on the emulator and on a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.values.element_types import narrow, widen
+from lowering.types import DTYPES
+from runtime import device_facts
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_scaled.tile"
+
+
+@pytest.mark.parametrize(("schedule", "out"), [("tile", "f16"), ("bulk", "bf16"), ("bulk", "f32")])
+@pytest.mark.parametrize("dtype", ["e4m3", "e5m2"])
+@pytest.mark.parametrize("shape", [(132, 200, 256), (4, 128, 128), (256, 130, 896)])
+def test_products_are_numpys(device, schedule, out, dtype, shape):
+    """Edges along m and n; as many rounds as slots and more; the bound is the result's rounding."""
+    if schedule == "bulk" and device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    m, n, k = shape
+    random = np.random.default_rng(m + n + k)
+    a, b = (narrow(random.standard_normal((rows, k)), DTYPES[dtype]) for rows in (m, n))
+    sa = (random.random((k // 128, m)) + 0.5).astype(np.float32)
+    sb = (random.random((-(-n // 128), k // 128)) + 0.5).astype(np.float32)
+    c = narrow(np.full((m, n), np.nan), DTYPES[out])
+    module = dsl.load(SAMPLE, device=device)
+    module.by_blocks(c, a, b, sa, sb, schedule=schedule)
+    x = widen(a).astype(np.float64) * np.repeat(sa.T, 128, 1)
+    y = widen(b).astype(np.float64) * np.repeat(np.repeat(sb, 128, 0)[:n], 128, 1)
+    wanted, most = x @ y.T, np.abs(x) @ np.abs(y).T
+    unit = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-22}[out]
+    assert (np.abs(widen(c) - wanted) <= unit * np.abs(wanted) + 2.0**-12 * most).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from dsl.calls.short_way import MOST_WAYS, ShortWay, short_way
 from dsl.calls.tuned import Tuned, stale_errors, tuned_path
 from dsl.calls.tuned_file import usable
 from dsl.kernels.compile import Compiled
-from dsl.kernels.variant import Request, Variant
+from dsl.kernels.variant import Request, Variant, stride_class
 from dsl.kernels.variants import Variants
 from dsl.text import tree as ast
 from dsl.text.program import Program, parse_program
@@ -132,6 +132,7 @@ class Module:
         types: Mapping[str, str] | None = None,
         arch: str | None = None,
         align: Mapping[str, int] | None = None,
+        strides: Mapping[str, Sequence[int]] | None = None,
         absent: frozenset[str] | set[str] = frozenset(),
         options: Mapping[str, Any] | None = None,
         **values: Any,
@@ -139,6 +140,8 @@ class Module:
         """One variant of `kernel`. `values`: dims, constants, names that the schedule sets, scalars to specialise.
 
         Without `schedule` the kernel's first one is taken. A type parameter may be given in `types` or as T="f16".
+        strides: in elements, of strided tensors whose rows are to be copied by boxes, or accessed 16 bytes at a time.
+        Raises TileError `name` for one of a tensor that is not strided.
         """
         node = self.program.kernel(kernel)
         if schedule is None:
@@ -154,7 +157,12 @@ class Module:
             dict(align or {}),
             frozenset(absent),
             arch or self.arch,
+            strides={name: stride_class(each) for name, each in (strides or {}).items()},
         )
+        known = {p.name for p in node.params if isinstance(p.type, ast.TensorAnnotation) and p.type.strided}
+        for name in set(strides or {}) - known:
+            message = f"kernel '{kernel}' has no strided tensor '{name}'"
+            raise TileError("name", node.loc, message, ", ".join(sorted(known)) or "strides follow from its dims")
         return self.variant(request, **(options or {}))
 
     def variant(self, request: Request, **options: Any) -> CompiledKernel:

@@ -11,6 +11,7 @@ import pytest
 from warpgroup_products import CASES, TYPES, arrays, check, check_refused, of_case, text
 
 import dsl
+from lowering.location import TileError
 from runtime import DeviceError, FindingError, Kernel, assemble, device_facts
 
 MORE: dict[str, list[str]] = {
@@ -300,3 +301,17 @@ def test_attention_by_warp_groups(d: int, causal: bool, s: int, t: int, device: 
     assert np.abs(lse - (most + np.log(total))[..., 0]).max() < 2e-3
     kernel = module.attention.plan_for({"o": o, "q": q, "k": k, "v": v, "scale": 0.125, "lse": lse}, {"CAUSAL": causal})
     assert any("wgmma" in each.ptx for each in kernel.kernels)
+
+
+def test_a_variant_by_its_strides() -> None:
+    """Boxes need rows that begin at multiples of 16 bytes: `compile` is told of strided tensors."""
+    module = dsl.load(Path(__file__).parents[2] / "samples" / "matmul.tile", device="emulator")
+    request: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096, "T": "f16", "O": "f16", "B": "f32"}
+    absent = {"scale", "bias", "residual"}
+    with pytest.raises(TileError, match="2 bytes of its rows are known to be aligned"):
+        module.compile("product", "bulk", absent=absent, **request)
+    made = module.compile("product", "bulk", absent=absent, strides={"a": (4096, 1), "b": (1, 4096)}, **request)
+    assert made.ptx.count("cp.async.bulk.tensor") == 2
+    with pytest.raises(TileError, match="no strided tensor 'c'") as told:
+        module.compile("product", "bulk", absent=absent, strides={"c": (4096, 1)}, **request)
+    assert told.value.hint == "a, b"

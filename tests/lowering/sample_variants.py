@@ -71,6 +71,8 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ],
     ("attend", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
+    ("of_queries", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
+    ("of_keys", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
     ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
     ("conv", "any_image"): [images(128, 28, 128, 3), images(96, 7, 96, 5)],

@@ -273,6 +273,10 @@ ATTENTION = [(64, False, 256, 192), (128, True, 136, 200), (40, True, 100, 136),
 """Elements of a head, causal or not, queries, keys."""
 
 
+HEADS = (2, 136), (2, 136), (1, 200), (1, 200)
+"""Of q, g, k, v: heads and rows."""
+
+
 def scores(q: Any, k: Any, scale: float, causal: bool) -> Any:
     found = scale * np.einsum("bhsd,bhtd->bhst", q.astype(np.float64), k.astype(np.float64))
     s, t = found.shape[-2:]
@@ -303,9 +307,46 @@ def test_attention_by_warp_groups(d: int, causal: bool, s: int, t: int, device: 
     assert any("wgmma" in each.ptx for each in kernel.kernels)
 
 
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("d", "causal"), [(64, True), (128, False)])
+def test_gradients_of_attention_by_warp_groups(d: int, causal: bool, device: str) -> None:
+    """Two heads of q use one of k and v; each product of a round is one of warp groups."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    module = dsl.load(SAMPLES / "attention_backward.tile", device=device)
+    random, (s, t), scale = np.random.default_rng(d), (HEADS[0][1], HEADS[2][1]), 0.125
+    q, g, k, v = (random.standard_normal((1, n, rows, d)).astype(np.float16) for n, rows in HEADS)
+    x, y = (each.repeat(2, 1).astype(np.float64) for each in (k, v))
+    wanted = scores(q, x, scale, causal)
+    most = wanted.max(-1, keepdims=True)
+    parts = np.exp(wanted - most)
+    total = parts.sum(-1, keepdims=True)
+    p = parts / total
+    o, lse = (p @ y).astype(np.float16), (most + np.log(total))[..., 0].astype(np.float32)
+    dp = g.astype(np.float64) @ y.swapaxes(2, 3)
+    dx = scale * p * (dp - (p * dp).sum(-1, keepdims=True))
+    dq, dk, dv = np.full_like(q, np.nan), np.full_like(k, np.nan), np.full_like(v, np.nan)
+    sums = np.empty_like(lse)
+    module.of_queries(dq, sums, q, k, v, o, g, lse, scale, schedule="groups", CAUSAL=causal)
+    module.of_keys(dk, dv, sums, q, k, v, g, lse, scale, schedule="groups", CAUSAL=causal)
+    for found, gradient in (
+        (dq, dx @ x),
+        (dk, (dx.swapaxes(2, 3) @ q.astype(np.float64)).sum(1, keepdims=True)),
+        (dv, (p.swapaxes(2, 3) @ g.astype(np.float64)).sum(1, keepdims=True)),
+    ):
+        assert np.abs(found - gradient).max() < 2e-3 * np.abs(gradient).max()
+    strides = dict.fromkeys(("q", "k", "v", "o", "g", "dq", "dk", "dv"), (2 * s * d, s * d, d, 1))
+    dims = {"batch": 1, "heads": 2, "kv_heads": 1, "s": s, "t": t, "d": d, "T": "f16", "CAUSAL": causal}
+    for name in ("of_queries", "of_keys"):
+        params = {each.name for each in module.program.kernel(name).params}
+        owned = {each: strides[each] for each in strides if each in params}
+        made = module.compile(name, "groups", arch="sm_90a", strides=owned, **dims)
+        assert "mma.sync" not in made.ptx and assemble(made.ptx, "sm_90a").spill_stores <= (24 if d == 64 else 0)
+
+
 def test_a_variant_by_its_strides() -> None:
     """Boxes need rows that begin at multiples of 16 bytes: `compile` is told of strided tensors."""
-    module = dsl.load(Path(__file__).parents[2] / "samples" / "matmul.tile", device="emulator")
+    module = dsl.load(SAMPLES / "matmul.tile", device="emulator")
     request: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096, "T": "f16", "O": "f16", "B": "f32"}
     absent = {"scale", "bias", "residual"}
     with pytest.raises(TileError, match="2 bytes of its rows are known to be aligned"):

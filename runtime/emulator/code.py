@@ -31,6 +31,7 @@ DTYPES: dict[str, type] = {
     "pred": np.bool_,
 }
 PACKED = {"f16x2": ("f16", 4), "bf16x2": ("bf16", 4), "u16x2": ("u16", 4), "s16x2": ("s16", 4)}
+TYPE_BYTES = {name: np.dtype(each).itemsize for name, each in DTYPES.items()} | dict.fromkeys(PACKED, 4)
 REGISTER_DTYPE = {1: np.bool_, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 REGISTER_BYTES = {
     "pred": 1,
@@ -64,7 +65,7 @@ class OperandEntry:
     register_bytes: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Site:
     """An instruction as findings and counters see it; `number` is unique in the program.
 
@@ -74,10 +75,20 @@ class Site:
 
     number: int
     stamp: int
-    text: str
-    ptx_line: int
-    location: Location | None
+    ins: PtxInstruction
     in_loop: bool = False
+
+    @property
+    def text(self) -> str:
+        return str(self.ins)
+
+    @property
+    def ptx_line(self) -> int:
+        return self.ins.ptx_line
+
+    @property
+    def location(self) -> Location | None:
+        return self.ins.location
 
 
 @dataclass(frozen=True)
@@ -126,10 +137,11 @@ class Code:
         self.parameter_names = {variable.name for variable in parameters.params}
         self.entries: list[OperandEntry] = []
         self.index: dict[OperandEntry, int] = {}
+        self.index_of_registers: dict[tuple[str, str], int] = {}  # by name and type: most entries that are asked for
         self.sites: list[Site] = []
         self.record = Record()
         self.ins: PtxInstruction = PtxInstruction((), (), None, False, 0, None)
-        self.site = Site(0, 0, "", 0, None)
+        self.site = Site(0, 0, self.ins)
         self.stamped: list[Site] = []
         self.uses: Counter[str] = Counter()
         self.known: dict[str, tuple[int, int]] = {}
@@ -139,7 +151,7 @@ class Code:
     def begin(self, ins: PtxInstruction, effect: bool) -> None:
         self.ins, self.record = ins, Record()
         stamp = min(len(self.stamped), LAST_STAMP) if effect else LAST_STAMP
-        self.site = Site(len(self.sites), stamp, str(ins), ins.ptx_line, ins.location, self.in_loop)
+        self.site = Site(len(self.sites), stamp, ins, self.in_loop)
         self.sites.append(self.site)
         if effect and stamp < LAST_STAMP:
             self.stamped.append(self.site)
@@ -152,6 +164,9 @@ class Code:
         if number is None:
             number = self.index[entry] = len(self.entries)
             self.entries.append(entry)
+        return self.used(number)
+
+    def used(self, number: int) -> int:
         if number not in self.record.entries:
             self.record.entries.append(number)
         return number
@@ -189,17 +204,22 @@ class Code:
             return self.known_constant(*self.known[name], type_name)
         if name in self.registers:
             self.record.reads.append(name)
-            return self.entry(self.register_entry(name, type_name))
+            return self.register(name, type_name)
         if name in THREAD_SPECIALS or name in LAUNCH_SPECIALS:
             return self.entry(OperandEntry("special", name, type_name))
         return self.symbol(name, 0, type_name)
 
-    def register_entry(self, name: str, type_name: str) -> OperandEntry:
-        held = self.bytes_of(name)
-        wanted = PACKED[type_name][1] if type_name in PACKED else np.dtype(DTYPES[type_name]).itemsize
+    def register(self, name: str, type_name: str) -> int:
+        """The entry of a register seen as a type."""
+        number = self.index_of_registers.get((name, type_name))
+        if number is not None:
+            return self.used(number)
+        held, wanted = self.bytes_of(name), TYPE_BYTES[type_name]
         if wanted > held or (type_name == "pred") != (held == 1):
             raise self.error(f"register {name} of type .{self.registers[name]} cannot hold .{type_name}")
-        return OperandEntry("register", name, type_name, held)
+        number = self.entry(OperandEntry("register", name, type_name, held))
+        self.index_of_registers[name, type_name] = number
+        return number
 
     def write(self, operand: Operand, type_name: str) -> int:
         """The entry of a destination; `_` is a register that nobody reads."""
@@ -209,10 +229,9 @@ class Code:
             raise self.error(f"destination {operand} is not a register")
         name = operand.name
         self.record.writes.append(name)
-        entry = self.register_entry(name, type_name)
-        if type_name not in PACKED and np.dtype(DTYPES[type_name]).itemsize != entry.register_bytes:
+        number = self.register(name, type_name)
+        if type_name not in PACKED and TYPE_BYTES[type_name] != self.entries[number].register_bytes:
             raise self.error(f"register {name} of type .{self.registers[name]} is wider than .{type_name}")
-        number = self.entry(entry)
         self.record.written_entries.append(number)
         return number
 
@@ -223,7 +242,7 @@ class Code:
         """
         if isinstance(operand, Register) and operand.name in self.registers and type_name in DTYPES:
             held = self.bytes_of(operand.name)
-            if held > np.dtype(DTYPES[type_name]).itemsize:
+            if held > TYPE_BYTES[type_name]:
                 sign = "s" if type_name[0] == "s" else "u"
                 return self.write(operand, f"{sign}{8 * held}")
         return self.write(operand, type_name)
@@ -241,7 +260,7 @@ class Code:
         """A floating constant by its bits, which tell -0 from +0 and one NaN from another, as values do not."""
         if type_name in FLOATS:
             return self.entry(OperandEntry("bits", float_bits(operand, type_name), type_name))
-        width = 32 if type_name in PACKED else np.dtype(DTYPES[type_name]).itemsize * 8
+        width = 8 * TYPE_BYTES[type_name]
         bits = float_bits(operand, f"f{width}") if width in {32, 64} else None
         if bits is None or (width == 32 and operand.width != 32):
             raise self.error(f"the constant {operand} has no .{type_name} bits")
@@ -255,7 +274,7 @@ class Code:
 
     def known_constant(self, bits: int, width: int, type_name: str) -> int:
         """A register that is only ever set to one constant, seen as a type."""
-        wanted = 32 if type_name in PACKED else 8 * np.dtype(DTYPES[type_name]).itemsize
+        wanted = 8 * TYPE_BYTES[type_name]
         if wanted > width:
             raise self.error(f"a constant of {width} bits cannot be read as .{type_name}")
         return self.entry(OperandEntry("bits", bits & ((1 << wanted) - 1), type_name))
@@ -300,7 +319,7 @@ FLOATS = {"f16", "bf16", "f32", "tf32", "f64"}
 
 def float_bits(operand: Float, type_name: str) -> int:
     """The bits of a floating constant in a type; `0f` in f32 and `0d` in f64 are exact, others are rounded."""
-    width = 8 * np.dtype(DTYPES[type_name]).itemsize
+    width = 8 * TYPE_BYTES[type_name]
     if operand.bits is not None and operand.width == width:
         return operand.bits
     if type_name == "bf16":

@@ -129,7 +129,7 @@ class EmulatedProgram:
         self.slot_bytes: list[int] = []
         check_sums(self.segments, self.start)
         self.guesses, self.constant_stores = guesses(self.segments), constant_stores(self.segments)
-        self.undefined = Undefined(self.segments, self.start)
+        self.undefined = Undefined(self.segments, self.start, self.code)
         self.allocate_slots()
         self.special_entries = [each for each in enumerate(self.code.entries) if each[1].kind == "special"]
         self.granules = self.smallest_accesses(body)

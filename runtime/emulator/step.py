@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from .code import Site
+from .code import Code, Record, Site
 from .reader import PtxInstruction
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RegisterStep:
-    """What an instruction does with registers, in the order of a segment: `at` is its place among the operations."""
+    """What an instruction does with registers, in the order of a segment: `at` is its place among the operations.
+
+    There is one for each instruction, and few are asked for more than `uses` and `writes`: the rest is found then.
+    """
 
     at: int
     ins: PtxInstruction
@@ -18,9 +22,22 @@ class RegisterStep:
     effect: bool
     uses: tuple[str, ...]  # without the guard
     writes: tuple[str, ...]
-    widths: dict[str, int]  # bits of the registers
-    entries: dict[str, int]  # of a register that is read, where the instruction sees it as one type
-    known: dict[str, int]  # registers that hold one constant only
     guard: str | None
-    guard_entry: int | None
     negated: bool
+    code: Code
+    record: Record
+
+    @cached_property
+    def entries(self) -> dict[str, int]:
+        """Of a register that is read, where the instruction sees it as one type."""
+        found = ((self.code.entries[number], number) for number in self.record.entries)
+        return {entry.name: number for entry, number in found if entry.kind in {"register", "special"}}
+
+    @property
+    def known(self) -> dict[str, int]:
+        """Registers that hold one constant only."""
+        return {name: self.code.known[name][0] for name in self.uses if name in self.code.known}
+
+    @property
+    def guard_entry(self) -> int | None:
+        return None if self.guard is None else self.entries.get(self.guard)

@@ -32,8 +32,6 @@ ORIGIN = np.uint16
 
 
 def step_of(code: Code, record: Record, ins: PtxInstruction, site: Site, effect: bool, at: int) -> RegisterStep:
-    kinds = {"register", "special"}
-    entries = {code.entries[each].name: each for each in record.entries if code.entries[each].kind in kinds}
     guard = ins.guard.name if ins.guard is not None else None
     uses = tuple(name for name in record.uses if name != guard or uses_of(ins, name))
     writes = tuple(record.writes)
@@ -41,20 +39,7 @@ def step_of(code: Code, record: Record, ins: PtxInstruction, site: Site, effect:
     if passed:
         effect = False
         uses, writes = ((passed,), writes) if ins.opcode[0] == "ld" else (uses, (passed,))
-    return RegisterStep(
-        at,
-        ins,
-        site,
-        effect,
-        uses,
-        writes,
-        {name: register_bits(code, name) for name in (*uses, *writes, *([guard] if guard else []))},
-        entries,
-        {name: code.known[name][0] for name in uses if name in code.known},
-        guard,
-        None if guard is None else entries.get(guard),
-        ins.guard_negated,
-    )
+    return RegisterStep(at, ins, site, effect, uses, writes, guard, ins.guard_negated, code, record)
 
 
 def register_bits(code: Code, name: str) -> int:
@@ -90,17 +75,12 @@ class UndefinedTable:
 class Undefined:
     """The registers of a program that may be undefined where they are used: `names`, in the order of their rows."""
 
-    def __init__(self, segments: list[Any], start: int):
+    def __init__(self, segments: list[Any], start: int, code: Code):
         self.segments = segments
         self.passed = {name for segment in segments for step in segment.steps for name in step.writes if name[0] == "["}
-        suspects = self.suspects(start)
-        widths: dict[str, int] = {}
-        for segment in segments:
-            for step in segment.steps:
-                widths.update(step.widths)
-        self.names = sorted(self.reached(suspects))
+        self.names = sorted(self.reached(self.suspects(start)))
         self.row = {name: number for number, name in enumerate(self.names)}
-        self.ones = np.array([ones(widths[name]) for name in self.names], Bits)
+        self.ones = np.array([ones(register_bits(code, name)) for name in self.names], Bits)
         if self.names:
             for segment in segments:
                 self.instrument(segment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,14 @@ def instruction(*names: str, effect: bool = False, sync: str = "", counts: str =
 
 
 def row_of(ins: PtxInstruction) -> Row | None:
+    return row_of_opcode(ins.opcode)
+
+
+@lru_cache(maxsize=1024)
+def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
     """The row of the longest prefix of the opcode that the table knows."""
-    for length in range(len(ins.opcode), 0, -1):
-        row = ROWS.get(".".join(ins.opcode[:length]))
+    for length in range(len(opcode), 0, -1):
+        row = ROWS.get(".".join(opcode[:length]))
         if row is not None:
             return row
     return None

@@ -18,6 +18,7 @@ relaxed.py     fences beside relaxed arrivals      scratch.py    workspaces of a
 provenance.py  what stores may reach               printf.py     vprintf
 inlining.py    calls                               order.py      preference of blocks
 legal/         what the ISA allows, form by form   limits.py     how much a text may ask for
+liveness.py    registers that live at a block's start
 arguments.py   bytes and arrays of the parameters  allocation.py  freed memory stays
 origins.py     threads and lines of stamps         spinning.py   launches that do not end
 numerics.py, integers.py, matrix.py  arithmetic

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from .instructions import build
 from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
 from .knowledge import GPU, scope_of
 from .limits import MOST_VARIABLE
+from .liveness import live_at_starts
 from .order import components, weak_topological_order
 from .provenance import stored_through
 from .reader import (
@@ -306,25 +306,9 @@ class EmulatedProgram:
 
     def allocate_slots(self) -> None:
         """Liveness, then a linear scan: registers whose lives do not overlap share a row."""
-        live_in = self.liveness()
-        first: dict[str, int] = {}
-        last: dict[str, int] = {}
-        position = 0
-
-        def touch(names: Iterable[str]) -> None:
-            last.update(dict.fromkeys(names, position))
-            for name in names:
-                if name not in first:
-                    first[name] = position
-
-        for segment in self.segments:
-            touch(live_in[segment.number])
-            for record in segment.records:
-                position += 1
-                touch((*record.reads, *record.writes))
-            position += 1
-            touch(set().union(*(live_in[target] for target in segment.end.targets)))
-            position += 1
+        exposed, written = exposed_and_written(self.segments)
+        live_in = live_at_starts(exposed, written, [segment.end.targets for segment in self.segments])
+        first, last = self.lives(live_in)
         free: dict[int, list[int]] = {size: [] for size in REGISTER_DTYPE}
         active: list[tuple[int, int, int]] = []
         for name in sorted(first, key=lambda each: first[each]):
@@ -339,48 +323,36 @@ class EmulatedProgram:
                 self.slot_bytes.append(size)
             self.slots[name] = slot
             heapq.heappush(active, (last[name], slot, size))
-        for segment in self.segments:
-            self.place_registers(segment, live_in[segment.number])
-
-    def place_registers(self, segment: Segment, live: set[str]) -> None:
-        written: set[str] = set()
-        exposed: set[str] = set()
-        entries: dict[int, None] = {}
-        for record in segment.records:
-            exposed |= {name for name in record.reads if name not in written}
-            written |= set(record.writes)
-            entries.update(dict.fromkeys(record.entries))
-        segment.exposed_slots = tuple(sorted({self.slots[name] for name in exposed}))
-        segment.written_slots = frozenset(self.slots[name] for name in written)
-        segment.live_slots = frozenset(self.slots[name] for name in live)
         kinds = {"register", "special"}
-        segment.entries = [number for number in entries if self.code.entries[number].kind in kinds]
+        for number, segment in enumerate(self.segments):
+            segment.exposed_slots = tuple(sorted({self.slots[name] for name in exposed[number]}))
+            segment.written_slots = frozenset(self.slots[name] for name in written[number])
+            segment.live_slots = frozenset(self.slots[name] for name in live_in[number])
+            entries = dict.fromkeys(each for record in segment.records for each in record.entries)
+            segment.entries = [each for each in entries if self.code.entries[each].kind in kinds]
 
-    def liveness(self) -> list[set[str]]:
-        """Registers live at the start of each segment."""
-        uses: list[set[str]] = []
-        kills: list[set[str]] = []
+    def lives(self, live_in: list[set[str]]) -> tuple[dict[str, int], dict[str, int]]:
+        """The first and the last position at which each register is needed, in the order of the segments."""
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
+        position = 0
+
+        def touch(names: set[str]) -> None:
+            last.update(dict.fromkeys(names, position))
+            first.update(dict.fromkeys(names.difference(first), position))
+
         for segment in self.segments:
-            exposed: set[str] = set()
-            written: set[str] = set()
+            touch(live_in[segment.number])
             for record in segment.records:
-                exposed |= {name for name in record.reads if name not in written}
-                written |= set(record.writes)
-            uses.append(exposed)
-            kills.append(written)
-        live = [set(each) for each in uses]
-        changed = True
-        while changed:
-            changed = False
-            for segment in reversed(self.segments):
-                number = segment.number
-                found = set(uses[number])
-                for target in segment.end.targets:
-                    found |= live[target] - kills[number]
-                if len(found) > len(live[number]):
-                    live[number] = found
-                    changed = True
-        return live
+                position += 1
+                for name in (*record.reads, *record.writes):
+                    last[name] = position
+                    if name not in first:
+                        first[name] = position
+            position += 1
+            touch(set().union(*(live_in[target] for target in segment.end.targets)))
+            position += 1
+        return first, last
 
     # Facts about the text
 
@@ -421,6 +393,21 @@ class EmulatedProgram:
                 if has_count or "arrive" in item.opcode:
                     return True
         return False
+
+
+def exposed_and_written(segments: list[Segment]) -> tuple[list[set[str]], list[set[str]]]:
+    """Of each segment the registers that it reads before it writes them, and all that it writes."""
+    exposed: list[set[str]] = []
+    written: list[set[str]] = []
+    for segment in segments:
+        asked: set[str] = set()
+        known: set[str] = set()
+        for record in segment.records:
+            asked.update(name for name in record.reads if name not in known)
+            known.update(record.writes)
+        exposed.append(asked)
+        written.append(known)
+    return exposed, written
 
 
 def in_loops(successors: list[list[int]]) -> set[int]:

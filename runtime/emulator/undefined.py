@@ -23,6 +23,7 @@ from .code import Code, Op, Record, Site, Values
 from .findings import Kind
 from .instructions.memory_access import vector_items
 from .instructions.warp import source_lanes
+from .liveness import live_at_starts
 from .reader import Integer, Not, Operand, PtxAddress, PtxInstruction
 from .step import RegisterStep
 from .undefined_bits import Bits, Masks, Transfer, if_any, looked_at, name_of, ones, transfer
@@ -93,50 +94,28 @@ class Undefined:
     # Which registers
 
     def suspects(self, start: int) -> set[str]:
-        """Registers that some way leads to a use of without having assigned them."""
-        numbers: dict[str, int] = {}
-
-        def mask(names: Iterable[str]) -> int:
-            found = 0
-            for name in names:
-                found |= 1 << numbers.setdefault(name, len(numbers))
-            return found
-
-        steps = [
-            [(mask((*step.uses, *([step.guard] if step.guard else []))), step) for step in segment.steps]
-            for segment in self.segments
-        ]
-        assigned = [0] * len(self.segments)
-        for number, segment in enumerate(self.segments):
+        """Registers that some way leads to a use of without having assigned them: those that live at the start."""
+        exposed: list[set[str]] = []
+        assigned: list[set[str]] = []
+        for segment in self.segments:
+            asked: set[str] = set()
+            known: set[str] = set()
             for step in segment.steps:
+                asked.update(name for name in step.uses if name not in known)
                 if step.guard is None:
-                    assigned[number] |= mask(step.writes)
-        everything = mask(numbers) if numbers else 0
-        before = [everything] * len(self.segments)
-        before[start] = 0
-        open_segments = [start]
-        seen = {start}
-        while open_segments:
-            number = open_segments.pop()
-            after = before[number] | assigned[number]
-            for target in self.segments[number].end.targets:
-                met = before[target] & after
-                if met != before[target] or target not in seen:
-                    before[target] = met
-                    seen.add(target)
-                    open_segments.append(target)
-        found = 0
-        for number in seen:
-            known = before[number]
-            for uses, step in steps[number]:
-                found |= uses & ~known
-                if step.guard is None:
-                    known |= mask(step.writes)
+                    known.update(step.writes)
+                elif step.guard not in known:
+                    asked.add(step.guard)
+            exposed.append(asked)
+            assigned.append(known)
+        found = live_at_starts(exposed, assigned, [segment.end.targets for segment in self.segments])[start]
         # What is passed in one way and read in another is left to the shadow memory.
-        return {name for name, bit in numbers.items() if found >> bit & 1 and (name[0] != "[" or name in self.passed)}
+        return {name for name in found if name[0] != "[" or name in self.passed}
 
     def reached(self, suspects: set[str]) -> set[str]:
         """With them the registers that are computed from them."""
+        if not suspects:
+            return suspects
         flows: dict[str, set[str]] = {}
         for segment in self.segments:
             for step in segment.steps:

@@ -53,27 +53,47 @@ def stored_through(
     """Parameters and variables (or `ANYWHERE`) that the addresses of global stores may come from, and these stores."""
     parameters = {variable.name for variable in function.params}
     instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
-    flows = [(names_in(ins.operands[0]), sources_of(ins, parameters, registers)) for ins in instructions]
-    known: dict[str, set[str]] = {}
-    changed = True
-    while changed:
-        changed = False
-        for targets, sources in flows:
-            found: set[str] = set()
-            for source in sources:
-                found |= known.get(source, set()) if source in registers else {source}
-            for target in targets:
-                if target in registers and not found <= known.setdefault(target, set()):
-                    known[target] |= found
-                    changed = True
-    reached: dict[str, list[PtxInstruction]] = {}
+    stores = []
     for ins in instructions:
         if is_global_store(ins):
             address = next(operand for operand in ins.operands if isinstance(operand, PtxAddress | TensorAddress))
-            for name in names_in(address):
-                for source in known.get(name, set()) if name in registers else {name}:
-                    reached.setdefault(source, []).append(ins)
+            stores.append((ins, names_in(address)))
+    sources = sources_of_addresses(instructions, [name for _, names in stores for name in names], parameters, registers)
+    known: dict[str, set[str]] = {name: set() for name in sources}
+    changed = True
+    while changed:
+        changed = False
+        for target, origins in sources.items():
+            size = len(known[target])
+            for name in origins:
+                known[target] |= known[name] if name in registers else {name}
+            changed |= len(known[target]) > size
+    reached: dict[str, list[PtxInstruction]] = {}
+    for ins, names in stores:
+        for name in names:
+            for source in known[name] if name in registers else {name}:
+                reached.setdefault(source, []).append(ins)
     return reached
+
+
+def sources_of_addresses(
+    instructions: list[PtxInstruction], addresses: list[str], parameters: set[str], registers: dict[str, str]
+) -> dict[str, set[str]]:
+    """What each register is computed from, of those alone that addresses come from: a few of a kernel's thousands.
+    They stand from the parameters on, mostly: then one round over them finds all that there is."""
+    definitions: dict[str, list[PtxInstruction]] = {}
+    for ins in instructions:
+        for name in names_in(ins.operands[0]):
+            definitions.setdefault(name, []).append(ins)
+    found: dict[str, set[str]] = {}
+    waiting = [name for name in addresses if name in registers]
+    while waiting:
+        target = waiting.pop()
+        if target not in found:
+            each = {name for ins in definitions.get(target, ()) for name in sources_of(ins, parameters, registers)}
+            found[target] = each
+            waiting += [name for name in each if name in registers]
+    return dict(reversed(found.items()))
 
 
 def is_global_store(ins: PtxInstruction) -> bool:

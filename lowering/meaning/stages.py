@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
 import numpy as np
 
 from lowering.formats import as_float, from_fp8, least, load, unit
+from lowering.ir import Block as Region
 from lowering.ir import Function, Value, uses, walk
 from lowering.layout import Layout
 from lowering.location import Loc
@@ -296,6 +298,7 @@ def compare_stages(
         may_deal = each.deals is not None and each.deals(function)
         whole = run_stage(function, given, grid, blocks_of(grid)) if may_deal else before
         others = shaken_sums(function, given, grid) if may_deal and each.resums else []
+        parts = parts_of(function)
         each.apply(function, target)
         found.passes += 1
         comparison = StageComparison(before)
@@ -312,6 +315,9 @@ def compare_stages(
                 comparison = StageComparison(None)
                 before = found.last = run_stage(function, given, grid, blocks, comparison)
                 continue
+            if are_same(parts, parts_of(function)):
+                found.values = sum(len(t.values) for t in before.traces.values())
+                continue
             now = run_stage(function, given, grid, blocks, comparison)
         except (Malformed, Outside) as error:
             loc = error.op.loc if isinstance(error, Outside) else None
@@ -325,6 +331,32 @@ def compare_stages(
         before.traces.clear()
         found.last = before = now
     return found
+
+
+def parts_of(function: Function) -> list[object]:
+    """What the meaning of a kernel hangs on, one after another. Where a pass has left them, there is nothing to run
+    again: 16 of 30 passes find nothing to do in a product, 26 in a softmax."""
+    found: list[object] = [*function.attrs, *function.attrs.values(), *function.dims.values()]
+    for p in function.params:
+        found += (p.value, *p.strides)
+    found += (w.value for w in function.workspaces)
+
+    def add(region: Region) -> None:
+        found.extend((*region.args, *(arg.type for arg in region.args)))
+        for op in region.ops:
+            found.extend((op, op.spec, *op.operands, None, *op.results, *(r.type for r in op.results)))
+            found.extend((*op.attrs, *op.attrs.values(), None))
+            for inner in op.regions:
+                add(inner)
+        found.append(None)
+
+    add(function.body)
+    return found
+
+
+def are_same(before: list[object], now: list[object]) -> bool:
+    """Whether these are the same objects, not just equal ones: 1 is no 1.0."""
+    return len(before) == len(now) and all(map(is_, before, now))
 
 
 def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[StageOutcome]:

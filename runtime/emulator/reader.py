@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,16 @@ from .limits import MOST_ALIGNMENT, MOST_DEPTH, MOST_REGISTERS, MOST_TEXT, MOST_
 TOKEN = re.compile(
     r"""
     [ \t\r]*
-  (?:
-    (?P<skip>//[^\n]*)
+  (?:  # what is most frequent first
+    (?P<word>[.]?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*)
+  | (?P<mark>[-+!@|:;,{}()\[\]<>=*&~])
   | (?P<newline>\n)
-  | (?P<comment>/\*.*?\*/)
-  | (?P<string>"(?:\\.|[^"\\])*")
   | (?P<float>0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
   | (?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)
-  | (?P<word>[.]?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*)
-  | (?P<mark>[-+!@|:;,{}()\[\]<>=*&~])
+  | (?P<skip>//[^\n]*|\Z)
+  | (?P<comment>/\*.*?\*/)
+  | (?P<string>"(?:\\.|[^"\\])*")
+  | (?P<wrong>[^ \t\r])
   )
     """,
     re.VERBOSE | re.DOTALL,
@@ -176,6 +178,13 @@ def without_braces(operand: Operand) -> Operand:
     return operand.items[0] if isinstance(operand, Vector) and len(operand.items) == 1 else operand
 
 
+@lru_cache(maxsize=1024)
+def opcode_of(text: str) -> tuple[tuple[str, ...], bool]:
+    """The words of an opcode, and whether its operands may be vectors of one: see `without_braces`."""
+    words = tuple(text.split("."))
+    return words, words[0] not in MOVES or not VECTORS.isdisjoint(words)
+
+
 @dataclass(frozen=True)
 class Label:
     name: str
@@ -267,24 +276,20 @@ def tokens_of(text: str) -> list[Token]:
     """The tokens of a PTX text, with their line numbers (from 1)."""
     if len(text) > MOST_TEXT:
         raise PtxError(f"the text has {len(text)} characters; the emulator reads {MOST_TEXT} at most", 1)
-    tokens, line, at = [], 1, 0
+    tokens, line = [], 1
     for match in TOKEN.finditer(text):
-        if match.start() != at:
-            break
-        kind = match.lastgroup or ""
-        found = match[kind]
-        at = match.end()
+        kind, found = match.lastgroup or "", match[match.lastindex or 0]
         if kind == "newline":
             line += 1
+        elif kind == "word" and found[0] == "." and found.count(".") > 1:
+            # Directives need no space between them: `.reg.b16`.
+            tokens += [Token(kind, f".{word}", line) for word in found[1:].split(".")]
         elif kind == "comment":
             line += found.count("\n")
-        elif found[0] == "." and found.count(".") > 1:  # directives need no space between them: `.reg.b16`
-            tokens += [Token(kind, f".{word}", line) for word in found[1:].split(".")]
+        elif kind == "wrong":
+            raise PtxError(f"cannot read {text[match.start('wrong') :][:20]!r}", line)
         elif kind != "skip":
             tokens.append(Token(kind, found, line))
-    rest = text[at:].lstrip(" \t\r")
-    if rest:
-        raise PtxError(f"cannot read {rest[:20]!r}", line)
     return tokens
 
 
@@ -328,6 +333,9 @@ class Reader:
 
     def __init__(self, text: str):
         self.tokens = tokens_of(text)
+        self.end = len(self.tokens)
+        line = self.tokens[-1].line if self.tokens else 1
+        self.tokens += [Token("", "", line)] * 2  # so that a look ahead finds something
         self.at = 0
         self.module = PtxModule()
         self.location: Location | None = None
@@ -341,19 +349,20 @@ class Reader:
     # Tokens
 
     def peek_kind(self, ahead: int = 0) -> str:
-        return self.tokens[self.at + ahead].kind if self.at + ahead < len(self.tokens) else ""
+        return self.tokens[self.at + ahead].kind
 
     def peek(self, ahead: int = 0) -> str:
-        return self.tokens[self.at + ahead].text if self.at + ahead < len(self.tokens) else ""
+        return self.tokens[self.at + ahead].text
 
     def next(self) -> Token:
-        if self.at >= len(self.tokens):
-            raise PtxError("the text ends in the middle of a statement", self.tokens[-1].line if self.tokens else 1)
+        token = self.tokens[self.at]
+        if self.at == self.end:
+            raise PtxError("the text ends in the middle of a statement", token.line)
         self.at += 1
-        return self.tokens[self.at - 1]
+        return token
 
     def accept(self, text: str) -> bool:
-        if self.peek() == text:
+        if self.tokens[self.at].text == text:
             self.at += 1
             return True
         return False
@@ -386,14 +395,14 @@ class Reader:
     def read(self) -> PtxModule:
         self.read_file_names()
         self.header()
-        while self.at < len(self.tokens):
+        while self.at < self.end:
             self.module_statement()
         self.check_symbols()
         return self.module
 
     def read_file_names(self) -> None:
         """`.file` may stand after its uses, so the names are collected first."""
-        for index, token in enumerate(self.tokens[:-2]):
+        for index, token in enumerate(self.tokens[: max(self.end - 2, 0)]):
             if token.text == ".file":
                 number, name = self.tokens[index + 1 : index + 3]
                 if number.kind == "int" and name.kind == "string":
@@ -694,7 +703,7 @@ class Reader:
 
     def initial_value(self, variable: Variable, image: bytearray, width: int) -> None:
         negative = self.peek() == "-" and self.peek_kind(1) == "float" and self.accept("-")
-        token = self.tokens[self.at] if self.at < len(self.tokens) else self.next()
+        token = self.tokens[self.at] if self.at < self.end else self.next()
         if token.kind == "float":
             if variable.type[0] in "su" or width < 4:
                 raise PtxError(f"{token.text} is no value of type .{variable.type}", token.line)
@@ -780,11 +789,17 @@ class Reader:
         return starts and self.tokens[index].kind == "word"
 
     def body_statement(self, function: PtxFunction, token: Token) -> None:
-        if token.text == ".loc":
+        if token.text[0] != ".":
+            if token.kind == "word" and self.peek() == ":":
+                self.at += 1
+                self.label(function, token)
+            else:
+                function.body.append(self.instruction(token))
+        elif token.text == ".loc":
             self.location_directive(token)
         elif token.text == ".reg":
             self.register_declaration(function)
-        elif token.text[0] == "." and (token.text in SPACES or token.text in LINKAGE):
+        elif token.text in SPACES or token.text in LINKAGE:
             if token.text in LINKAGE:
                 raise PtxError(f"{token.text} stands outside of functions only", token.line)
             for variable in self.variables(token.text[1:], external=False):
@@ -794,14 +809,8 @@ class Reader:
             self.pragma()
         elif token.text == ".file":
             self.file_directive()
-        elif token.text[0] == ".":
-            raise PtxError(f"unknown directive {token.text!r}", token.line)
-        elif token.kind == "word" and self.peek() == ":":
-            self.at += 1
-            self.label(function, token)
         else:
-            self.at -= 1
-            function.body.append(self.instruction())
+            raise PtxError(f"unknown directive {token.text!r}", token.line)
 
     def label(self, function: PtxFunction, token: Token) -> None:
         if self.peek() in {".branchtargets", ".calltargets"}:
@@ -896,13 +905,13 @@ class Reader:
         assert result is not None
         return result
 
-    def instruction(self) -> PtxInstruction:
-        guard, negated = None, False
-        line = self.tokens[self.at].line
-        if self.accept("@"):
+    def instruction(self, token: Token) -> PtxInstruction:
+        """From its first token on, which is taken."""
+        guard, negated, line = None, False, token.line
+        if token.text == "@":
             negated = self.accept("!")
             guard = Register(self.resolve(self.next().text))
-        token = self.next()
+            token = self.next()
         if token.kind != "word" or not token.text[0].isalpha():
             raise PtxError(f"expected an instruction, found {token.text!r}", token.line)
         operands: list[Operand] = []
@@ -911,16 +920,17 @@ class Reader:
             while self.accept(","):
                 operands.append(self.operand())
             self.expect(";")
-        opcode = tuple(token.text.split("."))
-        if opcode[0] in MOVES and not VECTORS & set(opcode):
+        opcode, takes_braces = opcode_of(token.text)
+        if not takes_braces:
             operands = [without_braces(each) for each in operands]
         return PtxInstruction(opcode, tuple(operands), guard, negated, line, self.location)
 
     def operand(self) -> Operand:
-        token = self.tokens[self.at] if self.at < len(self.tokens) else self.next()
-        if token.text in self.plain and self.peek(1) in {",", ";"}:
+        token = self.tokens[self.at] if self.at < self.end else self.next()
+        known = self.plain.get(token.text)
+        if known is not None and self.tokens[self.at + 1].text in {",", ";"}:
             self.at += 1
-            return self.plain[token.text]
+            return known
         if token.text in {"{", "("}:
             self.at += 1
             return self.operand_list("}" if token.text == "{" else ")")
@@ -986,13 +996,14 @@ class Reader:
 
     def address(self) -> PtxAddress | TensorAddress:
         token = self.next()
-        base: Register | None = None
-        if token.text == "-" or token.kind == "int":
+        base, offset = self.plain.get(token.text), 0
+        if base is not None and self.peek() != "[":
+            pass
+        elif token.text == "-" or token.kind == "int":
             self.at -= 1
             offset = self.number()
         elif token.kind == "word" and token.text[0] != ".":
             found = self.named(token)
-            offset = 0
             if isinstance(found, Symbol):
                 base, offset = Register(found.name), found.offset
             elif isinstance(found, Register):

@@ -389,6 +389,19 @@ def test_bombs_are_refused_soon(name: str) -> None:
     assert time.monotonic() - start < 5
 
 
+def test_blanks_at_the_end_are_read_soon() -> None:
+    start = time.monotonic()
+    program_of(kernel("") + " " * 1_000_000, "kernel")
+    assert time.monotonic() - start < 5
+
+
+def test_a_text_that_ends_anywhere_is_no_internal_error() -> None:
+    text = kernel("add.u32 %r10, %r11, 1;").rstrip()
+    for end in range(text.index(".loc"), len(text)):
+        with pytest.raises(PtxError):
+            program_of(text[:end], "kernel")
+
+
 def test_many_braces_side_by_side_are_read() -> None:
     start = time.monotonic()
     program_of(kernel("{ mov.u32 %r10, 1; }\n" * 3_000), "kernel")

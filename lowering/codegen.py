@@ -52,8 +52,11 @@ def level_for(function: Function) -> int:
     )
 
 
+@lru_cache(maxsize=128)
 def to_ptx(text: str, target: Target, ptx: tuple[int, int], level: int = CODEGEN_LEVEL) -> str:
-    """PTX of an LLVM module; RuntimeError with LLVM's words if the module is wrong (a bug of the compiler)."""
+    """PTX of an LLVM module; RuntimeError with LLVM's words if the module is wrong (a bug of the compiler).
+
+    Of the last texts it is kept, some 100 KB each: other shapes and seeds of a kernel mostly have the same."""
     _initialised()
     module = llvm.parse_assembly(text)
     return avoid_faults(_machine(target.arch, max(ptx, target.ptx), level).emit_assembly(module))

@@ -307,7 +307,7 @@ FAULTS = [
     Fault(
         "pipeline",
         "boxes",
-        changed("bulk_copy", "box", lambda box: tuple((1 - a, e) for a, e in box)),
+        changed("bulk_copy", "box", lambda box: tuple((1 - axis, *rest) for axis, *rest in box)),
         "acc",
         lane=False,
     ),

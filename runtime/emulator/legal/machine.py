@@ -88,10 +88,10 @@ atom$ATOMIC.add.noftz.T[bf16 bf16x2] : =_T @ T : sm_90 7.8
 atom$GLOBALATOMIC.add.noftz.P[L2::cache_hint].T[bf16 bf16x2] : =_T @ T u64 : sm_90 7.8
 atom$GLOBALATOMIC.add.V[v2 v4].T[f32] : =_T*V @ T*V : sm_90 8.1
 atom$GLOBALATOMIC.add.noftz.V[v2 v4 v8].T[f16 bf16] : =_T*V @ T*V : sm_90 8.1
-atom$GLOBALATOMIC.add.noftz.V[v2 v4].T[f16x2 bf16x2] : =_T*V @ T*V : sm_90 8.1
+atom$GLOBALATOMIC.add.noftz.V[v2 v4].T[f16x2 bf16x2] : =_T*V @ *T*V : sm_90 8.1
 atom$GLOBALATOMIC.add.P[L2::cache_hint].V[v2 v4].T[f32] : =_T*V @ T*V u64 : sm_90 8.1
 atom$GLOBALATOMIC.add.noftz.P[L2::cache_hint].V[v2 v4 v8].T[f16 bf16] : =_T*V @ T*V u64 : sm_90 8.1
-atom$GLOBALATOMIC.add.noftz.P[L2::cache_hint].V[v2 v4].T[f16x2 bf16x2] : =_T*V @ T*V u64 : sm_90 8.1
+atom$GLOBALATOMIC.add.noftz.P[L2::cache_hint].V[v2 v4].T[f16x2 bf16x2] : =_T*V @ *T*V u64 : sm_90 8.1
 atom$ATOMIC.[inc dec].T[u32] : =_T @ T
 atom$GLOBALATOMIC.[inc dec].P[L2::cache_hint].T[u32] : =_T @ T u64
 atom$ATOMIC.[min max].T[u32 s32 u64 s64] : =_T @ T
@@ -112,10 +112,10 @@ red$REDUCTION.add.noftz.T[bf16 bf16x2] : @ T : sm_90 7.8
 red$GLOBALREDUCTION.add.noftz.P[L2::cache_hint].T[bf16 bf16x2] : @ T u64 : sm_90 7.8
 red$GLOBALREDUCTION.add.V[v2 v4].T[f32] : @ T*V : sm_90 8.1
 red$GLOBALREDUCTION.add.noftz.V[v2 v4 v8].T[f16 bf16] : @ T*V : sm_90 8.1
-red$GLOBALREDUCTION.add.noftz.V[v2 v4].T[f16x2 bf16x2] : @ T*V : sm_90 8.1
+red$GLOBALREDUCTION.add.noftz.V[v2 v4].T[f16x2 bf16x2] : @ *T*V : sm_90 8.1
 red$GLOBALREDUCTION.add.P[L2::cache_hint].V[v2 v4].T[f32] : @ T*V u64 : sm_90 8.1
 red$GLOBALREDUCTION.add.noftz.P[L2::cache_hint].V[v2 v4 v8].T[f16 bf16] : @ T*V u64 : sm_90 8.1
-red$GLOBALREDUCTION.add.noftz.P[L2::cache_hint].V[v2 v4].T[f16x2 bf16x2] : @ T*V u64 : sm_90 8.1
+red$GLOBALREDUCTION.add.noftz.P[L2::cache_hint].V[v2 v4].T[f16x2 bf16x2] : @ *T*V u64 : sm_90 8.1
 red$REDUCTION.[inc dec].T[u32] : @ T
 red$GLOBALREDUCTION.[inc dec].P[L2::cache_hint].T[u32] : @ T u64
 red$REDUCTION.[min max].T[u32 s32 u64 s64] : @ T

@@ -35,6 +35,7 @@ SHAPES = {
     ],
     "matmul.tile": ["m=0", "k=0", "m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65", "m=129 n=66 k=24"],
     "matmul_scaled.tile": ["m=1 n=128 k=128", "m=65 n=256 k=256"],
+    "matmul_w4.tile": ["m=1 n=64 k=128", "m=65 n=128 k=256"],
     "matmul_steps.tile": ["m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65"],
     "reduce.tile": [
         "n=1", "n=31", "n=4099", "n=8192", "rows=0 cols=3", "rows=3 cols=1", "rows=5 cols=31", "rows=9 cols=1024",

@@ -1,0 +1,35 @@
+"""Products with weights of four bits, on the emulator and on a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.values.element_types import narrow, widen
+from lowering.types import DTYPES
+from runtime import device_facts
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_w4.tile"
+
+
+@pytest.mark.parametrize("schedule", ["tile", "bulk"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("shape", [(1, 64, 256), (40, 136, 1024), (130, 200, 384)])
+def test_products_are_numpys(device, schedule, dtype, shape):
+    """Weights times scales are rounded to the type, sums are f32: the bound is twice the type's unit of the sum of
+    magnitudes, and of the result."""
+    if schedule == "bulk" and device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    m, n, k = shape
+    random = np.random.default_rng(m + n + k)
+    x, scale = (narrow(random.standard_normal(each), DTYPES[dtype]) for each in ((m, k), (k // 128, n)))
+    w = random.integers(0, 256, (n, k // 2)).astype(np.uint8)
+    c = narrow(np.full((m, n), np.nan), DTYPES[dtype])
+    dsl.load(SAMPLE, device=device).quantised(c, x, w, scale, schedule=schedule)
+    fours = np.stack([w & 15, w >> 4], 2).reshape(n, k).astype(np.float64) - 8
+    weights = fours * np.repeat(widen(scale).T.astype(np.float64), 128, 1)
+    wanted, most = widen(x) @ weights.T, np.abs(widen(x)) @ np.abs(weights).T
+    assert (np.abs(widen(c) - wanted) <= {"f16": 2.0**-10, "bf16": 2.0**-7}[dtype] * (np.abs(wanted) + most)).all()

@@ -56,7 +56,9 @@ class Digits(Forms[TileIndex]):
         return TileIndex(self.b.constant(op.attrs["value"], op.result.dtype))
 
     def counted(self, op: Op) -> TileIndex:
-        return TileIndex(self.b.constant(0, op.result.dtype), (Digit(0, count=op.attrs["extent"]),))
+        """One element alone is a number: an axis of it may be repeated, and then counts nothing."""
+        extent = op.attrs["extent"]
+        return TileIndex(self.b.constant(0, op.result.dtype), (Digit(0, count=extent),) if extent > 1 else ())
 
     def added(self, op: Op, sign: int) -> TileIndex | None:
         x, y = map(self.of, op.operands)

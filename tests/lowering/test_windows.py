@@ -280,3 +280,30 @@ def test_what_is_no_window_is_told(name: str) -> None:
     with pytest.raises(TileError, match=message) as told:
         dsl.parse(text, device="emulator").compile("pool", **extents, TN=32, TC=32, T="f16", **constants)
     assert told.value.loc is not None and told.value.hint
+
+
+SPOTS = """
+kernel f(y: f32[TN, c], x: s8[n, w, c], first: s32; TN=16):
+    grid 1
+    start = maximum(first, 0)
+    pixel = start + arange(TN)
+    one = (start + arange(1)) // 6 + zeros(s32[TN])
+    total = zeros(f32[TN, c])
+    for t in range(3):
+        j = pixel % 6 + t - 1
+        seen = load(x[one[:, None], j[:, None], arange(c)[None, :]], mask=((0 <= j) & (j < w))[:, None])
+        total = total + seen.to(f32) * (t + 1).to(f32)
+    y[0 : TN, 0 : c] = total
+
+schedule boxes of f:
+    stage x: bulk
+    pipeline t: 2
+    warps = 4
+    specialize w, c
+"""
+
+
+def test_what_is_repeated_counts_nothing() -> None:
+    """All pixels here are of the image of the first one."""
+    with pytest.raises(TileError, match="no window of images"):
+        dsl.parse(SPOTS, device="emulator").compile("f", n=9, w=6, c=32)

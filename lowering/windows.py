@@ -188,7 +188,7 @@ def _conditions(
     if op is not None and op.spec.conjoins:
         for each in op.operands:
             yield from _conditions(b, each, lift)
-    elif op is not None and op.spec.reshapes and op.operands[0].tile.shape:
+    elif op is not None and op.spec.reshapes:
         shape = mask.tile.shape
 
         def through(value: Value) -> Value:

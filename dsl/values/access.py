@@ -487,11 +487,12 @@ def _box(builder: Building, place: Place, mask: Binding) -> CopiedBox | None:
     """The box that a load is, which nothing but its edges masks."""
     if place.subscripts is None:
         return None
-    digits = Digits(builder.ir, builder.facts)
-    is_masked = mask is not None and mask is not True
-    if is_masked and not (isinstance(mask, Value) and says_edges(digits, mask, place.subscripts)):
+    digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
+    if isinstance(mask, Value):
+        mask = says_edges(digits, builder.ir.broadcast(mask, shape), place.subscripts)
+    if mask is not None and mask is not True:
         return None
-    return box_of_access(digits, place.subscripts, place.offset.tile.shape)
+    return box_of_access(digits, place.subscripts, shape)
 
 
 def write(

@@ -307,3 +307,27 @@ def test_what_is_repeated_counts_nothing() -> None:
     """All pixels here are of the image of the first one."""
     with pytest.raises(TileError, match="no window of images"):
         dsl.parse(SPOTS, device="emulator").compile("f", n=9, w=6, c=32)
+
+
+EDGES = """
+kernel f(y: f32[32, 32], x: s8[n, h, 16, 32], s: s32):
+    grid 1
+    i, j = arange(32) // 16 + s, arange(32) % 16
+    total = zeros(f32[32, 32])
+    for t in range(n):
+        total = total + load(x[t, i[:, None], j[:, None], arange(32)[None, :]], mask=i < h).to(f32)
+    y[0 : 32, 0 : 32] = total
+
+schedule boxes of f:
+    stage x: bulk
+    pipeline t: 2
+    warps = 4
+"""
+
+
+def test_a_mask_of_one_axis_is_that_of_columns() -> None:
+    """It is repeated along rows, as numpy does it."""
+    made = dsl.parse(EDGES.replace("mask=i < h", "mask=(i < h)[:, None]"), device="emulator")
+    assert "cp.async.bulk.tensor" in made.compile("f", n=5, h=9).ptx
+    with pytest.raises(TileError, match="no window of images"):
+        dsl.parse(EDGES, device="emulator").compile("f", n=5, h=9)

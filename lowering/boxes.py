@@ -20,8 +20,8 @@ PIECE = 16
 """Bytes that a swizzle leaves together, and that rows of a box are multiples of (PTX ISA, "Swizzling Modes")."""
 MAP_BYTES, MAP_ALIGN, BOX_ALIGN = 128, 64, 128
 """Of a map in the parameters: bytes, and what they are aligned to; of a box in shared memory the latter."""
-LEAST_ARCH, MOST_OF_BOX = 90, 256
-"""The first target with copies of boxes, and elements of one along an axis."""
+LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
+"""The first target with copies of boxes, elements of one along an axis, and how many axes it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,11 @@ MOST_OF_TAP = {3: 65535, 4: 255, 5: 31}
 """The same → greatest distance of a tap (PTX ISA, "im2col mode")."""
 
 
-def window_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
-    """What is wrong with a window, and what would fit; None if nothing is, or it is none."""
+def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
+    """What is wrong with a box, or with the window that it is of, and what would fit; None if nothing is."""
     rank = len(box.axes)
+    if rank > MOST_OF_AXES:
+        return f"a box of a tensor of {rank} axes", f"at most {MOST_OF_AXES} axes"
     if not box.walks:
         return None
     if rank not in CORNERS:

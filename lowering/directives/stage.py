@@ -27,7 +27,7 @@ from math import prod
 from typing import Any
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
-from lowering.boxes import BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, window_fault
+from lowering.boxes import BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_fault
 from lowering.builder import Builder
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of, without
@@ -293,14 +293,14 @@ class _Choosing:
             return known, f"rows at multiples of {MAX_BYTES} bytes"
         inner = shape[runs.index(max(runs))]
         message = f"a box of {list(shape)} elements of {size} bytes"
-        if inner * size < LEAST_RUN or any(
+        if min(inner, max(runs)) * size < LEAST_RUN or any(
             extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1
         ):
             return message, f"at most {MOST_OF_BOX} rows of {LEAST_RUN} bytes or more"
         rows = prod(shape) // inner
         if rows * _boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
             return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
-        return window_fault(self.facts, CopiedBox.of(load))
+        return box_fault(self.facts, CopiedBox.of(load))
 
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
         """Why a load cannot be staged, and what would fit; None if it can. body: of the loop at whose head it is

@@ -331,3 +331,36 @@ def test_a_mask_of_one_axis_is_that_of_columns() -> None:
     assert "cp.async.bulk.tensor" in made.compile("f", n=5, h=9).ptx
     with pytest.raises(TileError, match="no window of images"):
         dsl.parse(EDGES, device="emulator").compile("f", n=5, h=9)
+
+
+BLOCKS = """
+kernel f(y: f32[16, 32], x: s8[n, b, w, B]; B):
+    grid 1
+    pixel, at = arange(16) + 8, arange(32)
+    total = zeros(f32[16, 32])
+    for t in range(3):
+        j = pixel % w + t - 1
+        inside = (0 <= j) & (j < w)
+        i = pixel // w
+        seen = load(x[i[:, None], (at // B)[None, :], j[:, None], (at % B)[None, :]], mask=inside[:, None])
+        total = total + seen.to(f32)
+    y[0 : 16, 0 : 32] = total
+
+schedule boxes of f:
+    stage x: bulk
+    pipeline t: 2
+    warps = 4
+    specialize b, w
+"""
+
+
+def test_rows_of_16_bytes_are_no_box() -> None:
+    """Two blocks of them are rows of 32 bytes of the tile, which one box does not bring."""
+    with pytest.raises(TileError, match="elements of 1 bytes"):
+        dsl.parse(BLOCKS, device="emulator").compile("f", n=9, b=2, w=8, B=16)
+
+
+def test_a_tensor_of_six_axes_has_no_boxes() -> None:
+    text = ROWS.replace("f32[k, r, m]", "f32[1, 1, 1, k, r, m]").replace("x[p,", "x[0, 0, 0, p,")
+    with pytest.raises(TileError, match="a box of a tensor of 6 axes"):
+        dsl.parse(text, device="emulator").compile("f", k=4, r=16, m=64, TR=16, TM=32)

@@ -118,10 +118,13 @@ class _Window:
         """The first of these along which no pixel is below 0: nothing else may be the axis without ends."""
         for each in several:
             axis = self.rest[each] if each in self.rest else self._images(each)
-            low = None if axis is None else self.facts.of(axis.first).low
-            if axis is not None and low is not None and low >= 0:
+            if axis is not None and self._is_never_below_0(axis.first):
                 return each, axis
         return None
+
+    def _is_never_below_0(self, first: Value) -> bool:
+        low = self.facts.of(first).low
+        return low is not None and low >= 0
 
     def _is_one_walk(self) -> bool:
         """Whether the digits are those of one number, and all of them."""
@@ -136,8 +139,7 @@ class _Window:
         b, digit, axis = self.b, each.digit, each.axis
         lower = linear(each.index.start)[1]
         if digit is not None and not digit.count:
-            images, beyond = self._images(each), -(-self.pixels // digit.step)
-            return None if images is None else (images, PixelWalk(0, beyond, 1, b.index(0)))
+            return self._walked_images(each, digit)
         if not isinstance(each.extent, int) or axis is None:
             return None
         tap = b.value("sub", each.index.start, b.index(lower))
@@ -148,6 +150,17 @@ class _Window:
             place = b.value("mod", self._turns(digit), b.index(count))
             first = b.value("add", b.value("mul", place, b.index(step)), first)
         return BoxAxis(axis, first), walk
+
+    def _walked_images(self, each: Subscript, digit: Digit) -> tuple[BoxAxis, PixelWalk] | None:
+        """The window has as many images behind the last one as a box has. One that begins further behind begins at the
+        first of them, so that its pixels are none of a next block of channels."""
+        images = self._images(each)
+        if images is None or not self._is_never_below_0(images.first):
+            return None
+        extent = self.b.index(each.extent) if isinstance(each.extent, int) else each.extent
+        first = self.b.value("minimum", images.first, extent)
+        beyond = -(-self.pixels // digit.step) + 1
+        return replace(images, first=first), PixelWalk(0, beyond, 1, self.b.index(0))
 
     def _images(self, each: Subscript) -> BoxAxis | None:
         digit, axis = each.digit, each.axis

@@ -364,3 +364,43 @@ def test_a_tensor_of_six_axes_has_no_boxes() -> None:
     text = ROWS.replace("f32[k, r, m]", "f32[1, 1, 1, k, r, m]").replace("x[p,", "x[0, 0, 0, p,")
     with pytest.raises(TileError, match="a box of a tensor of 6 axes"):
         dsl.parse(text, device="emulator").compile("f", k=4, r=16, m=64, TR=16, TM=32)
+
+
+WALKED = """
+kernel f(y: f32[16, 64], x: s8[n, b, w, 32], first: s32):
+    grid 1
+    pixel, at = maximum(first, 0) + arange(16), arange(64)
+    total = zeros(f32[16, 64])
+    for t in range(3):
+        i, j = pixel // w + MORE, pixel % w + t - 1
+        inside = (0 <= i) & (i < n) & (0 <= j) & (j < w)
+        seen = load(x[i[:, None], (at // 32)[None, :], j[:, None], (at % 32)[None, :]], mask=inside[:, None])
+        total = total + seen.to(f32)
+    y[0 : 16, 0 : 64] = total
+
+schedule boxes of f:
+    stage x: bulk
+    pipeline t: 2
+    warps = 4
+    specialize b, w
+"""
+
+
+@pytest.mark.parametrize("first", [0, 20, 40, 49, 100])
+@pytest.mark.parametrize("more", [0, 5])
+def test_images_behind_the_last_one_are_none(first: int, more: int) -> None:
+    """Where blocks of channels are the axis without ends, images are walked along: none of the next block comes behind
+    the last one."""
+    x = np.random.default_rng(first).integers(-9, 10, (4, 2, 8, 32)).astype(np.int8)
+    y, wanted = np.full((16, 64), np.nan, np.float32), np.zeros((16, 64), np.float32)
+    dsl.parse(WALKED.replace("MORE", str(more)), device="emulator").f(y, x, first)
+    for row in range(16):
+        i, j = (first + row) // 8 + more, (first + row) % 8
+        if i < 4:
+            wanted[row] = x[i, :, max(0, j - 1) : j + 2].astype(np.float32).sum(1).reshape(-1)
+    np.testing.assert_array_equal(y, wanted)
+
+
+def test_no_walk_begins_ahead_of_the_first_image() -> None:
+    with pytest.raises(TileError, match="no window of images"):
+        dsl.parse(WALKED.replace("MORE", "(-1)"), device="emulator").compile("f", n=4, b=2, w=8)

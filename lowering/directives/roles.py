@@ -30,7 +30,7 @@ from lowering.ops.control import names
 from lowering.ops.memory import writes
 from lowering.rounds import carry, hand_on
 from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS, MOST_THREADS, WARP, Target
-from lowering.types import U64, SharedType
+from lowering.types import U64, SharedType, TileType
 from lowering.warpgroup import WARPS
 
 MOST_OF_ROLE = 240
@@ -189,7 +189,9 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
         while op not in kept:
             kept.add(op)
             scalar = op.spec.accesses == "read" and not op.result.shape and op.operands[0] not in written
-            if not (op.spec.pure or op.regions or op.spec.ends or op.spec.fills or scalar):
+            # One thread alone copies, and no tile is whole in it.
+            numbers = op.spec.pure and not any(isinstance(v.type, TileType) and v.shape for v in op.operands)
+            if not (numbers or op.spec.flows or op.spec.ends or op.spec.fills or scalar):
                 message = f"what they copy is found by '{op.name}'"
                 raise TileError("instruction", op.loc, message, "places come from counters, dims, scalars")
             todo.extend(op.operands[: op.spec.leading] if op.spec.flows else op.operands)

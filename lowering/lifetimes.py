@@ -104,7 +104,7 @@ class Lifetimes:
     def channel(self, roles: Op) -> None:
         """The tiles of a channel are apart from all others: at no time nobody needs them."""
         mine = {roles.operands[0], *(op.operands[0] for op in walk(roles.regions[0]) if op.spec.effects)}
-        for tile in mine:
+        for tile in mine & self.number.keys():  # it may read numbers of tensors, too
             self.apart[self.number[tile]] |= (1 << len(self.tiles)) - 1 & ~(1 << self.number[tile])
 
     def loop(self, op: Op, state: _State, divided: bool) -> _State:

@@ -255,6 +255,24 @@ def test_what_cannot_be_copied_so_is_told(name: str) -> None:
     check_refused(*REFUSED[name])
 
 
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("source", [PLAIN, text(64, 64, 64, 4, "stage a, b: bulk", "persistent 1")])
+def test_what_both_roles_read_of_a_tensor(source: str, device: str) -> None:
+    """Where rows begin, and how many rounds there are, by tensors that nobody writes."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("TMA is sm_90's")
+    given = {"b: T[n, k];": "b: T[n, k], at: s32[3], ends: s32[3];", "range(0, k, TK)": "range(0, end, TK)",
+             "    acc = zeros": "    row, end = at[block(1)].to(index), ends[block(0)].to(index)\n    acc = zeros",
+             "b[j : j + TN, p": "b[row : row + TN, p"}  # fmt: skip
+    c, a, b, _ = arrays("f16", 136, 72, 128)
+    at, ends = np.array([8, -5, 0], np.int32), np.array([128, 0, 64], np.int32)
+    dsl.parse(changed(source, given), device=device).product(c, a, b, at, ends)
+    rows = np.concatenate([np.zeros((5, 128)), b, np.zeros((64, 128))]).astype(np.float64)
+    there = [a[64 * i : 64 * i + 64, :end].astype(np.float64) for i, end in enumerate(ends)]
+    wanted = [[x @ rows[r + 5 : r + 69, : x.shape[1]].T for r in at[:2]] for x in there]
+    check(c, np.concatenate([np.concatenate(each, 1) for each in wanted])[:, :72])
+
+
 def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
     source = text(64, 64, 64, 4, "stage a, b: bulk") + (
         "schedule plain of product:\n    TM, TN, TK, warps = 64, 64, 64, 4\n\n"

@@ -34,6 +34,7 @@ SHAPES = {
         "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=8200", "rows=34 cols=8201", "rows=1 cols=16392",
     ],
     "matmul.tile": ["m=0", "k=0", "m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65", "m=129 n=66 k=24"],
+    "matmul_grouped.tile": ["m=1 g=1", "m=130 n=264 k=136 g=3", "m=40 n=8 k=8 g=9"],
     "matmul_scaled.tile": ["m=1 n=128 k=128", "m=65 n=256 k=256"],
     "matmul_w4.tile": ["m=1 n=64 k=128", "m=65 n=128 k=256"],
     "matmul_steps.tile": ["m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65"],

@@ -1,0 +1,34 @@
+"""Products of groups of rows, on the emulator and on a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.values.element_types import narrow, widen
+from lowering.types import DTYPES
+from runtime import device_facts
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_grouped.tile"
+
+
+@pytest.mark.parametrize("schedule", ["tile", "bulk"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("ends", [[300], [0, 100, 100, 229, 290], [1, 2, 3, 130, 131, 260]])
+def test_each_group_has_its_matrix(device, schedule, dtype, ends):
+    """Groups of no row, of one, of several tiles; rows behind the last one are left as they are."""
+    if schedule == "bulk" and device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    m, n, k, random = 300, 264, 136, np.random.default_rng(len(ends))
+    a, b = (narrow(random.standard_normal(each), DTYPES[dtype]) for each in ((m, k), (len(ends), n, k)))
+    c = np.full((m, n), 77.0, np.float32)
+    dsl.load(SAMPLE, device=device).grouped(c, a, b, np.array(ends, np.int32), schedule=schedule)
+    wanted, start = np.full((m, n), 77.0), 0
+    for number, end in enumerate(ends):
+        wanted[start:end] = widen(a)[start:end].astype(np.float64) @ widen(b)[number].astype(np.float64).T
+        start = end
+    assert np.abs(c - wanted).max() < 1e-3
+    assert (c[ends[-1] :] == 77.0).all()

@@ -20,6 +20,10 @@ from lowering.forms import Forms, linear
 from lowering.ir import Op, Value
 
 
+class NoBox(Exception):
+    """Why an access is no box, in words that go on after the tensor's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subscript:
     """The index along an axis of a tensor, and how many elements that has. axis: of the tensor's own; None for one of a
@@ -34,28 +38,33 @@ class Subscript:
         return self.index.digits[0] if self.index.digits else None
 
 
-def box_of_access(digits: Digits, subscripts: list[Subscript], shape: tuple[int, ...]) -> CopiedBox | None:
-    """The box that an access of this shape is, if it is one: of slices, if they are, else a window."""
+def box_of_access(digits: Digits, subscripts: list[Subscript], shape: tuple[int, ...]) -> CopiedBox:
+    """The box that an access of this shape is: of slices, if they are, else a window. Raises NoBox."""
     own = [each for each in subscripts if each.axis is not None]
     beside = [each.index for each in subscripts if each.axis is None]
     if not own or any(index.digits or constant_of(index.start) != 0 for index in beside):
-        return None
-    if any(len(each.index.digits) > 1 for each in own):
-        return None
+        raise NoBox("an axis of one element, which a view has put in, is read elsewhere than at 0")
+    for each in own:
+        if len(each.index.digits) > 1:
+            raise NoBox(f"its index along axis {each.axis} is made of several counts")
     slices = {each: _slice(digits, each, shape) for each in own}
     if None not in slices.values():
         axes = tuple(axis for axis in slices.values() if axis is not None)
-        return CopiedBox(axes) if all(_covers(axes, along, shape) for along in range(len(shape))) else None
+        if all(_covers(axes, along, shape) for along in range(len(shape))):
+            return CopiedBox(axes)
+        raise NoBox("it reads elements several times")
+    wrong = NoBox("its indices are no slices, and not the digits of one number")
     for along in range(len(shape)):
         walked = [each for each in own if each.digit is not None and each.digit.axis == along]
         rest = {each: axis for each, axis in slices.items() if each not in walked and axis is not None}
         others = [axis for axis in range(len(shape)) if axis != along]
         is_whole = all(_covers(rest.values(), axis, shape) for axis in others)
         if walked and len(walked) + len(rest) == len(own) and is_whole:
-            box = _Window(digits, walked, rest, shape[along]).box()
-            if box is not None:
-                return box
-    return None
+            try:
+                return _Window(digits, walked, rest, shape[along]).box()
+            except NoBox as reason:
+                wrong = reason
+    raise wrong
 
 
 def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool:
@@ -97,30 +106,27 @@ class _Window:
         self.walked = sorted(walked, key=lambda each: each.index.digits[0].step)
         self.walks = [digit for each in self.walked if (digit := each.digit) is not None]
 
-    def box(self) -> CopiedBox | None:
+    def box(self) -> CopiedBox:
         channels = [axis for axis in self.rest.values() if axis.along >= 0 and axis.step == 1]
         blocks = [each for each, axis in self.rest.items() if axis.along >= 0 and axis.step > 1]
         single = [each for each, axis in self.rest.items() if axis.along < 0]
-        if len(channels) != 1 or len(blocks) > 1 or not self._is_one_walk():
-            return None
+        if len(channels) != 1 or len(blocks) > 1:
+            raise NoBox("it has no slice of channels beside its pixels, or several")
+        if not self._is_one_walk():
+            raise NoBox("image, row and column of its pixels are not all digits of one number")
         last = self._last([*blocks, self.walked[-1], *single])
-        if last is None:
-            return None
         inner = [each for each in (*self.walked, *single) if each is not last[0]]
-        found = [made for each in inner if (made := self._walk(each)) is not None]
-        if len(found) < len(inner):
-            return None
-        axes, walks = zip(*found, strict=True)
+        axes, walks = zip(*map(self._walk, inner), strict=True)
         first = replace(axes[0], extent=self.pixels, along=self.walks[0].axis)
         return CopiedBox((*channels, first, *axes[1:], last[1]), walks)
 
-    def _last(self, several: list[Subscript]) -> tuple[Subscript, BoxAxis] | None:
+    def _last(self, several: list[Subscript]) -> tuple[Subscript, BoxAxis]:
         """The first of these along which no pixel is below 0: nothing else may be the axis without ends."""
         for each in several:
             axis = self.rest[each] if each in self.rest else self._images(each)
             if axis is not None and self._is_never_below_0(axis.first):
                 return each, axis
-        return None
+        raise NoBox("no axis is known to be read from 0 on: that of the images is, where they are counted so")
 
     def _is_never_below_0(self, first: Value) -> bool:
         low = self.facts.of(first).low
@@ -134,14 +140,14 @@ class _Window:
         ends = not last.count or (last.origin is None and last.step * last.count >= self.pixels)
         return len(whole) == 1 and self.walks[0].step == 1 and follows and ends
 
-    def _walk(self, each: Subscript) -> tuple[BoxAxis, PixelWalk] | None:
-        """The first pixel along an axis, and how those behind it go on; None where that is no constant."""
+    def _walk(self, each: Subscript) -> tuple[BoxAxis, PixelWalk]:
+        """The first pixel along an axis, and how those behind it go on."""
         b, digit, axis = self.b, each.digit, each.axis
         lower = linear(each.index.start)[1]
         if digit is not None and not digit.count:
             return self._walked_images(each, digit)
         if not isinstance(each.extent, int) or axis is None:
-            return None
+            raise NoBox(f"axis {axis}, which its pixels walk along, has an extent that is no constant")
         tap = b.value("sub", each.index.start, b.index(lower))
         count, step = (1, 1) if digit is None else (digit.count, digit.factor)
         walk = PixelWalk(lower, lower + (count - 1) * step - (each.extent - 1), step, tap)
@@ -151,12 +157,12 @@ class _Window:
             first = b.value("add", b.value("mul", place, b.index(step)), first)
         return BoxAxis(axis, first), walk
 
-    def _walked_images(self, each: Subscript, digit: Digit) -> tuple[BoxAxis, PixelWalk] | None:
+    def _walked_images(self, each: Subscript, digit: Digit) -> tuple[BoxAxis, PixelWalk]:
         """The window has as many images behind the last one as a box has. One that begins further behind begins at the
         first of them, so that its pixels are none of a next block of channels."""
         images = self._images(each)
         if images is None or not self._is_never_below_0(images.first):
-            return None
+            raise NoBox("its images are not counted from 0 on")
         extent = self.b.index(each.extent) if isinstance(each.extent, int) else each.extent
         first = self.b.value("minimum", images.first, extent)
         beyond = -(-self.pixels // digit.step) + 1

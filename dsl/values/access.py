@@ -21,7 +21,7 @@ from lowering.forms import linear
 from lowering.ir import Value
 from lowering.location import Loc
 from lowering.types import I1, INDEX, U32, DType
-from lowering.windows import Subscript, box_of_access, says_edges
+from lowering.windows import NoBox, Subscript, box_of_access, says_edges
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Place:
     offset: Value
     mask: Value | None
     bounds: list[tuple[int, Value]] = field(default_factory=list)  # by axis, where an index tile is inside of it
-    subscripts: list[Subscript] | None = None  # of a tensor that may be copied by boxes, where all are told by digits
+    subscripts: list[Subscript] | str | None = None  # of a tensor that is to be copied by boxes, or why they are none
 
 
 def integer(builder: Building, binding: Binding, loc: Loc) -> Value | int:
@@ -241,13 +241,15 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
     return Place(access.memory.value, slot, offset, mask, found.bounds, _told(builder, access, axes, form))
 
 
-def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> list[Subscript] | None:
-    """The subscripts of a tensor whose boxes the schedule has copied in bulk."""
+def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> list[Subscript] | str | None:
+    """The subscripts of a tensor whose boxes the schedule has copied in bulk, or why they are none of a box."""
     memory, found, spans = access.memory, [], 0
-    if not isinstance(memory, Tensor) or memory.axes is None:
+    if not isinstance(memory, Tensor):
         return None
     if builder.function.by_subject("stage", str).get(memory.parameter.name) != "bulk":
         return None
+    if memory.axes is None:
+        return "it is read through a view that has other axes"
     digits = Digits(builder.ir, builder.facts)
     for own, axis in zip(memory.axes, axes, strict=True):
         index: TileIndex | None
@@ -260,7 +262,7 @@ def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> 
         else:
             index = TileIndex(_indexed(builder, axis.sub))
         if index is None:
-            return None
+            return f"its index along axis {axis.number} is not told by constants and the place in the tile alone"
         found.append(Subscript(own, index, axis.extent))
     return found
 
@@ -477,22 +479,25 @@ def read(
     builder.place(loc)
     named: dict[str, Value | None] = {"mask": joined, "other": fill}
     box = _box(builder, place, mask)
-    if box is not None:
+    if isinstance(box, CopiedBox):
         named |= box.operands
-    more = {} if box is None else box.attrs
+    more = {} if box is None else {"no_box": box} if isinstance(box, str) else box.attrs
     return builder.ir.access("load", operands_of(place, named), cache=cache, evict=evict, **more).result
 
 
-def _box(builder: Building, place: Place, mask: Binding) -> CopiedBox | None:
-    """The box that a load is, which nothing but its edges masks."""
-    if place.subscripts is None:
-        return None
+def _box(builder: Building, place: Place, mask: Binding) -> CopiedBox | str | None:
+    """The box that a load is, which nothing but its edges masks, or why it is none; None where nobody asks."""
+    if place.subscripts is None or isinstance(place.subscripts, str):
+        return place.subscripts
     digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
     if isinstance(mask, Value):
         mask = says_edges(digits, builder.ir.broadcast(mask, shape), place.subscripts)
     if mask is not None and mask is not True:
-        return None
-    return box_of_access(digits, place.subscripts, shape)
+        return "its mask says more than that elements are inside of it"
+    try:
+        return box_of_access(digits, place.subscripts, shape)
+    except NoBox as reason:
+        return str(reason)
 
 
 def write(

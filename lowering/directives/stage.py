@@ -48,9 +48,7 @@ from lowering.warpgroup import asks_for, is_turn
 WAYS = {"shared": True, "registers": False}
 """Of a value that is done in parts, or of a result."""
 BULK = "bulk"
-WHAT_IS_A_BOX = (
-    "slices and scalars, or index tiles that are digits of a pixel's number; extents and distances constants"
-)
+WHAT_IS_A_BOX = "slices and scalars, or image, row and column as digits of a pixel's number: specialize h, w, p, q"
 SWIZZLED_ROWS = 8
 """Rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
 LEAST_RUN = 32
@@ -279,7 +277,7 @@ class _Choosing:
         if self.target.number < LEAST_ARCH:
             return f"{self.target.arch} has no such copies", f"sm_{LEAST_ARCH}"
         if "box" not in load.attrs:
-            return "it is no slice of a tensor's own axes, and no window of images", WHAT_IS_A_BOX
+            return load.attrs.get("no_box", "it is no load of a tile"), WHAT_IS_A_BOX
         other = operand(load, "other")
         if other is not None and not _is_zero(other):
             return "what is outside is filled with something else than zeros", "other=0"

@@ -236,7 +236,7 @@ def changed(source: str, changes: dict[str, str]) -> str:
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a target before": (PLAIN, {"arch": "sm_80"}, "sm_80 has no such copies"),
     "a mask": (changed(PLAIN, {LEFT: "load(a[i : i + TM, p : p + TK], mask=arange(TK)[None, :] < 40)"}), {},
-               "no slice of a tensor's own axes, and no window of images"),
+               "its mask says more than that elements are inside of it"),
     "something else than zeros": (changed(PLAIN, {LEFT: "load(a[i : i + TM, p : p + TK], other=1.0)"}), {"m": 100},
                                   "something else than zeros"),
     "rows that begin anywhere": (PLAIN, {"k": 132}, "8 bytes of its rows are known to be aligned neighbours"),

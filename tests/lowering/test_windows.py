@@ -249,16 +249,29 @@ def test_boxes_of_few_rows(rows: int, device: str) -> None:
         np.testing.assert_array_equal(y, wanted)
 
 
+MASK = "its mask says more than that elements are inside of it"
 REFUSED = {
-    "a mask that says more": ("(0 <= j)", "(1 <= j)", "no window of images"),
-    "a mask of something else": ("(0 <= j)", "(2 <= t)", "no window of images"),
-    "another extent": ("(j < w)", "(j < w - 1)", "no window of images"),
-    "masked the other way round": ("mask=inside[:, None]", "mask=inside[None, :]", "no window of images"),
+    "a mask that says more": ("(0 <= j)", "(1 <= j)", MASK),
+    "a mask of something else": ("(0 <= j)", "(2 <= t)", MASK),
+    "another extent": ("(j < w)", "(j < w - 1)", MASK),
+    "masked the other way round": ("mask=inside[:, None]", "mask=inside[None, :]", MASK),
     "what is outside is one": ("mask=inside[:, None]", "mask=inside[:, None], other=1.0", "something else than zeros"),
-    "a pixel's number, and more": ("spot % q * SW", "(spot + 1) % q * SW", "no window of images"),
-    "rows of other images": ("spot // q * SH", "pixel // q * SH", "no window of images"),
-    "twice the same": ("j[:, None],", "i[:, None],", "no window of images"),
-    "extents that are not known": ("specialize h, w, p, q, c", "specialize c", "no window of images"),
+    "a pixel's number, and more": ("spot % q * SW", "(spot + 1) % q * SW", "its index along axis 2 is not told"),
+    "rows of other images": ("spot // q * SH", "pixel // q * SH", "not all digits of one number"),
+    "twice the same": ("j[:, None],", "i[:, None],", MASK),
+    "extents that are not known": ("specialize h, w, p, q, c", "specialize c", "its index along axis 0 is not told"),
+    "extents of images alone": ("specialize h, w, p, q, c", "specialize p, q, c", "axis 2, which .* is no constant"),
+    "several counts": ("(at + arange(TC))", "(at + arange(TC) + arange(TC))", "axis 3 is made of several counts"),
+    "every other channel": (
+        "(at + arange(TC))",
+        "(at + arange(TC) * 2)",
+        "no slices, and not the digits of one number",
+    ),
+    "a view of other axes": (
+        "x[image[:, None], i[:, None], j[:, None],",
+        "reshape(x, [n, h * w, c])[image[:, None], (i * w + j)[:, None],",
+        "a view that has other axes",
+    ),
     "from right to left": ("+ t % S * DW", "- t % S * DW", "a tap whose distance is -2 to 0"),
     "steps too long": ("SW = 1", "SW = 9", "pixels 9 apart"),
     "far outside": ("PW = 1", "PW = 200", "from -200 to"),

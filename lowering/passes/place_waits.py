@@ -138,5 +138,6 @@ def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:
 
 
 def _may_go_before(op: Op) -> bool:
-    """What has no effects, and what reads."""
-    return not op.regions and not op.spec.keep and (op.spec.effects is None or op.spec.accesses == "read")
+    """What has no effects, and what reads something that nobody else writes meanwhile."""
+    reads = op.spec.accesses == "read" and op.attrs["cache"] != "volatile"
+    return not op.regions and not op.spec.keep and (op.spec.effects is None or reads)

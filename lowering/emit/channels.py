@@ -71,6 +71,19 @@ def _narrow(w: Writer, number: Value) -> str:
     return register if w.index == "i32" else w.let(f"trunc i64 {register} to i32")
 
 
+LEAST, MOST = -(1 << 31), (1 << 31) - 1
+"""Coordinates."""
+
+
+def _coordinate(w: Writer, first: Value, far: int) -> str:
+    """Coordinates have 32 bits. One that has more is outside of each tensor, as `far` is, not what is left of it."""
+    narrow = _narrow(w, first)
+    if w.index == "i32":
+        return narrow
+    same = w.let(f"icmp eq i64 {w.let(f'sext i32 {narrow} to i64')}, {w.registers[first][0]}")
+    return w.let(f"select i1 {same}, i32 {narrow}, i32 {far}")
+
+
 def _await(w: Writer, op: Op, barrier: str, number: Value, slots: int, turn: int) -> None:
     """Waits for the phase of a number's turn through the slots; `turn` 1: of the turn before, which is over at the
     start."""
@@ -130,6 +143,7 @@ def _bulk_copy(w: Writer, op: Op) -> None:
         target = w.let(f"add i32 {target}, {op.attrs['at'] * memory.dtype.bytes}")
     place = w.head.once(f"ptrtoint ptr %{map.name} to i64")
     box = CopiedBox.of(op)
-    corner = [_narrow(w, axis.first) for axis in box.axes]
+    far = MOST if box.walks else LEAST  # there is no image before the first one
+    corner = [_coordinate(w, axis.first, far) for axis in box.axes]
     taps = [w.let(f"trunc i32 {_narrow(w, walk.tap)} to i16") for walk in box.walks]
     w.template(copy_of(op), [target, place, *corner, _place(w, channel, slot, slots, 0), *taps], op)

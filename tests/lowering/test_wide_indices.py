@@ -143,3 +143,27 @@ def test_dims_near_2_31_are_counted_in_64_bits() -> None:
     text = "kernel k(x: u8[n]):\n    grid 1\n    x[n - 1 : n + 7] = full(u8[8], 1)\n"
     for n, bits in ((2**31 - 2**21, 32), (2**31 - 2**21 + 1, 64), (2**31 - 1, 64)):
         assert compile_kernel(text, dims={"n": n}).variant.function.index_bits == bits
+
+
+@pytest.mark.parametrize("name", ["s64", "u64", "u32", "s32"])
+def test_boxes_begin_at_the_number_that_it_is(name: str) -> None:
+    """Coordinates of a box have 32 bits, an index 64: what is far away is not what is left of it."""
+    text = f"""
+kernel k(y: s32[32, 32], x: s8[m, c], n: {name}):
+    grid 1
+    total = zeros(s32[32, 32])
+    for t in range(1):
+        total = total + x[n : n + 32, 0 : 32].to(s32)
+    y[0 : 32, 0 : 32] = total
+schedule s of k:
+    warps = 1
+    stage x: bulk
+    pipeline t: 2
+    specialize c
+"""
+    low, high = int_range(DTYPES[name])
+    x, y = np.arange(40 * 32).astype(np.int8).reshape(40, 32), np.zeros((32, 32), np.int32)
+    kernel = compile_kernel(text, {"x": x}, index_bits=64, arch="sm_90")
+    for n in (n for n in NUMBERS if low <= n <= high):
+        launch(kernel, {"x": x, "y": y, "n": n})
+        assert [row.tolist() for row in y] == [x[i].tolist() if 0 <= i < 40 else [0] * 32 for i in range(n, n + 32)], n

@@ -65,7 +65,8 @@ def stage(function: Function, target: Target) -> None:
     users = uses(function.body)
     inside = {op for loop in loops for op in walk(loop.regions[0])}
     once = [op for op in function.body.ops if is_load(op) and inside.intersection(users.get(op.result, ()))]
-    behind = [op for op in _behind_loops(function.body) if op.operands[0].name in said and op not in once]
+    behind = [op for op in _behind_loops(function.body) if said.get(op.operands[0].name or "", BULK) != BULK]
+    behind = [op for op in behind if op not in once]
     stores = [op for op in walk(function.body) if is_store(op)]
     subjects = [*(load for _, load in found), *once, *behind, *stores]
     _check_subjects(function, said, {op.operands[0].name for op in subjects})

@@ -255,6 +255,20 @@ def test_what_cannot_be_copied_so_is_told(name: str) -> None:
     check_refused(*REFUSED[name])
 
 
+STORE = "    c[i : i + TM"
+
+
+def test_a_load_behind_the_loop_is_one_of_its_own() -> None:
+    """Of a tensor that the loop has copied in bulk; what no loop loads is no box."""
+    behind = changed(PLAIN, {STORE: "    acc = acc + a[i : i + TM, j : j + TN].to(f32)\n" + STORE})
+    c, a, b, wanted = arrays("f16", 72, 64, 128)
+    dsl.parse(behind, device="emulator").product(c, a, b)
+    check(c, wanted + a[:, :64])
+    alone = changed(PLAIN, {STORE: "    acc = acc + z[i : i + TM, j : j + TN].to(f32)\n" + STORE,
+                            "b: T[n, k];": "b: T[n, k], z: T[m, n];", "stage a, b": "stage a, b, z"})  # fmt: skip
+    check_refused(alone, {}, "'z' is loaded in line 16, outside of the loops")
+
+
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("source", [PLAIN, text(64, 64, 64, 4, "stage a, b: bulk", "persistent 1")])
 def test_what_both_roles_read_of_a_tensor(source: str, device: str) -> None:

@@ -13,7 +13,7 @@ from math import prod
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
 from lowering.directives.rows import AnyRows
-from lowering.directives.stage import is_load, place_of
+from lowering.directives.stage import BULK, is_load, place_of
 from lowering.directives.wide import Wide, WideRegion, WideSubject, slices
 from lowering.facts import Analysis, facts_now
 from lowering.fold import constant_of
@@ -52,7 +52,7 @@ class Kept:
 
 
 def words_of(function: Function, names: Collection[str]) -> dict[str, str]:
-    """What the schedule says of values of these names: `shared` or `registers`."""
+    """What the schedule says of values of these names: `shared`, `bulk` or `registers`."""
     tensors = {p.name for p in function.params}
     said = function.by_subject("stage", str)
     return {name: word for name, word in said.items() if name in names and name not in tensors}
@@ -71,6 +71,9 @@ def kept_of(
     room = target.shared - sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
     for name, word in words_of(function, region.names).items():
         place = function.lines.get(("stage", name))
+        if word == BULK:
+            message = f"'{name}' cannot be copied in bulk: it is no tensor"
+            raise TileError("instruction", place, message, f"stage {name}: shared")
         if word != "shared":
             continue
         if static:

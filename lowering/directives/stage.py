@@ -123,6 +123,10 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
         name, value = op.operands[0].name, operand(op, "value")
         assert value is not None
         if name not in chosen:
+            if said.get(name or "") == BULK:
+                place = function.lines.get(("stage", name or ""))
+                message = f"'{name}' cannot be copied in bulk: it is stored{in_line(op)}"
+                raise TileError("instruction", place or op.loc, message, f"stage {name}: shared")
             bytes = prod(value.shape) * value.dtype.bytes
             is_apart = op.operands[0].dtype.bits == 16 and _is_across(facts, value, starts)
             wide = neighbours(facts, op, op.spec.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES

@@ -243,6 +243,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "places that are data": (changed(PLAIN, BY_DATA), {}, "its place comes from 'load'"),
     "a bound that is a sum of a tile": (changed(PLAIN, {"range(0, k, TK)": "range(0, sum(arange(TK)) + k, TK)"}), {},
                                         "what they copy is found by 'reduce'"),
+    "what is stored": (changed(PLAIN, {"stage a, b: bulk": "stage a, b, c: bulk"}), {}, "it is stored in line"),
     "one of two": (changed(PLAIN, {"stage a, b: bulk": "stage a: bulk"}), {}, "those of 'b' at the same place are not"),
     "rows of 16 bytes": (tile(64, 64, 8, 4), {}, "a box of .* elements of 2 bytes"),
     "too many warps": (tile(128, 128, 32, 32), {}, "32 warps and 4 more"),
@@ -256,6 +257,22 @@ def test_what_cannot_be_copied_so_is_told(name: str) -> None:
 
 
 STORE = "    c[i : i + TM"
+
+
+def test_a_value_that_a_loop_does_in_parts_is_no_box() -> None:
+    source = """
+kernel f(y: f32[n, m], x: f32[n, m]):
+    grid n
+    v = load(x[block(0), 0 : 4096])
+    y[block(0), 0 : 4096] = v - max(v)
+
+schedule s of f:
+    loop v, 0: 1024
+    stage v: bulk
+"""
+    with pytest.raises(TileError, match="'v' cannot be copied in bulk: it is no tensor") as told:
+        dsl.parse(source, device="emulator").compile("f", n=4, m=4096)
+    assert told.value.loc is not None and told.value.hint
 
 
 def test_a_load_behind_the_loop_is_one_of_its_own() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import copysign
 from typing import Any
 
 from lowering.ir import Value
@@ -15,6 +16,12 @@ def constant_of(value: Value) -> int | float | bool | None:
     while op is not None and op.spec.reshapes:
         op = op.operands[0].op
     return op.attrs["value"] if op is not None and op.spec.constant else None
+
+
+def is_zero_of_bits(value: Value) -> bool:
+    """Whether each bit of a value is 0, as of what copies leave where they have nothing: -0.0 has a sign."""
+    number = constant_of(value)
+    return number == 0 and copysign(1, number) > 0
 
 
 def wrap(value: int, dtype: DType) -> int | None:

@@ -16,7 +16,7 @@ from lowering.directives.rows import AnyRows
 from lowering.directives.stage import BULK, is_load, place_of
 from lowering.directives.wide import Wide, WideRegion, WideSubject, slices
 from lowering.facts import Analysis, facts_now
-from lowering.fold import constant_of
+from lowering.fold import is_zero_of_bits
 from lowering.ir import Function, Op, Value, walk
 from lowering.location import TileError
 from lowering.ops import operand
@@ -48,7 +48,7 @@ class Kept:
         if self.source is None or self.source.op is None:
             return None
         mask, other = operand(self.source.op, "mask"), operand(self.source.op, "other")
-        return (mask, other) if mask is not None and other is not None and constant_of(other) != 0 else None
+        return (mask, other) if mask is not None and other is not None and not is_zero_of_bits(other) else None
 
 
 def words_of(function: Function, names: Collection[str]) -> dict[str, str]:

@@ -33,7 +33,7 @@ from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of, without
 from lowering.directives.wide import Wide, blocks_of
 from lowering.facts import Analysis, facts_now
-from lowering.fold import constant_of
+from lowering.fold import is_zero_of_bits
 from lowering.ir import Block, Function, Op, Value, in_line, replace_uses, uses, walk
 from lowering.location import TileError, closest
 from lowering.ops import operand
@@ -675,7 +675,7 @@ def _is_zero(value: Value) -> bool:
     """Whether a filling is zeros: a literal, which for floats of 8 bits is a conversion."""
     while value.op is not None and (value.op.spec.reshapes or value.op.spec.converts):
         value = value.op.operands[0]
-    return constant_of(value) == 0
+    return is_zero_of_bits(value)
 
 
 def _loaded(b: Builder, staged: Staged) -> list[Op]:

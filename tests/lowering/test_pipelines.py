@@ -196,6 +196,38 @@ schedule s of k:
     assert np.array_equal(args["c"], args["a"].astype(np.float32) @ args["b"].T.astype(np.float32))
 
 
+ROUNDS = """
+kernel k(y: f32[n], x: f32[n, m]):
+    grid n
+    most = full(f32[64], inf)
+    for p in range(0, m, 64):
+        most = minimum(most, 1.0 / load(x[block(0), p : p + 64], other=-0.0))
+    y[block(0)] = min(most)
+
+schedule s of k:
+    stage x: shared
+    pipeline p: 2
+"""
+WIDE = """
+kernel k(y: f32[n], x: f32[n, m]):
+    grid n
+    v = load(x[block(0), 0 : 256], other=-0.0)
+    total = sum(v)
+    y[block(0)] = min(1.0 / v) + total * 0.0
+
+schedule s of k:
+    loop v, 0: 64
+    stage v: shared
+"""
+
+
+@pytest.mark.parametrize("text", [ROUNDS, WIDE])
+def test_a_zero_with_a_sign_is_something_else_than_zeros(text: str) -> None:
+    args = {"x": np.ones((2, 200), np.float32), "y": np.zeros(2, np.float32)}
+    launch(compile_kernel(text, args), args)
+    assert np.array_equal(args["y"], [-np.inf, -np.inf])
+
+
 def test_what_was_copied_by_hand_is_pipelined_where_the_schedule_says_so() -> None:
     text = """
 kernel k(y: f32[n], x: f32[n]):

@@ -294,7 +294,10 @@ class _Choosing:
         if rows != MAX_BYTES:
             known = f"{rows} bytes of its rows are known to be aligned neighbours"
             return known, f"rows at multiples of {MAX_BYTES} bytes"
-        inner = shape[runs.index(max(runs))]
+        box, last = CopiedBox.of(load), runs.index(max(runs))
+        if box.walks and box.axes[0].along != last:
+            return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
+        inner = shape[last]
         message = f"a box of {list(shape)} elements of {size} bytes"
         if min(inner, max(runs)) * size < LEAST_RUN or any(
             extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1
@@ -303,7 +306,7 @@ class _Choosing:
         rows = prod(shape) // inner
         if rows * _boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
             return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
-        return box_fault(self.facts, CopiedBox.of(load))
+        return box_fault(self.facts, box)
 
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
         """Why a load cannot be staged, and what would fit; None if it can. body: of the loop at whose head it is

@@ -373,6 +373,27 @@ def test_rows_of_16_bytes_are_no_box() -> None:
         dsl.parse(BLOCKS, device="emulator").compile("f", n=9, b=2, w=8, B=16)
 
 
+def test_pixels_that_are_neighbours_in_memory_are_no_window() -> None:
+    """The axis across is none of channels: those lie side by side."""
+    text = """
+kernel f(y: f32[32, 32], x: f16[n, k, w]):
+    grid 1
+    total = zeros(f32[32, 32])
+    for t in range(3):
+        pixel, row = 16 + arange(32), t + arange(32)
+        total = total + load(x[(pixel // w)[None, :], row[:, None], (pixel % w)[None, :]]).to(f32)
+    y[0 : 32, 0 : 32] = total
+
+schedule boxes of f:
+    stage x: bulk
+    pipeline t: 2
+    warps = 4
+    specialize k, w
+"""
+    with pytest.raises(TileError, match="no window of images"):
+        dsl.parse(text, device="emulator").compile("f", n=3, k=40, w=32)
+
+
 def test_a_tensor_of_six_axes_has_no_boxes() -> None:
     text = ROWS.replace("f32[k, r, m]", "f32[1, 1, 1, k, r, m]").replace("x[p,", "x[0, 0, 0, p,")
     with pytest.raises(TileError, match="a box of a tensor of 6 axes"):

@@ -15,7 +15,7 @@ from lowering.emit.writer import Writer
 from lowering.ir import Op
 from lowering.ops import OPS
 from lowering.passes import run_passes
-from lowering.warpgroup import load_of
+from lowering.warpgroup import chosen, load_of
 from ptx_templates import Instruction, instruction
 from tests.compile_and_run import compile_kernel
 
@@ -61,7 +61,7 @@ CHANNELS = {
 
 def check(op: Op, rows: list[Instruction]) -> None:
     """The row says what all these instructions do together, but for the bytes of one."""
-    if any(row.family == "wgmma" for row in rows):
+    if op.name == "product_wait" or chosen(op) is not None:
         check_warpgroups(op, rows)
         return
     if op.name in CHANNELS:
@@ -86,8 +86,10 @@ def check_warpgroups(op: Op, rows: list[Instruction]) -> None:
     if op.name == "product_wait":
         assert not done and others == [("waits", "wgmma group")]
         return
-    loads = [load for load in map(load_of, op.operands[:2]) if load.attrs.get("in_place")]
-    assert len(loads) == 2 and all(load.spec.effects for load in loads)
+    groups = chosen(op)
+    assert groups is not None
+    loads = [load_of(value) for value in op.operands[groups.left is None : 2]]
+    assert all(load.attrs.get("in_place") and load.spec.effects for load in loads)
     said = {(e.by.action, e.space) for load in loads for e in load.spec.effects(load)}
     assert done == {(*each, "wgmma group") for each in said} and others == [("commits", "wgmma group")]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import hand_written
 import numpy as np
+from tensor_map_kernel import swizzled
 
 from runtime.header import Argument, HeaderTensor, Scalar
 from runtime.tensor_map import CORNERS, Window
@@ -102,11 +103,8 @@ class Probe:
         return found
 
     def expected(self) -> Any:
-        """The bytes as they lie in shared memory: within each `swizzle` of them 16-byte piece p of row r of 128 bytes
-        lies where piece p ^ r lies without one."""
-        flat = self.pixels().reshape(-1).view(np.uint8)
-        at = np.arange(flat.size)
-        return flat[at ^ (at >> 3 & max(0, self.swizzle - 16))]
+        """The bytes as they lie in shared memory."""
+        return swizzled(self.pixels(), self.swizzle)
 
     def text(self, **changes: Any) -> str:
         """out = the bytes of the box, as they lie in shared memory. Only the header differs between probes of a rank.

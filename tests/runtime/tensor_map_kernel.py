@@ -75,11 +75,7 @@ def element_bytes(dtype: str) -> int:
 
 
 def expected(a: Any, axes: tuple[int, int], box: tuple[int, int], swizzle: int, x: int, y: int) -> Any:
-    """What `boxes` writes for an array in host memory.
-
-    Within each `swizzle` bytes, 16-byte piece p of row r lies where piece p ^ r lies without a swizzle, r counted in
-    rows of 128 bytes.
-    """
+    """What `boxes` writes for an array in host memory."""
     turned = a.transpose(axes[::-1])  # the innermost axis last
     tile = np.zeros(box[::-1], a.dtype)
     rows, columns = turned.shape
@@ -87,6 +83,15 @@ def expected(a: Any, axes: tuple[int, int], box: tuple[int, int], swizzle: int, 
         low, high = max(0, -x), min(box[0], columns - x)
         if low < high:
             tile[row, low:high] = turned[y + row, x + low : x + high]
+    return swizzled(tile, swizzle)
+
+
+def swizzled(tile: Any, swizzle: int) -> Any:
+    """A box's bytes as they lie in shared memory.
+
+    Within each `swizzle` bytes, 16-byte piece p of row r lies where piece p ^ r lies without a swizzle, r counted in
+    rows of 128 bytes.
+    """
     flat = tile.reshape(-1).view(np.uint8)
     at = np.arange(flat.size)
     return flat[at ^ (at >> 3 & max(0, swizzle - 16))]

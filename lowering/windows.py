@@ -27,11 +27,13 @@ class NoBox(Exception):
 @dataclass(frozen=True, slots=True)
 class Subscript:
     """The index along an axis of a tensor, and how many elements that has. axis: of the tensor's own; None for one of a
-    single element that a view has put in."""
+    single element that a view has put in. outside: whether an index tile may be ahead of the first element, or behind
+    the last one, for all that is known; slices and scalars are masked by themselves."""
 
     axis: int | None
     index: TileIndex
     extent: int | Value
+    outside: tuple[bool, bool] = (False, False)
 
     @property
     def digit(self) -> Digit | None:
@@ -188,12 +190,19 @@ class _Order(Forms[tuple[Value, Value, int]]):
 _ORDER = _Order()
 
 
-def says_edges(digits: Digits, mask: Value, subscripts: list[Subscript]) -> bool:
-    """Whether a mask says no more of an access than that its elements are inside of the tensor."""
-    return all(
-        order is not None and any(_is_edge(digits, order, each, lift) for each in subscripts)
-        for order, lift in _conditions(digits.b, mask)
-    )
+def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> None:
+    """Raises NoBox where a mask says more of an access than that its elements are inside of the tensor, or less: what
+    is outside of an axis alone is another row for a load, and zeros for a box."""
+    said: set[tuple[int, int]] = set()
+    for order, lift in [] if mask is None else _conditions(digits.b, mask):
+        found = set() if order is None else _edges(digits, order, subscripts, lift)
+        if not found:
+            raise NoBox("its mask says more than that elements are inside of it")
+        said |= found
+    for number, each in enumerate(subscripts):
+        for edge, word in enumerate(("ahead of the first", "behind the last")):
+            if each.outside[edge] and (number, edge) not in said:
+                raise NoBox(f"no mask says that its index along axis {each.axis} is not {word} element")
 
 
 Lift = Callable[[Value], Value]
@@ -218,12 +227,18 @@ def _conditions(
         yield _ORDER.told(mask), lift
 
 
-def _is_edge(digits: Digits, order: tuple[Value, Value, int], each: Subscript, lift: Lift) -> bool:
-    """Whether a comparison says 0 <= index, or index < extent."""
+def _edges(
+    digits: Digits, order: tuple[Value, Value, int], subscripts: list[Subscript], lift: Lift
+) -> set[tuple[int, int]]:
+    """For which subscripts a comparison says 0 <= index (edge 0), or index < extent (1)."""
     low, high = (digits.of(lift(value)) for value in order[:2])
+    found: set[tuple[int, int]] = set()
     if low is None or high is None:
-        return False
-    if order[2] == 0:
-        return high == each.index and not low.digits and constant_of(low.start) == 0
-    extent = constant_of(high.start) if isinstance(each.extent, int) else high.start
-    return low == each.index and not high.digits and extent == each.extent
+        return found
+    for number, each in enumerate(subscripts):
+        extent = constant_of(high.start) if isinstance(each.extent, int) else high.start
+        if order[2] == 0 and high == each.index and not low.digits and constant_of(low.start) == 0:
+            found.add((number, 0))
+        elif order[2] == 1 and low == each.index and not high.digits and extent == each.extent:
+            found.add((number, 1))
+    return found

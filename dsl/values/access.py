@@ -21,7 +21,7 @@ from lowering.forms import linear
 from lowering.ir import Value
 from lowering.location import Loc
 from lowering.types import I1, INDEX, U32, DType
-from lowering.windows import NoBox, Subscript, box_of_access, says_edges
+from lowering.windows import NoBox, Subscript, box_of_access, check_mask
 
 
 @dataclass(slots=True)
@@ -253,17 +253,20 @@ def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> 
     digits = Digits(builder.ir, builder.facts)
     for own, axis in zip(memory.axes, axes, strict=True):
         index: TileIndex | None
+        outside = (False, False)
         if isinstance(axis.sub, Span):
             place = form.place_of_span(spans)
             index = TileIndex(_indexed(builder, axis.sub.start), (Digit(place, count=axis.sub.extent),))
             spans += 1
         elif _is_tile(axis.sub):
             index = digits.of(form.placed(builder, axis.sub))
+            first, last = _both_edges(builder, axis.sub, axis.extent)
+            outside = first is not None, last is not None
         else:
             index = TileIndex(_indexed(builder, axis.sub))
         if index is None:
             return f"its index along axis {axis.number} is not told by constants and the place in the tile alone"
-        found.append(Subscript(own, index, axis.extent))
+        found.append(Subscript(own, index, axis.extent, outside))
     return found
 
 
@@ -384,17 +387,23 @@ def _sum(builder: Building, parts: list[Value]) -> Value:
 
 def _edges(builder: Building, index: Value | int, extent: int | Value) -> list[Value]:
     """Conditions `0 <= index` and `index < extent`, without those that are known to hold."""
+    return [each for each in _both_edges(builder, index, extent) if each is not None]
+
+
+def _both_edges(builder: Building, index: Value | int, extent: int | Value) -> tuple[Value | None, Value | None]:
+    """The same; None for one that is known to hold."""
     ir = builder.ir
     low, high = _bounds(builder, index)
     least, _ = _bounds(builder, extent)
-    out = []
+    begins, ends = None, None
     if low is None or low < 0:
         zero, v = ir.same_shape([ir.index(0), _indexed(builder, index)])
-        out.append(ir.value("le", zero, v))
+        begins = ir.value("le", zero, v)
     if high is None or least is None or high >= least:
         v, b = ir.same_shape([_indexed(builder, index), _indexed(builder, extent)])
-        out.append(ir.value("lt", v, b))
-    return out
+        ends = ir.value("lt", v, b)
+    first, last = (None if each is None or constant_of(each) is True else each for each in (begins, ends))
+    return first, last
 
 
 def _bounds(builder: Building, index: Value | int) -> tuple[int | None, int | None]:
@@ -490,11 +499,11 @@ def _box(builder: Building, place: Place, mask: Binding) -> CopiedBox | str | No
     if place.subscripts is None or isinstance(place.subscripts, str):
         return place.subscripts
     digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
-    if isinstance(mask, Value):
-        mask = says_edges(digits, builder.ir.broadcast(mask, shape), place.subscripts)
-    if mask is not None and mask is not True:
-        return "its mask says more than that elements are inside of it"
+    if mask is False:
+        return "its mask is off"
+    said = builder.ir.broadcast(mask, shape) if isinstance(mask, Value) else None
     try:
+        check_mask(digits, said, place.subscripts)
         return box_of_access(digits, place.subscripts, shape)
     except NoBox as reason:
         return str(reason)

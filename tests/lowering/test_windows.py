@@ -17,12 +17,12 @@ kernel pool(y: f32[n, p, q, c], x: T[n, h, w, c]; T in s8|f16|f32, TN, TC, R, S,
     first, at = block(0) % cdiv(n * p * q, TN) * TN, block(0) // cdiv(n * p * q, TN) * TC
     pixel = first + arange(TN)
     image, spot = pixel // (p * q), pixel % (p * q)
-    row, col = spot // q * SH - PH, spot % q * SW - PW
+    row, col, channel = spot // q * SH - PH, spot % q * SW - PW, at + arange(TC)
     total = zeros(f32[TN, TC])
     for t in range(R * S):
         i, j = row + t // S * DH, col + t % S * DW
-        inside = (image < n) & (0 <= i) & (i < h) & (0 <= j) & (j < w)
-        seen = load(x[image[:, None], i[:, None], j[:, None], (at + arange(TC))[None, :]], mask=inside[:, None])
+        inside = ((image < n) & (0 <= i) & (i < h) & (0 <= j) & (j < w))[:, None] & (channel < c)[None, :]
+        seen = load(x[image[:, None], i[:, None], j[:, None], channel[None, :]], mask=inside)
         total = total + seen.to(f32) * (t + 1).to(f32)
     reshape(y, [n * p * q, c])[first : first + TN, at : at + TC] = total
 
@@ -254,17 +254,24 @@ REFUSED = {
     "a mask that says more": ("(0 <= j)", "(1 <= j)", MASK),
     "a mask of something else": ("(0 <= j)", "(2 <= t)", MASK),
     "another extent": ("(j < w)", "(j < w - 1)", MASK),
-    "masked the other way round": ("mask=inside[:, None]", "mask=inside[None, :]", MASK),
-    "what is outside is one": ("mask=inside[:, None]", "mask=inside[:, None], other=1.0", "something else than zeros"),
+    "masked the other way round": ("(j < w))[:, None]", "(j < w))[None, :]", MASK),
+    "a missing edge": (" & (0 <= j)", "", "no mask says that its index along axis 2 is not ahead of the first"),
+    "no image is behind": ("(image < n) & ", "", "no mask says that its index along axis 0 is not behind the last"),
+    "channels of the next pixel": (
+        " & (channel < c)[None, :]",
+        "",
+        "no mask says that its index along axis 3 is not b",
+    ),
+    "what is outside is one": ("mask=inside", "mask=inside, other=1.0", "something else than zeros"),
     "a pixel's number, and more": ("spot % q * SW", "(spot + 1) % q * SW", "its index along axis 2 is not told"),
     "rows of other images": ("spot // q * SH", "pixel // q * SH", "not all digits of one number"),
     "twice the same": ("j[:, None],", "i[:, None],", MASK),
     "extents that are not known": ("specialize h, w, p, q, c", "specialize c", "its index along axis 0 is not told"),
     "extents of images alone": ("specialize h, w, p, q, c", "specialize p, q, c", "axis 2, which .* is no constant"),
-    "several counts": ("(at + arange(TC))", "(at + arange(TC) + arange(TC))", "axis 3 is made of several counts"),
+    "several counts": ("at + arange(TC)", "at + arange(TC) + arange(TC)", "axis 3 is made of several counts"),
     "every other channel": (
-        "(at + arange(TC))",
-        "(at + arange(TC) * 2)",
+        "at + arange(TC)",
+        "at + arange(TC) * 2",
         "no slices, and not the digits of one number",
     ),
     "a view of other axes": (
@@ -304,7 +311,7 @@ kernel f(y: f32[TN, c], x: s8[n, w, c], first: s32; TN=16):
     total = zeros(f32[TN, c])
     for t in range(3):
         j = pixel % 6 + t - 1
-        seen = load(x[one[:, None], j[:, None], arange(c)[None, :]], mask=((0 <= j) & (j < w))[:, None])
+        seen = load(x[one[:, None], j[:, None], arange(c)[None, :]], mask=((one < n) & (0 <= j) & (j < w))[:, None])
         total = total + seen.to(f32) * (t + 1).to(f32)
     y[0 : TN, 0 : c] = total
 
@@ -328,7 +335,7 @@ kernel f(y: f32[32, 32], x: s8[n, h, 16, 32], s: s32):
     i, j = arange(32) // 16 + s, arange(32) % 16
     total = zeros(f32[32, 32])
     for t in range(n):
-        total = total + load(x[t, i[:, None], j[:, None], arange(32)[None, :]], mask=i < h).to(f32)
+        total = total + load(x[t, i[:, None], j[:, None], arange(32)[None, :]], mask=(0 <= i) & (i < h)).to(f32)
     y[0 : 32, 0 : 32] = total
 
 schedule boxes of f:
@@ -340,7 +347,7 @@ schedule boxes of f:
 
 def test_a_mask_of_one_axis_is_that_of_columns() -> None:
     """It is repeated along rows, as numpy does it."""
-    made = dsl.parse(EDGES.replace("mask=i < h", "mask=(i < h)[:, None]"), device="emulator")
+    made = dsl.parse(EDGES.replace("mask=(0 <= i) & (i < h)", "mask=((0 <= i) & (i < h))[:, None]"), device="emulator")
     assert "cp.async.bulk.tensor" in made.compile("f", n=5, h=9).ptx
     with pytest.raises(TileError, match="its mask says more"):
         dsl.parse(EDGES, device="emulator").compile("f", n=5, h=9)
@@ -353,8 +360,8 @@ kernel f(y: f32[16, 32], x: s8[n, b, w, B]; B):
     total = zeros(f32[16, 32])
     for t in range(3):
         j = pixel % w + t - 1
-        inside = (0 <= j) & (j < w)
         i = pixel // w
+        inside = (i < n) & (0 <= j) & (j < w)
         seen = load(x[i[:, None], (at // B)[None, :], j[:, None], (at % B)[None, :]], mask=inside[:, None])
         total = total + seen.to(f32)
     y[0 : 16, 0 : 32] = total
@@ -381,7 +388,8 @@ kernel f(y: f32[32, 32], x: f16[n, k, w]):
     total = zeros(f32[32, 32])
     for t in range(3):
         pixel, row = 16 + arange(32), t + arange(32)
-        total = total + load(x[(pixel // w)[None, :], row[:, None], (pixel % w)[None, :]]).to(f32)
+        inside = (row < k)[:, None] & (pixel // w < n)[None, :]
+        total = total + load(x[(pixel // w)[None, :], row[:, None], (pixel % w)[None, :]], mask=inside).to(f32)
     y[0 : 32, 0 : 32] = total
 
 schedule boxes of f:

@@ -457,6 +457,14 @@ _ROWS = (
         "fragments p: late",
     ),
     PropertyRow(
+        "turns",
+        "value",
+        Condition(),
+        "Groups of four warps make this value, and begin the products that take it, one after the other: one "
+        "multiplies while another one computes. Of a round whose copies are `bulk`; with a condition, where it holds.",
+        "turns e",
+    ),
+    PropertyRow(
         "math",
         "functions",
         Word("exact", "fast"),

@@ -58,7 +58,7 @@ def roles(function: Function, target: Target, inner: Op, head: CopyHead, slots: 
     fetch = _fetching(function, main, channel)
     _multiplying(b, inner, head, channel)
     registers = _registers(function, target)
-    attrs = {"slots": slots, "fetchers": WARPS, "registers": registers}
+    attrs = {"slots": slots, "fetchers": WARPS, "registers": registers, "turns": 0}
     function.attrs["fetchers"] = WARPS
     if registers is not None and not function.number("blocks_per_sm"):
         function.attrs["blocks_per_sm"] = 1  # else ptxas does not know how many registers there are at the start

@@ -15,6 +15,7 @@ from lowering.ir import Op, Value
 from lowering.ops import operand
 from lowering.ops.channels import copy_of
 from lowering.targets import WARP
+from lowering.warpgroup import WARPS
 
 BARRIER = 8
 """Bytes of a barrier in shared memory."""
@@ -26,8 +27,8 @@ number 0."""
 @rule("roles")
 def _roles(w: Writer, op: Op) -> None:
     fetch, main = op.regions
-    slots, threads = op.attrs["slots"], w.function.threads
-    _begin(w, op, slots)
+    threads = w.function.threads
+    _begin(w, op)
     warp = w.let(f"lshr i32 {w.head.thread()}, {WARP.bit_length() - 1}")
     (warp,) = w.template("shfl.sync.idx.b32", [warp, "0", "31", "-1"], op)  # the same in all lanes, as ptxas sees
     fetches, copying, works, done = (w.fresh_label(s) for s in ("fetch", "copy", "multiply", "end"))
@@ -51,15 +52,18 @@ def _roles(w: Writer, op: Op) -> None:
     w.start(done)
 
 
-def _begin(w: Writer, op: Op, slots: int) -> None:
-    """The barriers of a channel: `full` waits for the thread that fills, `free` for each warp that reads."""
+def _begin(w: Writer, op: Op) -> None:
+    """The barriers of a channel: `full` waits for the thread that fills, `free` for each warp that reads, that of a
+    turn for the warps of a group."""
+    slots, turns = op.attrs["slots"], op.attrs["turns"]
+    counts = [each for slot in range(slots) for each in ((slot, 1), (slots + slot, w.function.warps))]
+    counts += [(2 * slots + group, WARPS) for group in range(turns)]
     first, met = w.fresh_label("first"), w.fresh_label("begun")
     w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, 0')}, label %{first}, label %{met}")
     w.start(first)
     base = shared_base(w, op.operands[0])
-    for slot in range(slots):
-        for place, count in ((slot, 1), (slots + slot, w.function.warps)):
-            w.template("mbarrier.init.shared.b64", [w.let(f"add i32 {base}, {BARRIER * place}"), str(count)], op)
+    for place, count in counts:
+        w.template("mbarrier.init.shared.b64", [w.let(f"add i32 {base}, {BARRIER * place}"), str(count)], op)
     w.template("fence.mbarrier_init.release.cluster", [], op)
     w.do(f"br label %{met}")
     w.start(met)
@@ -84,11 +88,9 @@ def _coordinate(w: Writer, first: Value, far: int) -> str:
     return w.let(f"select i1 {same}, i32 {narrow}, i32 {far}")
 
 
-def _await(w: Writer, op: Op, barrier: str, number: Value, slots: int, turn: int) -> None:
-    """Waits for the phase of a number's turn through the slots; `turn` 1: of the turn before, which is over at the
-    start."""
-    times = w.let(f"udiv i32 {_narrow(w, number)}, {slots}")
-    parity = w.let(f"and i32 {w.let(f'add i32 {times}, {turn}') if turn else times}, 1")
+def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
+    """Waits for the end of a barrier's phase of this number; that before the first is over at the start."""
+    parity = w.let(f"and i32 {phase}, 1")
     again, over = w.fresh_label("wait"), w.fresh_label("there")
     w.do(f"br label %{again}")
     w.start(again)
@@ -101,7 +103,8 @@ def _await(w: Writer, op: Op, barrier: str, number: Value, slots: int, turn: int
 def _fill(w: Writer, op: Op) -> None:
     channel, number = op.operands
     slots = op.attrs["slots"]
-    _await(w, op, _place(w, channel, number, slots, slots), number, slots, 1)
+    free = _place(w, channel, number, slots, slots)
+    _await(w, op, free, w.let(f"add i32 {_times(w, number, slots)}, 1"))
     full = _place(w, channel, number, slots, 0)
     w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
 
@@ -110,18 +113,54 @@ def _fill(w: Writer, op: Op) -> None:
 def _filled(w: Writer, op: Op) -> None:
     channel, number = op.operands
     slots = op.attrs["slots"]
-    _await(w, op, _place(w, channel, number, slots, 0), number, slots, 0)
+    _await(w, op, _place(w, channel, number, slots, 0), _times(w, number, slots))
+
+
+def _times(w: Writer, number: Value, slots: int) -> str:
+    """How often a number's slot was there before."""
+    return w.let(f"udiv i32 {_narrow(w, number)}, {slots}")
+
+
+@rule("turn_begin")
+def _turn_begin(w: Writer, op: Op) -> None:
+    """The first group waits for the last one's turn of the number before."""
+    first = w.head.once(f"zext i1 {w.head.once(f'icmp eq i32 {_group(w)}, 0')} to i32")
+    phase = w.let(f"add i32 {_narrow(w, op.operands[1])}, {first}")
+    _await(w, op, _place_of_turn(w, op, _group(w)), phase)
+
+
+@rule("turn_end")
+def _turn_end(w: Writer, op: Op) -> None:
+    """It is the next group's turn."""
+    following = w.head.once(f"add i32 {_group(w)}, 1")
+    last = w.head.once(f"icmp eq i32 {following}, {op.attrs['groups']}")
+    _arrive(w, op, _place_of_turn(w, op, w.head.once(f"select i1 {last}, i32 0, i32 {following}")))
+
+
+def _group(w: Writer) -> str:
+    return w.head.once(f"lshr i32 {w.head.thread()}, {(WARP * WARPS).bit_length() - 1}")
+
+
+def _place_of_turn(w: Writer, op: Op, group: str) -> str:
+    """The address of the barrier of a group's turns."""
+    first = w.let(f"add i32 {shared_base(w, op.operands[0])}, {BARRIER * 2 * op.attrs['slots']}")
+    return w.let(f"add i32 {first}, {w.head.once(f'mul i32 {group}, {BARRIER}')}")
+
+
+def _arrive(w: Writer, op: Op, barrier: str) -> None:
+    """One lane arrives for its warp."""
+    lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
+    first = w.head.once(f"icmp eq i32 {lane}, 0")
+    w.template("@mbarrier.arrive.shared.b64", [barrier, first], op)
 
 
 @rule("release")
 def _release(w: Writer, op: Op) -> None:
-    """One lane arrives for its warp, whose lanes have all read what they read."""
+    """All lanes of the warp have read what they read."""
     channel, number = op.operands
     slots = op.attrs["slots"]
     w.template("bar.warp.sync", ["-1"], op)
-    lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
-    first = w.head.once(f"icmp eq i32 {lane}, 0")
-    w.template("@mbarrier.arrive.shared.b64", [_place(w, channel, number, slots, slots), first], op)
+    _arrive(w, op, _place(w, channel, number, slots, slots))
 
 
 def _place(w: Writer, channel: Value, number: Value, slots: int, first: int) -> str:

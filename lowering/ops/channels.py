@@ -2,7 +2,8 @@
 
 A channel is a ring that one role fills, and another one reads. What goes through it has numbers, from 0 on; number e
 lies in slot e mod slots. Each slot has two barriers in shared memory: `full`, which the bytes of copies complete, and
-`free`, at which each warp arrives that has read a number. The value of a channel is the tile that these lie in.
+`free`, at which each warp arrives that has read a number. The value of a channel is the tile that these lie in. Where
+groups of warps take turns at a part of each number's round, `turns` barriers more tell them when.
 """
 
 from __future__ import annotations
@@ -31,13 +32,17 @@ def _effects(op: Op) -> list[AccessEffect]:
 # The regions are done at the same time: the first by one thread of `fetchers` warps behind the others, the second by
 # the warps of the kernel. Operand: the channel between them.
 row(
-    "roles", 1, nothing, "slots fetchers registers", regions=2, keep=True, flows=True, leading=1, concurrent=True,
+    "roles", 1, nothing, "slots fetchers registers turns", regions=2, keep=True, flows=True, leading=1, concurrent=True,
 )  # fmt: skip
 # A box of a tensor to the slot of a number, `at` elements behind its start; one index an axis for its first element.
 row("bulk_copy", (4, 12), nothing, "has box at", effects=_effects, fills=True)
 # channel, number: the slot is free, and is full again when so many bytes have come.
 row("fill", 2, nothing, "bytes slots", keep=True, fills=True)
 # channel, number: it is there.
-row("filled", 2, nothing, "slots", keep=True)
+row("filled", 2, nothing, "slots", keep=True, at_channel="wait")
 # channel, number: this warp has read it.
 row("release", 2, nothing, "slots", keep=True)
+# channel, number: one group of warps after the other does what stands between. Of so many groups, each has a barrier
+# behind those of the slots.
+row("turn_begin", 2, nothing, "slots groups", keep=True, at_channel="begin")
+row("turn_end", 2, nothing, "slots groups", keep=True, at_channel="end")

@@ -89,6 +89,7 @@ class OpSpec:
     loops: its regions run again and again; it may be left behind each but the last.
     concurrent: its regions run at the same time, by other threads each.
     fills: it fills a channel from one of them to another.
+    at_channel: what it does there with a number: "wait" for it; "begin" or "end" a turn of a group of warps.
     leading: operands ahead of those that go through regions: bounds, a condition.
     counters: arguments of its regions ahead of those that are carried.
     ends: it ends a region.
@@ -136,6 +137,7 @@ class OpSpec:
     loops: bool = False
     concurrent: bool = False
     fills: bool = False
+    at_channel: str = ""
     leading: int = 0
     counters: int = 0
     ends: bool = False

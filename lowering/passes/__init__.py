@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lowering.choices import ON_OFF
-from lowering.directives import align, fragments, grid, loop, parts, peel, pipeline, split, stage, tabulate
+from lowering.directives import align, fragments, grid, loop, parts, peel, pipeline, split, stage, tabulate, turns
 from lowering.ir import Function
 from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
@@ -86,6 +86,8 @@ PASSES = (
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),
     # Behind `pipeline`, whose rounds go on from the first of the loops that it makes to the second.
     Pass("peel", on_function(peel.peel), reads=("peel",)),
+    # Behind `peel`, which compares loops with those of the other role; before rounds become several in one.
+    Pass("turns", on_function(turns.turns), reads=("turns",)),
     # Before layouts, since peeled and unrolled code is what they are chosen for; peel first, so that unroll_loops sees
     # a loop of whole rounds, and fold_again then drops the masks of both.
     Pass("peel_loops", on_function(peel_loops.peel_loops), reads=("peel",)),
@@ -122,6 +124,7 @@ PASSES = (
     Pass("place_waits", on_function(place_waits.place_waits), may_go=False),
     # Last: which tiles may share bytes follows from the barriers that stand.
     Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
+    Pass("check_turns", on_function(turns.check_turns), (PLACES,), may_go=False),
 )
 EMISSION_NEEDS = (LAYOUTS, EXCHANGES, COPIES, PLACES)
 

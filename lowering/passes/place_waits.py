@@ -39,9 +39,19 @@ def _in_block(function: Function, block: Block) -> None:
             replace_uses(function.body, dict(zip(op.results, wait.results, strict=True)))
             wait.operands = op.results
             block.ops.insert(block.ops.index(op) + 1, wait)
+            _end_turn_first(block, wait)
             _begin_early(block, op)
     for op in [op for op in block.ops if chosen(op) is not None]:
         _read_meanwhile(block, op)
+
+
+def _end_turn_first(block: Block, wait: Op) -> None:
+    """Moves a wait behind the end of a turn: it is the next group's, once products have begun."""
+    at = block.ops.index(wait)
+    behind = list(takewhile(lambda op: op.spec.pure and not _takes(op, [wait]), block.ops[at + 1 :]))
+    end = at + 1 + len(behind)
+    if block.ops[end].spec.at_channel == "end":
+        block.ops[at : end + 1] = [*behind, block.ops[end], wait]
 
 
 def _join(function: Function, block: Block) -> None:
@@ -58,7 +68,7 @@ def _join(function: Function, block: Block) -> None:
 
 
 def _takes(op: Op, run: list[Op]) -> bool:
-    return any(each.result in op.operands for each in run)
+    return any(result in op.operands for each in run for result in each.results)
 
 
 def _follows(run: list[Op], op: Op) -> bool:
@@ -109,8 +119,7 @@ def _begin_early(block: Block, product: Op) -> None:
 def _may_pass(op: Op) -> bool:
     """Copies that are started, the end of their group, the product's own loads, and what has no effects."""
     starts_copies = op.spec.in_flight or op.spec.orders == "group"
-    is_pure = op.spec.effects is None and not op.spec.keep and not op.regions
-    return starts_copies or is_pure or bool(op.attrs.get("in_place"))
+    return starts_copies or op.spec.pure or bool(op.attrs.get("in_place"))
 
 
 def _read_meanwhile(block: Block, product: Op) -> None:

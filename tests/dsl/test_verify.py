@@ -314,6 +314,7 @@ FAULTS = [
     Fault("pipeline", "boxes", swapped("bulk_copy", at=(4, 5)), "acc", lane=False),
     Fault("pipeline", "boxes", early, "acc", lane=False),
     Fault("peel", "rows", swapped("div"), "out", lane=False),
+    Fault("turns", "rows", swapped("div"), "out", lane=False),
     Fault("peel_loops", "rows", swapped("div"), "out", lane=False),
     Fault("fragments", "product", swapped("dot"), "acc", lane=False),
     Fault("fold_again", "rows", renamed("maximum", "minimum"), "top", lane=False),
@@ -348,6 +349,7 @@ FAULTS = [
     Fault("insert_barriers", "groups", dropped("barrier", 0), "acc"),
     Fault("place_waits", "groups", not_waited, "acc"),
     Fault("place_shared", "product", moved("sb"), "acc"),
+    Fault("check_turns", "product", moved("sb"), "acc"),
     Fault("place_shared", "product", changed("shared_alloc", "offset", lambda o: o - 16, 1), "sa"),
 ]
 

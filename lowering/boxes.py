@@ -39,11 +39,13 @@ class BoxAxis:
 @dataclass(frozen=True, slots=True)
 class PixelWalk:
     """How the pixels of a window go along an axis: `step` by step from `lower` on to the last element and `upper` more,
-    and from there to `lower` again. What is copied lies `tap` elements further."""
+    `count` of them, and from there to `lower` again; with a count of 0 there are as many as the window has. What is
+    copied lies `tap` elements further."""
 
     lower: int
     upper: int
     step: int
+    count: int
     tap: Value
 
 
@@ -70,7 +72,7 @@ class CopiedBox:
     @property
     def attrs(self) -> dict[str, object]:
         axes = tuple((axis.axis, axis.extent, axis.along, axis.step) for axis in self.axes)
-        walks = tuple((walk.lower, walk.upper, walk.step) for walk in self.walks)
+        walks = tuple((walk.lower, walk.upper, walk.step, walk.count) for walk in self.walks)
         return {"box": axes, "at": self.at} | ({"walks": walks} if walks else {})
 
     @staticmethod
@@ -83,8 +85,8 @@ class CopiedBox:
             if first is not None
         ]
         walks = [
-            PixelWalk(lower, upper, step, tap)
-            for (lower, upper, step), tap in zip(op.attrs.get("walks", ()), taps, strict=True)
+            PixelWalk(lower, upper, step, count, tap)
+            for (lower, upper, step, count), tap in zip(op.attrs.get("walks", ()), taps, strict=True)
             if tap is not None
         ]
         return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"])
@@ -98,14 +100,31 @@ class CopiedBox:
         ahead = start * (prod(shape) // shape[order[-1]])
         return replace(self, axes=tuple(axes), at=ahead)
 
-    def part(self, b: Builder, axis: int, origin: Value, part: int) -> CopiedBox | None:
-        """Of so many elements from a constant on along an axis of the tile; None where these are no box."""
-        along = [each for each in self.axes if each.along == axis]
-        if len(along) != 1 or (self.walks and along[0] is self.axes[1]) or constant_of(origin) is None:
-            return None
-        first = b.value("add", along[0].first, origin)
-        axes = (replace(each, first=first, extent=part) if each is along[0] else each for each in self.axes)
-        return replace(self, axes=tuple(axes))
+    def part(self, b: Builder, axis: int, origin: Value, part: int) -> CopiedBox | str:
+        """Of so many elements along an axis of the tile, or why these are no box."""
+        start = constant_of(origin)
+        if start is None:
+            return "a loop of the run takes it in parts, which 'static' writes out"
+        if self.walks and axis == self.axes[1].along:
+            return self._from_pixel(b, int(start), part)
+        axes = tuple(_columns(b, each, int(start), part) if each.along == axis else each for each in self.axes)
+        is_whole = prod(each.extent for each in axes if each.along == axis) == part
+        return replace(self, axes=axes) if is_whole else f"of its axis {axis}, parts of {part} elements are no box"
+
+    def _from_pixel(self, b: Builder, start: int, pixels: int) -> CopiedBox:
+        """Of so many pixels of a window, from one on: the number of the first one is the greater by that, of which
+        each axis has a digit and hands the rest on to the next."""
+        channels, *walked, last = self.axes
+        carried, axes = b.index(start), [channels]
+        for axis, way in zip(walked, self.walks, strict=True):
+            lower, step, count = map(b.index, (way.lower, way.step, way.count))
+            number = b.value("add", b.value("floordiv", b.value("sub", axis.first, lower), step), carried)
+            place, carried = number, b.index(0)
+            if way.count:
+                place, carried = b.value("mod", number, count), b.value("floordiv", number, count)
+            axes.append(replace(axis, first=b.value("add", b.value("mul", place, step), lower)))
+        axes[1] = replace(axes[1], extent=pixels)
+        return replace(self, axes=(*axes, replace(last, first=b.value("add", last.first, carried))))
 
 
 def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
@@ -116,15 +135,18 @@ def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
     return replace(axis, first=first, extent=extent, along=axis.along if extent > 1 else -1)
 
 
-def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | None) -> list[Value]:
-    """The operands of an operation with another box in place of its own, or without; its attributes are changed."""
+def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | str) -> list[Value]:
+    """The operands of an operation with another box in place of its own, or without, for which there is a reason; its
+    attributes are changed."""
     for name in ("box", "walks", "at"):
         attrs.pop(name, None)
     kept = [not name.startswith(("corner", "tap")) for name in attrs["has"]]
     has, operands = list(compress(attrs["has"], kept)), list(compress(operands, kept))
-    more = {} if box is None else {name: value for name, value in box.operands.items() if value is not None}
-    attrs["has"] = [*has, *more]
-    attrs |= {} if box is None else box.attrs
+    if isinstance(box, str):
+        attrs |= {"has": has, "no_box": box}
+        return operands
+    more = {name: value for name, value in box.operands.items() if value is not None}
+    attrs |= {"has": [*has, *more]} | box.attrs
     return [*operands, *more.values()]
 
 

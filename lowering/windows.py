@@ -152,7 +152,7 @@ class _Window:
             raise NoBox(f"axis {axis}, which its pixels walk along, has an extent that is no constant")
         tap = b.value("sub", each.index.start, b.index(lower))
         count, step = (1, 1) if digit is None else (digit.count, digit.factor)
-        walk = PixelWalk(lower, lower + (count - 1) * step - (each.extent - 1), step, tap)
+        walk = PixelWalk(lower, lower + (count - 1) * step - (each.extent - 1), step, count, tap)
         first = b.index(lower)
         if digit is not None:
             place = b.value("mod", self._turns(digit), b.index(count))
@@ -168,7 +168,7 @@ class _Window:
         extent = self.b.index(each.extent) if isinstance(each.extent, int) else each.extent
         first = self.b.value("minimum", images.first, extent)
         beyond = -(-self.pixels // digit.step) + 1
-        return replace(images, first=first), PixelWalk(0, beyond, 1, self.b.index(0))
+        return replace(images, first=first), PixelWalk(0, beyond, 1, 0, self.b.index(0))
 
     def _images(self, each: Subscript) -> BoxAxis | None:
         digit, axis = each.digit, each.axis

@@ -7,6 +7,9 @@ from lowering.builder import Builder
 from lowering.directives.wide import Wide
 from lowering.ir import Block, Op, Value, clone, walk
 
+EDGES = "its rows begin anywhere, and their edges are parts of their own"
+"""Why what `align` has made is no box."""
+
 
 class PartMaker:
     """Makes parts of `part` elements. memo: those that are at hand; origin: where the part begins.
@@ -40,7 +43,7 @@ class PartMaker:
         self.b.place = (op.loc or self.b.loc, None)
         attrs = dict(op.attrs)
         if "box" in attrs:
-            box = CopiedBox.of(op).part(self.b, axis, self.origin, self.part) if self.rows is None else None
+            box = CopiedBox.of(op).part(self.b, axis, self.origin, self.part) if self.rows is None else EDGES
             operands = with_box(attrs, operands, box)
         if op.spec.reshapes:
             attrs["shape"] = self.shape(value, axis)

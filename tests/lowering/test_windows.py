@@ -88,19 +88,21 @@ CASES: dict[str, tuple[str, tuple[int, ...], dict[str, int], int]] = {
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("parts", [1, 2, 4])
 @pytest.mark.parametrize("case", CASES)
-def test_windows_are_what_taps_see(case: str, device: str) -> None:
+def test_windows_are_what_taps_see(case: str, parts: int, device: str) -> None:
+    """Parts of a window begin at pixels further on: in a row, in another one, or in another image."""
     skip_without_boxes(device)
     dtype, shape, constants, pixels = CASES[case]
     x = np.random.default_rng(len(case)).integers(-9, 10, shape).astype(TYPES[dtype])
     wanted = pooled(x, constants)
     y = np.full(wanted.shape, np.nan, np.float32)
     channels = min(shape[-1], 64 // TYPES[dtype]().itemsize)
-    module = dsl.parse(TEXT, device=device)
+    module = dsl.parse(f"{TEXT}    parts total: {pixels // min(parts, pixels // 8)}, TC\n", device=device)
     module.pool(y, x, TN=pixels, TC=channels, **constants)
     np.testing.assert_array_equal(y, wanted)
     kernel = module.compile("pool", **dims(shape, constants), TN=pixels, TC=channels, T=dtype, **constants)
-    assert kernel.ptx.count(".im2col.") == (0 if wanted.shape[1:3] == (1, 1) else 1)
+    assert kernel.ptx.count(".im2col.") == (0 if wanted.shape[1:3] == (1, 1) else min(parts, pixels // 8))
 
 
 def dims(shape: tuple[int, ...], constants: dict[str, int]) -> dict[str, int]:
@@ -150,8 +152,9 @@ def tiles(words: str) -> str:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("parts", ["TN, C", "8, C", "TN, 32"])
 @pytest.mark.parametrize("case", OTHERS)
-def test_windows_of_tensors_that_lie_otherwise(case: str, device: str) -> None:
+def test_windows_of_tensors_that_lie_otherwise(case: str, parts: str, device: str) -> None:
     skip_without_boxes(device)
     head, place, channels, shape, order = OTHERS[case]
     text = f"""
@@ -168,6 +171,7 @@ def test_windows_of_tensors_that_lie_otherwise(case: str, device: str) -> None:
     store(y[image[:, None], (spot // q)[:, None], (spot % q)[:, None], {tiles(channels)}], total, mask=there)
 
 schedule boxes of f:
+    parts total: {parts}
     stage {"u" if "u: s8" in head else "x"}: bulk
     pipeline t: 3
     warps = 4
@@ -247,6 +251,44 @@ def test_boxes_of_few_rows(rows: int, device: str) -> None:
             continue
         module.f(y, x, TR=rows, TM=columns)
         np.testing.assert_array_equal(y, wanted)
+
+
+SUMS = """
+kernel f(y: f32[h], x: f16[n, h, w]; TH=32, TW=128):
+    grid cdiv(h, TH)
+    i = block(0) * TH
+    total = zeros(f32[TH])
+    for p in range(n):
+        v = x[p, i : i + TH, 0 : TW].to(f32)
+        total = total + sum(v, axis=1)
+    y[i : i + TH] = total
+
+schedule boxes of f:
+    {line}
+    stage x: bulk
+    pipeline p: 3
+    warps = 4
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("line", ["loop v, 1: static 32", "parts total: 16", "align v: 8"])
+def test_parts_of_boxes_are_boxes(line: str, device: str) -> None:
+    skip_without_boxes(device)
+    x = np.random.default_rng(6).integers(-9, 10, (5, 40, 120)).astype(np.float16)
+    y = np.full(40, np.nan, np.float32)
+    dsl.parse(SUMS.format(line=line), device=device).f(y, x)
+    np.testing.assert_array_equal(y, x.astype(np.float32).sum((0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("loop v, 1: 32", "a loop of the run takes it in parts"), ("align v: 16", "its rows begin anywhere")],
+)
+def test_parts_that_are_no_boxes_are_told(line: str, message: str) -> None:
+    with pytest.raises(TileError, match=f"'x' cannot be copied in bulk: {message}") as told:
+        dsl.parse(SUMS.format(line=line), device="emulator").compile("f", n=5, h=40, w=120)
+    assert told.value.loc is not None and told.value.hint
 
 
 MASK = "its mask says more than that elements are inside of it"
@@ -428,14 +470,16 @@ schedule boxes of f:
 """
 
 
+@pytest.mark.parametrize("parts", ["16, 64", "8, 32", "4, 64"])
 @pytest.mark.parametrize("first", [0, 20, 40, 49, 100])
 @pytest.mark.parametrize("more", [0, 5])
-def test_images_behind_the_last_one_are_none(first: int, more: int) -> None:
+def test_images_behind_the_last_one_are_none(first: int, more: int, parts: str) -> None:
     """Where blocks of channels are the axis without ends, images are walked along: none of the next block comes behind
     the last one."""
     x = np.random.default_rng(first).integers(-9, 10, (4, 2, 8, 32)).astype(np.int8)
     y, wanted = np.full((16, 64), np.nan, np.float32), np.zeros((16, 64), np.float32)
-    dsl.parse(WALKED.replace("MORE", str(more)), device="emulator").f(y, x, first)
+    text = WALKED.replace("MORE", str(more)) + f"    parts total: {parts}\n"
+    dsl.parse(text, device="emulator").f(y, x, first)
     for row in range(16):
         i, j = (first + row) // 8 + more, (first + row) % 8
         if i < 4:

@@ -62,6 +62,8 @@ def swizzle_shared(function: Function) -> None:
         dictated = op.attrs.get("dictated")
         if dictated is not None:
             rule, why = dictated, "copies of boxes, and products of warp groups, have it so"
+            if wanted is not None and _pinned(wanted, type) != dictated:
+                raise _dictated(wanted, op, dictated, why)
         elif wanted is not None:
             rule, why = _pinned(wanted, type), ""
             if wanted.bits is not None:
@@ -114,6 +116,14 @@ def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
             "BITS, the lowest bit that moves, and how far above it lie the bits that move it (at least BITS)",
         )
     return bits_swizzle(count, base, shift)
+
+
+def _dictated(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileError:
+    """What a schedule is told that pins another swizzle than a tile must have."""
+    name, type, said = alloc.attrs["name"], alloc.attrs["type"], _said(swizzle)
+    rows = f"{type.shape[-2]} rows of {type.shape[-1] * type.dtype.bits // 8} bytes"
+    message = f"'{name}' has the swizzle of its {rows}, which is {said}: {why}"
+    return TileError("layout", pin.loc, message, f"swizzle {name}: {said}, or leave out the line")
 
 
 def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMaps, accesses: list[Op]) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from warpgroup_products import text
 
+import dsl
 from dsl.command import main
 from lowering.location import TileError
 from tests.compile_and_run import NUMPY, compile_kernel, launch
@@ -93,3 +95,48 @@ def test_every_command_refuses_a_swizzle_that_cuts_an_access(command: list[str],
     assert end.value.code
     printed = capsys.readouterr()
     assert "moves bits from 3 up, within the 16 bytes of an access" in printed.out + printed.err
+
+
+BOXES = """
+kernel f(y: f32[TR, 64], x: f16[n, TR, 64]; TR=32):
+    grid 1
+    total = zeros(f32[TR, 64])
+    for p in range(n):
+        total = total + x[p, 0 : TR, 0 : 64].to(f32)
+    y[0 : TR, 0 : 64] = total
+schedule boxes of f:
+    stage x: bulk
+    pipeline p: 2
+    swizzle sx: {bits}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "bits", "said"),
+    [(32, "3, 4, 3", "3, 4, 3"), (32, "none", "3, 4, 3"), (32, "2, 4, 3", "3, 4, 3"), (4, "none", "none"),
+     (4, "2, 4, 3", "none")],
+)  # fmt: skip
+def test_a_swizzle_of_boxes_is_that_of_their_rows_or_an_error(rows: int, bits: str, said: str) -> None:
+    """It was left aside without a word."""
+    module = dsl.parse(BOXES.format(bits=bits), device="emulator")
+    if bits == said:
+        x, y = np.arange(3 * rows * 64).reshape(3, rows, 64).astype(np.float16) % 99, np.zeros((rows, 64), np.float32)
+        module.f(y, x, TR=rows)
+        assert np.array_equal(y, x.astype(np.float32).sum(0))
+        return
+    message = f"'sx' has the swizzle of its {rows} rows of 128 bytes, which is {said}: copies of boxes"
+    with pytest.raises(TileError, match=message) as caught:
+        module.compile("f", n=3, TR=rows)
+    assert caught.value.loc is not None and f"swizzle sx: {bits}" in caught.value.loc.source.line(caught.value.loc.line)
+    assert caught.value.hint == f"swizzle sx: {said}, or leave out the line"
+
+
+@pytest.mark.parametrize("bits", ["none", "3, 4, 3"])
+def test_a_swizzle_of_what_warp_groups_read_too(bits: str) -> None:
+    source = text(64, 64, 64, 4, f"swizzle sa: {bits}")
+    module = dsl.parse(source, device="emulator")
+    if bits == "none":
+        with pytest.raises(TileError, match="'sa' has the swizzle of its 64 rows of 128 bytes, which is 3, 4, 3"):
+            module.compile("product", m=64, n=64, k=128)
+    else:
+        assert "wgmma" in module.compile("product", m=64, n=64, k=128).ptx

@@ -295,6 +295,10 @@ class _Choosing:
             known = f"{rows} bytes of its rows are known to be aligned neighbours"
             return known, f"rows at multiples of {MAX_BYTES} bytes"
         box, last = CopiedBox.of(load), runs.index(max(runs))
+        strides = next(p.strides for p in self.function.params if p.value is load.operands[0])
+        for axis in sorted(each.axis for each in box.axes):
+            if strides and self.facts.of(strides[axis]).low is None:
+                return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
         if box.walks and box.axes[0].along != last:
             return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
         inner = shape[last]

@@ -407,3 +407,44 @@ def test_a_variant_by_its_strides() -> None:
     with pytest.raises(TileError, match="no strided tensor 'c'") as told:
         module.compile("product", "bulk", absent=absent, strides={"c": (4096, 1)}, **request)
     assert told.value.hint == "a, b"
+
+
+BACKWARD = """
+kernel total(y: f32[m, k], x: f32[n, m, k; strided]):
+    grid 1
+    v = zeros(f32[32, 64])
+    for p in range(n):
+        v = v + x[p, 0 : 32, 0 : 64]
+    y[0 : 32, 0 : 64] = v
+
+schedule boxes of total:
+    stage x: bulk
+    pipeline p: 2
+
+schedule plain of total:
+    stage x: registers
+
+dispatch sums(y, x):
+    when fits(total with boxes): total(y, x) with boxes
+    otherwise: total(y, x) with plain
+"""
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_tensor_that_lies_backward_has_no_boxes(axis: int, device: str) -> None:
+    """A launch failed, as no tensor map has such strides. Other signs are other variants of one module."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("TMA is sm_90's")
+    module = dsl.parse(BACKWARD, device=device)
+    x = np.arange(5 * 32 * 64, dtype=np.float32).reshape(5, 32, 64) % 97
+    for each, schedule in ((x, "boxes"), (np.flip(x, axis), "plain")):
+        y = np.full((32, 64), np.nan, np.float32)
+        module.sums(y, each)
+        np.testing.assert_array_equal(y, each.sum(0))
+        (step,) = module.sums.plan(module.sums.facts({"y": y, "x": each})).steps
+        assert step.request.schedule == schedule
+    message = f"along axis {axis} is negative" if axis < 2 else "4 bytes of its rows are known to be aligned"
+    with pytest.raises(TileError, match=message) as told:
+        module.total(y, np.flip(x, axis), schedule="boxes")
+    assert told.value.loc is not None and told.value.hint

@@ -9,7 +9,7 @@ from typing import Any
 
 from lowering.budget import Budget
 from lowering.facts import Analysis
-from lowering.ir import Block, Op, Value
+from lowering.ir import Block, Op, Value, uses, walk
 from lowering.location import Loc, TileError
 from lowering.nesting import MAX_REGIONS
 from lowering.ops import OPS, Mismatch
@@ -47,6 +47,7 @@ class Builder:
         self.facts = facts
         self.budget = Budget()
         self._shared: list[dict[tuple, Value]] = [{}]  # by region: what is known in it, from outside it too
+        self._twice: list[Op] = []  # what `own` has made anew
 
     @property
     def loc(self) -> Loc:
@@ -118,12 +119,23 @@ class Builder:
             return value
         last = self.block.ops[-1] if self.block.ops else None
         if op is not last or value.name is not None:
+            self._twice.append(op)
             copy = self.op(op.name, op.operands, **op.attrs)
             return copy.results[op.results.index(value)]
         key = (op.name, tuple(op.operands), attribute_key(op.attrs))
         if self._shared[-1].get(key) is value:
             del self._shared[-1][key]
         return value
+
+    def leave_out_unused(self, body: Block) -> None:
+        """Of what `own` has made anew, what nothing else uses goes: `p, q = dot(x, y), dot(x, z)` makes both before
+        either has its name, and directives would see four products."""
+        users, gone = uses(body), set[Op]()
+        for op in reversed(self._twice):
+            if all(user in gone for result in op.results for user in users.get(result, ())):
+                gone.add(op)
+        for block in [body, *(region for op in walk(body) for region in op.regions)] if gone else ():
+            block.ops = [op for op in block.ops if op not in gone]
 
     def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
         key = (dtype, type(value), repr(value) if type(value) is float else value)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dsl
+from dsl.kernels.variant import Request, build_variant
+from lowering.ir import walk
 from lowering.layout import Layout
 from tests.compile_and_run import compile_kernel, launch
 
@@ -91,3 +94,41 @@ schedule p of k:
     pinned = compile_kernel(text + "    layout q: vector [1], lanes [32], warps [4]\n", arguments())
     last = [[op for op in v.ops if op.name == "store"][-1] for v in (plain, pinned)]
     assert last[0].operands[1].tile.layout == last[1].operands[1].tile.layout
+
+
+TWO = """
+def both(x, y, z, p, q):
+    s = dot(x, y, p)
+    return s, dot(x, z, q)
+
+kernel f(c: f32[m, n], d: f32[m, n], a: f16[m, k], b: f16[n, k], e: f16[n, k]):
+    grid cdiv(m, 64), cdiv(n, 64)
+    i, j = block(0) * 64, block(1) * 64
+    p, q = zeros(f32[64, 64]), zeros(f32[64, 64])
+    for t in range(0, k, 64):
+        x, y, z = a[i : i + 64, t : t + 64], b[j : j + 64, t : t + 64].T, e[j : j + 64, t : t + 64].T
+        {line}
+    c[i : i + 64, j : j + 64] = p
+    d[i : i + 64, j : j + 64] = q
+
+schedule s of f:
+    instruction p, q: mma.sync.m16n8k16
+"""
+
+
+@pytest.mark.parametrize("line", ["p, q = dot(x, y, p), dot(x, z, q)", "p, q = both(x, y, z, p, q)"])
+def test_two_products_of_one_line_are_those_of_two_lines(line: str) -> None:
+    """Each was there twice until layouts were chosen, so that the loop was none of products that are staged alone."""
+    lines = "p = dot(x, y, p)\n        q = dot(x, z, q)"
+    module, apart = (dsl.parse(TWO.format(line=each), device="emulator") for each in (line, lines))
+    extents = {"m": 64, "n": 64, "k": 1024}
+    built = build_variant(module.program, Request("f", "s", extents, {}, {}, extents, arch="sm_90"))
+    assert sum(op.spec.product for op in walk(built.function.body)) == 2
+    one, two = (each.compile("f", **extents).ptx for each in (module, apart))
+    for word in ("mma.sync", "ldmatrix", "cp.async", "bar.sync"):
+        assert one.count(word) == two.count(word) > 0
+    a, b, e = (np.random.default_rng(i).integers(-4, 5, (64, 1024)).astype(np.float16) for i in range(3))
+    c, d = np.zeros((64, 64), np.float32), np.zeros((64, 64), np.float32)
+    module.f(c, d, a, b, e)
+    for found, right in ((c, b), (d, e)):
+        assert np.array_equal(found, a.astype(np.float32) @ right.T.astype(np.float32))

@@ -15,7 +15,7 @@ from lowering.fold import constant_of
 from lowering.ir import Op, Value
 from lowering.location import TileError
 from lowering.ops.elementwise import FUNCTIONS, suffix
-from lowering.types import BF16, F16, F32, F64, FP8, I1, S32, TF32, U32, DType
+from lowering.types import BF16, F16, F32, F64, FP8, I1, S32, TF32, U32, DType, int_range
 
 Element = Callable[[Writer, Op, DType, str, list[str]], str]
 """One element: writer, operation, element type of the first operand, its LLVM type, operands → result."""
@@ -427,17 +427,25 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
         return _byte_to_float(w, x, source.is_signed)
     if to.bits >= 32:
         return w.let(f"{name} {a} {x} to {b}")
-    if w.bits(source) <= 16:  # exact in f32
-        wide = w.let(f"{name} {a} {x} to float")
-        return w.let(f"fptrunc float {wide} to {b}")
-    if w.bits(source) == 32:  # exact in f64
-        wide = w.let(f"{name} {a} {x} to double")
-        return w.let(f"fptrunc double {wide} to {b}")
+    if to is F16 or _is_exact_in_f32(w, source, op):  # what f32 rounds, from 2^24 on, is infinite in f16
+        return w.let(f"fptrunc float {w.let(f'{name} {a} {x} to float')} to {b}")
+    if w.target.number >= 90:  # from 32 bits one instruction for the two of f64, which are as slow
+        return _cvt(w, x, source, to, "rn")
     # Rounded to odd in f32, which has bits enough that rounding again rounds once.
     down, up, cut = (_cvt(w, x, source, F32, r) for r in ("rm", "rp", "rz"))
     inexact = w.let(f"zext i1 {w.let(f'fcmp une float {down}, {up}')} to i32")
     odd = w.let(f"or i32 {w.let(f'bitcast float {cut} to i32')}, {inexact}")
     return w.let(f"fptrunc float {w.let(f'bitcast i32 {odd} to float')} to {b}")
+
+
+def _is_exact_in_f32(w: Writer, source: DType, op: Op | None) -> bool:
+    """Whether f32 has each integer that a conversion may meet: those up to 2^24."""
+    low, high = int_range(source)
+    if op is not None and op.operands[0].dtype is source:
+        facts = w.facts.of(op.operands[0])
+        low = low if facts.low is None else max(low, facts.low)
+        high = high if facts.high is None else min(high, facts.high)
+    return low >= -(1 << 24) and high <= 1 << 24
 
 
 def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:

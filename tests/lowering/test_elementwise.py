@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -338,6 +339,40 @@ def test_conversion(source: str, how: str) -> None:
             check(outs[f"y_{d.name}"], want, [x])
         except AssertionError as error:
             raise AssertionError(f"to {d.name}: {error}") from None
+
+
+SMALL: dict[str, Callable[[int], int]] = {
+    "v % 1000": lambda v: v % 1000,
+    "v & 65535": lambda v: v & 65535,
+    "v.to(s16).to(s32)": lambda v: wrapped(v, DTYPES["s16"]),
+    "maximum(minimum(v, 16777216), 0)": lambda v: max(min(v, 1 << 24), 0),
+}
+"""Integers that are known to be some of f32's."""
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("source", ["s32", "u32", "s64", "u64"])
+@pytest.mark.parametrize("to", ["f16", "bf16"])
+def test_integers_become_16_bits_in_one_rounding_without_f64(to: str, source: str, arch: str) -> None:
+    """What f32 rounds is infinite in f16. Of bf16, what f32 has is converted by it too; the rest by the instruction of
+    sm_90, or by three to f32."""
+    ties = [(2**k + 1) * 2**s + e for k in (7, 10, 23) for s in (0, 1, 5, 6) for e in (-1, 0, 1)]
+    ties += [65519, 65520, 65521, 2**24 + 1, 2**31 - 1, 2**30 + 2**22, 2**30 + 2**22 + 1]
+    x = specials(DTYPES[source], 256)
+    x[: len(ties)] = np.array(ties, x.dtype)
+    ways = {"v": int, **SMALL}
+    outs = {f"y{i}": np.zeros(256, NUMPY[to]) for i in range(len(ways))}
+    params = ", ".join(f"{name}: {to}[256]" for name in outs)
+    lines = "".join(f"    store({y}[0 : 256], ({v}).to({to}))\n" for y, v in zip(outs, ways, strict=True))
+    text = f"kernel k(x: {source}[256], {params}):\n    grid 1\n    v = load(x[0 : 256])\n{lines}"
+    kernel = compile_kernel(text, {"x": x, **outs}, arch=arch)
+    launch(kernel, {"x": x, **outs})
+    for y, way in zip(outs.values(), ways.values(), strict=True):
+        check(y, [rounded(Fraction(way(int(v))), to) for v in x], [x])
+    wide = to == "bf16"  # of 'v' alone: two elements a thread
+    assert ".f64" not in kernel.ptx
+    assert len(re.findall(r"cvt\.r[mpz]\.f32", kernel.ptx)) == (6 if wide and arch == "sm_80" else 0)
+    assert kernel.ptx.count("cvt.rn.bf16.") == (2 if wide and arch == "sm_90" else 0)
 
 
 @pytest.mark.parametrize(("function", "mode"), [("round", "rni"), ("floor", "rmi"), ("ceil", "rpi"), ("trunc", "rzi")])

@@ -106,7 +106,9 @@ def _and_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     ones = (1,) * len(shape)
     same, *of_masks = (tuple(map(min, x, y)) for x, y in zip(a.groups, b.groups, strict=True))
     if op.result.dtype is not I1:
-        return Facts(1, ones, ones, same)
+        positive = [each for each in (a, b) if each.low is not None and each.low >= 0]
+        most = min((each.high for each in positive if each.high is not None), default=None)
+        return Facts(1, ones, ones, same, 0 if positive else None, most)
     return Facts(1, ones, ones, same, 0, 1, *of_masks)
 
 

@@ -53,7 +53,9 @@ def _cast_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
         known = fits(a.low, a.high, to) or (to.bits == 64 and to.is_signed)
     else:
         least, most = int_range(source)
-        known = fits(least if a.low is None else max(a.low, least), most if a.high is None else min(a.high, most), to)
+        low, high = least if a.low is None else max(a.low, least), most if a.high is None else min(a.high, most)
+        known = fits(low, high, to)
+        a = replace(a, low=low, high=high) if known else a
     if known or (to.kind == "index" and an.function.index_bits == 64 and source.name != "u64"):
         return a
     if op.attrs["saturate"]:

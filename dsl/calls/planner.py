@@ -206,18 +206,20 @@ class Planner:
             variant = self.built(request)
         except TileError:
             return False
-        return self.holds_clusters(variant) and self.all_hold(variant, [c.expr for c in variant.requires])
+        return self.holds_clusters(request, variant) and self.all_hold(
+            request, variant, [c.expr for c in variant.requires]
+        )
 
-    def holds_clusters(self, variant: Variant) -> bool:
+    def holds_clusters(self, request: Request, variant: Variant) -> bool:
         """Whether the grid is a multiple of the schedule's `cluster`, if it has one."""
         size = variant.function.number("cluster", 1)
-        return size == 1 or self.all_hold(variant, [["==", ["%", variant.grid[0], size], 0]])
+        return size == 1 or self.all_hold(request, variant, [["==", ["%", variant.grid[0], size], 0]])
 
-    def all_hold(self, variant: Variant, conditions: Sequence[Any]) -> bool:
-        """Whether these trees of a variant are true for the dims of its request."""
+    def all_hold(self, request: Request, variant: Variant, conditions: Sequence[Any]) -> bool:
+        """Whether these trees of a variant are true for the dims of a request, which may be another one than that for
+        which it was built."""
         from runtime.expressions import ExpressionError, compile_expression
 
-        request = variant.request
         names = {"sms": request.sms or self.target.sms, **variant.constants, **request.scalars, **request.dims}
         names |= {stride_name(n, axis): s for n, of in request.strides.items() for axis, s in enumerate(of)}
         try:
@@ -539,4 +541,4 @@ class Planner:
             if all(e.code in UNFIT for e in error.errors):
                 return False
             raise
-        return self.holds_clusters(variant)
+        return self.holds_clusters(request, variant)

@@ -44,6 +44,20 @@ def test_a_launch_is_in_clusters_where_the_grid_allows_it(device: str, blocks: i
     assert (rank == np.arange(blocks) % (1 if blocks % 4 else 4)).all()
 
 
+def test_fits_asks_for_the_grid_of_each_call(device: str) -> None:
+    """One variant serves all of these: whether its clusters fit was answered for the first one alone."""
+    if device == "cuda" and int(device_facts(device).arch[3:]) < 90:
+        pytest.skip("no clusters before sm_90")
+    text = ALONE.replace(", rank: s32[blocks]", "").replace("    rank[block(0)] = 0\n", "").replace(", rank)", ")")
+    module = dsl.parse(text.replace("grid blocks", "grid cdiv(n, B)"), device=device)
+    for blocks in (4, 6, 8, 10):
+        y = np.full(32 * blocks, -1, np.int32)
+        (step,) = module.d.plan(module.d.facts({"y": y}), B=32).steps
+        assert step.request.schedule == ("alone" if blocks % 4 else "four")
+        module.d(y, B=32)
+        assert (y == np.repeat(np.arange(blocks), 32)).all()
+
+
 def test_a_grid_that_is_no_multiple_is_refused(device: str) -> None:
     y, rank = arrays(6)
     with pytest.raises(dsl.LaunchError, match="6 blocks along x, not a multiple of its clusters' 4") as caught:

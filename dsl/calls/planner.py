@@ -37,6 +37,7 @@ from dsl.values.arrays import Arrays
 from dsl.values.facts import ArrayFacts
 from dsl.values.host import Shaped
 from dsl.values.table import Builtin
+from lowering.boxes import maps_of
 from lowering.ir import stride_name
 from lowering.location import Loc, TileError, closest
 from lowering.targets import Target
@@ -206,13 +207,16 @@ class Planner:
             variant = self.built(request)
         except TileError:
             return False
-        return self.holds_clusters(request, variant) and self.all_hold(
-            request, variant, [c.expr for c in variant.requires]
-        )
+        return self.launches(request, variant) and self.all_hold(request, variant, [c.expr for c in variant.requires])
 
-    def holds_clusters(self, request: Request, variant: Variant) -> bool:
-        """Whether the grid is a multiple of the schedule's `cluster`, if it has one."""
-        size = variant.function.number("cluster", 1)
+    def launches(self, request: Request, variant: Variant) -> bool:
+        """Whether the grid is a multiple of the schedule's `cluster`, if it has one, and tensors that boxes are copied
+        of have elements: others have no map."""
+        function, size = variant.function, variant.function.number("cluster", 1)
+        empty = {name for name, extent in request.dims.items() if extent == 0}
+        mapped = {map.tensor for map in maps_of(function.body)} if empty else set()
+        if any(p.name in mapped and empty.intersection(p.dims) for p in function.params):
+            return False
         return size == 1 or self.all_hold(request, variant, [["==", ["%", variant.grid[0], size], 0]])
 
     def all_hold(self, request: Request, variant: Variant, conditions: Sequence[Any]) -> bool:
@@ -534,11 +538,11 @@ class Planner:
         return self.request_fits(self.steps(line)[0].request)
 
     def request_fits(self, request: Request) -> bool:
-        """Whether a variant compiles by what the device has, and its grid is of whole clusters."""
+        """Whether a variant compiles by what the device has, and a launch for these dims takes it."""
         try:
             variant = self.built(request)
         except TileError as error:
             if all(e.code in UNFIT for e in error.errors):
                 return False
             raise
-        return self.holds_clusters(request, variant)
+        return self.launches(request, variant)

@@ -409,7 +409,7 @@ def test_a_variant_by_its_strides() -> None:
     assert told.value.hint == "a, b"
 
 
-BACKWARD = """
+SUMS = """
 kernel total(y: f32[m, k], x: f32[n, m, k; strided]):
     grid 1
     v = zeros(f32[32, 64])
@@ -436,7 +436,7 @@ def test_a_tensor_that_lies_backward_has_no_boxes(axis: int, device: str) -> Non
     """A launch failed, as no tensor map has such strides. Other signs are other variants of one module."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("TMA is sm_90's")
-    module = dsl.parse(BACKWARD, device=device)
+    module = dsl.parse(SUMS, device=device)
     x = np.arange(5 * 32 * 64, dtype=np.float32).reshape(5, 32, 64) % 97
     for each, schedule in ((x, "boxes"), (np.flip(x, axis), "plain")):
         y = np.full((32, 64), np.nan, np.float32)
@@ -448,3 +448,18 @@ def test_a_tensor_that_lies_backward_has_no_boxes(axis: int, device: str) -> Non
     with pytest.raises(TileError, match=message) as told:
         module.total(y, np.flip(x, axis), schedule="boxes")
     assert told.value.loc is not None and told.value.hint
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("strided", [False, True])
+def test_a_tensor_without_elements_has_no_boxes(strided: bool, device: str) -> None:
+    """A launch failed, as its array has no tensor map. One variant served this call and the one before it."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("TMA is sm_90's")
+    module = dsl.parse(SUMS if strided else SUMS.replace("; strided", ""), device=device)
+    for extent, schedule in ((64, "boxes"), (0, "plain"), (128, "boxes")):
+        x, y = np.ones((extent, 32, 64), np.float32), np.full((32, 64), np.nan, np.float32)
+        module.sums(y, x)
+        np.testing.assert_array_equal(y, extent)
+        (step,) = module.sums.plan(module.sums.facts({"y": y, "x": x})).steps
+        assert step.request.schedule == schedule

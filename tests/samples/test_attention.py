@@ -64,3 +64,13 @@ def test_gradients_of_views_have_the_same_bits_each_time(module: Any) -> None:
     for out in (first, second):
         module.attention_backward(*out, q, k, v, o, g, lse, 0.2, CAUSAL=True)
     assert all(np.array_equal(a, b) and np.isfinite(a).all() and a.any() for a, b in zip(first, second, strict=True))
+
+
+def test_nothing_is_seen_of_no_keys(device: str) -> None:
+    """By as many blocks as boxes would serve: arrays without elements have no tensor maps."""
+    q, none, lse = normal(2, 66, 128, 64), normal(2, 66, 0, 64), np.zeros((2, 66, 128), np.float32)
+    module = dsl.load(SAMPLES / "attention_backward.tile", device=device)
+    o, dq, dk = np.full_like(q, np.nan), np.full_like(q, np.nan), np.zeros_like(none)
+    module.attention(o, q, none, none, 0.125, lse)
+    module.attention_backward(dq, dk, dk.copy(), q, none, none, o, q, lse, 0.125)
+    assert not o.any() and not dq.any()

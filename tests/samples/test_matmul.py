@@ -216,3 +216,14 @@ def test_bytes_are_rounded_as_the_same_steps_in_f32(modules, device, act, shape,
     wanted = np.maximum(wanted, 0) if act == "relu" else wanted
     wanted = wanted + residual.astype(np.float32) * np.float32(0.37)
     assert np.array_equal(c, np.rint(wanted).clip(-128, 127))
+
+
+@pytest.mark.parametrize("b_t", [False, True])
+def test_no_product_is_zeros(modules, device, b_t):
+    """Of as many tiles as boxes would bring, after a call that they did bring."""
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    for k in (0, 8, 0) if device == "cuda" else (0,):
+        a, b = np.ones((2048, k), np.float16), lying(np.ones((k, 2048), np.float16), b_t)
+        c = np.full((2048, 2048), np.nan, np.float16)
+        module.matmul(c, a, b)
+        assert (c == k).all()

@@ -32,3 +32,11 @@ def test_each_group_has_its_matrix(device, schedule, dtype, ends):
         start = end
     assert np.abs(c - wanted).max() < 1e-3
     assert (c[ends[-1] :] == 77.0).all()
+
+
+def test_no_product_is_zeros(device):
+    """Of as many tiles as boxes would bring: an array without elements has no tensor map."""
+    c, ends = np.full((4096, 2048), np.nan, np.float16), np.array([1000, 4096], np.int32)
+    a, b = np.zeros((4096, 0), np.float16), np.zeros((2, 2048, 0), np.float16)
+    dsl.load(SAMPLE, device=device).matmul_grouped(c, a, b, ends)
+    assert not c.any()

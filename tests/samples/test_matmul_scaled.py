@@ -35,3 +35,11 @@ def test_products_are_numpys(device, schedule, out, dtype, shape):
     wanted, most = x @ y.T, np.abs(x) @ np.abs(y).T
     unit = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-22}[out]
     assert (np.abs(widen(c) - wanted) <= unit * np.abs(wanted) + 2.0**-12 * most).all()
+
+
+def test_no_product_is_zeros(device):
+    """Of many tiles, which boxes would bring: an array without elements has no tensor map."""
+    a, sa = narrow(np.zeros((2048, 0)), DTYPES["e4m3"]), np.zeros((0, 2048), np.float32)
+    c, sb = np.full((2048, 2048), np.nan, np.float32), np.zeros((16, 0), np.float32)
+    dsl.load(SAMPLE, device=device).matmul_scaled(c, a, a, sa, sb)
+    assert not c.any()

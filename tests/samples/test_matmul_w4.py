@@ -33,3 +33,12 @@ def test_products_are_numpys(device, schedule, dtype, shape):
     weights = fours * np.repeat(widen(scale).T.astype(np.float64), 128, 1)
     wanted, most = widen(x) @ weights.T, np.abs(widen(x)) @ np.abs(weights).T
     assert (np.abs(widen(c) - wanted) <= {"f16": 2.0**-10, "bf16": 2.0**-7}[dtype] * (np.abs(wanted) + most)).all()
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 64), (300, 512)])
+def test_no_product_is_zeros(device, m, n):
+    """It was refused: no block had a round, and an array without elements has no tensor map."""
+    c = np.full((m, n), np.nan, np.float16)
+    w = np.zeros((n, 0), np.uint8)
+    dsl.load(SAMPLE, device=device).matmul_w4(c, np.zeros((m, 0), np.float16), w, np.zeros((0, n), np.float16))
+    assert not c.any()

@@ -26,7 +26,7 @@ SHAPES = {
     "conv1d.tile": ["n=0", "n=1", "n=2", "n=127", "n=128", "n=129", "n=1031"],
     "gelu.tile": ["n=1", "n=511", "n=1024", "n=1031"],
     "int8_conv.tile": [
-        "images=1 c=32 h=1 k=32 r=1", "images=3 c=96 h=7 k=96 r=3", "images=1 c=32 h=9 k=64 r=5",
+        "images=0", "images=1 c=32 h=1 k=32 r=1", "images=3 c=96 h=7 k=96 r=3", "images=1 c=32 h=9 k=64 r=5",
         "images=2 c=64 h=8 k=32 r=7",
     ],
     "layer_norm.tile": [
@@ -34,9 +34,9 @@ SHAPES = {
         "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=8200", "rows=34 cols=8201", "rows=1 cols=16392",
     ],
     "matmul.tile": ["m=0", "k=0", "m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65", "m=129 n=66 k=24"],
-    "matmul_grouped.tile": ["m=1 g=1", "m=130 n=264 k=136 g=3", "m=40 n=8 k=8 g=9"],
-    "matmul_scaled.tile": ["m=1 n=128 k=128", "m=65 n=256 k=256"],
-    "matmul_w4.tile": ["m=1 n=64 k=128", "m=65 n=128 k=256"],
+    "matmul_grouped.tile": ["m=0", "k=0", "m=1 g=1", "m=130 n=264 k=136 g=3", "m=40 n=8 k=8 g=9"],
+    "matmul_scaled.tile": ["m=0", "k=0", "m=1 n=128 k=128", "m=65 n=256 k=256"],
+    "matmul_w4.tile": ["m=0", "n=0", "k=0", "m=1 n=64 k=128", "m=65 n=128 k=256"],
     "matmul_steps.tile": ["m=1 n=1 k=1", "m=16 n=64 k=64", "m=17 n=63 k=65"],
     "reduce.tile": [
         "n=1", "n=31", "n=4099", "n=8192", "rows=0 cols=3", "rows=3 cols=1", "rows=5 cols=31", "rows=9 cols=1024",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from tensor_copy_kernel import map_of
 
-from runtime.emulator import Finding, Memory, TensorMapArgument
+from runtime.emulator import Finding, Kind, Memory, TensorMapArgument
 
 FOREIGN = Path(__file__).parent / "foreign"
+SEEDS = (0, 7)
 BITS = {1: np.uint8, 2: np.uint16}
 
 
@@ -81,6 +82,35 @@ def edited(name: str, edits: tuple[Edit, ...]) -> str:
     for edit in edits:
         text = edit.made(text)
     return text
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Edits of a kernel's text; kind and message of a finding then, and a part of the source line where it is."""
+
+    kernel: str
+    edits: tuple[Edit, ...]
+    kind: Kind
+    message: str
+    place: str
+
+    @property
+    def text(self) -> str:
+        return edited(self.kernel, self.edits)
+
+    def assert_found(self, findings: Sequence[Finding], source: str) -> None:
+        """Among the findings; `source` is the stem of the file whose lines they name."""
+        assert any(
+            each.kind == self.kind
+            and self.message in each.message
+            and any(self.place in line for line in lines_of(each, source))
+            for each in findings
+        ), [(str(each), lines_of(each, source)) for each in findings]
+
+
+def in_turn(faults: Mapping[str, Fault]) -> list[tuple[str, int]]:
+    """Each fault with one of the seeds."""
+    return [(name, SEEDS[number % len(SEEDS)]) for number, name in enumerate(faults)]
 
 
 def lines_of(finding: Finding, name: str) -> list[str]:

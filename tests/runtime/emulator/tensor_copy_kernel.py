@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.emulator import Memory, TensorMapArgument
+from runtime.emulator import Kind, Memory, TensorMapArgument
 from runtime.emulator.tensor_maps import encode
 from runtime.tensor_map import TensorMap, Window
 
@@ -79,6 +79,11 @@ LOAD = "cp.async.bulk.tensor.{rank}d.{to}.global{tile}.mbarrier::complete_tx::by
 STORE = "cp.async.bulk.tensor.{rank}d.global.shared::cta{tile}.bulk_group{hint}"
 
 
+def expecting(size: int) -> str:
+    """The arrival at the mbarrier of `in_and_out`, for so many bytes."""
+    return f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {size};"
+
+
 def in_and_out(corner: tuple[int, ...], size: int, parts: dict[str, str] | None = None) -> str:
     """128 threads copy a box in, and what lies in shared memory out, as words; `parts` replace lines."""
     rank = len(corner)
@@ -86,7 +91,7 @@ def in_and_out(corner: tuple[int, ...], size: int, parts: dict[str, str] | None 
         "init": "@%p0 mbarrier.init.shared::cta.b64 [%r2], 1;",
         "fence": "@%p0 fence.mbarrier_init.release.cluster;",
         "sync": "bar.sync 0;",
-        "expect": f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {size};",
+        "expect": expecting(size),
         "start": "[%r1]",
         "map": "mov.b64 %rd1, map;\ncvta.param.u64 %rd1, %rd1;",
         "load": LOAD.format(rank=rank, to="shared::cluster", tile=".tile", hint=""),
@@ -176,6 +181,36 @@ class Ring:
 
 def wait_for(label: str, barrier: str, parity: str) -> str:
     return f"{label}:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [{barrier}], {parity};\n@!%p2 bra {label};"
+
+
+EARLY = "@%p0 st.shared.b32 [%r1+64], %r0;"
+CopyFault = tuple[dict[str, str], Kind, str]
+"""Lines of `in_and_out` that are replaced, the kind of what is found then, and a part of its message."""
+
+
+def faults_of_copies(size: int, another: str) -> dict[str, CopyFault]:
+    """What no copy into shared memory may do, be it of a box or of pixels. size: its bytes; another: one more copy to
+    the same place."""
+    return {
+        "nobody waits": ({"wait": ""}, Kind.IN_FLIGHT, "still filling"),
+        "a barrier of the block in place of the mbarrier": ({"wait": "bar.sync 0;"}, Kind.IN_FLIGHT, "still filling"),
+        "a wait for the phase before": ({"wait": wait_for("WAIT", "%r2", "1")}, Kind.IN_FLIGHT, "still filling"),
+        "its place is written while it is in flight": ({"wait": EARLY}, Kind.IN_FLIGHT, "still filling"),
+        "another copy to the same place": (
+            {"expect": f"{expecting(2 * size)}\n{another}"}, Kind.IN_FLIGHT, "still filling",
+        ),
+        "written before, with no fence": ({"before": EARLY}, Kind.RACE, "without a fence.proxy.async"),
+        "read before with nothing between": (
+            {"before": f"{EARLY}\nfence.proxy.async;\nbar.sync 0;\nld.shared.b32 %r6, [%r1+64];", "sync": ""},
+            Kind.RACE, "nothing to order",
+        ),
+        "nothing fences the init": ({"fence": ""}, Kind.RACE, "behind its init"),
+        "no mbarrier": ({"init": ""}, Kind.BARRIER_MISUSE, "no mbarrier"),
+        "at a multiple of 64": ({"start": "[%r1+64]"}, Kind.MISALIGNED, "no multiple of 128"),
+        "beyond shared memory": ({"start": "[%r1+2048]"}, Kind.OUT_OF_BOUNDS, f"writes {size} bytes at shared address"),
+        "onto its own mbarrier": ({"start": "[%r2]"}, Kind.BARRIER_MISUSE, "holds an mbarrier"),
+        "the block ends before the bytes come": ({"wait": "bra END;"}, Kind.IN_FLIGHT, "nobody has waited"),
+    }  # fmt: skip
 
 
 NEXT_SLOT = """

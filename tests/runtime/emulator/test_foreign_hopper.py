@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from foreign_hopper import Edit, Launch, edited, last_operand, lines_of, random, text_of
+from foreign_hopper import SEEDS, Edit, Fault, Launch, edited, in_turn, last_operand, random, text_of
 
-from runtime.emulator import Finding, Kind, PtxError, Result, emulate
-
-SEEDS = (0, 7)
+from runtime.emulator import Kind, PtxError, Result, emulate
 
 
 def gemm(text: str, m: int, n: int, k: int, blocks: int, **options: Any) -> tuple[Launch, Result]:
@@ -101,17 +98,6 @@ RUNS: dict[str, Callable[..., tuple[Launch, Result]]] = {
     "hopper_mixed": lambda text, **options: mixed(text, 64, 128, 320, **options),
     "hopper_bulk": lambda text, **options: bulk(text, 600, **options),
 }
-
-
-@dataclass(frozen=True)
-class Fault:
-    """kind and message of a finding, and a part of the source line where it is."""
-
-    kernel: str
-    edits: tuple[Edit, ...]
-    kind: Kind
-    message: str
-    place: str
 
 
 TRY, EXPECT, INIT, LOAD = "mbarrier.try_wait", "arrive.expect_tx", "mbarrier.init", "cp.async.bulk.tensor.2d.shared"
@@ -233,20 +219,11 @@ REFUSED = {
 }
 
 
-def found(name: str, seed: int) -> list[Finding]:
-    fault = FAULTS[name]
-    return RUNS[fault.kernel](edited(fault.kernel, fault.edits), on_finding="collect", seed=seed)[1].findings
-
-
-@pytest.mark.parametrize(("name", "seed"), [(name, SEEDS[number % 2]) for number, name in enumerate(FAULTS)])
+@pytest.mark.parametrize(("name", "seed"), in_turn(FAULTS))
 def test_faults_put_into_foreign_texts(name: str, seed: int) -> None:
-    fault, findings = FAULTS[name], found(name, seed)
-    assert any(
-        each.kind == fault.kind
-        and fault.message in each.message
-        and any(fault.place in line for line in lines_of(each, fault.kernel))
-        for each in findings
-    ), findings
+    fault = FAULTS[name]
+    _, result = RUNS[fault.kernel](fault.text, on_finding="collect", seed=seed)
+    fault.assert_found(result.findings, fault.kernel)
 
 
 @pytest.mark.parametrize("kernel", RUNS)

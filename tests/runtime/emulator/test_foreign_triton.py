@@ -12,11 +12,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from foreign_hopper import Edit, Launch, edited, last_operand, lines_of, random, text_of
+from foreign_hopper import SEEDS, Edit, Fault, Launch, in_turn, last_operand, lines_of, random, text_of
 
 from runtime.emulator import Finding, Kind, PtxError, Result, emulate
 
-SEEDS = (0, 7)
 SCRATCH = [0, 0]  # workspaces, of which no kernel here has one
 ALIGNED = {"shared_alignment": 1024}
 
@@ -172,55 +171,55 @@ def test_two_warp_groups_that_store_the_same_tile_are_found(seed: int) -> None:
 
 # LLVM counts the lines of inline assembly on from that of its call.
 BEHIND_WAIT = "number += 1"
-FAULTS: dict[str, tuple[str, Edit, Kind, str, str]] = {
-    "plain: nothing fences what cp.async has written": (
-        "plain", Edit("fence.proxy.async", 0), Kind.RACE, "without a fence.proxy.async", "tl.dot("
+FAULTS = {
+    "plain: nothing fences what cp.async has written": Fault(
+        "triton_plain", (Edit("fence.proxy.async", 0),), Kind.RACE, "without a fence.proxy.async", "tl.dot("
     ),
-    "plain: a copy may be on its way": (
-        "plain", Edit("cp.async.wait_group", 0, "cp.async.wait_group 4;"), Kind.IN_FLIGHT, "still filling", "tl.dot("
+    "plain: a copy may be on its way": Fault(
+        "triton_plain", (Edit("cp.async.wait_group", 0, "cp.async.wait_group 4;"),), Kind.IN_FLIGHT,
+        "still filling", "tl.dot(",
     ),
-    "plain: a product reads what the next copy writes": (
-        "plain", Edit("wgmma.wait_group", 0, "wgmma.wait_group.sync.aligned 3;"), Kind.SOURCE_CHANGED,
+    "plain: a product reads what the next copy writes": Fault(
+        "triton_plain", (Edit("wgmma.wait_group", 0, "wgmma.wait_group.sync.aligned 3;"),), Kind.SOURCE_CHANGED,
         "an operand of a product is written", "tl.dot(",
     ),
-    "turns: nothing fences what goes out": (
-        "turns", Edit("fence.proxy.async", 0), Kind.RACE, "without a fence.proxy.async", "c.store("
+    "turns: nothing fences what goes out": Fault(
+        "triton_turns", (Edit("fence.proxy.async", 0),), Kind.RACE, "without a fence.proxy.async", "c.store("
     ),
-    "turns: written again before the box has gone out": (
-        "turns", Edit("wait_group.read", 0), Kind.SOURCE_CHANGED, "before the copy is complete", "c.store("
+    "turns: written again before the box has gone out": Fault(
+        "triton_turns", (Edit("wait_group.read", 0),), Kind.SOURCE_CHANGED, "before the copy is complete", "c.store("
     ),
-    "roles: the wrong parity of full": (
-        "roles", Edit("mbarrier.try_wait", 0, last_operand("1")), Kind.UNINITIALISED, "nobody has", "warpgroup_mma("
+    "roles: the wrong parity of full": Fault(
+        "triton_roles", (Edit("mbarrier.try_wait", 0, last_operand("1")),), Kind.UNINITIALISED,
+        "nobody has", "warpgroup_mma(",
     ),
-    "roles: the wrong parity of empty": (
-        "roles", Edit("mbarrier.try_wait", 1, last_operand("1")), Kind.DEADLOCK, "arrivals are missing", BEHIND_WAIT
+    "roles: the wrong parity of empty": Fault(
+        "triton_roles", (Edit("mbarrier.try_wait", 1, last_operand("1")),), Kind.DEADLOCK,
+        "arrivals are missing", BEHIND_WAIT,
     ),
-    "roles: a slot is freed before its products are over": (
-        "roles", Edit("wgmma.wait_group", 0, "wgmma.wait_group.sync.aligned 2;"), Kind.RACE, "a product", "async_load("
+    "roles: a slot is freed before its products are over": Fault(
+        "triton_roles", (Edit("wgmma.wait_group", 0, "wgmma.wait_group.sync.aligned 2;"),), Kind.RACE,
+        "a product", "async_load(",
     ),
-    "roles: too few bytes are expected": (
-        "roles", Edit("arrive.expect_tx", 0, last_operand("16368")), Kind.DEADLOCK, "16 bytes have come", BEHIND_WAIT
+    "roles: too few bytes are expected": Fault(
+        "triton_roles", (Edit("arrive.expect_tx", 0, last_operand("16368")),), Kind.DEADLOCK,
+        "16 bytes have come", BEHIND_WAIT,
     ),
-    "roles: nothing fences the init": (
-        "roles", Edit("fence.proxy.async", 0), Kind.RACE, "no fence.mbarrier_init", "tma.async_load("
+    "roles: nothing fences the init": Fault(
+        "triton_roles", (Edit("fence.proxy.async", 0),), Kind.RACE, "no fence.mbarrier_init", "tma.async_load("
     ),
-    "roles: nothing fences what goes out": (
-        "roles", Edit("fence.proxy.async", 1), Kind.RACE, "without a fence.proxy.async", "async_store("
+    "roles: nothing fences what goes out": Fault(
+        "triton_roles", (Edit("fence.proxy.async", 1),), Kind.RACE, "without a fence.proxy.async", "async_store("
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "seed"), [(name, SEEDS[number % 2]) for number, name in enumerate(FAULTS)])
+@pytest.mark.parametrize(("name", "seed"), in_turn(FAULTS))
 def test_faults_put_into_foreign_texts(name: str, seed: int) -> None:
-    kernel, edit, kind, message, place = FAULTS[name]
-    text = edited(f"triton_{kernel}", (edit,))
+    fault = FAULTS[name]
+    kernel = fault.kernel.removeprefix("triton_")
     if kernel == "plain":
-        _, result = plain(kernel, 64, 64, 448, text, on_finding="collect", seed=seed, **ALIGNED)
+        _, result = plain(kernel, 64, 64, 448, fault.text, on_finding="collect", seed=seed, **ALIGNED)
     else:
-        _, result = mapped(kernel, 72, 128, 448, text, on_finding="collect", seed=seed)
-    assert any(
-        each.kind == kind
-        and message in each.message
-        and any(place in line for line in lines_of(each, "triton_kernels"))
-        for each in result.findings
-    ), [(str(each), lines_of(each, "triton_kernels")) for each in result.findings]
+        _, result = mapped(kernel, 72, 128, 448, fault.text, on_finding="collect", seed=seed)
+    fault.assert_found(result.findings, "triton_kernels")

@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensor_copy_kernel import LOAD, arguments, in_and_out, kernel, map_of, wait_for
+from tensor_copy_kernel import (
+    EARLY,
+    LOAD,
+    CopyFault,
+    arguments,
+    expecting,
+    faults_of_copies,
+    in_and_out,
+    kernel,
+    map_of,
+    wait_for,
+)
 
 from runtime import assemble
 from runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, emulate
@@ -42,7 +53,6 @@ def loaded(parts: dict[str, str], args: list[Any] | None = None, size: int = SIZ
     return emulate(text, "kernel", 1, 128, given, on_finding="collect", **options).findings
 
 
-EARLY = "@%p0 st.shared.b32 [%r1+64], %r0;"
 HARMLESS = {
     "as it is": {},
     "into shared::cta, with a hint": {"load": im2col(to="shared::cta", hint=".L2::cache_hint"),
@@ -69,34 +79,12 @@ def test_it_is_ptx(name: str) -> None:
     assemble(text_of(HARMLESS[name]), "sm_90a")
 
 
-def expecting(count: int) -> dict[str, str]:
-    return {"expect": f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {count};"}
-
-
-FAULTS = {
-    "nobody waits": ({"wait": ""}, Kind.IN_FLIGHT, "still filling"),
-    "a barrier of the block in place of the mbarrier": ({"wait": "bar.sync 0;"}, Kind.IN_FLIGHT, "still filling"),
-    "a wait for the phase before": ({"wait": wait_for("WAIT", "%r2", "1")}, Kind.IN_FLIGHT, "still filling"),
-    "its place is written while it is in flight": ({"wait": EARLY}, Kind.IN_FLIGHT, "still filling"),
-    "another copy to the same place": (
-        {"expect": f"{expecting(2 * SIZE)['expect']}\n{im2col()} [%r1], [%rd1, {FIRST}], [%r2]{OFFSETS};"},
-        Kind.IN_FLIGHT, "still filling",
-    ),
-    "a pixel too many is expected": (expecting(SIZE + 32), Kind.DEADLOCK, "32 bytes are missing"),
+AGAIN = f"{im2col()} [%r1], [%rd1, {FIRST}], [%r2]{OFFSETS};"
+FAULTS: dict[str, CopyFault] = faults_of_copies(SIZE, AGAIN) | {
+    "a pixel too many is expected": ({"expect": expecting(SIZE + 32)}, Kind.DEADLOCK, "32 bytes are missing"),
     "the pixels outside of the array are not expected": (
-        expecting(SIZE - 32), Kind.DEADLOCK, "32 bytes have come that nobody expected",
+        {"expect": expecting(SIZE - 32)}, Kind.DEADLOCK, "32 bytes have come that nobody expected",
     ),
-    "written before, with no fence": ({"before": EARLY}, Kind.RACE, "without a fence.proxy.async"),
-    "read before with nothing between": (
-        {"before": f"{EARLY}\nfence.proxy.async;\nbar.sync 0;\nld.shared.b32 %r6, [%r1+64];", "sync": ""},
-        Kind.RACE, "nothing to order",
-    ),
-    "nothing fences the init": ({"fence": ""}, Kind.RACE, "behind its init"),
-    "no mbarrier": ({"init": ""}, Kind.BARRIER_MISUSE, "no mbarrier"),
-    "at a multiple of 64": ({"start": "[%r1+64]"}, Kind.MISALIGNED, "no multiple of 128"),
-    "beyond shared memory": ({"start": "[%r1+2048]"}, Kind.OUT_OF_BOUNDS, "writes 640 bytes at shared address"),
-    "onto its own mbarrier": ({"start": "[%r2]"}, Kind.BARRIER_MISUSE, "holds an mbarrier"),
-    "the block ends before the bytes come": ({"wait": "bra END;"}, Kind.IN_FLIGHT, "nobody has waited"),
     "from the middle of 16 bytes": ({"corner": "{8, -1, 0, 0}"}, Kind.MISALIGNED, "begins 8 bytes into its rows"),
     "a first pixel left of the window": (
         {"corner": "{0, -3, 0, 0}"}, Kind.TENSOR_MAP, "is -3 along axis 1, outside of the window, -1 to 6",

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 from tensor_copy_kernel import (
+    EARLY,
     LOAD,
     STORE,
+    CopyFault,
     Ring,
     arguments,
     box_of,
+    expecting,
+    faults_of_copies,
     in_and_out,
     kernel,
     map_of,
@@ -110,7 +114,6 @@ BASE = Copy("u2", (64, 64), (64, 16), (0, 16), 128)
 HINT = {"load": LOAD.format(rank=2, to="shared::cta", tile="", hint=".L2::cache_hint"), "rest": ", 0"}
 GENERIC = {"start": "[%rd4]", "map": "cvt.u64.u32 %rd4, %r1;\ncvta.shared.u64 %rd4, %rd4;\nmov.b64 %rd1, map;\n"
            "cvta.param.u64 %rd1, %rd1;\nprefetch.tensormap [%rd1];"}  # fmt: skip
-EARLY = "@%p0 st.shared.b32 [%r1+64], %r0;"
 HARMLESS = {
     "a hint, into shared::cta": HINT,
     "generic addresses": GENERIC,
@@ -121,7 +124,7 @@ HARMLESS = {
     "written before, with a fence": {"before": f"{EARLY}\nfence.proxy.async;"},
     "read before": {"before": f"{EARLY}\nfence.proxy.async;\nbar.sync 0;\nld.shared.b32 %r6, [%r1+64];"},
     "bytes are expected behind the copy": {"expect": "", "rest": ", 0", "load": HINT["load"], "wait": "@%p0 "
-        f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {BASE.size};\n" + wait_for("WAIT", "%r2", "0")},
+        f"{expecting(BASE.size)}\n" + wait_for("WAIT", "%r2", "0")},
     "one warp waits, and a barrier follows": {"wait": "setp.gt.u32 %p4, %r0, 31;\n@%p4 bra WAITED;\n"
         + wait_for("WAIT", "%r2", "0") + "\nWAITED:\nbar.sync 0;"},
 }  # fmt: skip
@@ -144,53 +147,35 @@ def test_it_is_ptx(name: str) -> None:
     assemble(in_and_out(BASE.corner, BASE.size, HARMLESS[name]), "sm_90a")
 
 
-FAULTS = {
-    "nobody waits": ({"wait": ""}, Kind.IN_FLIGHT, "still filling"),
-    "a barrier of the block in place of the mbarrier": ({"wait": "bar.sync 0;"}, Kind.IN_FLIGHT, "still filling"),
+AGAIN = LOAD.format(rank=2, to="shared::cluster", tile="", hint="") + " [%r1], [%rd1, {0, 0}], [%r2];"
+FAULTS: dict[str, CopyFault] = faults_of_copies(BASE.size, AGAIN) | {
     "only one warp waits": (
         {"wait": "setp.gt.u32 %p4, %r0, 31;\n@%p4 bra WAITED;\n" + wait_for("WAIT", "%r2", "0") + "\nWAITED:"},
         Kind.IN_FLIGHT, "still filling",
     ),
-    "a wait for the phase before": ({"wait": wait_for("WAIT", "%r2", "1")}, Kind.IN_FLIGHT, "still filling"),
     "a relaxed wait": (
         {"wait": wait_for("WAIT", "%r2", "0").replace("parity.", "parity.relaxed.cta.")}, Kind.IN_FLIGHT, "filling",
     ),
-    "its place is written while it is in flight": ({"wait": EARLY}, Kind.IN_FLIGHT, "still filling"),
-    "another copy to the same place": (
-        {"expect": f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {2 * BASE.size};\n"
-         + LOAD.format(rank=2, to="shared::cluster", tile="", hint="") + " [%r1], [%rd1, {0, 0}], [%r2];"},
-        Kind.IN_FLIGHT, "still filling",
-    ),
     "one byte too many is expected": (
-        {"expect": f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {BASE.size + 1};"},
+        {"expect": expecting(BASE.size + 1)},
         Kind.DEADLOCK, "in phase 0, awaited is the end of the phase of parity 0: 0 of 1 arrivals are missing, and "
         "1 bytes are missing",
     ),
     "one byte too few is expected": (
-        {"expect": f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {BASE.size - 1};"},
+        {"expect": expecting(BASE.size - 1)},
         Kind.DEADLOCK, "1 bytes have come that nobody expected",
     ),
     "nobody arrives": (
         {"expect": f"mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r2], {BASE.size};"},
         Kind.DEADLOCK, "1 of 1 arrivals are missing",
     ),
-    "written before, with no fence": ({"before": EARLY}, Kind.RACE, "without a fence.proxy.async"),
     "written before, with a fence of another thread": (
         {"before": f"{EARLY}\n@!%p0 fence.proxy.async;"}, Kind.RACE, "without a fence.proxy.async",
     ),
     "written before, with a fence for global memory": (
         {"before": f"{EARLY}\nfence.proxy.async.global;"}, Kind.RACE, "without a fence.proxy.async",
     ),
-    "read before with nothing between": (
-        {"before": f"{EARLY}\nfence.proxy.async;\nbar.sync 0;\nld.shared.b32 %r6, [%r1+64];", "sync": ""},
-        Kind.RACE, "nothing to order",
-    ),
-    "nothing fences the init": ({"fence": ""}, Kind.RACE, "behind its init"),
-    "no mbarrier": ({"init": ""}, Kind.BARRIER_MISUSE, "no mbarrier"),
-    "at a multiple of 64": ({"start": "[%r1+64]"}, Kind.MISALIGNED, "no multiple of 128"),
     "from the middle of 16 bytes": ({"corner": "{4, 16}"}, Kind.MISALIGNED, "begins 8 bytes into its rows"),
-    "beyond shared memory": ({"start": "[%r1+2048]"}, Kind.OUT_OF_BOUNDS, "writes 2048 bytes at shared address"),
-    "onto its own mbarrier": ({"start": "[%r2]"}, Kind.BARRIER_MISUSE, "holds an mbarrier"),
     "a map past its start": (
         {"map": "mov.b64 %rd1, map;\ncvta.param.u64 %rd1, %rd1;\nadd.u64 %rd1, %rd1, 8;"},
         Kind.TENSOR_MAP, "multiple of 64",
@@ -199,9 +184,6 @@ FAULTS = {
     "a map of two axes for a copy of one": (
         {"load": LOAD.format(rank=1, to="shared::cta", tile="", hint=""), "corner": "{0}"},
         Kind.TENSOR_MAP, "a map of 2 axes, for a copy of 1",
-    ),
-    "the block ends before the bytes come": (
-        {"wait": "bra END;"}, Kind.IN_FLIGHT, "nobody has waited",
     ),
 }  # fmt: skip
 

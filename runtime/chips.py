@@ -69,3 +69,18 @@ def emulated_facts(arch: str) -> DeviceFacts:
     if base not in EMULATED:
         raise LaunchError("target", f"no emulated device has {arch}", f"there are {', '.join(EMULATED)}")
     return EMULATED[base]
+
+
+def most_blocks(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> dict[str, int]:
+    """How many blocks a multiprocessor holds by what allows so many: registers a thread, shared bytes a block.
+
+    Registers are given out by warp in units of 256 (CUDA occupancy calculator, compute capability 8.0 and later).
+    """
+    warps = -(-threads // 32)
+    warp_registers = -(-max(registers, 1) * 32 // 256) * 256
+    return {
+        "threads": facts.threads_per_sm // (warps * 32),
+        "registers": facts.registers_per_sm // (warp_registers * warps),
+        "shared memory": facts.shared_per_sm // (shared_bytes + facts.reserved_shared or 1),
+        "blocks": facts.blocks_per_sm,
+    }

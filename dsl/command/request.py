@@ -54,6 +54,7 @@ def execute(request: CommandRequest) -> Report:
         strict_bounds=request.strict_bounds,
         arch=request.arch,
         choose=Asked(request.choose),
+        contracts=True,
     )
     if request.file.endswith(".ptx"):
         from dsl.examples.ptx_run import run_ptx

@@ -82,6 +82,8 @@ def command(
                 raise
             if not as_json:
                 show_report(reports[-1], settings["explain"], settings["counters"])
+                for verdict in reports[-1].failed:
+                    click.echo(verdict.rendered, err=True)
     except Exception as error:
         if output := getattr(error, "output", ""):
             click.echo(printable(output.rstrip("\n")), err=as_json)

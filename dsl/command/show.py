@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dsl.examples.report import Check, LaunchReport, Report
+from dsl.examples.report import Check, LaunchReport, Report, Verdict
 from dsl.text.files import MAX_TEXT, read_text
 from lowering.location import TileError, printable
 
@@ -73,6 +73,7 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
         line("dims", pairs(report.dims | report.types))
     for check in report.checks:
         show_check(check)
+    show_contracts(report)
     show_time(report)
     for launch in report.launches:
         show_resources(launch, len(report.launches) > 1)
@@ -105,6 +106,32 @@ def show_check(check: Check) -> None:
         line("", f"first at {check.first}: {check.actual}, wanted {check.wanted}")
         if check.writer is not None:
             line("", f"written by {check.writer}")
+
+
+def show_contracts(report: Report) -> None:
+    """What was found, a line for each of the file's; those that were not judged with the reason."""
+    lines: dict[tuple[str, int], list[Verdict]] = {}
+    for verdict in report.contracts:
+        lines.setdefault((verdict.file, verdict.line), []).append(verdict)
+    for (file, at), found in lines.items():
+        judged = [each for each in found if each.held is not None]
+        place = f"line {at}" if file == report.file else f"{file}:{at}"
+        if judged:
+            figures = dict.fromkeys(f"{each.name} {figure(each.figure)}" for each in judged)
+            line("expect", f"{', '.join(figures)}  ({place})")
+            failed = [each.text for each in judged if each.held is False]
+            word = styled("FAILED", fg="red", bold=True) if failed else styled("passed", fg="green")
+            click.echo(f"  {'':<{LABEL}}{word}{': ' + printable(', '.join(failed)) if failed else ''}")
+    reasons: dict[str, dict[str, None]] = {}
+    for verdict in report.contracts:
+        if verdict.held is None:
+            reasons.setdefault(verdict.reason or "", {})[f"{verdict.text} (line {verdict.line})"] = None
+    for reason, texts in reasons.items():
+        line("not judged", f"{', '.join(texts)}: {reason}")
+
+
+def figure(value: float | str | None) -> str:
+    return value if isinstance(value, str) else number(value)
 
 
 def show_time(report: Report) -> None:

@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from math import prod
 from typing import Any
 
 from dsl.calls.api import CompiledKernel, Module, ModuleFunction
 from dsl.calls.plan import BoundPlan, FromCall, Plan, Step
+from dsl.examples.contracts import JudgedContracts
+from dsl.examples.evidence import Evidence
 from dsl.examples.report import Explanation, LaunchReport, Report
 from dsl.kernels.edited import headers_of
+from dsl.kernels.variant import resolve
 from lowering.choices import Asked
 from lowering.location import TileError
 
@@ -28,7 +33,7 @@ class LaunchSettings:
     `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
     own; `most_bytes`: of the arrays of a launch;
     `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
-    `arch`: the target, None for the device's; `choose`: options of choices by key."""
+    `arch`: the target, None for the device's; `choose`: options of choices by key; `contracts`: judge them."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -42,6 +47,7 @@ class LaunchSettings:
     strict_bounds: bool = False
     arch: str | None = None
     choose: Asked = field(default_factory=Asked)
+    contracts: bool = False
 
 
 @dataclass(slots=True)
@@ -80,6 +86,8 @@ class Launcher:
         self.ordinal = None if module.device == "emulator" else int(module.device.partition(":")[2] or 0)
         self.calls: list[ExampleCall] = []
         self.written: list[Any] = []  # who wrote each array in each launch, the newest last
+        self.judged = JudgedContracts(report.contracts)
+        self.evidence: list[Evidence] = []  # of the kernels of the last launch line
         self.edited = edited_kernels(settings.ptx, module.device) if settings.ptx is not None else {}
 
     def launch(
@@ -101,6 +109,7 @@ class Launcher:
         arguments = [bound.arguments(launch.step, arrays) for launch in launches]
         call = ExampleCall(function, plan, given, list(zip(launches, arguments, strict=True)))
         self.calls.append(call)
+        self.evidence = []
         with bound.call():
             for launch, values in call.launches:
                 self.report.launches.append(self.run(plan, launch, values))
@@ -108,15 +117,43 @@ class Launcher:
             copy_back(given, arrays, written_arguments(call.launches))
             if self.settings.measure:
                 self.measure(call)
+        if self.settings.contracts:
+            self.judge_schedules()
 
     def run(self, plan: Plan, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
-        report = run_kernel(launch.kernel, values, self.ordinal, self.settings, self.keep_writers)
+        report = run_kernel(launch.kernel, values, self.ordinal, self.settings, self.keep)
         request = launch.step.request
         report.dims = {name: int(extent) for name, extent in request.dims.items()}
         report.types = dict(request.types)
         if self.settings.explain:
             report.explanation = explanation(plan, launch.compiled)
+        if self.settings.contracts:
+            self.evidence.append(self.evidence_of(launch, report))
         return report
+
+    def evidence_of(self, launch: ExampleLaunch, report: LaunchReport) -> Evidence:
+        from runtime.emulator.counters import LaunchCounters
+
+        compiled = launch.compiled.compiled
+        is_edited = launch.kernel is not launch.compiled.kernel
+        evidence = Evidence(
+            launch.step.request,
+            None if is_edited else compiled.variant.function,
+            self.module.place()[1],
+            f"{self.report.device} ({self.report.chip})",
+            lambda: (launch.kernel.header, launch.kernel.ptx),
+        )
+        if self.ordinal is None:
+            evidence.counters, evidence.blocks = self.counted or LaunchCounters(), prod(report.grid)
+            return evidence
+        evidence.registers_known, evidence.spills_known = report.registers, report.spills
+        return evidence
+
+    def judge_schedules(self) -> None:
+        """The contracts of the schedules of the last launch line's kernels."""
+        for evidence in self.evidence:
+            for stated in resolve(self.module.program, evidence.request).schedule.contracts:
+                self.judged.judge(stated, [evidence])
 
     def measure(self, call: ExampleCall) -> None:
         """Times the launches of a call: each alone where there are several, and all together."""
@@ -126,6 +163,8 @@ class Launcher:
         for bound, report in zip(prepared, reports, strict=True):
             report.time_us = timed([bound], self.ordinal)[1]
         together = timed(prepared, self.ordinal)
+        for evidence in self.evidence:
+            evidence.time_us, evidence.copy_us = together[1], partial(copy_time, device=self.ordinal)
         before = self.report.times or [0.0, 0.0, 0.0]
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
@@ -137,8 +176,10 @@ class Launcher:
             return None
         return next(filter(None, (one.writer(address) for one in written)), "nothing: no store reached it")
 
-    def keep_writers(self, result: Any) -> None:
-        """Of the last launches, as many as `MOST_KEPT` allows; the newest always."""
+    def keep(self, result: Any) -> None:
+        """The counters of the last launch, and who wrote what in the last ones, as many as `MOST_KEPT` allows; the
+        newest always."""
+        self.counted = result.counters
         self.written += result.writers
         while sum(one.size for one in self.written) > MOST_KEPT and len(self.written) > len(result.writers):
             self.written.pop(0)
@@ -183,6 +224,13 @@ def run_kernel(
     elif settings.counters:
         assembled(kernel.ptx, header, report, must=False)
     return report
+
+
+def copy_time(size: float, device: int) -> float:
+    """Microseconds in which the device copies, reading and writing so many bytes together; the L2 cold, the median."""
+    from runtime.cuda.timing import measure_copy, percentiles
+
+    return percentiles(measure_copy(int(size) // 2, device))[1]
 
 
 def timed(launches: list[Any], ordinal: int) -> list[float]:

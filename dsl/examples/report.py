@@ -33,6 +33,32 @@ class Check:
 
 
 @dataclass(slots=True)
+class Verdict:
+    """A contract of one kernel. figure: what was found, None if it was not judged, for a `reason`; held: whether that
+    is within `bound`. why: the choices that decide it, a text each. message, rendered: the error of one that failed."""
+
+    text: str
+    name: str
+    file: str
+    line: int
+    column: int
+    kernel: str
+    figure: float | str | None = None
+    bound: float | str | None = None
+    unit: str = ""
+    held: bool | None = None
+    reason: str | None = None
+    message: str = ""
+    why: list[str] = field(default_factory=list)
+    rendered: str = ""
+
+    def as_error(self) -> dict[str, Any]:
+        """As other errors are data."""
+        place = {"file": self.file, "line": self.line, "column": self.column}
+        return {"code": "contract", **place, "message": self.message, "hint": "\n".join(self.why), "called_from": []}
+
+
+@dataclass(slots=True)
 class Explanation:
     """Why a launch is as it is. `layouts`: (name, type, layout) of named values; `seconds` by stage."""
 
@@ -82,6 +108,7 @@ class Report:
     why: str
     launches: list[LaunchReport] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
+    contracts: list[Verdict] = field(default_factory=list)
     times: list[float] | None = None
     moves: float | None = None
     computes: float | None = None
@@ -105,8 +132,16 @@ class Report:
 
     @property
     def passed(self) -> bool | None:
-        """Whether all expectations hold; None without any."""
-        return all(check.passed for check in self.checks) if self.checks else None
+        """Whether all expectations hold, contracts that were judged among them; None without any."""
+        found = [check.passed for check in self.checks] + [
+            each.held for each in self.contracts if each.held is not None
+        ]
+        return all(found) if found else None
+
+    @property
+    def failed(self) -> list[Verdict]:
+        """The contracts that do not hold."""
+        return [each for each in self.contracts if each.held is False]
 
     @property
     def worst(self) -> Check | None:
@@ -156,6 +191,10 @@ class Report:
             out |= {"share_of_limit": self.share_of_limit}
             keys = ("registers", "spills", "shared_bytes", "occupancy", "limited_by")
             out |= {key: getattr(first, key, None) for key in keys}
+        if self.contracts:
+            out["contracts"] = [asdict(each) for each in self.contracts]
+        if self.failed:
+            out["errors"] = [each.as_error() for each in self.failed]
         if not self.passed:
             out["checks"] = [asdict(check) for check in self.checks]
         if len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches):
@@ -188,7 +227,8 @@ def from_json(record: dict[str, Any]) -> Report:
         explanation = row.pop("explanation")
         launches.append(LaunchReport(**row, explanation=Explanation(**explanation) if explanation else None))
     checks = [Check(**row) for row in record.pop("checks")]
-    return Report(**record, launches=launches, checks=checks)
+    contracts = [Verdict(**row) for row in record.pop("contracts")]
+    return Report(**record, launches=launches, checks=checks, contracts=contracts)
 
 
 def finite(value: Any) -> Any:

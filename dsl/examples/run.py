@@ -10,7 +10,8 @@ from dsl.examples.comparison import compare
 from dsl.examples.launches import Launcher, LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import Check, Report
-from dsl.examples.shapes import bound_nodes, check_bound, check_cost, from_launch
+from dsl.examples.shapes import bound_nodes, check_bound, check_contract, check_cost, from_launch, with_terms
+from dsl.schedules.resolve import stated
 from dsl.text import tree as ast
 from dsl.text.program import Program, reached_kernels, type_parameters
 from dsl.values.arrays import Arrays
@@ -58,6 +59,8 @@ class ExampleRun:
                 self.launch(line)
             elif isinstance(line, ast.Expect):
                 self.report.checks.append(self.expect(line))
+            elif isinstance(line, ast.Contract):
+                self.contract(line)
             else:
                 self.cost(line)
         return self.report
@@ -123,7 +126,8 @@ class ExampleRun:
         source = line.loc.source
         text = printable_span(source.text[line.loc.start : line.loc.end])
         if line.wanted is None:
-            holds = self.host.expectation(line.actual)
+            with with_terms():
+                holds = self.host.expectation(line.actual)
             holds = bool(holds.all()) if hasattr(holds, "all") else bool(holds)
             if not holds and isinstance(line.actual, ast.Compare) and line.actual.ops == ["=="]:
                 left, right = line.actual.operands
@@ -132,6 +136,18 @@ class ExampleRun:
                     return check
             return Check(text, line.loc.line, holds, 0.0 if holds else 1.0, 0.0, int(not holds), 1)
         return self.compare(line, text, line.actual, line.wanted, *self.bounds(line))
+
+    def contract(self, line: ast.Contract) -> None:
+        """Judges a contract of the launch above, if the example is as it is written."""
+        check_contract(line, bool(self.report.launches))
+        if not self.settings.contracts:
+            return
+        said = stated(line, None, self.host)
+        other = others_set(self.overrides, self.settings.schedule)
+        if other is not None:
+            self.launcher.judged.leave(said, other)
+        else:
+            self.launcher.judged.judge(said, self.launcher.evidence)
 
     def compare(self, line: ast.Expect, text: str, left: ast.Expr, right: ast.Expr, bound: float, rel: float) -> Check:
         actual, wanted = self.host(left), self.host(right)
@@ -174,3 +190,11 @@ class ExampleRun:
 def printable_span(text: str) -> str:
     """A piece of a file on one line."""
     return " ".join(text.split())
+
+
+def others_set(overrides: Overrides, schedule: str | None) -> str | None:
+    """Why this is not the example as it is written, of which its contracts are; what the compiler's choices and
+    constants are set to makes no other example."""
+    given = [f"{name}={value}" for name, value in {**overrides.names, **overrides.types}.items()]
+    given += [] if schedule is None else [f"--schedule {schedule}"]
+    return f"it is of the example as it is written, without {', '.join(given)}" if given else None

@@ -6,14 +6,17 @@ run can have is Unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from dsl.calls.called import optional_tensors, read_in_order
 from dsl.examples.overrides import Overrides
+from dsl.schedules.resolve import StatedContract, stated
 from dsl.text import tree as ast
+from dsl.text.contracts import NAMES
 from dsl.text.program import Program, reached_kernels, type_parameters
 from dsl.values.facts import UNKNOWN, ArrayFacts
 from dsl.values.shapes import Shapes
@@ -52,10 +55,11 @@ class LaunchFacts:
 
 @dataclass(slots=True)
 class ExampleFacts:
-    """What is known of an example before it runs."""
+    """What is known of an example before it runs. contracts: each with the launch that it is of."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     launches: list[LaunchFacts] = field(default_factory=list)
+    contracts: list[tuple[ast.Launch, StatedContract]] = field(default_factory=list)
     errors: list[TileError] = field(default_factory=list)
 
 
@@ -79,7 +83,10 @@ def examine(program: Program, example: ast.Example, overrides: Overrides | None 
                     continue  # an error of the program
                 facts.launches.append(_launch(program, shapes, line, overrides))
             elif isinstance(line, ast.Expect):
-                _expect(shapes, line)
+                with with_terms():
+                    _expect(shapes, line)
+            elif isinstance(line, ast.Contract):
+                _contract(facts, shapes, line, number, example)
             else:
                 value = shapes(line.value)
                 check_cost(line, any(isinstance(each, ast.Launch) for each in example.lines[:number]), value)
@@ -106,6 +113,42 @@ def _expect(shapes: Shapes, line: ast.Expect) -> None:
         if isinstance(value, DType | str | tuple | list):
             raise TileError("type", node.loc, "'expect' compares arrays and numbers")
     _equal(actual, wanted, line.loc)
+
+
+class _OfARun(Exception):
+    """A bound hangs on what only a run can tell."""
+
+
+@contextmanager
+def with_terms() -> Iterator[None]:
+    """A name that an `expect` does not know may be meant as the term of a contract."""
+    try:
+        yield
+    except TileError as error:
+        name = error.message.rpartition(" ")[2].strip("'")
+        if error.code == "name" and error.hint is None and len(error.errors) == 1:
+            raise TileError(error.code, error.loc, error.message, closest(name, NAMES)) from None
+        raise
+
+
+def check_contract(line: ast.Contract, is_launched: bool) -> None:
+    """TileError for a contract above all launches."""
+    if not is_launched:
+        raise TileError("example", line.loc, f"'expect {line.term}' stands below a launch", "it is of the launch above")
+
+
+def _contract(facts: ExampleFacts, shapes: Shapes, line: ast.Contract, number: int, example: ast.Example) -> None:
+    above = [each for each in example.lines[:number] if isinstance(each, ast.Launch)]
+    check_contract(line, bool(above))
+
+    def evaluate(node: ast.Expr) -> Any:
+        value = shapes(node)
+        if value is UNKNOWN:
+            raise _OfARun
+        return value
+
+    with suppress(_OfARun):
+        facts.contracts.append((above[-1], stated(line, None, evaluate)))
 
 
 def bound_nodes(line: ast.Expect) -> list[ast.Expr]:

@@ -56,10 +56,12 @@ class Definition:
 
 @dataclass(slots=True)
 class Said:
-    """What a schedule says with all that it is like, in the order of the text."""
+    """What a schedule says with all that it is like, in the order of the text. contracts: by what they are about, each
+    with the `like` line that brought it."""
 
     definitions: dict[str, Definition] = field(default_factory=dict)
     settings: dict[tuple[str, str | None], Setting] = field(default_factory=dict)
+    contracts: dict[str, list[tuple[ast.Contract, Loc | None]]] = field(default_factory=dict)
 
 
 def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
@@ -75,6 +77,8 @@ def _collect(
     own: dict[str, Definition] = {}
     settings: dict[tuple[str, str | None], Setting] = {}
     own_settings: dict[tuple[str, str | None], Setting] = {}
+    contracts: dict[str, list[tuple[ast.Contract, Loc | None]]] = {}
+    own_contracts: dict[str, list[tuple[ast.Contract, Loc | None]]] = {}
     part = None if schedule.kernels else schedule.name
     for line in schedule.lines:
         if isinstance(line, ast.Property) and line.name == "like":
@@ -86,6 +90,9 @@ def _collect(
                 liked[name] = definition.over(liked.get(name))
                 order[name] = None
             settings |= inner.settings
+            contracts |= inner.contracts
+        elif isinstance(line, ast.Contract):
+            own_contracts.setdefault(line.name, []).append((line, caller))
         elif isinstance(line, ast.Assign | ast.Tune) or line_is_choice(line):
             for definition in _defined(line, caller, part):
                 name = definition.name
@@ -101,7 +108,7 @@ def _collect(
                     raise TileError("schedule", setting.loc, f"'{' '.join(filter(None, key))}' is set twice", hint)
                 own_settings[key] = setting
     definitions = {name: own[name].over(liked.get(name)) if name in own else liked[name] for name in order}
-    return Said(definitions, settings | own_settings)
+    return Said(definitions, settings | own_settings, contracts | own_contracts)
 
 
 def line_is_choice(line: Any) -> TypeGuard[ast.Property]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from dsl.schedules.definitions import Definition, Names, Said, collect, through
 from dsl.schedules.properties import PROPERTIES
 from dsl.schedules.rules import by_rule
 from dsl.text import tree as ast
+from dsl.text.contracts import CHOICE, folded, option_of
 from dsl.text.program import Program, dim_names
 from dsl.values.fast_math import FAST
 from lowering.choices import TUNED, Forced, is_key
@@ -21,6 +22,16 @@ from lowering.types import DType
 DEFAULT_WARPS = 4
 
 
+@dataclass(frozen=True, slots=True)
+class StatedContract:
+    """A contract with its bound: an option of a choice, or an expression of numbers and `copy`. loc: with the `like`
+    line that brought it."""
+
+    contract: ast.Contract
+    bound: str | ast.Expr
+    loc: Loc
+
+
 @dataclass(slots=True)
 class ResolvedSchedule:
     """What a schedule says for one variant.
@@ -29,7 +40,7 @@ class ResolvedSchedule:
     means, but for what is tuned or given, each behind what it reads. tune: the values of each tuned name, the first its
     default, each behind those that it depends on. derived: the values of names that are no constants. unasked: what
     names mean that nothing asked for. choices: the options that are forced, by key. places: where the properties are
-    written, by name and subject.
+    written, by name and subject. contracts: what is expected of the code.
     """
 
     name: str | None
@@ -45,6 +56,7 @@ class ResolvedSchedule:
     unasked: dict[str, Definition] = field(default_factory=dict)
     choices: dict[str, Forced] = field(default_factory=dict)
     places: dict[tuple[str, str | None], Loc] = field(default_factory=dict)
+    contracts: list[StatedContract] = field(default_factory=list)
     warps: int = DEFAULT_WARPS
 
     @property
@@ -119,7 +131,26 @@ def resolve_schedule(
     out.unasked = {each: said.definitions[each] for each in said.definitions if each not in order and not is_key(each)}
     decided = out.tune.keys() | overrides.keys()
     out.definitions = {each: said.definitions[each] for each in order if each not in decided and not is_key(each)}
+    out.contracts = [stated(*each, names, names.option) for found in said.contracts.values() for each in found]
     return out
+
+
+def stated(
+    contract: ast.Contract,
+    caller: Loc | None,
+    evaluate: Callable[[ast.Expr], Any],
+    option: Callable[[ast.Expr], str] | None = None,
+) -> StatedContract:
+    """A contract with its bound evaluated. TileError for a bound that has no value, or another unit."""
+    bound: str | ast.Expr
+    try:
+        if contract.term == CHOICE:
+            bound = option(contract.bound) if option is not None else option_of(contract.bound, evaluate)
+        else:
+            bound = folded(contract, evaluate)
+    except TileError as error:
+        raise through(error, caller) from None
+    return StatedContract(contract, bound, contract.loc.under(caller))
 
 
 def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names) -> None:

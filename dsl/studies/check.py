@@ -16,14 +16,15 @@ from dsl.calls.plan import Plan
 from dsl.calls.planner import UNFIT, Planner
 from dsl.calls.tuned import Tuned, stale_errors, tuned_path
 from dsl.calls.tuned_file import read_tuned
+from dsl.examples.evidence import Evidence
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
-from dsl.kernels.compile import Lowered, compile_lowered, lower
+from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request, build_variant
+from dsl.studies.static_contracts import StaticContracts
 from dsl.text import tree as ast
 from dsl.text.files import read_text, resolved
 from dsl.text.program import Program, dim_names, examine_program, type_parameters
 from lowering.budget import Budget, Exhausted
-from lowering.emit import emit
 from lowering.location import TileError, closest
 from lowering.targets import target
 from lowering.types import DTYPES
@@ -99,6 +100,7 @@ class _Check:
         self.extents: dict[str, int] = {}  # of kernels whose other guesses cost too much
         self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants of guessed dims
         self.passed_over: dict[str, int] = {}  # variants that were not looked at, by kernel
+        self.contracts = StaticContracts(program, found, assemble)
 
     def run(self) -> Findings:
         for dispatch in self.program.dispatches.values():
@@ -109,6 +111,7 @@ class _Check:
                 self.found.add(error)
             self.numbers = {**facts.numbers, **self.numbers}
             self.plans(facts)
+            self.contracts.expected += facts.contracts
         for kernel in self.program.kernels.values():
             schedules: list[str | None] = [*self.program.schedules_of(kernel.name)]
             for schedule in schedules or [None]:
@@ -117,6 +120,7 @@ class _Check:
             if request.kernel not in self.exhausted:
                 self.found.variants += 1
                 self.lower(request, False)
+        self.contracts.finish()
         for name, count in self.passed_over.items():
             message = f"{count} variant{'s' * (count > 1)} of '{name}' not looked at: this file's guesses cost too much"
             hint = "launch it in an example, so that its dims are known"
@@ -157,6 +161,7 @@ class _Check:
                 for each in error.errors:
                     self.found.add(from_launch(each, launch.line))
                 continue
+            self.contracts.planned[launch.line] = [step.request for step in plan.steps]
             for step in plan.steps:
                 first = self.planned.setdefault((step.request.kernel, step.request.schedule), step.request)
                 if step.request not in (first, *self.others):
@@ -178,40 +183,31 @@ class _Check:
                 self.attempt(kernel, schedule, types, size in sizes)
             sizes.add(size)
 
-    def look_at(self, request: Request, known: bool, budget: Budget | None = None) -> None:
+    def look_at(self, request: Request, known: bool, budget: Budget | None = None, is_guess: bool = True) -> None:
         """Lowers a variant; only its types are checked if one with types of the same sizes is known to do: layouts,
         shared memory and barriers depend on sizes."""
-        if known and not self.assemble:
+        if known and not self.assemble and (is_guess or not self.contracts.of_schedule(request)):
             build_variant(self.program, request, budget)
         else:
             lowered = lower(self.program, request, budget=budget)
-            function = lowered.variant.function
             if request not in self.planned.values():  # of guessed dims, a choice may have nothing to choose from
-                function.choices.allow_unmet()
+                lowered.variant.function.choices.allow_unmet()
+            evidence = self.contracts.emitted(lowered)
             if self.assemble:
-                self.note_spills(lowered)
-            else:
-                emit(function, lowered.variant.target)
-                if function.choices.forced:
-                    from lowering.codegen import level_for  # brings LLVM
-
-                    level_for(function)
-                    function.choices.check_met()
+                self.note_spills(evidence)
+            if not is_guess:
+                self.contracts.judge_schedule(evidence)
             for name, loc in lowered.variant.function.void:
                 message = f"some variant of kernel '{request.kernel}' has no '{name}': this says nothing of it"
                 self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
 
-    def note_spills(self, lowered: Lowered) -> None:
+    def note_spills(self, evidence: Evidence) -> None:
         """Says of a variant whose registers do not suffice how many bytes go through memory. DeviceError without the
         assembler, LaunchError for PTX that it refuses."""
-        from runtime.tools import assemble
-
-        compiled = compile_lowered(self.program, lowered)
-        header = compiled.header
-        figures = assemble(compiled.ptx, header.arch, header.entry, header.maxregs)
+        figures = evidence.assembled()
         spilled = figures.spill_stores + figures.spill_loads
         if spilled:
-            request = lowered.variant.request
+            request = evidence.request
             about = ", ".join(f"{name}={value}" for name, value in {**request.types, **request.dims}.items())
             schedule = f" with {request.schedule}" if request.schedule else ""
             message = f"'{request.kernel}'{schedule} spills {spilled} bytes a thread of {figures.registers} registers"
@@ -289,7 +285,7 @@ class _Check:
 
     def lower(self, request: Request, known: bool) -> None:
         try:
-            self.look_at(request, known)
+            self.look_at(request, known, is_guess=False)
         except TileError as error:
             self.fail(error, self.program.kernels[request.kernel])
 

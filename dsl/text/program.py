@@ -21,6 +21,7 @@ from lowering.choices import is_key
 from lowering.location import Errors, Loc, Source, TileError, closest
 
 Found = TypeVar("Found")
+ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contract
 
 
 @dataclass(slots=True)
@@ -390,16 +391,18 @@ def _listed(kernels: list[ast.KernelDef]) -> str:
     return f"{names} {'has' if len(kernels) == 1 else 'have'}"
 
 
-def _set_by(line: ast.Assign | ast.Tune | ast.LayoutLine | ast.Property) -> list[ast.Name]:
+def _set_by(line: ScheduleLine) -> list[ast.Name]:
     if isinstance(line, ast.Assign):
         return [t for t in line.targets if isinstance(t, ast.Name)]
     return [ast.Name(line.loc, line.name)] if isinstance(line, ast.Tune) else []
 
 
-def _expressions(line: ast.Assign | ast.Tune | ast.LayoutLine | ast.Property) -> list[ast.Expr]:
+def _expressions(line: ScheduleLine) -> list[ast.Expr]:
     """What a line of a schedule evaluates."""
     if isinstance(line, ast.Assign):
         return [line.value]
+    if isinstance(line, ast.Contract):
+        return [line.bound]
     if isinstance(line, ast.LayoutLine):
         return list(line.parts.values())
     return [*line.values, *(line.subject if isinstance(line, ast.Property) else ())]

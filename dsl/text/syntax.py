@@ -11,7 +11,7 @@ from lark import Token, Transformer
 from lark.exceptions import UnexpectedInput, VisitError
 from lark.indenter import Indenter
 
-from dsl.text import grammar_tables
+from dsl.text import contracts, grammar_tables
 from dsl.text.syntax_errors import explain, mismatched_indentation, without_block
 from dsl.text.tree import (
     MAX_BYTES,
@@ -26,6 +26,7 @@ from dsl.text.tree import (
     ChoiceBlock,
     Compare,
     ConstantParameter,
+    Contract,
     Cost,
     Def,
     Dispatch,
@@ -64,9 +65,10 @@ from dsl.text.tree import (
     While,
     WithItem,
     WithSchedule,
+    choice_key,
     node,
 )
-from lowering.location import Errors, Loc, Source, TileError
+from lowering.location import Errors, Loc, Source, TileError, closest
 
 MAX_DIGITS = 400
 MAX_BROKEN_BLOCKS = 10
@@ -215,6 +217,62 @@ def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr], L
         else:
             args.append(item)
     return args, keywords, rest
+
+
+def _contracts(pin: Token | None, condition: Expr, on: Token | None) -> list[Contract]:
+    """The contracts of a line; of a choice, whose option may be several numbers, there is one."""
+    device = None if on is None else str(on)[1:-1]
+    items = _items(condition)
+    if pin is None:
+        return [contracts.read(item, device) for item in items]
+    match items[0]:
+        case Compare(ops=["=="], operands=[key, first]) if not any(isinstance(item, Compare) for item in items[1:]):
+            values = [first, *items[1:]]
+            option = first if len(values) == 1 else Sequence(first.loc.to(values[-1].loc), values)
+            return [Contract(key.loc.to(option.loc), contracts.CHOICE, choice_key(key), "==", option, device)]
+    hint = "expect choice swizzle.s == 3, 4, 4; other contracts stand on lines of their own"
+    raise TileError("expect", condition.loc, "a contract about a choice is KEY == OPTION", hint)
+
+
+def _told_apart(lines: list) -> list:
+    """The lines of an example, those that `expect` something of a term as contracts."""
+    bound = {
+        target.id for line in lines if isinstance(line, Assign) for target in line.targets if isinstance(target, Name)
+    }
+    out = []
+    for line in lines:
+        if (
+            isinstance(line, Expect)
+            and line.wanted is None
+            and isinstance(line.actual, Sequence)
+            and not line.actual.is_list
+        ):
+            for item in line.actual.items:
+                if not contracts.is_contract(item, bound):
+                    hint = (
+                        closest(_head(item), contracts.NAMES)
+                        or "only contracts share one: expect spills == 0, registers <= 128"
+                    )
+                    raise TileError("expect", item.loc, "a condition stands on a line of its own", hint)
+            out += _contracts(None, line.actual, None)
+        elif isinstance(line, Expect) and line.wanted is None and contracts.is_contract(line.actual, bound):
+            out += _contracts(None, line.actual, None)
+        else:
+            out.append(line)
+    return out
+
+
+def _head(node: Expr) -> str:
+    """The name that a condition begins with, or none."""
+    left = node.operands[0] if isinstance(node, Compare) else node
+    left = left.function if isinstance(left, Call) else left
+    return left.id if isinstance(left, Name) else ""
+
+
+def _lines(items: list) -> list:
+    """The lines of a block, those that are several among them."""
+    found = [x for x in items if x is not None and not isinstance(x, Token)]
+    return [line for x in found for line in (x if isinstance(x, list) else [x])]
 
 
 def _names(items: list | None) -> list[str]:
@@ -429,8 +487,10 @@ class _Builder(Transformer):
         return Property(span, str(name), subject, _items(values), static is not None)
 
     def schedule(self, c: list) -> Schedule:
-        lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]
-        return Schedule(self._at(c[0]), str(c[0]), _names(c[1]), lines)
+        return Schedule(self._at(c[0]), str(c[0]), _names(c[1]), _lines(c[2:]))
+
+    def contracts(self, c: list) -> list[Contract]:
+        return _contracts(*c)
 
     # dispatch and example
     def with_item(self, c: list) -> WithItem:
@@ -485,8 +545,14 @@ class _Builder(Transformer):
         lines = [x for x in c[2:] if x is not None and not isinstance(x, Token)]
         return Dispatch(self._at(c[0]), str(c[0]), _names(c[1]), lines)
 
-    def expect(self, c: list) -> Expect:
-        return Expect(self._span(c), *c)
+    def expect(self, c: list) -> Expect | list[Contract]:
+        pin, actual, wanted, bound, device = c
+        if wanted is None and bound is None and (pin is not None or device is not None):
+            return _contracts(pin, actual, device)
+        if pin is not None or device is not None or (wanted is not None and len(_items(actual)) > 1):
+            hint = "expect y ~= wanted within 1e-3; contracts stand on lines of their own"
+            raise TileError("expect", self._span(c), "a comparison stands on a line of its own", hint)
+        return Expect(self._span(c[1:4]), actual, wanted, bound)
 
     def moves(self, c: list) -> Cost:
         return Cost(c[0].loc, "moves", c[0])
@@ -495,7 +561,7 @@ class _Builder(Transformer):
         return Cost(c[0].loc, "computes", c[0])
 
     def example(self, c: list) -> Example:
-        lines = [x for x in c[1:] if x is not None and not isinstance(x, Token)]
+        lines = _told_apart(_lines(c[1:]))
         loc = self._at(c[0]) if c[0] is not None else lines[0].loc
         return Example(loc, str(c[0]) if c[0] is not None else None, lines)
 

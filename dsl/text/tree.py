@@ -293,11 +293,34 @@ class Property:
 
 
 @node
+class Contract:
+    """`expect sectors(y) <= 1.05 on "H200"`: the term, what it is of, its bound, and a part of the devices' names. Of
+    `expect choice KEY == OPTION` the key is what it is of, and the option its bound."""
+
+    loc: Loc
+    term: str
+    of: str | None
+    op: str
+    bound: Expr
+    device: str | None = None
+
+    @property
+    def name(self) -> str:
+        """`registers`, `sectors(y)`, `choice swizzle.sa`."""
+        return f"choice {self.of}" if self.term == "choice" else self.term + (f"({self.of})" if self.of else "")
+
+    @property
+    def text(self) -> str:
+        """As it is written, on one line."""
+        return " ".join(self.loc.source.text[self.loc.start : self.loc.end].split())
+
+
+@node
 class Schedule:
     loc: Loc
     name: str
     kernels: list[str]
-    lines: list[Assign | Tune | LayoutLine | Property]
+    lines: list[Assign | Tune | LayoutLine | Property | Contract]
 
 
 @node
@@ -412,7 +435,7 @@ class Cost:
 class Example:
     loc: Loc
     name: str | None
-    lines: list[Assign | Launch | Expect | Cost]
+    lines: list[Assign | Launch | Expect | Contract | Cost]
 
 
 @node

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.chips import DeviceFacts
+from runtime.chips import DeviceFacts, most_blocks
 from runtime.cuda import driver
 from runtime.cuda.context import Context
 from runtime.errors import DeviceError, LaunchError
@@ -72,18 +72,8 @@ class LoadedKernel:
 
 
 def limiting_resource(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> str:
-    """`registers`, `shared memory`, `threads` or `blocks`: what allows the fewest blocks a multiprocessor.
-
-    Registers are given out by warp in units of 256 (CUDA occupancy calculator, compute capability 8.0 and later).
-    """
-    warps = -(-threads // 32)
-    warp_registers = -(-max(registers, 1) * 32 // 256) * 256
-    limits = {
-        "threads": facts.threads_per_sm // (warps * 32),
-        "registers": facts.registers_per_sm // (warp_registers * warps),
-        "shared memory": facts.shared_per_sm // (shared_bytes + facts.reserved_shared or 1),
-        "blocks": facts.blocks_per_sm,
-    }
+    """`registers`, `shared memory`, `threads` or `blocks`: what allows the fewest blocks a multiprocessor."""
+    limits = most_blocks(facts, registers, threads, shared_bytes)
     return min(limits, key=lambda name: limits[name])
 
 

@@ -89,6 +89,18 @@ def measure_rounds(
                 cuda.cuEventDestroy(event)
 
 
+def measure_copy(size: int, device: int = 0, repeats: int = 20) -> list[float]:
+    """Microseconds of each of `repeats` copies of `size` bytes by the driver, the L2 cold before each."""
+    cuda, owner = driver.bindings(), context(device)
+    source, target = Allocation(owner, size), Allocation(owner, size)
+    stream = cuda.CUstream(0)
+
+    def copy() -> None:
+        owner.call(cuda.cuMemcpyDtoDAsync, target.pointer, source.pointer, size, stream)
+
+    return measure(copy, device=device, repeats=repeats)
+
+
 def percentiles(times: list[float]) -> tuple[float, float, float]:
     """The 20th percentile, the median and the 80th of measured times. Raises DeviceError `call` for none."""
     if not times:

@@ -61,7 +61,7 @@ NAMES = tuple(column.name for column in fields(Counters))
 
 @dataclass(slots=True)
 class LaunchCounters:
-    """Totals and the same by line of the kernel's own file, and by file and line of others.
+    """Totals and the same by line of the kernel's own file, and by file and line of others; by array its sectors.
 
     An instruction inlined from another file counts at the line of the kernel's file that it was inlined into, where the
     PTX tells it; one without any `.loc` counts only in the totals.
@@ -70,6 +70,7 @@ class LaunchCounters:
     totals: Counters = field(default_factory=Counters)
     by_line: dict[int, Counters] = field(default_factory=dict)
     elsewhere: dict[tuple[str, int], Counters] = field(default_factory=dict)
+    by_array: dict[str, Counters] = field(default_factory=dict)
 
     def at(self, line: int) -> Counters:
         return self.by_line.setdefault(line, Counters())
@@ -84,9 +85,12 @@ class LaunchCounters:
                 result.at(line).add(counters)
             for place, counters in part.elsewhere.items():
                 result.outside(*place).add(counters)
+            for name, counters in part.by_array.items():
+                result.by_array.setdefault(name, Counters()).add(counters)
         return result
 
     def as_dict(self) -> dict[str, object]:
         lines = {line: counters.as_dict() for line, counters in sorted(self.by_line.items())}
         others = {f"{file}:{line}": counters.as_dict() for (file, line), counters in sorted(self.elsewhere.items())}
-        return {"totals": self.totals.as_dict(), "by_line": lines, "elsewhere": others}
+        arrays = {name: counters.as_dict() for name, counters in sorted(self.by_array.items())}
+        return {"totals": self.totals.as_dict(), "by_line": lines, "elsewhere": others, "by_array": arrays}

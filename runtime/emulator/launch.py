@@ -477,7 +477,7 @@ class RunningLaunch:
         return found
 
     def counted(self) -> LaunchCounters:
-        result = LaunchCounters()
+        result = LaunchCounters(by_array=self.device.counted())
         main = self.main_file()
 
         def add(location: Location | None, counters: Counters, times: int = 1) -> None:

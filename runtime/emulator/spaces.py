@@ -99,6 +99,7 @@ class GlobalSpace(Space):
         known = written | {one.address for pointer, _ in memory.scratch if (one := memory.find(pointer.address))}
         self.unwritten = np.array([address not in known for address in memory.starts], bool)
         self.turns: dict[int, Any] = {}  # by atomic instruction, its operations on each unit
+        self.counters: dict[int, Counters] = {}  # of each allocation, its sectors
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
         offsets = address.view(np.int64) - GLOBAL_WINDOW
@@ -161,16 +162,38 @@ class GlobalSpace(Space):
             if phase == 0 and width >= 32
             else int((((starts + width - 1) >> 5) - (starts >> 5) + 1).sum())
         )
-        add_sectors(counters, found, warps * ideal, write)
+        self.add_sectors(first, counters, found, warps * ideal, write)
 
     def count(self, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
-        add_sectors(counters, *global_sectors(offsets, size, g.warp_edges(), g.warp_sizes()), write)
+        found, ideal = global_sectors(offsets, size, g.warp_edges(), g.warp_sizes())
+        self.add_sectors(int(offsets[0]), counters, found, ideal, write)
+
+    def add_sectors(self, first: int, counters: Counters, found: int, ideal: int, write: bool) -> None:
+        """To an instruction's counters, and to those of the allocation that its first lane accesses."""
+        for each in (counters, self.counters_at(first)):
+            if write:
+                each.global_store_sectors += found
+            else:
+                each.global_load_sectors += found
+            each.global_ideal_sectors += ideal
+
+    def counters_at(self, offset: int) -> Counters:
+        index = int(np.searchsorted(self.starts, offset, "right")) - 1
+        return self.counters.setdefault(index, Counters())
+
+    def counted(self) -> dict[str, Counters]:
+        """The sectors of each allocation, by its name."""
+        out: dict[str, Counters] = {}
+        for index, found in self.counters.items():
+            out.setdefault(self.memory.allocations[index].name, Counters()).add(found)
+        return out
 
     def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
         counters = g.launch.counters_of(site)
         found, ideal = global_sectors(index * size, size, g.warp_edges(), g.warp_sizes())
-        counters.global_atomic_sectors += found
-        counters.global_ideal_sectors += ideal
+        for each in (counters, self.counters_at(int(index[0]) * size)):
+            each.global_atomic_sectors += found
+            each.global_ideal_sectors += ideal
         turns = self.turns.get(site.number)
         if turns is None:
             turns = self.turns[site.number] = np.zeros(len(self.data) // size, np.uint32)
@@ -180,14 +203,6 @@ class GlobalSpace(Space):
         """Operations by one instruction that had to wait for others of it, at the address that has most of them."""
         turns = self.turns.get(number)
         return 0 if turns is None else int(turns.max()) - 1
-
-
-def add_sectors(counters: Counters, found: int, ideal: int, write: bool) -> None:
-    if write:
-        counters.global_store_sectors += found
-    else:
-        counters.global_load_sectors += found
-    counters.global_ideal_sectors += ideal
 
 
 class SharedSpace(Space):

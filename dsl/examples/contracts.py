@@ -1,0 +1,173 @@
+"""Contracts judged: what was found of a kernel against its bound, and the choices that decide it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.examples.evidence import Evidence, NotKnown
+from dsl.examples.report import Verdict
+from dsl.schedules.resolve import StatedContract
+from dsl.text import tree as ast
+from dsl.text.contracts import CHOICE, Term, row_of, with_copies
+from dsl.values.numbers import Numbers
+from lowering.choices import Choice, choose_line, unmet
+from lowering.location import Loc, TileError
+
+HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+MOST_TOLD = 5
+"""Choices beside an error."""
+
+
+@dataclass(slots=True)
+class JudgedContracts:
+    """Verdicts, and errors of contracts that say nothing of what they are judged by."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    failures: list[TileError] = field(default_factory=list)
+
+    def judge(self, stated: StatedContract, kernels: Sequence[Evidence]) -> None:
+        """One contract of each of some kernels that has what it is of. TileError if none has it."""
+        contract, row = stated.contract, row_of(stated.contract)
+        known = self.check(stated, kernels)
+        for kernel in known[-1:] if contract.term == "time" else known:
+            self.verdicts.append(verdict := self.of_kernel(stated, row, kernel))
+            if verdict.held is False:
+                hint = "\n        ".join(verdict.why) or None
+                self.failures.append(error := TileError("contract", stated.loc, verdict.message, hint))
+                verdict.rendered = error.render()
+
+    def check(self, stated: StatedContract, kernels: Sequence[Evidence]) -> list[Evidence]:
+        """The kernels that have what a contract is of. TileError if none has."""
+        contract, row = stated.contract, row_of(stated.contract)
+        known = [kernel for kernel in kernels if kernel.function is None or kernel.has(row.of, contract.of)]
+        if known:
+            return known
+        assert row.of is not None and contract.of is not None
+        if isinstance(stated.bound, str):
+            raise unmet(contract.of, stated.bound, kernels[0].choices, stated.loc)
+        raise kernels[0].missing(row.of, contract.of, stated.loc)
+
+    def leave(self, stated: StatedContract, reason: str) -> None:
+        """One that is not judged."""
+        contract, loc = stated.contract, stated.loc
+        self.verdicts.append(
+            Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, "", reason=reason)
+        )
+
+    def of_kernel(self, stated: StatedContract, row: Term, kernel: Evidence) -> Verdict:
+        contract, loc = stated.contract, stated.loc
+        verdict = Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, kernel.label)
+        verdict.unit = row.unit
+        if contract.device is not None and contract.device not in kernel.device:
+            verdict.reason = f'it is of "{contract.device}", and this is {kernel.device}'
+            return verdict
+        try:
+            read: Callable[..., Any] = getattr(kernel, row.read)
+            verdict.figure = read(*([] if row.of is None else [contract.of]))
+        except NotKnown as error:
+            verdict.reason = str(error)
+            return verdict
+        verdict.bound = bound_of(stated, kernel)
+        verdict.held = HOLDS[contract.op](verdict.figure, verdict.bound)
+        if not verdict.held:
+            found = verdict.figure if isinstance(verdict.figure, str) else f"{said(verdict.figure)} {row.unit}"
+            limit = "" if str(verdict.bound) in contract.text else f" ({said(verdict.bound)})"
+            verdict.message = f"{contract.text}{limit}: {found}, {kernel.label} on {kernel.device}"
+            verdict.why = list(why(contract, row, kernel))
+        return verdict
+
+
+def bound_of(stated: StatedContract, kernel: Evidence) -> float | str:
+    """The bound as a number or an option. TileError `choice` for an option that the choices of the key do not have."""
+    if isinstance(stated.bound, str):
+        key = stated.contract.of
+        assert key is not None
+        if not any(stated.bound in kernel.choices[name].options for name in kernel.keys(key)):
+            raise unmet(key, stated.bound, kernel.choices, stated.loc)
+        return stated.bound
+    copy = kernel.copy_us
+    value: float = Numbers({})(stated.bound if copy is None else with_copies(stated.bound, copy))
+    return value
+
+
+def said(value: Any) -> str:
+    """A figure: whole, or to four digits."""
+    return f"{value:,.4g}" if isinstance(value, float) and not value.is_integer() else f"{value:,.0f}"
+
+
+# ---- why ----
+
+
+def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
+    """What was taken in place of what the compiler takes by itself, then the choices that decide the term: of what it
+    is of, in the lines that have most of it, those first that have a cheaper option."""
+    lines = kernel.worst_lines(contract.term)
+    named = {name: choice for name, choice in kernel.choices.items() if touches(contract, row, choice)}
+    ranked = sorted(named, key=lambda name: rank(named[name], row, lines))
+    others = [name for name, choice in kernel.choices.items() if is_forced(choice) and name not in named]
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys([*(n for n in ranked if is_forced(named[n])), *others, *ranked]):
+        groups.setdefault(told(kernel.choices[name]), []).append(name)
+    if contract.term in ("registers", "spills") and (loc := kernel.code.lines.get(("maxregs", "maxregs"))) is not None:
+        yield f"line {loc.line}: maxregs {kernel.code.number('maxregs')}"
+    for text, names in list(groups.items())[:MOST_TOLD]:
+        stem = kernel.choices[names[0]].stem
+        yield text if len(names) == 1 else text.replace(f"{stem} is", f"{stem} ×{len(names)} is", 1)
+    if len(groups) > MOST_TOLD:
+        yield f"… and {len(groups) - MOST_TOLD} more choices: dsl why"
+
+
+def touches(contract: ast.Contract, row: Term, choice: Choice) -> bool:
+    """Whether a choice decides a term, and has another option."""
+    if contract.term == CHOICE:
+        return contract.of in (choice.kind, choice.stem, f"{choice.stem}[{choice.number}]")
+    if choice.kind not in row.kinds or len(choice.options) == 1:
+        return False
+    return contract.of is None or row.of == "counter" or contract.of in choice.subject.split(".") or choice.is_pinned
+
+
+def is_forced(choice: Choice) -> bool:
+    """Whether somebody took it who is no rule of the compiler, and no property of the schedule."""
+    return choice.is_pinned and not choice.is_property and choice.taken != choice.rule
+
+
+def rank(choice: Choice, row: Term, lines: Sequence[int]) -> tuple[bool, int, int]:
+    """Of the choices that decide a term, the first ones to tell."""
+    costs = choice.costs
+    is_dearer = choice.taken in costs and costs[choice.taken] > min(costs.values())
+    line = -1 if choice.loc is None else outermost(choice.loc).line
+    at = lines.index(line) if line in lines else len(lines)
+    kind = row.kinds.index(choice.kind) if choice.kind in row.kinds else -1
+    return not is_dearer, at, kind
+
+
+def outermost(loc: Loc) -> Loc:
+    return loc if loc.caller is None else outermost(loc.caller)
+
+
+def told(choice: Choice) -> str:
+    """`line 65: swizzle.sa is none by --choose; the rule takes 3, 4, 4 (passes …: 3, 4, 4: 21; none: 84)`."""
+    costs = choice.costs
+    options = "; ".join(f"{name}: {costs[name]:,g}" if name in costs else name for name in choice.options)
+    text = "" if choice.loc is None else f"line {choice.loc.line}: "
+    text += f"{choice.stem} is {choice.taken}"
+    if choice.is_pinned:
+        text += f" by {choice.by}"
+        if not choice.is_property and choice.rule != choice.taken:
+            text += f"; the rule takes {choice.rule}"
+    elif choice.because:
+        text += f": {choice.because}"
+    cheaper = [name for name in costs if costs[name] < costs.get(choice.taken, 0) and name not in choice.unsafe]
+    if cheaper and not choice.is_pinned:
+        text += f"; {choose_line(choice.stem, min(cheaper, key=lambda name: costs[name]))}"
+    return text + f" ({choice.unit + ': ' if choice.unit and costs else ''}{options})"

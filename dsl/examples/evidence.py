@@ -1,0 +1,230 @@
+"""What is known of a kernel that contracts speak of: a method for each term of `dsl/text/contracts.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dsl.kernels.variant import Request
+from lowering.choices import Choice, keys_of
+from lowering.ir import Function, Op, walk
+from lowering.location import Loc, TileError, closest
+from lowering.targets import WARP
+
+if TYPE_CHECKING:
+    from runtime.chips import DeviceFacts
+    from runtime.header import Header
+    from runtime.tools import Assembly
+
+
+class NotKnown(Exception):
+    """Why a figure is not known here, in words."""
+
+
+@dataclass
+class Evidence:
+    """A kernel of a launch. made: its header and PTX, asked for where a term needs them. function: its IR after all
+    passes, None where its text was edited by hand. registers, spills: as a driver says them. counters: the emulator's,
+    of `blocks` blocks. time_us, copy_us: of the launch line on a GPU, and of a copy of so many bytes. assembles: may
+    the assembler be asked."""
+
+    request: Request
+    function: Function | None
+    facts: DeviceFacts
+    device: str
+    made: Callable[[], tuple[Header, str]]
+    registers_known: int | None = None
+    spills_known: int | None = None
+    counters: Any = None
+    blocks: int = 0
+    time_us: float | None = None
+    copy_us: Callable[[float], float] | None = None
+    assembles: bool = True
+
+    @property
+    def label(self) -> str:
+        """`softmax_rows with lanes (T=f16, rows=4096, cols=1000)`."""
+        request = self.request
+        about = ", ".join(f"{name}={value}" for name, value in {**request.types, **request.dims}.items())
+        return (
+            request.kernel
+            + (f" with {request.schedule}" if request.schedule else "")
+            + (f" ({about})" if about else "")
+        )
+
+    @property
+    def code(self) -> Function:
+        if self.function is None:
+            raise NotKnown("the kernel's text was edited by hand")
+        return self.function
+
+    @cached_property
+    def choices(self) -> dict[str, Choice]:
+        return {} if self.function is None else self.function.choices.keyed()
+
+    # ---- what a term is of ----
+
+    def names(self, kind: str) -> dict[str, Any]:
+        """The tensors, tiles or loops of the kernel that a term may be of."""
+        function = self.code
+        if kind == "tensor":
+            return {p.name: p for p in function.params if p.kind == "tensor" and p.value is not None}
+        if kind == "tile":
+            return {op.attrs["name"]: op for op in walk(function.body) if op.spec.allocates}
+        return {name: op for op in walk(function.body) for name in counters_of(op)}
+
+    def has(self, kind: str | None, name: str | None) -> bool:
+        if kind == "key":
+            return any(name in keys_of(each, choice) for each, choice in self.choices.items())
+        return kind is None or name in self.names(kind)
+
+    def missing(self, kind: str, name: str, loc: Loc) -> TileError:
+        """The error for a name that the kernel has not."""
+        known = list(self.names(kind))
+        what = {"tile": "shared tile", "counter": "loop of the run that counts with"}.get(kind, kind)
+        hint = closest(name, known) or (f"known: {', '.join(known)}" if known else None)
+        return TileError("expect", loc, f"'{self.request.kernel}' has no {what} '{name}'", hint)
+
+    # ---- compiled ----
+
+    def shared(self) -> int:
+        return self.code.number("shared_bytes")
+
+    def conflicts_of(self, tile: str) -> int:
+        from lowering.passes.swizzle_shared import bank_conflicts
+
+        mine = [(op, beyond) for op, beyond in bank_conflicts(self.code) if op.operands[0].name == tile]
+        hidden = next((op for op, beyond in mine if beyond is None), None)
+        worst = max((beyond for _, beyond in mine if beyond is not None), default=0)
+        if hidden is not None and worst == 0:
+            place = "" if hidden.loc is None else f" in line {hidden.loc.line}"
+            raise NotKnown(f"data or a mask decide where the access{place} goes; 'conflicts' counts them")
+        return worst
+
+    def barriers_in(self, counter: str) -> int:
+        """Of a loop that is there several times, whole and peeled, the most."""
+        loops = [op for op in walk(self.code.body) if counter in counters_of(op)]
+        return max(sum(1 for op in walk(loop.regions[-1]) if is_block_barrier(op)) for loop in loops)
+
+    def option(self, key: str) -> str:
+        """The options that choices of a key took, each once."""
+        return "; ".join(dict.fromkeys(self.choices[name].taken for name in self.keys(key)))
+
+    def keys(self, key: str) -> list[str]:
+        """The choices that a key means."""
+        return [name for name, choice in self.choices.items() if key in keys_of(name, choice)]
+
+    # ---- assembled ----
+
+    def assembled(self) -> Assembly:
+        """What the assembler says. DeviceError without it, LaunchError for PTX that it refuses."""
+        from runtime import assemble
+
+        header, ptx = self.made()
+        return assemble(ptx, header.arch, header.entry, header.maxregs)
+
+    @cached_property
+    def assembly(self) -> Assembly:
+        from runtime.errors import DeviceError
+
+        if not self.assembles:
+            raise NotKnown("it needs the assembler: --assemble")
+        try:
+            return self.assembled()
+        except DeviceError as error:
+            raise NotKnown("; ".join(filter(None, [error.message, error.hint]))) from None
+
+    def registers(self) -> int:
+        return self.assembly.registers if self.registers_known is None else self.registers_known
+
+    def spills(self) -> int:
+        known = self.spills_known
+        return self.assembly.spill_stores + self.assembly.spill_loads if known is None else known
+
+    def instructions(self) -> int:
+        from runtime.errors import DeviceError
+        from runtime.machine_code import machine_code
+
+        try:
+            return machine_code(self.assembly.cubin, self.made()[0].entry).instructions
+        except DeviceError as error:
+            raise NotKnown("; ".join(filter(None, [error.message, error.hint]))) from None
+
+    def occupancy(self) -> float:
+        from runtime.chips import most_blocks
+
+        header, _ = self.made()
+        limits = most_blocks(self.facts, self.registers(), header.threads, header.shared_bytes)
+        return min(limits.values()) * header.threads / self.facts.threads_per_sm
+
+    # ---- counted ----
+
+    @property
+    def counted(self) -> Any:
+        if self.counters is None:
+            raise NotKnown(f"the emulator tells it (--device emulator), and this is {self.device}")
+        return self.counters
+
+    def conflicts(self) -> float:
+        return self.a_block(self.counted.totals.bank_conflicts)
+
+    def barriers(self) -> float:
+        return self.a_block(self.counted.totals.barriers / -(-self.made()[0].threads // WARP))
+
+    def a_block(self, count: float) -> float:
+        return count / self.blocks if self.blocks else 0.0
+
+    def wavefronts(self) -> float:
+        totals = self.counted.totals
+        return totals.shared_wavefronts / totals.shared_ideal if totals.shared_ideal else 1.0
+
+    def sectors(self) -> float:
+        return over_fewest(self.counted.totals)
+
+    def sectors_of(self, tensor: str) -> float:
+        arrays = self.counted.by_array
+        return over_fewest(arrays[tensor]) if tensor in arrays else 1.0
+
+    # ---- timed ----
+
+    def time(self) -> float:
+        if self.time_us is None:
+            raise NotKnown(f"a GPU tells it, and this is {self.device}")
+        return self.time_us
+
+    # ---- where it comes from ----
+
+    def worst_lines(self, term: str) -> list[int]:
+        """The lines that have most of what a counted term counts beyond the fewest."""
+        if self.counters is None:
+            return []
+        beyond: Mapping[str, Callable[[Any], float]] = {
+            "conflicts": lambda c: c.bank_conflicts,
+            "wavefronts": lambda c: c.shared_wavefronts - c.shared_ideal,
+            "sectors": lambda c: sectors_in(c) - c.global_ideal_sectors,
+            "barriers": lambda c: c.barriers,
+        }
+        if term not in beyond:
+            return []
+        rows = {line: beyond[term](counters) for line, counters in self.counters.by_line.items()}
+        return sorted((line for line, count in rows.items() if count > 0), key=lambda line: -rows[line])
+
+
+def counters_of(op: Op) -> Iterator[str]:
+    """The name of a loop's counter."""
+    if op.spec.loops and op.spec.counters and op.regions[0].args[0].name is not None:
+        yield op.regions[0].args[0].name
+
+
+def is_block_barrier(op: Op) -> bool:
+    return op.name == "barrier" and op.attrs["scope"] == "block"
+
+
+def sectors_in(counters: Any) -> int:
+    return counters.global_load_sectors + counters.global_store_sectors + counters.global_atomic_sectors
+
+
+def over_fewest(counters: Any) -> float:
+    return sectors_in(counters) / counters.global_ideal_sectors if counters.global_ideal_sectors else 1.0

@@ -1,0 +1,126 @@
+"""Contracts that `dsl check` judges: what is known of a kernel without running it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+from dsl.examples.contracts import JudgedContracts
+from dsl.examples.evidence import Evidence
+from dsl.kernels.compile import Lowered, compile_lowered, lower
+from dsl.kernels.variant import Request, resolve
+from dsl.schedules.resolve import StatedContract
+from dsl.text import tree as ast
+from dsl.text.contracts import ASSEMBLED, CHOICE, COMPILED, row_of
+from dsl.text.program import Program
+from lowering.emit import emit
+from lowering.location import TileError
+from runtime.chips import emulated_facts
+
+if TYPE_CHECKING:
+    from runtime.header import Header
+
+
+class Finds(Protocol):
+    """What errors and notes go to."""
+
+    def add(self, error: TileError) -> None: ...
+
+    def note(self, note: TileError) -> None: ...
+
+
+@dataclass
+class StaticContracts:
+    """The contracts of a file. expected: of its examples, each with the launch that it is of; planned: what each launch
+    comes to; known: the variants that were looked at, with the dims of a launch."""
+
+    program: Program
+    found: Finds
+    assemble: bool
+    expected: list[tuple[ast.Launch, StatedContract]] = field(default_factory=list)
+    planned: dict[ast.Launch, list[Request]] = field(default_factory=dict)
+    known: list[Evidence] = field(default_factory=list)
+    waiting: list[StatedContract] = field(default_factory=list)  # for the assembler
+    judged: set[tuple[str, str | None]] = field(default_factory=set)  # kernels and schedules
+
+    def of_schedule(self, request: Request) -> list[StatedContract]:
+        return resolve(self.program, request).schedule.contracts
+
+    def emitted(self, lowered: Lowered) -> Evidence:
+        """A variant with the choices of its emission made; compiled if the assembler is to be asked. TileError for
+        an option that is forced and no choice has taken."""
+        request, function = lowered.variant.request, lowered.variant.function
+
+        @cache
+        def made() -> tuple[Header, str]:
+            compiled = compile_lowered(self.program, lowered)
+            return compiled.header, compiled.ptx
+
+        if self.assemble:
+            made()
+        else:
+            emit(function, lowered.variant.target)
+            if function.choices.forced or self.has_choices(request):
+                from lowering.codegen import level_for  # brings LLVM
+
+                level_for(function)
+                function.choices.check_met()
+        facts = emulated_facts(request.arch)
+        return Evidence(request, function, facts, f"{facts.name}, {request.arch}", made, assembles=self.assemble)
+
+    def has_choices(self, request: Request) -> bool:
+        stated = [*(each for _, each in self.expected), *self.of_schedule(request)]
+        return any(each.contract.term == CHOICE for each in stated)
+
+    def judge_schedule(self, evidence: Evidence) -> None:
+        """The contracts of a variant's schedule, of dims that a launch has."""
+        request = evidence.request
+        self.known.append(evidence)
+        self.judged.add((request.kernel, request.schedule))
+        for stated in self.of_schedule(request):
+            self.judge(stated, [evidence])
+
+    def judge(self, stated: StatedContract, kernels: list[Evidence]) -> None:
+        row, judged = row_of(stated.contract), JudgedContracts()
+        if row.known == ASSEMBLED and not self.assemble:
+            self.waiting.append(stated)
+            return
+        if row.known not in (COMPILED, ASSEMBLED):
+            judged.check(stated, kernels)
+            return
+        judged.judge(stated, kernels)
+        for failure in judged.failures:
+            self.found.add(failure)
+        for verdict in judged.verdicts:
+            if verdict.held is None:
+                self.found.note(TileError("check", stated.loc, f"{verdict.text} is not judged: {verdict.reason}"))
+
+    def finish(self) -> None:
+        """The contracts of examples, and notes of those that nothing was judged by."""
+        for launch, stated in self.expected:
+            kernels = [found for request in self.planned.get(launch, ()) if (found := self.of(request)) is not None]
+            if kernels:
+                try:
+                    self.judge(stated, kernels)
+                except TileError as error:
+                    self.found.add(error)
+        if self.waiting:
+            message = f"{len({each.loc for each in self.waiting})} contracts are not judged: they need the assembler"
+            self.found.note(TileError("check", self.waiting[0].loc, message, "dsl check --assemble"))
+        for (kernel, name), schedule in self.program.schedules.items():
+            lines = [line for line in schedule.lines if isinstance(line, ast.Contract)]
+            if lines and (kernel, name) not in self.judged:
+                message = f"contracts of '{name}' are not judged: no example launches '{kernel}' with it"
+                self.found.note(TileError("check", lines[0].loc, message))
+
+    def of(self, request: Request) -> Evidence | None:
+        """A variant of a launch; None of one that is wrong, which is told."""
+        for each in self.known:
+            if each.request == request:
+                return each
+        try:
+            self.known.append(self.emitted(lower(self.program, request)))
+        except TileError:
+            return None
+        return self.known[-1]

@@ -1,0 +1,248 @@
+"""Contracts: what `expect` says of the code of a kernel, in terms that are rows of one table.
+
+What a line means, its errors, `dsl explain` and the table of docs/contracts.md come from the row; `Evidence` of
+`dsl/examples/evidence.py` has the method that a row's `read` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from dsl.text import tree as ast
+from lowering.location import TileError, closest
+
+COMPILED, ASSEMBLED, COUNTED, TIMED = "compiled", "assembled", "counted", "timed"
+KNOWN = {
+    COMPILED: "`dsl check`, `dsl run`",
+    ASSEMBLED: "`dsl check --assemble`, `dsl run`",
+    COUNTED: "`dsl run` on the emulator",
+    TIMED: "`dsl run` on a GPU",
+}
+"""When a term is known, and who tells it then."""
+CHOICE, COPY = "choice", "copy"
+IN_REGISTERS = (
+    *("parts", "loop", "stage", "unroll", "fragments", "pipeline", "peel", "recompute", "hoist", "address", "chain"),
+    *("layout", "instruction", "warps", "contiguous", "matrix", "vector", "access", "partial", "exchange", "registers"),
+    *("index", "divisor", "tabulate", "math", "pairs", "bytes", "level"),
+)
+"""Choices of these kinds decide registers, and how many instructions there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """of: what stands in parentheses behind it, None if nothing does. kinds: of the choices that decide it, those that
+    tell most first. source: where the figure is from. fewest: whether less is better."""
+
+    name: str
+    of: str | None
+    unit: str
+    known: str
+    source: str
+    kinds: tuple[str, ...]
+    doc: str
+    example: str
+    read: str
+
+    @property
+    def usage(self) -> str:
+        if self.name == CHOICE:
+            return "choice KEY"
+        return self.name if self.of is None else f"{self.name}({self.of.upper()})"
+
+
+_ROWS = (
+    Term(
+        *("registers", None, "registers a thread", ASSEMBLED, "ptxas; on a GPU its driver", IN_REGISTERS),
+        *("Those that a thread has.", "registers <= 128", "registers"),
+    ),
+    Term(
+        *("spills", None, "bytes a thread", ASSEMBLED, "ptxas; on a GPU its driver", IN_REGISTERS),
+        *("What goes through memory because registers do not suffice.", "spills == 0", "spills"),
+    ),
+    Term(
+        *("instructions", None, "machine instructions", ASSEMBLED, "nvdisasm", IN_REGISTERS),
+        *("Those of the machine code, as it stands.", "instructions <= 500", "instructions"),
+    ),
+    Term(
+        *("occupancy", None, "of 1", ASSEMBLED, "registers, shared memory and threads; on a GPU its driver"),
+        ("place", *IN_REGISTERS),
+        "The threads that a multiprocessor holds at once, over the most that it can.",
+        *("occupancy >= 0.25", "occupancy"),
+    ),
+    Term(
+        *("shared", None, "bytes a block", COMPILED, "the kernel's header"),
+        ("place", "stage", "pipeline", "parts", "split", "exchange"),
+        *("Dynamic shared memory of a block.", "shared <= 49152", "shared"),
+    ),
+    Term(
+        *("conflicts", "tile", "passes", COMPILED, "offsets and swizzle, as `dsl layout` shows them"),
+        ("swizzle", "matrix", "vector", "access", "copy", "layout"),
+        "Passes over the banks beyond one that a phase takes, of the worst access to this shared tile.",
+        *("conflicts(sa) == 0", "conflicts_of"),
+    ),
+    Term(
+        *("conflicts", None, "a block", COUNTED, "the emulator"),
+        ("swizzle", "matrix", "vector", "access", "exchange", "layout"),
+        *("Passes over the banks beyond those that the same bytes need, of all accesses.", "conflicts == 0"),
+        "conflicts",
+    ),
+    Term(
+        *("wavefronts", None, "times the fewest", COUNTED, "the emulator"),
+        ("swizzle", "matrix", "vector", "access", "exchange", "copy", "layout"),
+        *("Passes over the banks, over the fewest that the same bytes need.", "wavefronts <= 1.0", "wavefronts"),
+    ),
+    Term(
+        *("sectors", None, "times the fewest", COUNTED, "the emulator"),
+        ("vector", "access", "partial", "align", "layout", "stage", "divisor"),
+        "Sectors of 32 bytes of global memory that are moved, over the fewest that the same bytes need.",
+        *("sectors <= 1.05", "sectors"),
+    ),
+    Term(
+        *("sectors", "tensor", "times the fewest", COUNTED, "the emulator"),
+        ("vector", "access", "partial", "align", "layout", "stage", "divisor"),
+        *("Those of the accesses to this tensor.", "sectors(y) <= 1.05", "sectors_of"),
+    ),
+    Term(
+        *("barriers", None, "a block", COUNTED, "the emulator"),
+        ("barrier", "place", "exchange", "stage", "pipeline"),
+        *("Barriers of the block that it comes to.", "barriers == 2", "barriers"),
+    ),
+    Term(
+        *("barriers", "counter", "a round", COMPILED, "the code of the loop"),
+        ("barrier", "place", "exchange", "stage", "pipeline"),
+        *("Barriers of the block in a round of this loop.", "barriers(k) == 1", "barriers_in"),
+    ),
+    Term(
+        *(CHOICE, "key", "option", COMPILED, "the record of choices, as `dsl why` lists it", ()),
+        "The option that is taken; of a key without a number, by all that have it.",
+        *("choice swizzle.sa == 3, 4, 4", "option"),
+    ),
+    Term(
+        *("time", None, "µs", TIMED, "events around the launch, the L2 cold: the median of 20", ()),
+        "What a launch line takes. `copy(BYTES)` is the time in which the device copies so much, read and written "
+        "together.",
+        *('time <= 1.05 * copy(bytes(x) + bytes(y)) on "H200"', "time"),
+    ),
+)
+TERMS = {(row.name, row.of is not None): row for row in _ROWS}
+NAMES = tuple(dict.fromkeys(row.name for row in _ROWS))
+
+
+def row_of(contract: ast.Contract) -> Term:
+    return TERMS[contract.term, contract.of is not None]
+
+
+def head_of(node: ast.Expr) -> str | None:
+    """The name of the term that a condition begins with, if it is one."""
+    left = node.operands[0] if isinstance(node, ast.Compare) else None
+    left = left.function if isinstance(left, ast.Call) else left
+    return left.id if isinstance(left, ast.Name) and left.id in NAMES else None
+
+
+def read(node: ast.Expr, device: str | None) -> ast.Contract:
+    """`TERM OP BOUND`. TileError `expect` for another form, and for a term that there is not."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        raise TileError("expect", node.loc, "a contract is TERM OP NUMBER", "expect spills == 0, registers <= 128")
+    left, bound = node.operands
+    call = left if isinstance(left, ast.Call) else None
+    head = left if call is None else call.function
+    if not isinstance(head, ast.Name) or head.id not in NAMES:
+        name = head.id if isinstance(head, ast.Name) else ""
+        hint = closest(name, NAMES) or "terms: " + ", ".join(NAMES)
+        raise TileError("expect", left.loc, f"there is no term '{name}'" if name else "this is no term", hint)
+    if head.id == CHOICE:
+        raise TileError("expect", left.loc, "a choice has a key", "expect choice swizzle.s == 3, 4, 4")
+    of = None
+    if call is not None:
+        if (head.id, True) not in TERMS:
+            raise TileError(
+                "expect", left.loc, f"'{head.id}' is of the whole kernel", f"expect {TERMS[head.id, False].example}"
+            )
+        row = TERMS[head.id, True]
+        if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):
+            raise TileError("expect", left.loc, f"'{head.id}' is of a {row.of}", f"expect {row.example}")
+        of = call.args[0].id
+    return ast.Contract(node.loc, head.id, of, node.ops[0], bound, device)
+
+
+def is_contract(node: ast.Expr, bound: Collection[str]) -> bool:
+    """Whether an `expect` of an example speaks of a term, and not of a name that the example binds."""
+    head = head_of(node)
+    return head is not None and head not in bound
+
+
+# ---- bounds ----
+
+
+def has_copy(node: ast.Expr) -> bool:
+    return any(_is_copy(each) for each in ast.walk(node))
+
+
+def _is_copy(node: Any) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == COPY
+
+
+def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.Expr:
+    """The bound with numbers for all but `copy`, which only a device tells. TileError `expect` for a bound that is no
+    number, or of another unit."""
+    row = row_of(contract)
+
+    def number(node: ast.Expr) -> ast.Expr:
+        value = evaluate(node)
+        value = value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            raise TileError(
+                "expect", node.loc, f"the bound of '{row.name}' is a number: {row.unit}", f"expect {row.example}"
+            )
+        return ast.Number(node.loc, value)
+
+    def fold(node: ast.Expr) -> ast.Expr:
+        if not has_copy(node):
+            return number(node)
+        if contract.term != "time":
+            hint = f"'copy' is a time, of which only 'time' is; expect {row.example}"
+            raise TileError("expect", node.loc, f"'{row.name}' is {row.unit}, and this is µs", hint)
+        if isinstance(node, ast.Binary):
+            return ast.Binary(node.loc, node.op, fold(node.left), fold(node.right))
+        if _is_copy(node) and len(node.args) == 1 and not node.keywords and not has_copy(node.args[0]):  # type: ignore[union-attr]
+            return ast.Call(node.loc, node.function, [number(node.args[0])], {})  # type: ignore[union-attr]
+        raise TileError(
+            "expect", node.loc, "the bound of a time is made of numbers and 'copy(BYTES)'", f"expect {row.example}"
+        )
+
+    return fold(contract.bound)
+
+
+def with_copies(node: ast.Expr, copy: Callable[[float], float]) -> ast.Expr:
+    """A folded bound with what `copy` says in place of each copy."""
+    if isinstance(node, ast.Binary):
+        return ast.Binary(node.loc, node.op, with_copies(node.left, copy), with_copies(node.right, copy))
+    match node:
+        case ast.Call(args=[ast.Number(value=size)]):
+            return ast.Number(node.loc, copy(size))
+    return node
+
+
+def option_of(node: ast.Expr, evaluate: Callable[[ast.Expr], Any]) -> str:
+    """The option of a choice: a text, a word, numbers, several of these."""
+    if isinstance(node, ast.Sequence):
+        return ", ".join(option_of(item, evaluate) for item in node.items)
+    if isinstance(node, ast.String):
+        return node.value
+    return node.id if isinstance(node, ast.Name) else str(evaluate(node))
+
+
+# ---- documents ----
+
+
+def table() -> str:
+    """The terms as the table of docs/contracts.md; what is too long for a line goes on in further rows."""
+    lines = ["| term | unit | known | means |", "|---|---|---|---|"]
+    for row in _ROWS:
+        first = f"| `{row.usage}` | {row.unit} | {row.known} | "
+        means = wrap(f"{row.doc} From {row.source}. `{row.example}`", 118 - len(first), break_on_hyphens=False)
+        lines += [(first if at == 0 else "| | | | ") + f"{text} |" for at, text in enumerate(means)]
+    return "\n".join(lines) + "\n"

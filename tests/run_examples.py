@@ -9,12 +9,12 @@ from dsl.text.program import Program, reached_kernels, type_parameters
 from dsl.text.tree import Example, Name, walk
 
 
-def check(program: Program, example: Example, given: list[str], device: str) -> None:
-    """Runs it with these settings; an AssertionError names the worst check."""
+def check(program: Program, example: Example, given: list[str], device: str, contracts: bool = False) -> None:
+    """Runs it with these settings; an AssertionError names the worst check, and the contracts that do not hold."""
     overrides = resolve(program, example, given)
-    report = run_example(program, example, device, "test", overrides, LaunchSettings())
-    worst = report.worst
-    assert report.checks and report.passed, f"{program.source.name} {given}: {worst}"
+    report = run_example(program, example, device, "test", overrides, LaunchSettings(contracts=contracts))
+    told = "\n".join([str(report.worst), *(verdict.rendered for verdict in report.failed)])
+    assert report.checks and report.passed, f"{program.source.name} {given}: {told}"
 
 
 def types_of(program: Program, example: Example) -> list[list[str]]:

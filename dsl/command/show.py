@@ -118,10 +118,12 @@ def show_contracts(report: Report) -> None:
         place = f"line {at}" if file == report.file else f"{file}:{at}"
         if judged:
             figures = dict.fromkeys(f"{each.name} {figure(each.figure)}" for each in judged)
-            line("expect", f"{', '.join(figures)}  ({place})")
-            failed = [each.text for each in judged if each.held is False]
+            failed = dict.fromkeys(each.text for each in judged if each.held is False)
             word = styled("FAILED", fg="red", bold=True) if failed else styled("passed", fg="green")
-            click.echo(f"  {'':<{LABEL}}{word}{': ' + printable(', '.join(failed)) if failed else ''}")
+            text = f"{', '.join(figures)}  ({place})"
+            click.echo(f"  {'expect':<{LABEL}}{word}: {printable(text)}")
+            if failed:
+                line("", f"not {', '.join(failed)}")
     reasons: dict[str, dict[str, None]] = {}
     for verdict in report.contracts:
         if verdict.held is None:

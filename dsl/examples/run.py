@@ -41,6 +41,7 @@ class ExampleRun:
     ):
         self.program, self.example, self.overrides, self.settings = program, example, overrides, settings
         parameters = type_parameters(reached_kernels(program, example))
+        self.defaults = {name: choices[0] for name, choices in parameters.items()}
         chosen = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
         self.names: dict[str, Any] = {name: DTYPES[chosen[name]] for name in chosen if chosen[name] in DTYPES}
         self.host = Arrays(self.names, program.functions, settings.seed)
@@ -143,11 +144,19 @@ class ExampleRun:
         if not self.settings.contracts:
             return
         said = stated(line, None, self.host)
-        other = others_set(self.overrides, self.settings.schedule)
+        other = self.others_set()
         if other is not None:
             self.launcher.judged.leave(said, other)
         else:
             self.launcher.judged.judge(said, self.launcher.evidence)
+
+    def others_set(self) -> str | None:
+        """Why this is not the example as it is written, of which its contracts are. Other constants, and other options
+        of the compiler's choices, make no other example: what they cost is to be told."""
+        types = {name: choice for name, choice in self.overrides.types.items() if choice != self.defaults[name]}
+        given = [f"{name}={value}" for name, value in {**self.overrides.names, **types}.items()]
+        given += [] if self.settings.schedule is None else [f"--schedule {self.settings.schedule}"]
+        return f"it is of the example as it is written, without {', '.join(given)}" if given else None
 
     def compare(self, line: ast.Expect, text: str, left: ast.Expr, right: ast.Expr, bound: float, rel: float) -> Check:
         actual, wanted = self.host(left), self.host(right)
@@ -190,11 +199,3 @@ class ExampleRun:
 def printable_span(text: str) -> str:
     """A piece of a file on one line."""
     return " ".join(text.split())
-
-
-def others_set(overrides: Overrides, schedule: str | None) -> str | None:
-    """Why this is not the example as it is written, of which its contracts are; what the compiler's choices and
-    constants are set to makes no other example."""
-    given = [f"{name}={value}" for name, value in {**overrides.names, **overrides.types}.items()]
-    given += [] if schedule is None else [f"--schedule {schedule}"]
-    return f"it is of the example as it is written, without {', '.join(given)}" if given else None

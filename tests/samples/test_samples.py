@@ -8,6 +8,7 @@ import pytest
 
 from dsl.examples.overrides import assigned_names
 from dsl.text.program import load
+from dsl.text.tree import Contract
 from tests.run_examples import check, types_of
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -71,10 +72,13 @@ def examples() -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize(("name", "index"), examples())
 def test_examples_pass_for_all_types(name: str, index: int) -> None:
+    """Of the first types as it is written, with what it says of its code; of the others with fewer rows."""
     program = load(SAMPLES / name)
     example = program.examples[index]
     small = [f"{dim}={extent}" for dim, extent in SMALL.items() if dim in assigned_names(example)]
-    for types in types_of(program, example):
+    first, *others = types_of(program, example)
+    check(program, example, first, "emulator", contracts=True)
+    for types in others:
         check(program, example, [*types, *small], "emulator")
 
 
@@ -92,7 +96,13 @@ def test_boundary_shapes(name: str, shape: str) -> None:
 def test_examples_pass_on_a_gpu(name: str, index: int) -> None:
     program = load(SAMPLES / name)
     for types in types_of(program, program.examples[index]):
-        check(program, program.examples[index], types, "cuda:0")
+        check(program, program.examples[index], types, "cuda:0", contracts=True)
+
+
+def test_every_sample_says_what_its_code_costs() -> None:
+    for path in SAMPLES.glob("*.tile"):
+        lines = [line for example in load(path).examples for line in example.lines]
+        assert any(isinstance(line, Contract) for line in lines), path.name
 
 
 def test_every_sample_has_boundary_shapes() -> None:

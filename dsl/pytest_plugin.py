@@ -1,0 +1,97 @@
+"""`pytest kernels.tile`: each example of a `.tile` file is a test on each device that there is; its contracts hold.
+
+Files are collected that are named on the command line, or lie below a folder of the option `tile_paths`. Nothing else
+of the package is imported before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+class ExampleFailure(Exception):
+    """An example whose expectations do not hold, or that cannot be run, in words."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("tile_paths", "folders below which each example of a .tile file is a test", "paths", [])
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix != ".tile" or not is_asked_for(file_path, parent):
+        return None
+    return TileFile.from_parent(parent, path=file_path)
+
+
+def is_asked_for(path: Path, parent: pytest.Collector) -> bool:
+    """Whether it is named on the command line, or lies below a folder of `tile_paths`."""
+    if any(path.is_relative_to(folder) for folder in parent.config.getini("tile_paths")):
+        return True
+    given = [argument.partition("::")[0] for argument in parent.config.invocation_params.args if ".tile" in argument]
+    return path in [Path(parent.config.invocation_params.dir, each).resolve() for each in given]
+
+
+class TileFile(pytest.File):
+    """A file with its examples, on the emulator and on a GPU if there is one."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        from dsl.text.program import load
+        from lowering.location import TileError
+        from runtime import gpu_reason
+
+        devices = ["emulator"] if gpu_reason() is not None else ["emulator", "cuda:0"]
+        try:
+            program = load(self.path)
+        except TileError as error:
+            raise self.CollectError(error.render()) from None
+        for index, example in enumerate(program.examples):
+            for device in devices:
+                name = f"{example.name or f'example {index}'.removesuffix(' 0')}[{device.partition(':')[0]}]"
+                yield TileItem.from_parent(self, name=name, index=index, device=device, line=example.loc.line)
+
+
+class TileItem(pytest.Item):
+    """An example on a device: on a GPU in a process of its own, which a fault there ends."""
+
+    def __init__(self, index: int, device: str, line: int, **rest: Any):
+        super().__init__(**rest)
+        self.index, self.device, self.line = index, device, line
+
+    def runtest(self) -> None:
+        from dsl.command.failures import render
+        from dsl.command.request import CommandRequest
+        from dsl.command.run import TIME_LIMIT, run_request
+
+        request = CommandRequest(str(self.path), self.device, "pytest", index=self.index, time_limit=TIME_LIMIT)
+        try:
+            report = run_request(request, False, TIME_LIMIT)
+        except Exception as error:
+            raise ExampleFailure(render(error, str(self.path))[0]) from error
+        wrong = [f"{self.path}:{check.line}: {check.text}: {described(check)}" for check in report.checks if not check.passed]
+        wrong += [verdict.rendered for verdict in report.failed]
+        for verdict in report.contracts:
+            if verdict.held is None:
+                self.add_report_section("call", "contracts that are not judged", f"{verdict.text}: {verdict.reason}\n")
+        if wrong:
+            raise ExampleFailure("\n".join(wrong))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The error as `dsl run` tells it, without a traceback."""
+        if isinstance(excinfo.value, ExampleFailure):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.line - 1, self.name
+
+
+def described(check: Any) -> str:
+    """What is wrong with a result."""
+    if check.first is None:
+        return "false"
+    where = f"{check.wrong} of {check.size} elements differ: {check.pattern}"
+    return f"{where}; first at {check.first}: {check.actual}, wanted {check.wanted}"

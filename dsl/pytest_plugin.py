@@ -71,7 +71,9 @@ class TileItem(pytest.Item):
             report = run_request(request, False, TIME_LIMIT)
         except Exception as error:
             raise ExampleFailure(render(error, str(self.path))[0]) from error
-        wrong = [f"{self.path}:{check.line}: {check.text}: {described(check)}" for check in report.checks if not check.passed]
+        wrong = [
+            f"{self.path}:{check.line}: {check.text}: {described(check)}" for check in report.checks if not check.passed
+        ]
         wrong += [verdict.rendered for verdict in report.failed]
         for verdict in report.contracts:
             if verdict.held is None:

@@ -11,6 +11,7 @@ import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.command.error_codes import read_codes
 from dsl.command.failures import show
 from dsl.schedules.properties import PROPERTIES
+from dsl.text.contracts import KNOWN, NAMES, TERMS
 from dsl.text.program import library_names
 from dsl.values.table import PLACES, ROWS, Builtin
 from lowering.location import TileError, closest
@@ -18,7 +19,7 @@ from lowering.location import TileError, closest
 
 def names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """What may follow, for the shell's completion."""
-    return [name for name in (*read_codes(), *PROPERTIES, *ROWS) if name.startswith(incomplete)]
+    return [name for name in (*read_codes(), *PROPERTIES, *NAMES, *ROWS) if name.startswith(incomplete)]
 
 
 def places_of(function: Builtin) -> list[str]:
@@ -30,20 +31,22 @@ def said_of(function: Builtin) -> dict[str, str]:
     return {"takes": function.types, "error": function.error}
 
 
-@click.command(short_help="Tell about an error code, a property of schedules, or a function.")
-@click.argument("name", metavar="[CODE|PROPERTY|FUNCTION]", required=False, shell_complete=names)
+@click.command(short_help="Tell about an error code, a property of schedules, a term of contracts, or a function.")
+@click.argument("name", metavar="[CODE|PROPERTY|TERM|FUNCTION]", required=False, shell_complete=names)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(name: str | None, as_json: bool) -> int:
-    """Say what an error CODE means, what leads to it and what mends it, what a PROPERTY of schedules does, or how a
-    FUNCTION of the language is called and what it means; all without a name."""
+    """Say what an error CODE means, what leads to it and what mends it, what a PROPERTY of schedules does, what a TERM
+    of contracts counts, or how a FUNCTION of the language is called and what it means; all without a name."""
     if name is not None and name.startswith("error[") and name.endswith("]"):
         name = name[6:-1]
     codes = read_codes()
-    if name is not None and name not in codes and name not in PROPERTIES and name not in ROWS:
-        message = f"there is no error code, property or function '{name}'"
-        return show(TileError("option", None, message, closest(name, [*codes, *PROPERTIES, *ROWS])))
+    known = [*codes, *PROPERTIES, *NAMES, *ROWS]
+    if name is not None and name not in known:
+        message = f"there is no error code, property, term or function '{name}'"
+        return show(TileError("option", None, message, closest(name, known)))
     chosen = {code: row for code, row in codes.items() if name in (None, code)}
     properties = [row for row in PROPERTIES.values() if name in (None, row.name)]
+    terms = [row for row in TERMS.values() if name in (None, row.name)]
     functions = {each: row for each, row in ROWS.items() if name in (None, each)}
     if as_json:
         rows: dict[str, dict[str, str]] = {
@@ -52,6 +55,9 @@ def command(name: str | None, as_json: bool) -> int:
         for each in properties:
             said = {"property": each.usage, "does": each.doc, "line": each.example}
             rows[each.name] = {**rows.get(each.name, {}), **said}
+        for term in terms:
+            said = {"unit": term.unit, "counts": term.doc, "from": term.source, "known": term.known}
+            rows[term.name] = {**rows.get(term.name, {}), term.usage: f"expect {term.example}", **said}
         for function, made in functions.items():
             said = {"operation": made.usage, "means": made.means, "types": made.types, "error": made.error}
             rows[function] = {**rows.get(function, {}), **said, "stands in": ", ".join(places_of(made))}
@@ -62,6 +68,9 @@ def command(name: str | None, as_json: bool) -> int:
         click.echo("\nproperties of schedules:")
         for each in properties:
             click.echo(f"{each.name:<14} {each.usage}")
+        click.echo("\nterms of contracts:")
+        for term in terms:
+            click.echo(f"{term.usage:<18} {term.doc} In {term.unit}.")
         click.echo("\nfunctions:")
         for made in functions.values():
             click.echo(f"{made.short:<28} {made.means}")
@@ -71,6 +80,9 @@ def command(name: str | None, as_json: bool) -> int:
             click.echo(f"For example:\n\n{indent(row.example.strip(), '    ')}\n\nInstead: {row.mend}")
         for each in properties:
             click.echo(f"{each.usage}\n\n{click.wrap_text(each.doc, 100)}\n\nFor example: {each.example}")
+        for term in terms:
+            click.echo(f"{term.usage}, in {term.unit}\n\n{click.wrap_text(term.doc, 100)}\n")
+            click.echo(f"{term.known}: {KNOWN[term.known]}; from {term.source}\n\nFor example: expect {term.example}\n")
         for made in functions.values():
             click.echo(f"{made.usage}\n\n{made.means}\n\nstands in: {', '.join(places_of(made))}")
             click.echo("".join(f"{what}: {said}\n" for what, said in said_of(made).items() if said), nl=False)

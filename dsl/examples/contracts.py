@@ -13,7 +13,7 @@ from dsl.schedules.resolve import StatedContract
 from dsl.text import tree as ast
 from dsl.text.contracts import CHOICE, Term, row_of, with_copies
 from dsl.values.numbers import Numbers
-from lowering.choices import Choice, choose_line, unmet
+from lowering.choices import Choice, unmet
 from lowering.location import Loc, TileError
 
 HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -142,9 +142,10 @@ def is_forced(choice: Choice) -> bool:
 
 
 def rank(choice: Choice, row: Term, lines: Sequence[int]) -> tuple[bool, int, int]:
-    """Of the choices that decide a term, the first ones to tell."""
+    """Of the choices that decide a term, the first ones to tell: options come best first where none has a cost."""
     costs = choice.costs
-    is_dearer = choice.taken in costs and costs[choice.taken] > min(costs.values())
+    best = min(costs.values(), default=0)
+    is_dearer = costs.get(choice.taken, best) > best if costs else choice.taken != choice.options[0]
     line = -1 if choice.loc is None else outermost(choice.loc).line
     at = lines.index(line) if line in lines else len(lines)
     kind = row.kinds.index(choice.kind) if choice.kind in row.kinds else -1
@@ -167,7 +168,4 @@ def told(choice: Choice) -> str:
             text += f"; the rule takes {choice.rule}"
     elif choice.because:
         text += f": {choice.because}"
-    cheaper = [name for name in costs if costs[name] < costs.get(choice.taken, 0) and name not in choice.unsafe]
-    if cheaper and not choice.is_pinned:
-        text += f"; {choose_line(choice.stem, min(cheaper, key=lambda name: costs[name]))}"
     return text + f" ({choice.unit + ': ' if choice.unit and costs else ''}{options})"

@@ -126,9 +126,9 @@ def with_terms() -> Iterator[None]:
         yield
     except TileError as error:
         name = error.message.rpartition(" ")[2].strip("'")
-        if error.code == "name" and error.hint is None and len(error.errors) == 1:
-            raise TileError(error.code, error.loc, error.message, closest(name, NAMES)) from None
-        raise
+        if error.code != "name" or len(error.errors) > 1:
+            raise
+        raise TileError(error.code, error.loc, error.message, closest(name, NAMES) or error.hint) from None
 
 
 def check_contract(line: ast.Contract, is_launched: bool) -> None:

@@ -82,6 +82,13 @@ class StaticContracts:
             self.judge(stated, [evidence])
 
     def judge(self, stated: StatedContract, kernels: list[Evidence]) -> None:
+        """Finds what is wrong with a contract, or with the kernels that it is of."""
+        try:
+            self.judged_by(stated, kernels)
+        except TileError as error:
+            self.found.add(error)
+
+    def judged_by(self, stated: StatedContract, kernels: list[Evidence]) -> None:
         row, judged = row_of(stated.contract), JudgedContracts()
         if row.known == ASSEMBLED and not self.assemble:
             self.waiting.append(stated)
@@ -101,12 +108,10 @@ class StaticContracts:
         for launch, stated in self.expected:
             kernels = [found for request in self.planned.get(launch, ()) if (found := self.of(request)) is not None]
             if kernels:
-                try:
-                    self.judge(stated, kernels)
-                except TileError as error:
-                    self.found.add(error)
+                self.judge(stated, kernels)
         if self.waiting:
-            message = f"{len({each.loc for each in self.waiting})} contracts are not judged: they need the assembler"
+            count = len({each.loc for each in self.waiting})
+            message = f"{count} contract{'s are' if count > 1 else ' is'} not judged for want of the assembler"
             self.found.note(TileError("check", self.waiting[0].loc, message, "dsl check --assemble"))
         for (kernel, name), schedule in self.program.schedules.items():
             lines = [line for line in schedule.lines if isinstance(line, ast.Contract)]

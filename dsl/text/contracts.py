@@ -24,9 +24,9 @@ KNOWN = {
 """When a term is known, and who tells it then."""
 CHOICE, COPY = "choice", "copy"
 IN_REGISTERS = (
-    *("parts", "loop", "stage", "unroll", "fragments", "pipeline", "peel", "recompute", "hoist", "address", "chain"),
-    *("layout", "instruction", "warps", "contiguous", "matrix", "vector", "access", "partial", "exchange", "registers"),
-    *("index", "divisor", "tabulate", "math", "pairs", "bytes", "level"),
+    *("matrix", "vector", "partial", "exchange", "unroll", "parts", "fragments", "loop", "peel", "recompute", "chain"),
+    *("instruction", "warps", "contiguous", "layout", "copy", "registers", "math", "pairs", "bytes", "tabulate"),
+    *("hoist", "address", "stage", "access", "pipeline", "index", "divisor", "level"),
 )
 """Choices of these kinds decide registers, and how many instructions there are."""
 
@@ -204,7 +204,7 @@ def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.E
             return number(node)
         if contract.term != "time":
             hint = f"'copy' is a time, of which only 'time' is; expect {row.example}"
-            raise TileError("expect", node.loc, f"'{row.name}' is {row.unit}, and this is µs", hint)
+            raise TileError("expect", node.loc, f"'{row.name}' is in {row.unit}, and this in µs", hint)
         if isinstance(node, ast.Binary):
             return ast.Binary(node.loc, node.op, fold(node.left), fold(node.right))
         if _is_copy(node) and len(node.args) == 1 and not node.keywords and not has_copy(node.args[0]):  # type: ignore[union-attr]

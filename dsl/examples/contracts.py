@@ -30,7 +30,7 @@ MOST_TOLD = 5
 
 @dataclass(slots=True)
 class JudgedContracts:
-    """Verdicts, and errors of contracts that say nothing of what they are judged by."""
+    """Verdicts, and the errors of contracts that do not hold."""
 
     verdicts: list[Verdict] = field(default_factory=list)
     failures: list[TileError] = field(default_factory=list)
@@ -111,6 +111,8 @@ def said(value: Any) -> str:
 def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
     """What was taken in place of what the compiler takes by itself, then the choices that decide the term: of what it
     is of, in the lines that have most of it, those first that have a cheaper option."""
+    if kernel.function is None:
+        return
     lines = kernel.worst_lines(contract.term)
     named = {name: choice for name, choice in kernel.choices.items() if touches(contract, row, choice)}
     ranked = sorted(named, key=lambda name: rank(named[name], row, lines))
@@ -118,8 +120,9 @@ def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for name in dict.fromkeys([*(n for n in ranked if is_forced(named[n])), *others, *ranked]):
         groups.setdefault(told(kernel.choices[name]), []).append(name)
-    if contract.term in ("registers", "spills") and (loc := kernel.code.lines.get(("maxregs", "maxregs"))) is not None:
-        yield f"line {loc.line}: maxregs {kernel.code.number('maxregs')}"
+    cap = kernel.function.lines.get(("maxregs", "maxregs"))
+    if cap is not None and contract.term in ("registers", "spills"):
+        yield f"line {cap.line}: maxregs {kernel.function.number('maxregs')}"
     for text, names in list(groups.items())[:MOST_TOLD]:
         stem = kernel.choices[names[0]].stem
         yield text if len(names) == 1 else text.replace(f"{stem} is", f"{stem} ×{len(names)} is", 1)

@@ -110,7 +110,8 @@ class Evidence:
 
     def option(self, key: str) -> str:
         """The options that choices of a key took, each once."""
-        return "; ".join(dict.fromkeys(self.choices[name].taken for name in self.keys(key)))
+        made = self.code.choices.keyed().items()
+        return "; ".join(dict.fromkeys(choice.taken for name, choice in made if key in keys_of(name, choice)))
 
     def keys(self, key: str) -> list[str]:
         """The choices that a key means."""

@@ -230,7 +230,7 @@ def copy_time(size: float, device: int) -> float:
     """Microseconds in which the device copies, reading and writing so many bytes together; the L2 cold, the median."""
     from runtime.cuda.timing import measure_copy, percentiles
 
-    return percentiles(measure_copy(int(size) // 2, device))[1]
+    return percentiles(measure_copy(max(int(size) // 2, 1), device))[1]
 
 
 def timed(launches: list[Any], ordinal: int) -> list[float]:

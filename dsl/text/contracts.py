@@ -190,37 +190,39 @@ def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.E
     number, or of another unit."""
     row = row_of(contract)
 
-    def number(node: ast.Expr) -> ast.Expr:
+    def refused(node: ast.Expr, message: str) -> TileError:
+        return TileError("expect", node.loc, message, f"expect {row.example}")
+
+    def number(node: ast.Expr) -> ast.Number:
         value = evaluate(node)
         value = value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-            raise TileError(
-                "expect", node.loc, f"the bound of '{row.name}' is a number: {row.unit}", f"expect {row.example}"
-            )
+            raise refused(node, f"the bound of '{row.name}' is a number: {row.unit}")
         return ast.Number(node.loc, value)
 
     def fold(node: ast.Expr) -> ast.Expr:
         if not has_copy(node):
             return number(node)
         if contract.term != "time":
-            hint = f"'copy' is a time, of which only 'time' is; expect {row.example}"
-            raise TileError("expect", node.loc, f"'{row.name}' is in {row.unit}, and this in µs", hint)
-        if isinstance(node, ast.Binary):
-            return ast.Binary(node.loc, node.op, fold(node.left), fold(node.right))
-        if _is_copy(node) and len(node.args) == 1 and not node.keywords and not has_copy(node.args[0]):  # type: ignore[union-attr]
-            return ast.Call(node.loc, node.function, [number(node.args[0])], {})  # type: ignore[union-attr]
-        raise TileError(
-            "expect", node.loc, "the bound of a time is made of numbers and 'copy(BYTES)'", f"expect {row.example}"
-        )
+            raise refused(node, f"'{row.name}' is in {row.unit}, and 'copy' in µs, as 'time' alone is")
+        match node:
+            case ast.Binary():
+                return ast.Binary(node.loc, node.op, fold(node.left), fold(node.right))
+            case ast.Call(args=[size], keywords=named) if _is_copy(node) and not named and not has_copy(size):
+                found = number(size)
+                if 0 <= found.value < 1 << 48:
+                    return ast.Call(node.loc, node.function, [found], {})
+                raise refused(size, f"'copy' takes a count of bytes; this is {found.value}")
+        raise refused(node, "the bound of a time is made of numbers and 'copy(BYTES)'")
 
     return fold(contract.bound)
 
 
 def with_copies(node: ast.Expr, copy: Callable[[float], float]) -> ast.Expr:
     """A folded bound with what `copy` says in place of each copy."""
-    if isinstance(node, ast.Binary):
-        return ast.Binary(node.loc, node.op, with_copies(node.left, copy), with_copies(node.right, copy))
     match node:
+        case ast.Binary():
+            return ast.Binary(node.loc, node.op, with_copies(node.left, copy), with_copies(node.right, copy))
         case ast.Call(args=[ast.Number(value=size)]):
             return ast.Number(node.loc, copy(size))
     return node

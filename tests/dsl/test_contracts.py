@@ -8,14 +8,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import dsl
 from dsl.command import cli
+from dsl.examples.evidence import Evidence, sectors_in
 from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.report import Report, Verdict
 from dsl.examples.run import run_example
+from dsl.kernels.compile import compile_variant
+from dsl.kernels.variant import Request
 from dsl.studies.check import check_file
 from dsl.text import contracts
 from dsl.text.program import parse_program
@@ -280,6 +285,25 @@ def test_the_commands_end_with_status_1(tmp_path: Path) -> None:
     assert said["passed"] is False and [each["held"] for each in said["contracts"]] == [False, True, False]
 
 
+def test_a_text_edited_by_hand_has_figures_and_no_choices() -> None:
+    lines = "conflicts(s) == 0\nchoice swizzle.s == none\nbarriers == 1\nshared == 512\nwavefronts == 2"
+    program = parse_program(WARPS)
+    ptx = compile_variant(program, Request("turned", None, {"m": 4, "n": 32})).ptx
+    found = {each.name: (each.held, each.reason, each.why) for each in judged(WARPS, lines, ptx=ptx)}
+    by_hand = (None, "the kernel's text was edited by hand", [])
+    assert found == {
+        "conflicts(s)": by_hand, "choice swizzle.s": by_hand, "shared": by_hand,
+        "barriers": (False, None, []), "wavefronts": (False, None, []),
+    }  # fmt: skip
+
+
+def test_the_sectors_of_arrays_are_those_of_the_launch() -> None:
+    kernel = dsl.parse(ROWS, device="emulator").compile("softmax", "lanes", rows=8, cols=256)
+    counted = kernel.run(np.zeros((8, 256), np.float16), np.ones((8, 256), np.float16)).counters
+    assert {name: sectors_in(each) for name, each in counted.by_array.items()} == {"y": 128, "x": 128}
+    assert sectors_in(counted.totals) == 256
+
+
 # ---- the table ----
 
 
@@ -295,7 +319,6 @@ def test_the_document_has_the_table(update_golden: bool) -> None:
 @pytest.mark.parametrize("row", contracts.TERMS.values(), ids=[row.usage for row in contracts.TERMS.values()])
 def test_a_row_is_whole(row: contracts.Term) -> None:
     """Its example is a line, choices of its kinds exist, its figure is read."""
-    from dsl.examples.evidence import Evidence
 
     text = ROWS.replace("    layout", f"    expect {row.example}\n    layout", 1)
     (line, _) = next(iter(parse_program(text).schedules.values())).lines

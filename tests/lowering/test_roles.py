@@ -319,7 +319,7 @@ def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
 
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-FEW = "cdiv(s, 128) * heads * batch >= sms and t > 0 and "
+FEW = "cdiv(s, 128) * heads * batch >= sms and "
 ATTENTION = [(64, False, 256, 192), (128, True, 136, 200), (40, True, 100, 136), (256, False, 128, 80)]
 """Elements of a head, causal or not, queries, keys."""
 

@@ -100,6 +100,7 @@ def test_convolutions_by_warp_groups(example: list[str], chosen: str, device: st
         pytest.skip("wgmma is sm_90a's")
     source, count = MANY.subn("when fits", (SAMPLES / "int8_conv.tile").read_text())
     assert count == 2
+    source = re.sub("    expect (choice|spills|registers) .*\n", "", source)  # of another schedule
     (tmp_path / "conv.tile").write_text(source)
     done = CliRunner().invoke(cli, ["run", str(tmp_path / "conv.tile"), *example, "--device", device])
     assert done.exit_code == 0 and chosen in done.output and "passed" in done.output, done.output

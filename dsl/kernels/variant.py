@@ -11,7 +11,7 @@ from typing import Any
 
 from dsl.kernels.build import KernelBuilder, assigned_names
 from dsl.kernels.commits import repeated_commits
-from dsl.schedules import Definition, ResolvedSchedule, given_names, resolve_schedule, target_facts
+from dsl.schedules import Definition, ResolvedSchedule, resolve_schedule, target_facts, tensor_names
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, tiles_of
 from dsl.text.tree import names_in
@@ -195,7 +195,7 @@ class _Variant:
     def resolve(self) -> Resolved:
         kernel, request = self.kernel, self.request
         dims = dict(request.dims)
-        facts = target_facts(self.target, request.sms) | given_names(kernel, request.absent)
+        facts = target_facts(self.target, request.sms) | tensor_names(kernel, request.absent, request.strides)
         scalars = {p.name: request.scalars[p.name] for p in kernel.params if p.name in request.scalars}
         schedule = resolve_schedule(
             self.program, kernel, request.schedule, dims, self.types, facts, request.constants, scalars
@@ -495,7 +495,7 @@ class _Variant:
     def _tree_names(self, builder: KernelBuilder, special: dict[str, Any]) -> dict[str, Any]:
         names: dict[str, Any] = {n: None for n in builder.host_names if n not in self.types}
         names |= dict.fromkeys(HOST_FACTS)
-        return names | given_names(self.kernel, self.request.absent) | special
+        return names | tensor_names(self.kernel, self.request.absent, self.request.strides) | special
 
     def _grid(
         self, node: ast.Grid, builder: KernelBuilder, constants: dict[str, Any], special: dict[str, Any]

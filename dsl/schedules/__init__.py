@@ -2,6 +2,6 @@
 (`properties.py`)."""
 
 from dsl.schedules.definitions import Definition
-from dsl.schedules.resolve import ResolvedSchedule, given_names, resolve_schedule, target_facts
+from dsl.schedules.resolve import ResolvedSchedule, resolve_schedule, target_facts, tensor_names
 
-__all__ = ["Definition", "ResolvedSchedule", "given_names", "resolve_schedule", "target_facts"]
+__all__ = ["Definition", "ResolvedSchedule", "resolve_schedule", "target_facts", "tensor_names"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,9 +78,18 @@ def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
     }
 
 
-def given_names(kernel: ast.KernelDef, absent: Collection[str]) -> dict[str, bool]:
-    """`given(x)` for each optional tensor x: whether it is there."""
-    return {f"given({p.name})": p.name not in absent for p in kernel.params if p.is_optional}
+def tensor_names(
+    kernel: ast.KernelDef, absent: Collection[str], strides: Mapping[str, Sequence[int]]
+) -> dict[str, bool]:
+    """`given(x)` for each optional tensor x: whether it is there; `contiguous(x, axis)` for each axis of a strided one,
+    which is row-major where no strides are said."""
+    found = {f"given({p.name})": p.name not in absent for p in kernel.params if p.is_optional}
+    for p in kernel.params:
+        if isinstance(p.type, ast.TensorAnnotation) and p.type.strided:
+            axes = range(len(p.type.dims))
+            of = strides.get(p.name) or [int(axis == axes[-1]) for axis in axes]
+            found |= {f"contiguous({p.name}, {axis})": of[axis] == 1 for axis in axes}
+    return found
 
 
 def resolve_schedule(

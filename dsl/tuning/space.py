@@ -16,7 +16,7 @@ from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.shapes import LaunchFacts, examine
 from dsl.kernels.edited import Edited
 from dsl.kernels.variant import Request
-from dsl.schedules import given_names, resolve_schedule, target_facts
+from dsl.schedules import resolve_schedule, target_facts, tensor_names
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from lowering.location import TileError
@@ -239,7 +239,8 @@ def points(
     settable = program.settable(step.kernel)
     mine = {name: values for name, values in domains.items() if name in settable and name not in request.constants}
     types = {name: DTYPES[dtype] for name, dtype in request.types.items() if dtype in DTYPES}
-    facts = target_facts(call.place.target, call.place.sms) | given_names(kernel, request.absent)
+    facts = target_facts(call.place.target, call.place.sms)
+    facts |= tensor_names(kernel, request.absent, request.strides)
 
     def extend(chosen: dict[str, Any]) -> Iterator[dict[str, Any]]:
         given = {**request.constants, **chosen}

@@ -194,6 +194,26 @@ schedule wrong of k:
         module.k(y, None, schedule="wrong")
 
 
+def test_a_schedule_asks_along_which_axis_elements_are_neighbours() -> None:
+    text = """
+kernel k(y: s32[n], x: s32[r, c; strided]; N):
+    grid 1
+    y[0 : 128] = full(s32[128], N)
+
+schedule s of k:
+    N = where(contiguous(x, 0), 3, where(contiguous(x, 1), 5, 7))
+
+schedule wrong of k:
+    N = where(contiguous(y, 0), 3, 5)
+"""
+    module, y, x = dsl.parse(text, device="emulator"), np.zeros(128, np.int32), np.zeros((8, 8), np.int32)
+    for view, wanted in ((x, 5), (x.T, 3), (x[::2, ::2], 7)):
+        module.k(y, view, schedule="s")
+        assert (y == wanted).all()
+    with pytest.raises(TileError, match=r"schedules know no 'contiguous\(y, 0\)'"):
+        module.k(y, x, schedule="wrong")
+
+
 # ---- names on demand ----
 
 DEMAND = """

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.kernels.variant import resolve
 from dsl.values.element_types import narrow, widen
+from dsl.values.facts import ArrayFacts
 from lowering.types import DTYPES
 from runtime import device_facts
 
@@ -119,6 +121,45 @@ def test_large_tiles_have_no_conflicts_and_one_barrier_a_round(modules, schedule
         assert "ld.shared" not in kernel.ptx
     if dtype == "s8" or b_t:
         assert counters.global_load_sectors + counters.global_store_sectors == counters.global_ideal_sectors
+
+
+WAVES = {
+    1024: (64, 64),
+    1536: (192, 160),
+    1792: (256, 224),
+    2560: (256, 224),
+    3072: (192, 192),
+    5120: (256, 224),
+    8192: (256, 256),
+}
+"""Extents of a product → columns of its tiles, where columns of b are neighbours, and where they lie along k."""
+
+
+def test_tiles_have_the_columns_that_fill_their_waves(modules):
+    """Of 132 multiprocessors."""
+    module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
+    for extent, wanted in WAVES.items():
+        a = ArrayFacts((extent, extent), "f16")
+        for b, columns in zip((a, a.turned), wanted, strict=True):
+            given = {"c": a, "a": a, "b": b, "scale": None, "bias": None, "residual": None, "gain": 1.0}
+            (step,) = module.product.plan(given, schedule="bulk").steps
+            assert resolve(module.program, step.request).constants["TN"] == columns
+
+
+@pytest.mark.parametrize("dtype", ["f16", "s8", "f32"])
+@pytest.mark.parametrize("columns", [96, 160, 224])
+def test_columns_that_are_no_power_of_two(modules, device, dtype, columns):
+    """One instruction multiplies all of them."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    tk = 128 // DTYPES[dtype].bytes
+    a, b = operands(200, 2 * columns + 8, 3 * tk, dtype)
+    c = narrow(np.full((200, 2 * columns + 8), -7.0), DTYPES[RESULT.get(dtype, dtype)])
+    kernel = compiled(module, "bulk", (c, lying(a, False), lying(b, True)), {"TN": columns})
+    assert f"m64n{columns}k" in kernel.ptx and "m64n32k" not in kernel.ptx
+    kernel(c, lying(a, False), lying(b, True), None, None, None, 1.0)
+    check(c, a, b, dtype)
 
 
 @pytest.mark.parametrize("fast", [False, True])

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from dsl.schedules import given_names, resolve_schedule, target_facts
+from dsl.schedules import resolve_schedule, target_facts, tensor_names
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, load
 from lowering.targets import target
@@ -33,7 +33,7 @@ def requests(
         types = {name: DTYPES[choices[-(i % 2)]] for name, choices in parameters.items()}
         for absent in ([], optional) if optional else ([],):
             facts = target_facts(target("sm_86" if i % 2 else "sm_90"))
-            yield dims, types, {**facts, **given_names(kernel, absent)}
+            yield dims, types, {**facts, **tensor_names(kernel, absent, {})}
 
 
 def resolved(program: Program, kernel: ast.KernelDef, schedule: str) -> Iterator[str]:

@@ -65,6 +65,15 @@ def _given_name(domain: Walk, node: ast.Call) -> Any:
     return known
 
 
+def _contiguous(domain: Walk, node: ast.Call) -> Any:
+    asked, axis = node.args
+    name = f"contiguous({asked.id if isinstance(asked, ast.Name) else ''}, {domain.expr(axis)})"
+    known = domain.scope.find(name)
+    if known is None:
+        domain.error("name", node.loc, f"schedules know no '{name}'", "a strided tensor, and one of its axes from 0 on")
+    return known
+
+
 def _given_tiles(b: Building, node: ast.Call) -> bool:
     return not isinstance(b.expr(node.args[0]), Absent)
 
@@ -138,6 +147,8 @@ row("size(T)", "the bytes of a type", always=_size)
 row("sum_type(T)", "the type in which products of a type are summed up: s32 of integers, f64 of f64, else f32",
     always=_sum_type)  # fmt: skip
 row("dtype(x)", "the element type", tiles=_dtype_tiles, arrays=_dtype_arrays)
+row("contiguous(x, axis)", "in schedules, whether elements of a strided tensor are neighbours along an axis",
+    unread=True, always=_contiguous)  # fmt: skip
 row("given(x)", "whether an optional tensor is there", unread=True, always=_given_name, tiles=_given_tiles)
 row("occupancy(warps, shared_bytes, [registers])", "blocks that a multiprocessor holds at once", unread=True,
     always=_occupancy)  # fmt: skip

@@ -28,8 +28,8 @@ from int8_conv_shapes import RESNET50, Operands, Shape, blocked, blocked_filters
 import dsl
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.calls.tuned import Entry, StepChoice, Tuned, branch_steps, read_tuned, text_digest, tuned_path
+from dsl.lab.contest import contest, median_interval, tying
 from dsl.text import tree as ast
-from dsl.tuning.contest import contest, median_interval, tying
 from runtime import Kernel, device_facts
 from runtime.cuda.timing import measure_rounds
 

@@ -18,8 +18,8 @@ from lowering.targets import target
 
 if TYPE_CHECKING:
     from dsl.calls.tuned import Entry
-    from dsl.tuning.session import Outcome
-    from dsl.tuning.space import TuningPlace
+    from dsl.lab.session import Outcome
+    from dsl.lab.space import TuningPlace
 
 
 MAX_DIGITS = 18
@@ -80,13 +80,13 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     from dsl.command.console import Terminal
     from dsl.examples.shapes import find_example
     from dsl.kernels.edited import edited_from
+    from dsl.lab.plot import draw, require_matplotlib
+    from dsl.lab.report import as_json as record
+    from dsl.lab.report import show as show_outcome
+    from dsl.lab.session import Session, Settings
+    from dsl.lab.space import SpaceChoice, cases
+    from dsl.lab.trial import Log, default_log
     from dsl.text.program import dim_names, load
-    from dsl.tuning.plot import draw, require_matplotlib
-    from dsl.tuning.report import as_json as record
-    from dsl.tuning.report import show as show_outcome
-    from dsl.tuning.session import Session, Settings
-    from dsl.tuning.space import SpaceChoice, cases
-    from dsl.tuning.trials import Log, default_log
 
     if options["plot"] is not None:
         require_matplotlib(Path(options["plot"]))
@@ -136,7 +136,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
 def find_place(device: str) -> TuningPlace:
     """The device of this name. Raises LaunchError or DeviceError."""
-    from dsl.tuning.space import TuningPlace
+    from dsl.lab.space import TuningPlace
     from runtime import device_facts
     from runtime.backend import choose
 

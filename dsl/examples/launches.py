@@ -23,6 +23,9 @@ from dsl.kernels.variant import resolve
 from lowering.choices import Asked
 from lowering.location import TileError
 
+COUNTED_BLOCKS = 64
+COUNTED_BYTES = 1 << 30
+"""What the emulator counts of a launch on a GPU: its first blocks, unless the arrays have more bytes."""
 MOST_KEPT = 1 << 28
 """Bytes of arrays whose writers are kept from launch to launch: their records take up to eight times as many."""
 
@@ -251,11 +254,15 @@ def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
     return {name: Kernel(ptx, header.entry, device) for name, header in headers_of(ptx).items()}
 
 
-def check_size(given: Mapping[str, Any], most_bytes: int | None) -> None:
-    """TileError `limit` if the arrays of a call have more bytes."""
+def array_bytes(given: Mapping[str, Any]) -> int:
     from runtime import describe, is_array
 
-    size = sum(a.size * a.itemsize for a in map(describe, filter(is_array, given.values())))
+    return sum(array.size * array.itemsize for array in map(describe, filter(is_array, given.values())))
+
+
+def check_size(given: Mapping[str, Any], most_bytes: int | None) -> None:
+    """TileError `limit` if the arrays of a call have more bytes."""
+    size = array_bytes(given)
     if most_bytes is not None and size > most_bytes:
         raise TileError("limit", None, f"the arrays have {size >> 20} MiB; the limit is {most_bytes >> 20} MiB")
 

@@ -13,7 +13,15 @@ from random import Random
 from typing import Any
 
 from dsl.calls.plan import BoundPlan
-from dsl.examples.launches import ExampleCall, ExampleLaunch, LaunchSettings, assembled
+from dsl.examples.launches import (
+    COUNTED_BLOCKS,
+    COUNTED_BYTES,
+    ExampleCall,
+    ExampleLaunch,
+    LaunchSettings,
+    array_bytes,
+    assembled,
+)
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
@@ -28,9 +36,6 @@ from runtime.errors import DeviceError, RuntimeFault
 
 ROUNDS = 50
 """Measured launches of a row."""
-COUNTED_BLOCKS = 64
-COUNTED_BYTES = 1 << 30
-"""What the emulator counts of a launch on a GPU: its first blocks, unless the arrays have more bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,12 +248,6 @@ def one_line(error: TileError | RuntimeFault) -> str:
     """What went wrong, and at which line."""
     line = error.loc.line if isinstance(error, TileError) and error.loc else getattr(error, "line", None)
     return error.message.partition("\n")[0] + ("" if line is None else f" (line {line})")
-
-
-def array_bytes(given: Mapping[str, Any]) -> int:
-    from runtime import describe, is_array
-
-    return sum(array.size * array.itemsize for array in map(describe, filter(is_array, given.values())))
 
 
 def first_blocks(launch: ExampleLaunch, arguments: Sequence[Any], grid: Sequence[int]) -> dict[str, Any] | None:

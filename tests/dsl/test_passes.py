@@ -126,7 +126,7 @@ example k:
     elif command == "tune":
         trials = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
         assert len(trials) == 2 and trials[0]["status"] == "counted" != trials[1]["status"], trials
-        assert trials[1]["versions"]["choose"] == "pass.insert_barriers=off" and "race" in trials[1]["reason"]
+        assert trials[1]["choices"] == {"pass.insert_barriers": "off"} and "race" in trials[1]["reason"]
     else:
         assert status != 0 and "race" in without, without
     for name in ("no", "place_shared"):

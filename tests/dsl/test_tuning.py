@@ -19,9 +19,10 @@ from dsl.calls.tuned import Entry, StepChoice, Tuned, stale_errors, text_digest,
 from dsl.calls.tuned_file import read_tuned
 from dsl.command import cli
 from dsl.examples.overrides import Overrides
+from dsl.lab import contest, session
+from dsl.lab import trial as trials
+from dsl.lab.space import SpaceChoice, TuningPlace, calls, candidates, cases
 from dsl.text.program import Program, load
-from dsl.tuning import contest, session, trials
-from dsl.tuning.space import SpaceChoice, TuningPlace, calls, candidates, cases
 from dsl.values.facts import ArrayFacts
 from lowering.location import TileError
 from lowering.targets import target
@@ -590,7 +591,7 @@ def test_on_a_gpu_points_are_timed_and_a_second_run_measures_nothing(double: Pat
 
 def test_large_outputs_are_compared_on_the_device_only_where_expect_compares_them(double: Path) -> None:
     """On the emulator every variant answers to `expect`: arrays are small there."""
-    from dsl.tuning.case import TuningCase
+    from dsl.lab.case import TuningCase
 
     program = load(double)
     case = TuningCase(program, program.examples[0], Overrides(), PLACE, 0)

@@ -1,4 +1,4 @@
-"""A trial: what became of one candidate at one case; and the log, a line of JSON each."""
+"""A trial: what became of a launch done one way; and the log, a line of JSON each."""
 
 from __future__ import annotations
 
@@ -13,15 +13,25 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from dsl.lab.contest import median_interval
 from dsl.text.files import append_line, read_lines, resolved
-from dsl.tuning.contest import median_interval
 
-SCHEMA = 1
-STATUSES = ("measured", "counted", "compile", "spills", "failed", "wrong")
-"""What became of it: `measured` on a GPU, `counted` by the emulator; the others are thrown out, with a reason."""
+SCHEMA = 2
+VERDICTS = {
+    "measured": "right",
+    "counted": "right",
+    "compiled": "not run",
+    "compile": "refused",
+    "spills": "refused",
+    "failed": "failed",
+    "race": "race",
+    "wrong": "wrong",
+}
+"""What became of it: `measured` on a GPU, `counted` by the emulator, or `compiled` alone where no more was asked for;
+the others have a reason. In words, whether it is right."""
 PACKAGES = ("llvmlite", "numpy", "cuda-bindings")
 ROOMS = ("dsl", "lowering", "ptx_templates")
-"""The packages that make the PTX; the tuning itself and the command do not."""
+"""The packages that make the PTX; the trials themselves and the command do not."""
 
 
 def versions() -> dict[str, str]:
@@ -37,7 +47,7 @@ def versions() -> dict[str, str]:
 def compiler_digest() -> str:
     """SHA-256 of the files of the compiler; 12 hexadecimal digits."""
     root = Path(__file__).parents[2]
-    apart = {root / "dsl" / "tuning", root / "dsl" / "command"}
+    apart = {root / "dsl" / "lab", root / "dsl" / "command"}
     made = hashlib.sha256()
     for path in sorted(path for room in ROOMS for path in (root / room).rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts and not apart & set(path.parents):
@@ -47,8 +57,8 @@ def compiler_digest() -> str:
 
 @dataclass(slots=True)
 class StepFacts:
-    """One launch of a trial. registers and spills (bytes) are of a thread, shared_bytes of a block, None if unknown.
-    constants: all that the variant has, the schedule's own among them."""
+    """One launch of a trial. registers and spills (bytes) are of a thread, shared_bytes of a block, instructions of the
+    machine code as it stands; None if unknown. constants: all that the variant has, the schedule's own among them."""
 
     kernel: str
     schedule: str | None
@@ -59,15 +69,18 @@ class StepFacts:
     shared_bytes: int | None = None
     occupancy: float | None = None
     limited_by: str | None = None
+    instructions: int | None = None
 
 
 @dataclass(slots=True)
 class Trial:
-    """A line of the log. `steps` are what was chosen (see `StepChoice.as_json`), `launches` what that came to.
+    """A line of the log. `steps` are what was chosen (see `StepChoice.as_json`), `choices` the options that were forced
+    by key, `launches` what that came to.
 
     times_us: microseconds of each launch of the whole plan, in the order in which they were taken. contest: names the
-    group that was measured together. counters: the emulator's totals of all launches. answer: what judged the answer,
-    `expect` lines or `agreement` with an output that they have passed.
+    group that was measured together, whose times of one place are of one round. counters: the emulator's totals of all
+    launches; by_line: the same by line, where there are any. answer: what judged the answer, `expect` lines or
+    `agreement` with an output that they have passed.
     """
 
     # what makes it the same trial again
@@ -92,6 +105,8 @@ class Trial:
     counters: dict[str, float] | None = None
     launches: list[StepFacts] = field(default_factory=list)
     schema: int = SCHEMA
+    choices: dict[str, str] = field(default_factory=dict)
+    by_line: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -102,6 +117,10 @@ class Trial:
     @property
     def is_fine(self) -> bool:
         return self.status in ("measured", "counted")
+
+    @property
+    def verdict(self) -> str:
+        return VERDICTS[self.status]
 
     @property
     def is_sound(self) -> bool:
@@ -120,8 +139,25 @@ class Trial:
         """Smaller is better: the median, or the emulator's counters one after the other."""
         return self.interval[:1] if self.status == "measured" else counted_rank(self.counters or {})
 
+    def figures(self) -> dict[str, Any]:
+        """All that is known of it, by name: the `result`, what the machine code takes (the most of its launches; `sass`
+        counts the instructions of all), counters, `time` in microseconds."""
 
-KEY = tuple(f.name for f in fields(Trial))[:12]
+        def most(name: str) -> int | float | None:
+            return max((v for each in self.launches if (v := getattr(each, name)) is not None), default=None)
+
+        counted = [each.instructions for each in self.launches if each.instructions is not None]
+        found: dict[str, Any] = {"result": self.verdict}
+        found |= {name: most(name) for name in ("registers", "spills", "shared_bytes", "threads")}
+        found |= {"sass": sum(counted) if counted else None, "time": self.interval[0] if self.times_us else None}
+        if self.counters:
+            sectors, wavefronts, work = counted_rank(self.counters)
+            found |= {"sectors": sectors, "wavefronts": wavefronts, "work": work}
+            found |= {"conflicts": self.counters.get("bank_conflicts", 0), **self.counters}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+KEY = (*(f.name for f in fields(Trial)[:12]), "choices")
 
 
 def counted_rank(counters: Mapping[str, float]) -> tuple[float, ...]:
@@ -153,7 +189,7 @@ class Log:
             record = json.loads(line)
             launches = [StepFacts(**row) for row in record.pop("launches")]
             trial = Trial(**record, launches=launches)
-            if trial.schema != SCHEMA or trial.status not in STATUSES or not trial.is_sound:
+            if trial.schema != SCHEMA or trial.status not in VERDICTS or not trial.is_sound:
                 raise ValueError
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self.unread += 1

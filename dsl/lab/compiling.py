@@ -1,42 +1,50 @@
-"""Variants compiled in other processes: text to PTX, and where `ptxas` is asked for, registers and spills."""
+"""Variants compiled in other processes, or here: text to PTX, and where the assembler is asked for, what it makes."""
 
 from __future__ import annotations
 
 import signal
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from dsl.kernels.variant import Request
 from dsl.kernels.variants import request_key
 from dsl.text.program import Program, load
 from lowering.location import TileError
 
+Code = Literal["none", "assembled", "counted"]
+"""What is asked of the assembler: nothing, registers and spills, or how many instructions there are, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
     """A compiled variant, or why there is none: `ptx` or `error`. registers, spills: of a thread, in bytes the latter;
-    None where ptxas was not asked or is not installed. entry: where the PTX has several."""
+    instructions: of the machine code; None where nobody asked for them or the tool is not installed. entry: where the
+    PTX has several."""
 
     ptx: str | None = None
     error: str | None = None
     registers: int | None = None
     spills: int | None = None
     entry: str | None = None
+    instructions: int | None = None
 
 
 class Compiler:
-    """Compiles requests of a program from a file in `jobs` processes, each request once. A context manager: leaving it
-    drops what is not yet begun."""
+    """Compiles requests of a program from a file in `jobs` processes, or here for none, each request once. `code`: what
+    is asked of the assembler. A context manager: leaving it drops what is not yet begun."""
 
-    def __init__(self, program: Program, jobs: int, assemble: bool):
+    def __init__(self, program: Program, jobs: int, code: Code):
         assert program.path is not None
         self.task = (str(program.path), program.digest())
-        self.jobs, self.assemble = jobs, assemble
+        self.jobs, self.code = jobs, code
+        if not jobs:
+            _programs[self.task] = program
         self.pool: ProcessPoolExecutor | None = None
         self.futures: dict[Any, Future[Made]] = {}
 
@@ -50,10 +58,15 @@ class Compiler:
     def begin(self, request: Request) -> None:
         """Queues a request."""
         key = request_key(request)
-        if key not in self.futures:
-            if self.pool is None:  # not forked: a GPU's driver does not survive it
-                self.pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), ignore_interrupts)
-            self.futures[key] = self.pool.submit(compile_request, *self.task, request, self.assemble)
+        if key in self.futures:
+            return
+        if not self.jobs:
+            self.futures[key] = Future()
+            self.futures[key].set_result(compile_request(*self.task, request, self.code))
+            return
+        if self.pool is None:  # not forked: a GPU's driver does not survive it
+            self.pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), ignore_interrupts)
+        self.futures[key] = self.pool.submit(compile_request, *self.task, request, self.code)
 
     def made(self, request: Request) -> Made:
         """Waits for a request. Raises TileError where the file has changed or a process has died."""
@@ -61,7 +74,7 @@ class Compiler:
         try:
             return self.futures[request_key(request)].result()
         except ChangedError:
-            raise TileError("file", None, f"{self.task[0]} was changed while it was tuned", "tune again") from None
+            raise TileError("file", None, f"{self.task[0]} was changed meanwhile", "once more") from None
         except BrokenProcessPool:
             raise TileError("limit", None, "a compiling process died", "give it more memory, or --jobs 1") from None
 
@@ -74,8 +87,8 @@ def ignore_interrupts() -> None:
 _programs: dict[tuple[str, str], Program] = {}
 
 
-def compile_request(path: str, digest: str, request: Request, assemble: bool) -> Made:
-    """In a process of the pool. Raises TileError `file` if the file is not the one that the digest is of."""
+def compile_request(path: str, digest: str, request: Request, code: Code) -> Made:
+    """In a process of the pool, mostly. Raises TileError `file` if the file is not the one that the digest is of."""
     from dsl.kernels.compile import compile_variant
 
     if (path, digest) not in _programs:
@@ -87,34 +100,39 @@ def compile_request(path: str, digest: str, request: Request, assemble: bool) ->
         compiled = compile_variant(_programs[path, digest], request)
     except TileError as error:
         return Made(error=error.render())
-    return made_of(compiled.ptx, compiled.header, assemble)
+    return made_of(compiled.ptx, compiled.header, code)
 
 
-def made_of(ptx: str, header: Any, assemble: bool) -> Made:
-    """A PTX text that is there, with what ptxas says of it."""
+def made_of(ptx: str, header: Any, code: Code) -> Made:
+    """A PTX text that is there, with what is asked of the assembler."""
     from runtime.errors import RuntimeFault
 
     try:
-        registers, spills = assembled(ptx, header) if assemble else (None, None)
+        figures = assembled(ptx, header, code)
     except RuntimeFault as error:
         return Made(error=error.message)
-    return Made(ptx, None, registers, spills, header.entry)
+    return Made(ptx, entry=header.entry, **figures)
 
 
 class ChangedError(Exception):
-    """The file was edited while it was tuned."""
+    """The file was edited meanwhile."""
 
     def __init__(self, path: str):
         super().__init__(path)
 
 
-def assembled(ptx: str, header: Any) -> tuple[int | None, int | None]:
-    """(registers, spilled bytes) of a thread by ptxas; None where it is not installed. LaunchError for illegal PTX."""
+def assembled(ptx: str, header: Any, code: Code) -> dict[str, Any]:
+    """Registers and spilled bytes of a thread by ptxas, instructions by nvdisasm; without what is not installed.
+    LaunchError for illegal PTX."""
     from runtime.errors import DeviceError
+    from runtime.machine_code import machine_code
     from runtime.tools import assemble
 
-    try:
-        figures = assemble(ptx, header.arch, header.entry, header.maxregs)
-    except DeviceError:
-        return None, None
-    return figures.registers, figures.spill_stores + figures.spill_loads
+    found: dict[str, Any] = {}
+    with suppress(DeviceError):
+        if code != "none":
+            figures = assemble(ptx, header.arch, header.entry, header.maxregs)
+            found |= {"registers": figures.registers, "spills": figures.spill_stores + figures.spill_loads}
+        if code == "counted":
+            found["instructions"] = machine_code(figures.cubin, header.entry).instructions
+    return found

@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from dsl.examples.report import finite
-from dsl.tuning.session import Outcome
-from dsl.tuning.space import Candidate, TuningPlace
-from dsl.tuning.trials import Trial
+from dsl.lab.session import Outcome
+from dsl.lab.space import Candidate, TuningPlace
+from dsl.lab.trial import Trial
 from lowering.location import printable
 
 SHOWN = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dsl.tuning.report import COUNTED, settings_of, title, varying
-from dsl.tuning.session import Outcome
+from dsl.lab.report import COUNTED, settings_of, title, varying
+from dsl.lab.session import Outcome
 from lowering.location import TileError
 
 WIDTH, HEIGHT = 9.0, 3.6

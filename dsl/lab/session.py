@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from random import Random
 from typing import Any, Protocol
 from uuid import uuid4
 
-from dsl.calls.plan import BoundPlan, Plan
+from dsl.calls.plan import Plan
 from dsl.examples.overrides import Overrides
 from dsl.kernels.edited import Edited
-from dsl.kernels.variant import Request
+from dsl.lab.case import TuningCase
+from dsl.lab.compiling import Code, Compiler
+from dsl.lab.contest import contest, tying
+from dsl.lab.runner import LazyCase, Ready, Runner, prepared
+from dsl.lab.space import Candidate, SpaceChoice, TuningCall, TuningPlace, by_hand, calls, candidates
+from dsl.lab.trial import Log, Trial, versions
 from dsl.text import tree as ast
 from dsl.text.program import Program, reached_kernels
-from dsl.tuning.case import TuningCase
-from dsl.tuning.compiling import Compiler, Made, made_of
-from dsl.tuning.contest import contest, tying
-from dsl.tuning.space import Candidate, SpaceChoice, TuningCall, TuningPlace, by_hand, calls, candidates
-from dsl.tuning.trials import Log, StepFacts, Trial, versions
 from lowering.location import TileError
-from runtime.errors import DeviceError, RuntimeFault
+from runtime.errors import DeviceError
 
 GROUP = 64
 """Candidates that are measured together."""
@@ -90,15 +89,6 @@ class Outcome:
         return min(self.ties, default=None)
 
 
-@dataclass(slots=True)
-class Ready:
-    """A candidate that can be launched."""
-
-    bound: BoundPlan
-    arguments: list[list[Any]]
-    launches: list[StepFacts]
-
-
 class Session:
     """Tunes the launches of an example at several cases. Trials go to the log as soon as they are settled."""
 
@@ -119,13 +109,12 @@ class Session:
             if not edited.headers.keys() & {*reached}:
                 raise edited.not_launched(f"this example may launch {', '.join(reached) or 'none'}")
         self.digest, self.versions = program.digest(), versions()
-        if settings.choose:
-            self.versions["choose"] = ", ".join(f"{key}={option}" for key, option in settings.choose.items())
 
     def run(self, cases: Sequence[Overrides]) -> Iterator[Outcome]:
         """The outcomes, one after the other. Raises TileError; DeviceError after a fault that poisons the device, which
         the log then has, so that the same command goes on past it."""
-        with Compiler(self.program, self.settings.jobs, assemble=self.place.ordinal is None) as compiler:
+        code: Code = "assembled" if self.place.ordinal is None else "none"
+        with Compiler(self.program, self.settings.jobs, code) as compiler:
             for overrides in cases:
                 found = calls(self.program, self.example, overrides, self.place)
                 if not found:
@@ -143,25 +132,14 @@ class Session:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
 
-class LazyCase:
-    """A case that is run when its arrays are first needed."""
-
-    def __init__(self, make: Callable[[], TuningCase]):
-        self.make = make
-        self.made: TuningCase | None = None
-
-    def __call__(self) -> TuningCase:
-        if self.made is None:
-            self.made = self.make()
-        return self.made
-
-
 class _Tuning:
     """One launch at one case."""
 
     def __init__(self, session: Session, compiler: Compiler, call: TuningCall, overrides: Overrides, case: LazyCase):
-        self.session, self.compiler, self.call, self.case = session, compiler, call, case
+        self.session, self.call, self.case = session, call, case
         self.place = session.place
+        self.runner = Runner(session.place, compiler, case, call.index)
+        self.runner.may_spill = False
         self.facts = call.planner().facts()
         values = overrides.names | overrides.types | overrides.options
         listed = candidates(call, session.settings.choice)
@@ -207,6 +185,7 @@ class _Tuning:
             types=dict(facts.types),
             dims=dict(facts.dims),
             steps=[step.as_json() for step in candidate.steps],
+            choices=dict(session.settings.choose),
         )
 
     def record(self, candidate: Candidate, trial: Trial) -> None:
@@ -221,8 +200,7 @@ class _Tuning:
         for candidate in members:
             try:
                 plans[candidate.index] = plan = self.plan(candidate)
-                for request in compiled_requests(candidate, plan):
-                    self.compiler.begin(request)
+                self.runner.begin(plan, candidate.edited)
             except TileError as error:
                 plans[candidate.index] = error
         entrants: dict[int, Trial] = {}
@@ -243,83 +221,14 @@ class _Tuning:
         if isinstance(plan, TileError):
             trial.status, trial.reason = "compile", plan.render()
             return
-        made = self.made(candidate, plan)
-        error = next((each.error for each in made if each.error is not None), None)
-        if error is not None:
-            trial.status, trial.reason = "compile", error
-            return
         try:
-            ready = self.prepare(plan, made)
-            trial.launches = ready.launches
-            spilled = [step for step in ready.launches if step.spills]
-            if spilled:
-                trial.status = "spills"
-                trial.reason = ", ".join(f"{step.kernel} spills {step.spills} bytes a thread" for step in spilled)
-                return
-            self.check(trial, ready)
-        except RuntimeFault as fault:
-            trial.status, trial.reason = "failed", f"{fault.code}: {fault.message}"
-            if isinstance(fault, DeviceError) and fault.code == "poisoned":
-                self.record(candidate, trial)
-                hint = "this trial is in the log: the same command goes on after it"
-                raise DeviceError(fault.code, f"{candidate.described()}: {fault.message}", hint) from None
-            return
-        if trial.status == "measured":
+            ready = self.runner.attempt(trial, plan, self.runner.made(plan, candidate.edited))
+        except DeviceError as fault:
+            self.record(candidate, trial)
+            hint = "this trial is in the log: the same command goes on after it"
+            raise DeviceError(fault.code, f"{candidate.described()}: {fault.message}", hint) from None
+        if ready is not None and trial.status == "measured":
             self.ready[candidate.index] = ready
-
-    def made(self, candidate: Candidate, plan: Plan) -> list[Made]:
-        """The code of each step: compiled, or from the edited file."""
-        edited = candidate.edited
-        found: list[Made] = []
-        for step in plan.steps:
-            if edited is not None and step.request.kernel in edited.headers:
-                header = edited.headers[step.request.kernel]
-                found.append(made_of(edited.ptx, header, self.compiler.assemble))
-            else:
-                found.append(self.compiler.made(step.request))
-        return found
-
-    def prepare(self, plan: Plan, made: Sequence[Made]) -> Ready:
-        """Loads the kernels. Raises LaunchError or DeviceError."""
-        from runtime import Kernel
-
-        launched = self.case().recorder.launched[self.call.index]
-        kernels = [Kernel(each.ptx or "", each.entry, self.place.device) for each in made]
-        bound = BoundPlan(launched.function, plan, kernels)
-        facts = [self.describe(kernel, each) for kernel, each in zip(kernels, made, strict=True)]
-        return Ready(bound, [bound.arguments(step, launched.arrays) for step in plan.steps], facts)
-
-    def describe(self, kernel: Any, made: Made) -> StepFacts:
-        header = kernel.header
-        facts = StepFacts(
-            header.kernel, header.schedule, dict(header.constants), header.threads, made.registers, made.spills
-        )
-        facts.shared_bytes = header.shared_bytes
-        if self.place.ordinal is not None:
-            attributes = kernel.attributes(self.place.ordinal)
-            facts.registers, facts.spills = attributes.registers, attributes.local_bytes
-            facts.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
-            facts.occupancy, facts.limited_by = attributes.occupancy, attributes.limited_by
-        return facts
-
-    def check(self, trial: Trial, ready: Ready, whole: bool = False) -> None:
-        """Runs it once; its status is `wrong` if the answer is, and by the emulator `counted` otherwise."""
-        case = self.case()
-        counters: dict[str, float] = {}
-
-        def launch() -> None:
-            with ready.bound.call():
-                for kernel, values in zip(ready.bound.kernels, ready.arguments, strict=True):
-                    result = kernel.run(*values)
-                    for name, count in result.counters.totals.as_dict().items() if result.counters else ():
-                        counters[name] = counters.get(name, 0) + count
-
-        trial.answer, wrong = case.answer(self.call.index, launch, whole)
-        if wrong is not None:
-            trial.status, trial.reason = "wrong", wrong
-        elif self.place.ordinal is None:
-            counters["active_lanes"] = counters["thread_instructions"] / max(1, counters["instructions"])
-            trial.status, trial.counters = "counted", counters
 
     # ---- times ----
 
@@ -327,17 +236,9 @@ class _Tuning:
         """A contest among candidates that are ready; sets the times of their trials and logs them."""
         if not entrants:
             return
-        from runtime.cuda.timing import measure_rounds
-
-        ordinal = self.place.ordinal
-        assert ordinal is not None
-
-        def measured(launches: list[Callable[[], None]], rounds: int, order: Random) -> list[list[float]]:
-            return measure_rounds(launches, rounds, order=order, device=ordinal)
-
         bound = {index: prepared(self.ready[index]) for index in entrants}
         name = uuid4().hex[:12]
-        for index, times in contest(bound, measured, self.session.settings.seed).items():
+        for index, times in contest(bound, self.runner.rounds, self.session.settings.seed).items():
             entrants[index].times_us, entrants[index].contest = [round(t, 3) for t in times], name
             self.record(self.outcome.candidates[index], entrants[index])
 
@@ -354,7 +255,7 @@ class _Tuning:
             self.measure({index: self.outcome.trials[index] for index in ties})
         while (best := self.outcome.winner) is not None and self.outcome.trials[best].answer != "expect":
             self.make_ready(best)
-            self.check(self.outcome.trials[best], self.ready[best], whole=True)
+            self.runner.check(self.outcome.trials[best], self.ready[best], whole=True)
             self.record(self.outcome.candidates[best], self.outcome.trials[best])
 
     def plan(self, candidate: Candidate) -> Plan:
@@ -367,24 +268,8 @@ class _Tuning:
     def make_ready(self, index: int) -> None:
         """Compiles and loads a candidate that the log had."""
         if index not in self.ready:
-            plan = self.plan(self.outcome.candidates[index])
-            self.ready[index] = self.prepare(plan, self.made(self.outcome.candidates[index], plan))
-
-
-def compiled_requests(candidate: Candidate, plan: Plan) -> list[Request]:
-    """The variants of a candidate that are compiled: all but those that an edited file has."""
-    by_hand = () if candidate.edited is None else candidate.edited.headers
-    return [step.request for step in plan.steps if step.request.kernel not in by_hand]
-
-
-def prepared(ready: Ready) -> Callable[[], None]:
-    """All launches of a candidate, with their arguments checked and packed."""
-    launches = [kernel.bind(*values) for kernel, values in zip(ready.bound.kernels, ready.arguments, strict=True)]
-    if len(launches) == 1:
-        return launches[0]
-
-    def launch() -> None:
-        for each in launches:
-            each()
-
-    return launch
+            candidate, trial = self.outcome.candidates[index], self.outcome.trials[index]
+            plan = self.plan(candidate)
+            self.ready[index] = self.runner.ready(
+                plan, self.runner.kernels(trial, self.runner.made(plan, candidate.edited))
+            )

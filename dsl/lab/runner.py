@@ -1,0 +1,234 @@
+"""The one way in which a launch of an example is tried: compiled, counted, checked, and timed beside others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from dsl.calls.plan import BoundPlan, Plan
+from dsl.examples.launches import COUNTED_BLOCKS, COUNTED_BYTES, array_bytes
+from dsl.kernels.edited import Edited
+from dsl.lab.case import TuningCase
+from dsl.lab.compiling import Compiler, Made, made_of
+from dsl.lab.space import TuningPlace
+from dsl.lab.trial import StepFacts, Trial
+from runtime.errors import DeviceError, FindingError, RuntimeFault
+
+RACES = ("race", "uninitialised read", "in flight")
+"""Kinds of findings where somebody did not wait for somebody."""
+OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget", "workspace not zero")
+"""Kinds of findings that say nothing where only the first blocks of a launch ran: others write what those wait for."""
+
+
+@dataclass(slots=True)
+class Ready:
+    """A plan that can be launched, with its kernels' arguments."""
+
+    bound: BoundPlan
+    arguments: list[list[Any]]
+
+
+class LazyCase:
+    """A case that is run when its arrays are first needed."""
+
+    def __init__(self, make: Callable[[], TuningCase]):
+        self.make = make
+        self.made: TuningCase | None = None
+
+    def __call__(self) -> TuningCase:
+        if self.made is None:
+            self.made = self.make()
+        return self.made
+
+
+class Counts:
+    """Counters of the emulator over the launches of a plan, each made whole where only its first blocks ran."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, float] = {}
+        self.by_line: dict[str, dict[str, float]] = {}
+        self.findings: list[Any] = []
+
+    def add(self, result: Any, blocks: int | None = None) -> None:
+        self.findings += result.findings
+        if result.counters is None:
+            return
+        x, y, z = result.grid
+        whole = 1.0 if blocks is None else max(1.0, x * y * z / blocks)
+        places = {str(line): found for line, found in result.counters.by_line.items()}
+        places |= {f"{file}:{line}": found for (file, line), found in result.counters.elsewhere.items()}
+        _add(self.totals, result.counters.totals.as_dict(), whole)
+        for place, found in places.items():
+            _add(self.by_line.setdefault(place, {}), found.as_dict(), whole)
+
+    def note(self, trial: Trial) -> None:
+        for counts in (self.totals, *self.by_line.values()):
+            if counts:
+                counts["active_lanes"] = counts["thread_instructions"] / max(1, counts["instructions"])
+        trial.counters = self.totals
+        trial.by_line = {
+            line: {name: count for name, count in counts.items() if count} for line, counts in self.by_line.items()
+        }
+
+
+def _add(total: dict[str, float], counts: Mapping[str, float], times: float) -> None:
+    for name, count in counts.items():
+        total[name] = total.get(name, 0) + (count * times if times != 1 else count)
+
+
+class Runner:
+    """Tries plans of one launch of an example at one case. `lines`: trials keep counters by line; `may_spill`: plans
+    that spill registers are run; `budget`: thread instructions that the emulator may run for a launch."""
+
+    def __init__(self, place: TuningPlace, compiler: Compiler, case: LazyCase, index: int):
+        self.place, self.compiler, self.case, self.index = place, compiler, case, index
+        self.lines, self.may_spill = False, True
+        self.budget: int | None = None
+
+    def begin(self, plan: Plan, edited: Edited | None = None) -> None:
+        """Has the plan's kernels compiled, but for those that an edited file has."""
+        for step in plan.steps:
+            if edited is None or step.request.kernel not in edited.headers:
+                self.compiler.begin(step.request)
+
+    def made(self, plan: Plan, edited: Edited | None = None) -> list[Made]:
+        """The code of each step: compiled, or from the edited file."""
+        found: list[Made] = []
+        for step in plan.steps:
+            if edited is not None and step.request.kernel in edited.headers:
+                header = edited.headers[step.request.kernel]
+                found.append(made_of(edited.ptx, header, self.compiler.code))
+            else:
+                found.append(self.compiler.made(step.request))
+        return found
+
+    def attempt(self, trial: Trial, plan: Plan, made: Sequence[Made], run: bool = True) -> Ready | None:
+        """All about a plan but its times: sets the trial's status, and what it counts. None if it cannot be launched.
+        Without `run` it is compiled only. Raises DeviceError after a fault that poisons the device."""
+        error = next((each.error for each in made if each.error is not None), None)
+        if error is not None:
+            trial.status, trial.reason = "compile", error
+            return None
+        try:
+            kernels = self.kernels(trial, made)
+            spilled = [step for step in trial.launches if step.spills]
+            if spilled and not self.may_spill:
+                trial.status = "spills"
+                trial.reason = ", ".join(f"{step.kernel} spills {step.spills} bytes a thread" for step in spilled)
+                return None
+            if not run:
+                trial.status = "compiled"
+                return None
+            ready = self.ready(plan, kernels)
+            self.check(trial, ready)
+            return ready
+        except RuntimeFault as fault:
+            trial.status, trial.reason = "failed", f"{fault.code}: {fault.message}"
+            if isinstance(fault, FindingError) and fault.finding.kind in RACES:
+                trial.status = "race"
+            if isinstance(fault, DeviceError) and fault.code == "poisoned":
+                raise
+            return None
+
+    def kernels(self, trial: Trial, made: Sequence[Made]) -> list[Any]:
+        """Loads the code; the trial has what it takes. Raises LaunchError or DeviceError."""
+        from runtime import Kernel
+
+        kernels = [Kernel(each.ptx or "", each.entry, self.place.device) for each in made]
+        trial.launches = [self.describe(kernel, each) for kernel, each in zip(kernels, made, strict=True)]
+        return kernels
+
+    def ready(self, plan: Plan, kernels: list[Any]) -> Ready:
+        launched = self.case().recorder.launched[self.index]
+        bound = BoundPlan(launched.function, plan, kernels)
+        return Ready(bound, [bound.arguments(step, launched.arrays) for step in plan.steps])
+
+    def describe(self, kernel: Any, made: Made) -> StepFacts:
+        header = kernel.header
+        facts = StepFacts(header.kernel, header.schedule, dict(header.constants), header.threads)
+        facts.registers, facts.spills, facts.instructions = made.registers, made.spills, made.instructions
+        facts.shared_bytes = header.shared_bytes
+        if self.place.ordinal is not None:
+            attributes = kernel.attributes(self.place.ordinal)
+            facts.registers, facts.spills = attributes.registers, attributes.local_bytes
+            facts.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
+            facts.occupancy, facts.limited_by = attributes.occupancy, attributes.limited_by
+        return facts
+
+    def check(self, trial: Trial, ready: Ready, whole: bool = False) -> None:
+        """Runs it once: `measured` on a GPU (its times are to come) and `counted` on the emulator, or `wrong`. The
+        counters are there in any case, after a finding of the emulator, too, which is raised as FindingError."""
+        emulated = self.place.ordinal is None
+        options: dict[str, Any] = {"on_finding": "collect"} if emulated else {}
+        if emulated and self.budget is not None:
+            options["budget"] = self.budget
+        counts = Counts()
+
+        def launch() -> None:
+            with ready.bound.call():
+                for kernel, values in zip(ready.bound.kernels, ready.arguments, strict=True):
+                    counts.add(kernel.run(*values, **options))
+                raise_first(counts, kernel.header.label)
+
+        try:
+            trial.answer, wrong = self.case().answer(self.index, launch, whole)
+        finally:
+            if emulated and counts.totals:
+                counts.note(trial)
+                trial.by_line = trial.by_line if self.lines else {}
+        if wrong is not None:
+            trial.status, trial.reason = "wrong", wrong
+        elif emulated:
+            trial.status = "counted"
+
+    def count(self, trial: Trial, plan: Plan, made: Sequence[Made]) -> Any:
+        """What the emulator counts of the first blocks of a launch that a GPU makes, times its grid; the first finding
+        that says something of such a part. None, and nothing counted, where the arrays are large."""
+        import numpy as np
+
+        from runtime import Kernel
+
+        launched = self.case().recorder.launched[self.index]
+        if array_bytes(launched.given) > COUNTED_BYTES:
+            return None
+        given = dict(launched.given)
+        for name in launched.written:
+            given[name] = np.empty_like(launched.given[name])
+            launched.before[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)
+        bound = BoundPlan(launched.function, plan, [Kernel(each.ptx or "", each.entry, "emulator") for each in made])
+        counts = Counts()
+        for kernel, step in zip(bound.kernels, plan.steps, strict=True):
+            values = bound.arguments(step, given)
+            counts.add(kernel.run(*values, blocks=COUNTED_BLOCKS, on_finding="collect"), COUNTED_BLOCKS)
+        counts.note(trial)
+        return next((each for each in counts.findings if each.kind not in OF_A_PART), None)
+
+    # ---- times ----
+
+    def rounds(self, launches: list[Callable[[], None]], rounds: int, order: Random) -> list[list[float]]:
+        """Microseconds of each round for each launch, on a GPU: see `measure_rounds`."""
+        from runtime.cuda.timing import measure_rounds
+
+        assert self.place.ordinal is not None
+        return measure_rounds(launches, rounds, order=order, device=self.place.ordinal)
+
+
+def raise_first(counts: Counts, label: str) -> None:
+    """FindingError for what the emulator found first."""
+    if counts.findings:
+        raise FindingError(f"{label}: {counts.findings[0]}", counts.findings[0])
+
+
+def prepared(ready: Ready) -> Callable[[], None]:
+    """All launches of a plan, with their arguments checked and packed."""
+    launches = [kernel.bind(*values) for kernel, values in zip(ready.bound.kernels, ready.arguments, strict=True)]
+    if len(launches) == 1:
+        return launches[0]
+
+    def launch() -> None:
+        for each in launches:
+            each()
+
+    return launch

@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "Run a file's example, and check and measure it.",
     "bench": "Show the kernels and schedules of a file side by side.",
     "tune": "Find the fastest point of the schedules' tune sets.",
+    "ablate": "Show what each choice is worth: taken another way, all else as chosen.",
     "check": "Report all errors of files, without generating code.",
     "verify": "Compare a kernel's meaning after each pass, and its PTX.",
     "compile": "Show any stage of a kernel as text.",

@@ -6,15 +6,14 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dsl.command.failures import DIFFERS, show, told
 from dsl.command.options import CHOOSE, FROM, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of
+from dsl.command.trials import MAX_JOBS, Bar, find_place
 from lowering.location import TileError, closest
-from lowering.targets import target
 
 if TYPE_CHECKING:
     from dsl.calls.tuned import Entry
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 MAX_DIGITS = 18
 """Of an extent."""
-MAX_JOBS = 1024
 
 
 @click.command(short_help="Find the fastest point of the schedules' tune sets.")
@@ -134,23 +132,6 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     return DIFFERS if any(outcome.trials and not outcome.fine for outcome in outcomes) else 0
 
 
-def find_place(device: str) -> TuningPlace:
-    """The device of this name. Raises LaunchError or DeviceError."""
-    from dsl.lab.space import TuningPlace
-    from runtime import device_facts
-    from runtime.backend import choose
-
-    ordinal = choose(device)
-    name = "emulator" if ordinal is None else f"cuda:{ordinal}"
-    facts = device_facts(name)
-    driver = None
-    if ordinal is not None:
-        from runtime.cuda.driver import version
-
-        driver = version()
-    return TuningPlace(name, facts.name, target(facts.arch).arch, facts.sms, driver)
-
-
 def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int | None, int | None]]:
     """`NAME=LOW:HIGH` texts; either end may be missing. TileError `option`."""
     out: dict[str, tuple[int | None, int | None]] = {}
@@ -224,43 +205,3 @@ def entry_of(outcome: Outcome, place: TuningPlace, ranges: dict[str, tuple[int |
         (low, high) if is_timed else None,
         len(outcome.ties),
     )
-
-
-class Bar:
-    """The progress on a terminal's standard error; elsewhere nothing."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        self.progress = Progress(
-            *columns,
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[last]}", markup=False),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self.task: Any = None
-
-    def __enter__(self) -> Bar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
-        self.progress.stop()
-
-    def begin(self, title: str, count: int) -> None:
-        self.clear()
-        self.task = self.progress.add_task(title, total=count, last="")
-
-    def advance(self, what: str) -> None:
-        self.progress.update(self.task, advance=1, last=what)
-
-    def clear(self) -> None:
-        """Takes the bar of a finished launch away."""
-        if self.task is not None:
-            self.progress.remove_task(self.task)
-            self.task = None

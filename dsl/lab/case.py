@@ -117,7 +117,7 @@ class TuningCase:
 
     def __init__(self, program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, seed: int):
         self.place = place
-        settings = LaunchSettings(seed=seed)
+        settings = LaunchSettings(seed=seed, arch=place.arch)
         self.run = ExampleRun(program, example, place.device, "", overrides, settings)
         recorder = Recorder(self.run.module, settings, self.run.report)
         recorder.launched, recorder.run_names = [], self.run.names

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +26,7 @@ Code = Literal["none", "assembled", "counted"]
 class Made:
     """A compiled variant, or why there is none: `ptx` or `error`. registers, spills: of a thread, in bytes the latter;
     instructions: of the machine code; None where nobody asked for them or the tool is not installed. entry: where the
-    PTX has several."""
+    PTX has several. taken: its choices by name."""
 
     ptx: str | None = None
     error: str | None = None
@@ -33,6 +34,7 @@ class Made:
     spills: int | None = None
     entry: str | None = None
     instructions: int | None = None
+    taken: Mapping[str, str] = field(default_factory=dict)
 
 
 class Compiler:
@@ -100,7 +102,9 @@ def compile_request(path: str, digest: str, request: Request, code: Code) -> Mad
         compiled = compile_variant(_programs[path, digest], request)
     except TileError as error:
         return Made(error=error.render())
-    return made_of(compiled.ptx, compiled.header, code)
+    made = made_of(compiled.ptx, compiled.header, code)
+    choices = compiled.variant.function.choices.keyed()
+    return replace(made, taken={name: choice.taken for name, choice in choices.items()})
 
 
 def made_of(ptx: str, header: Any, code: Code) -> Made:

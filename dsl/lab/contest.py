@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import comb
 from random import Random
@@ -60,3 +60,32 @@ def contest(launches: Mapping[int, Callable[[], None]], measure: Measure, seed: 
             times[key] += values
         running = tying({key: times[key] for key in running})
     return times
+
+
+# ---- pairs of one round ----
+
+
+def ratio_interval(times: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
+    """(median, low, high) of the ratios of one round each, so that what drifts from round to round cancels."""
+    return median_interval([mine / other for mine, other in zip(times, base, strict=True)])
+
+
+def sign_probability(times: Sequence[float], base: Sequence[float]) -> float:
+    """How probable it is, if neither is slower, that as many rounds or more go to one side (sign test, two-sided;
+    rounds of equal times say nothing)."""
+    above = sum(mine > other for mine, other in zip(times, base, strict=True))
+    below = sum(mine < other for mine, other in zip(times, base, strict=True))
+    count, rarer = above + below, min(above, below)
+    return min(1.0, 2 * sum(comb(count, k) for k in range(rarer + 1)) / 2**count)
+
+
+def differing(probabilities: Mapping[int, float]) -> set[int]:
+    """Those that differ although so many were asked about: all false alarms together are as rare as one may be (Holm,
+    A simple sequentially rejective multiple test procedure, 1979)."""
+    ordered = sorted(probabilities, key=lambda key: probabilities[key])
+    found: set[int] = set()
+    for place, key in enumerate(ordered):
+        if probabilities[key] > (1 - CONFIDENCE) / (len(ordered) - place):
+            break
+        found.add(key)
+    return found

@@ -126,8 +126,9 @@ class Runner:
             return ready
         except RuntimeFault as fault:
             trial.status, trial.reason = "failed", f"{fault.code}: {fault.message}"
-            if isinstance(fault, FindingError) and fault.finding.kind in RACES:
-                trial.status = "race"
+            if isinstance(fault, FindingError):
+                trial.reason = in_words(fault.finding)
+                trial.status = "race" if fault.finding.kind in RACES else "failed"
             if isinstance(fault, DeviceError) and fault.code == "poisoned":
                 raise
             return None
@@ -213,6 +214,11 @@ class Runner:
 
         assert self.place.ordinal is not None
         return measure_rounds(launches, rounds, order=order, device=self.place.ordinal)
+
+
+def in_words(finding: Any) -> str:
+    """A finding of the emulator in one line."""
+    return f"{finding.kind}: {finding.message}" + ("" if finding.line is None else f" (line {finding.line})")
 
 
 def raise_first(counts: Counts, label: str) -> None:

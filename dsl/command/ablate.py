@@ -1,0 +1,86 @@
+"""`dsl ablate`: what each choice of a launch is worth."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsl.command.failures import DIFFERS, show, told
+from dsl.command.trials import JOBS, Bar, experiments, trying
+
+if TYPE_CHECKING:
+    from dsl.lab.ablate import Ablation
+
+
+@click.command(short_help="Show what each choice is worth: taken another way, all else as chosen.")
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--kinds", metavar="KIND[,KIND…]", help="Choices of these kinds only: swizzle,barrier.")
+@click.option("--choice", "keys", multiple=True, metavar="KEY", help="The choices of this key only; may be repeated.")
+@click.option("--each", is_flag=True, help="Vary each choice by itself, not all of one kind and subject together.")
+@click.option("--ceiling", is_flag=True, help="Also options that may give wrong results: what they would buy.")
+@click.option("--rounds", type=click.IntRange(6), metavar="N", help="Rounds of the contest on a GPU; 56 without.")
+@click.option("--null", type=click.IntRange(0), default=0, metavar="N", help="Time the chosen code N times more.")
+@JOBS
+@trying
+@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE.png", help="Draw the effects (matplotlib).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
+    """Take each choice of the kernels that an example of FILE launches another way: a row each, with its verdict, the
+    machine code, what the emulator counts, and on a GPU times of one contest, with the ratio to those as chosen.
+    NAME=VALUE as in dsl run.
+
+    Exit status: 0 fine, 1 a right option gave a wrong result, 2 the input is wrong, 3 the device failed.
+    """
+    try:
+        return ablate(file, values, as_json, options)
+    except Exception as error:
+        status = show(error, file)
+        if as_json:
+            click.echo(json.dumps(told(error, file)))
+        return status
+
+
+def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
+    from dsl.command.console import Terminal
+    from dsl.examples.report import finite
+    from dsl.lab.ablate import AblationChoice, flips_of
+    from dsl.lab.ablate import ablate as ablated
+    from dsl.lab.ablate import as_json as record
+    from dsl.lab.ablation_report import draw, show_ablation
+    from dsl.lab.assignments import check_asked
+    from dsl.lab.experiment import ROUNDS, Wanted
+    from dsl.lab.plot import require_matplotlib
+
+    if options["plot"] is not None:
+        require_matplotlib(Path(options["plot"]))
+    found = experiments(file, values, options, Wanted(lines=True, times=True))
+    wanted_kinds = options["kinds"].split(",") if options["kinds"] else []
+    check_asked([pair for each in found for pair in each.made], wanted_kinds, options["keys"])
+    choice = AblationChoice(
+        wanted_kinds,
+        options["keys"],
+        options["each"],
+        options["ceiling"],
+        options["rounds"] or ROUNDS,
+        options["null"],
+    )
+    console = Terminal(width=None if sys.stdout.isatty() else 200)
+    made: list[Ablation] = []
+    with Bar() as bar:
+        for experiment in found:
+            with experiment:
+                bar.begin(experiment.call.name, len(flips_of(experiment, choice)))
+                made.append(ablated(experiment, choice, bar.advance))
+            bar.clear()
+            if not as_json:
+                show_ablation(made[-1], console)
+    if options["plot"] is not None:
+        draw(made, Path(options["plot"]))
+    if as_json:
+        click.echo(json.dumps(finite({"file": file, "launches": [record(each) for each in made]})))
+    return DIFFERS if any(each.is_broken for each in made) else 0

@@ -1,0 +1,127 @@
+"""What the commands that try launches share: the device, the launches whose choices vary, the progress."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SEED, SKIP_PASS, choices_of
+from lowering.location import TileError
+from lowering.targets import target
+
+if TYPE_CHECKING:
+    from dsl.lab.experiment import Experiment, Wanted
+    from dsl.lab.space import TuningPlace
+
+MAX_JOBS = 1024
+OPTIONS = (
+    click.option(
+        *("--device",),
+        default="auto",
+        metavar="auto|cuda|cuda:N|emulator",
+        help="Where to run; auto is a GPU if there is one.",
+    ),
+    click.option("--example", metavar="NAME", help="The example to try; the first one without."),
+    click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice."),
+    click.option("--seed", type=SEED, default=0, help="Seed of the inputs and of all orders."),
+    click.option("--log", type=click.Path(dir_okay=False), metavar="FILE.jsonl", help="Add a line of JSON a trial."),
+    ARCH_OF_DEVICE,
+    CHOOSE,
+    SKIP_PASS,
+)
+JOBS = click.option(
+    "--jobs", type=click.IntRange(0, MAX_JOBS), metavar="N", help="Processes that compile; as many as cores. 0: none."
+)
+
+
+def trying(command: Any) -> Any:
+    """The options of a command that tries launches."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def find_place(device: str, arch: str | None = None) -> TuningPlace:
+    """The device of this name, or an emulated one of a target. Raises LaunchError or DeviceError."""
+    from dsl.lab.space import TuningPlace
+    from runtime import device_facts
+    from runtime.backend import choose
+
+    ordinal = choose(device)
+    name = "emulator" if ordinal is None else f"cuda:{ordinal}"
+    facts = device_facts(name, *([] if arch is None else [target(arch).arch]))
+    driver = None
+    if ordinal is not None:
+        from runtime.cuda.driver import version
+
+        driver = version()
+    return TuningPlace(name, facts.name, target(arch or facts.arch).arch, facts.sms, driver)
+
+
+def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wanted: Wanted) -> list[Experiment]:
+    """The launches of an example, one experiment each. Raises TileError."""
+    from dsl.examples.overrides import resolve
+    from dsl.examples.shapes import examine, find_example
+    from dsl.lab.experiment import Conditions, Experiment
+    from dsl.lab.trial import Log
+    from dsl.text.program import load
+
+    program = load(file)
+    place = find_place(options["device"], options["arch"])
+    example = find_example(program, options["example"])
+    overrides = resolve(program, example, list(values))
+    choose = choices_of(options["choose"], options["skip_pass"])
+    log = Log(Path(options["log"])) if options["log"] else None
+    jobs = options.get("jobs", 0)
+    jobs = (os.cpu_count() or 1) if jobs is None else jobs
+    facts = examine(program, example, overrides)
+    for error in facts.errors:
+        raise error
+    if not facts.launches:
+        raise TileError("example", example.loc, "this example launches nothing")
+    conditions = Conditions(options["schedule"], choose, jobs, options["seed"], log, wanted)
+    return [Experiment(program, example, overrides, place, at, conditions) for at in range(len(facts.launches))]
+
+
+class Bar:
+    """The progress on a terminal's standard error; elsewhere nothing."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        self.progress = Progress(
+            *columns,
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[last]}", markup=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.task: Any = None
+
+    def __enter__(self) -> Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        self.progress.stop()
+
+    def begin(self, title: str, count: int) -> None:
+        self.clear()
+        self.task = self.progress.add_task(title, total=count, last="")
+
+    def advance(self, what: str) -> None:
+        self.progress.update(self.task, advance=1, last=what)
+
+    def clear(self) -> None:
+        """Takes the bar of a finished launch away."""
+        if self.task is not None:
+            self.progress.remove_task(self.task)
+            self.task = None

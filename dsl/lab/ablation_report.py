@@ -1,0 +1,162 @@
+"""What each choice is worth, on the terminal and as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dsl.lab.ablate import Ablation, Flip, Interval
+from dsl.lab.plot import WIDTH
+from dsl.lab.trial import Trial
+from lowering.location import printable
+
+COLUMNS = {
+    "registers": "registers",
+    "spills": "spills",
+    "SASS": "sass",
+    "wavefronts": "wavefronts",
+    "sectors": "sectors",
+    "barriers": "barriers",
+    "instr": "work",
+}
+"""Heading → figure of a trial."""
+ROW_HEIGHT = 0.22
+"""Inches."""
+
+
+def show_ablation(made: Ablation, console: Console) -> None:
+    """The rows of one launch as a table, those of the chosen code in one line below it."""
+    base = made.base
+    console.print()
+    console.print(f"[bold]{escape(printable(title(made)))}[/bold] on {escape(base.device)}", highlight=False)
+    timed = bool(base.times_us)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("")
+    table.add_column("result")
+    columns = {head: name for head, name in COLUMNS.items() if any(name in t.figures() for t in trials(made))}
+    for head in (*columns, *(("us", "95%", "of chosen", "95%") if timed else ())):
+        table.add_column(head, justify="right")
+    table.add_column("")
+    table.add_row("as chosen", base.verdict, *figures(base, None, columns), *times(base, None, timed))
+    for flip in made.flips:
+        if not flip.is_same:
+            cells = (*figures(flip.trial, base, columns), *times(flip.trial, flip.ratio, timed))
+            table.add_row(escape(flip.name), flip.trial.verdict, *cells, escape(note(flip, timed)))
+    console.print(table)
+    for line in notes(made, timed):
+        console.print("  " + escape(line), highlight=False)
+
+
+def trials(made: Ablation) -> list[Trial]:
+    return [made.base, *(flip.trial for flip in made.flips)]
+
+
+def title(made: Ablation) -> str:
+    blank = made.base
+    kernels = " then ".join(f"{step['kernel']} with {step['schedule'] or 'no schedule'}" for step in blank.steps)
+    about = ", ".join(f"{name}={value}" for name, value in {**blank.types, **blank.dims, **blank.options}.items())
+    return f"{blank.call}: {kernels}, {about}"
+
+
+def figures(trial: Trial, base: Trial | None, columns: dict[str, str]) -> list[str]:
+    """Those that are the base's as `=`."""
+    mine, theirs = trial.figures(), {} if base is None else base.figures()
+    return [
+        "-" if name not in mine else "=" if mine[name] == theirs.get(name) else f"{mine[name]:,.0f}"
+        for name in columns.values()
+    ]
+
+
+def times(trial: Trial, ratio: Interval | None, timed: bool) -> list[str]:
+    if not timed:
+        return []
+    if not trial.times_us:
+        return ["-"] * 4
+    median, low, high = trial.interval
+    cells = [f"{median:.2f}", f"{low:.2f} to {high:.2f}"]
+    return cells + (["", ""] if ratio is None else [f"{ratio[0]:.4f}", f"{ratio[1]:.4f} to {ratio[2]:.4f}"])
+
+
+def note(flip: Flip, timed: bool) -> str:
+    """What else is to be said of a row."""
+    found = []
+    if timed and flip.differs is False:
+        found.append("ties")
+    if flip.is_unsafe:
+        found.append("ceiling")
+    if flip.trial.verdict != "right" and flip.trial.reason:
+        found.append(printable(flip.trial.reason.splitlines()[0]))
+    if flip.moved:
+        found.append(f"moves {len(flip.moved)} other choice{'s' * (len(flip.moved) > 1)}")
+    return "; ".join(found)
+
+
+def notes(made: Ablation, timed: bool) -> list[str]:
+    found = ["=: as chosen. instr: warp instructions of the PTX without moves; SASS: of the machine code, as it stands"]
+    same = [flip.name for flip in made.flips if flip.is_same]
+    if same:
+        found.append(f"the same code ({len(same)}): {', '.join(same)}")
+    if timed:
+        found.append(
+            f"of chosen: the median of {len(made.base.times_us)} rounds' ratios; ties: not told from 1 among all rows"
+        )
+    if made.null:
+        outside = sum(not low <= 1 <= high for _, low, high in made.null)
+        found.append(f"of {len(made.null)} further runs of the chosen code, {outside} have an interval without 1")
+    if any(flip.is_unsafe for flip in made.flips):
+        found.append("ceiling: what an option that may be wrong would buy")
+    return found
+
+
+# ---- the picture ----
+
+
+def draw(made: list[Ablation], path: Path) -> None:
+    """Writes the picture: for each launch the rows from the greatest effect down, ratios to the chosen with their
+    intervals; by the emulator's counters those of each figure."""
+    from matplotlib.figure import Figure
+
+    shown = [[flip for flip in each.flips if not flip.is_same] for each in made]
+    heights = [max(4, len(flips)) * ROW_HEIGHT + 1 for flips in shown]
+    figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+    every = figure.subplots(len(made), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, each, flips in zip(every, made, shown, strict=True):
+        if each.base.times_us:
+            _draw_times(axes, flips)
+        else:
+            _draw_counters(axes, each.base, flips)
+        axes.axvline(1, color="black", linewidth=0.8)
+        axes.set_title(title(each), fontsize=8)
+        axes.invert_yaxis()
+        axes.grid(axis="x", alpha=0.3)
+    figure.savefig(path, dpi=150)
+
+
+def _labels(axes: Any, flips: list[Flip]) -> None:
+    axes.set_yticks(range(len(flips)), [flip.name for flip in flips], fontsize=6)
+
+
+def _draw_times(axes: Any, flips: list[Flip]) -> None:
+    rows = sorted(((f.ratio, f) for f in flips if f.ratio is not None), key=lambda row: -abs(row[0][0] - 1))
+    for place, ((median, low, high), flip) in enumerate(rows):
+        colour = "C3" if flip.trial.verdict != "right" else "C0" if flip.differs else "grey"
+        axes.errorbar([median], [place], xerr=[[median - low], [high - median]], fmt="o", markersize=3, color=colour)
+    _labels(axes, [flip for _, flip in rows])
+    axes.set_xlabel("time over that as chosen; red: wrong or racing, grey: ties")
+
+
+def _draw_counters(axes: Any, base: Trial, flips: list[Flip]) -> None:
+    theirs = base.figures()
+    for head, name in COLUMNS.items():
+        found = [(flip.trial.figures().get(name), place) for place, flip in enumerate(flips)]
+        points = [(mine / theirs[name], place) for mine, place in found if mine and theirs.get(name)]
+        if points:
+            axes.plot(*zip(*points, strict=True), "o", markersize=3, label=head)
+    _labels(axes, flips)
+    axes.set_xscale("log")
+    axes.set_xlabel("count over that as chosen")
+    axes.legend(fontsize=6)

@@ -1,0 +1,260 @@
+"""A launch whose plan stays and whose choices vary: each assignment of options is a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from types import TracebackType
+from uuid import uuid4
+
+from dsl.calls.plan import Plan
+from dsl.examples.overrides import Overrides
+from dsl.kernels.compile import compile_variant
+from dsl.lab.assignments import Assignment
+from dsl.lab.case import TuningCase
+from dsl.lab.compiling import Code, Compiler, Made
+from dsl.lab.contest import STAGES
+from dsl.lab.runner import RACES, LazyCase, Ready, Runner, in_words, prepared
+from dsl.lab.space import TuningCall, TuningPlace, calls
+from dsl.lab.trial import Log, Trial, versions
+from dsl.text import tree as ast
+from dsl.text.program import Program
+from lowering.choices import Choice, Choices
+from lowering.location import TileError
+from runtime.errors import DeviceError
+
+ROUNDS = sum(STAGES)
+BUDGET_FACTOR = 64
+"""How many times the thread instructions of the launch as chosen another one may run on the emulator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a trial is to tell: what the assembler makes; whether the launch is run, checked and counted; counters by
+    line; times, which `measure` takes."""
+
+    code: Code = "counted"
+    run: bool = True
+    lines: bool = False
+    times: bool = False
+
+
+@dataclass(slots=True)
+class Conditions:
+    """schedule: in place of the dispatch's choice; choose: options that all assignments are over; jobs: compiling
+    processes, 0 for none; seed: of inputs and orders; log: where trials are kept."""
+
+    schedule: str | None = None
+    choose: Assignment = field(default_factory=dict)
+    jobs: int = 0
+    seed: int = 0
+    log: Log | None = None
+    wanted: Wanted = field(default_factory=Wanted)
+
+
+class Experiment:
+    """The trials of one launch. A context manager, whose compiling processes end with it.
+
+    `made`: the choices as they are taken, by name, of all kernels of the plan. Raises TileError for what cannot be
+    planned or compiled as chosen.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        example: ast.Example,
+        overrides: Overrides,
+        place: TuningPlace,
+        index: int,
+        conditions: Conditions,
+    ):
+        self.program, self.example, self.place, self.conditions = program, example, place, conditions
+        self.values = overrides.names | overrides.types | overrides.options | overrides.constants
+        self.compiler = Compiler(program, conditions.jobs, conditions.wanted.code)
+        case = LazyCase(partial(TuningCase, program, example, overrides, place, conditions.seed))
+        self.call = call_of(program, example, overrides, place, index, case)
+        self.runner = Runner(place, self.compiler, case, index)
+        self.runner.lines = conditions.wanted.lines
+        planner = self.call.planner(schedule=conditions.schedule or self.call.facts.schedule)
+        self.chosen, self.facts = planner.plan(), planner.facts()
+        self.reasons = self.chosen.reasons
+        logs = [self.log_of(step.request) for step in self.plan({}).steps]
+        self.made: list[tuple[str, Choice]] = [pair for each in logs for pair in each.keyed().items()]
+        self.check_met(logs)
+        self.trials: dict[tuple[tuple[str, str], ...], Trial] = {}
+        self.by_code: dict[tuple[str | None, ...], Trial] = {}
+        # by a trial's identity:
+        self.ready: dict[int, Ready] = {}
+        self.taken: dict[int, list[Mapping[str, str]]] = {}
+        self.code: dict[int, tuple[str | None, ...]] = {}
+        self.blank = self.first_trial()
+
+    def __enter__(self) -> Experiment:
+        self.compiler.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        self.compiler.__exit__(kind, error, trace)
+
+    def log_of(self, request: object) -> Choices:
+        return compile_variant(self.program, request).variant.function.choices  # type: ignore[arg-type]
+
+    def check_met(self, logs: Sequence[Choices]) -> None:
+        """TileError for an option of the conditions that no kernel has taken."""
+        from lowering.choices import Asked
+
+        asked = Asked(dict(self.conditions.choose))
+        for each in logs:
+            asked.note(each)
+        asked.check()
+
+    def first_trial(self) -> Trial:
+        facts = self.facts
+        return Trial(
+            source=self.program.digest(),
+            device=self.place.name,
+            driver=self.place.driver,
+            versions=versions(),
+            call=self.call.name,
+            example=self.example.name,
+            index=self.call.index,
+            values=self.values,
+            options=dict(facts.options),
+            types=dict(facts.types),
+            dims=dict(facts.dims),
+            steps=[{"kernel": s.request.kernel, "schedule": s.request.schedule} for s in self.chosen.steps],
+        )
+
+    def plan(self, assignment: Assignment) -> Plan:
+        """The launches with an assignment over the conditions' own."""
+        choices = {**self.conditions.choose, **assignment}
+        return Plan([replace(s, request=replace(s.request, choices=choices)) for s in self.chosen.steps], self.reasons)
+
+    # ---- trials ----
+
+    def begin(self, assignments: Sequence[Assignment]) -> None:
+        """Has the code of trials to come compiled side by side."""
+        for assignment in assignments:
+            self.runner.begin(self.plan(assignment))
+
+    def is_same(self, trial: Trial, other: Trial) -> bool:
+        """Whether both have one code."""
+        return self.code[id(trial)] == self.code[id(other)]
+
+    def trial(self, assignment: Assignment) -> Trial:
+        """The trial of an assignment, made once; of equal code, run once. Raises DeviceError for a poisoned device."""
+        key = tuple(sorted(assignment.items()))
+        if key not in self.trials:
+            trial = self.trials[key] = self.attempt({**self.conditions.choose, **assignment}, self.plan(assignment))
+            is_timed = self.conditions.wanted.times and self.place.ordinal is not None
+            if not is_timed or id(trial) not in self.ready:
+                self.note(trial)
+        return self.trials[key]
+
+    def note(self, trial: Trial) -> None:
+        if self.conditions.log is not None:
+            self.conditions.log.add(trial)
+
+    def attempt(self, choices: Assignment, plan: Plan) -> Trial:
+        trial = replace(self.blank, choices=dict(choices), launches=[])
+        made = self.runner.made(plan)
+        code = tuple(each.ptx for each in made)
+        if None not in code and (same := self.by_code.get(code)) is not None:
+            trial = replace(same, choices=dict(choices))
+            self.taken[id(trial)], self.code[id(trial)] = [each.taken for each in made], code
+            if id(same) in self.ready:
+                self.ready[id(trial)] = self.ready[id(same)]
+            return trial
+        self.by_code[code] = trial
+        self.taken[id(trial)], self.code[id(trial)] = [each.taken for each in made], code
+        if self.place.ordinal is not None and self.is_known_to_fail(trial):
+            return trial
+        ready = self.run(trial, plan, made)
+        if ready is not None:
+            self.ready[id(trial)] = ready
+        if self.runner.budget is None and trial.counters:
+            self.runner.budget = int(BUDGET_FACTOR * trial.counters["thread_instructions"])
+        return trial
+
+    def is_known_to_fail(self, trial: Trial) -> bool:
+        """Whether the log says that this failed on the GPU, which it may then poison again."""
+        log = self.conditions.log
+        known = None if log is None else log.find(trial)
+        if known is None or known.status != "failed":
+            return False
+        trial.status, trial.reason = known.status, known.reason
+        return True
+
+    def run(self, trial: Trial, plan: Plan, made: list[Made]) -> Ready | None:
+        """On a GPU behind the emulator, which counts the first blocks: a fault that it finds there is not launched."""
+        run = self.conditions.wanted.run
+        counts = run and self.place.ordinal is not None and all(each.ptx for each in made)
+        finding = self.runner.count(trial, plan, made) if counts else None
+        is_race = finding is None or finding.kind in RACES
+        try:
+            ready = self.runner.attempt(trial, plan, made, run and is_race)
+        except DeviceError as fault:
+            self.note(trial)
+            hint = "with --log FILE the same command goes on after it"
+            raise DeviceError(fault.code, f"{said(trial.choices)}: {fault.message}", hint) from None
+        if finding is not None and trial.status in ("compiled", "measured", "wrong"):
+            trial.status, trial.reason = "race" if is_race else "failed", in_words(finding)
+        return ready
+
+    def moved(self, trial: Trial, assignment: Assignment) -> list[str]:
+        """Choices beside those of an assignment that came out otherwise than as chosen, have gone or have come."""
+        found: dict[str, None] = {}
+        for mine, base in zip(self.taken[id(trial)], self.taken[id(self.trial({}))], strict=True):
+            names = dict.fromkeys([*base, *mine]) if mine else {}
+            found |= {n: None for n in names if mine.get(n) != base.get(n) and not covered(n, assignment)}
+        return list(found)
+
+    # ---- times ----
+
+    def measure(self, trials: Sequence[Trial], rounds: int = ROUNDS, null: int = 0) -> list[list[float]]:
+        """Times of trials that can be launched, in one contest of shuffled rounds; those of equal code share them.
+        `null`: how many times more the first one takes part; its further times."""
+        entrants: dict[int, list[Trial]] = {}
+        for trial in trials:
+            if id(trial) in self.ready:
+                entrants.setdefault(id(self.ready[id(trial)]), []).append(trial)
+        launches = [prepared(self.ready[id(same[0])]) for same in entrants.values()]
+        if not launches:
+            return []
+        found = self.runner.rounds([*launches, *launches[:1] * null], rounds, Random(self.conditions.seed))
+        name = uuid4().hex[:12]
+        for same, times in zip(entrants.values(), found, strict=False):
+            for trial in same:
+                trial.times_us, trial.contest = [round(t, 3) for t in times], name
+                self.note(trial)
+        return found[len(launches) :]
+
+
+def call_of(
+    program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, index: int, case: LazyCase
+) -> TuningCall:
+    """A launch of an example, with its arguments: it is run where only that tells them."""
+    found = calls(program, example, overrides, place)
+    if index >= len(found):
+        raise TileError("example", example.loc, f"this example has {len(found)} launches, no number {index + 1}")
+    call = found[index]
+    if not call.facts.is_known:
+        call = replace(call, facts=replace(call.facts, arguments=case().arguments(index)))
+    return call
+
+
+def covered(name: str, assignment: Assignment) -> bool:
+    """Whether an assignment has a key of a choice."""
+    stem = name.partition("[")[0]
+    return not {name, stem, stem.partition(".")[0]}.isdisjoint(assignment)
+
+
+def said(assignment: Assignment) -> str:
+    """As the command line has it."""
+    return " ".join(f"--choose {quoted(f'{key}={option}')}" for key, option in assignment.items()) or "as chosen"
+
+
+def quoted(text: str) -> str:
+    return f'"{text}"' if " " in text or "[" in text else text

@@ -22,6 +22,8 @@ COMMANDS = {
     "bench": "Show the kernels and schedules of a file side by side.",
     "tune": "Find the fastest point of the schedules' tune sets.",
     "ablate": "Show what each choice is worth: taken another way, all else as chosen.",
+    "bisect": "Find the choice, or the commit, at which a figure changes.",
+    "fuzz": "Give choices random options: results must stay right.",
     "check": "Report all errors of files, without generating code.",
     "verify": "Compare a kernel's meaning after each pass, and its PTX.",
     "compile": "Show any stage of a kernel as text.",

@@ -63,7 +63,8 @@ def find_place(device: str, arch: str | None = None) -> TuningPlace:
 
 
 def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wanted: Wanted) -> list[Experiment]:
-    """The launches of an example, one experiment each. Raises TileError."""
+    """The launches of an example, one experiment each; `index` in the options names it where it has no name. Raises
+    TileError."""
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import examine, find_example
     from dsl.lab.experiment import Conditions, Experiment
@@ -72,7 +73,8 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
 
     program = load(file)
     place = find_place(options["device"], options["arch"])
-    example = find_example(program, options["example"])
+    at = options.get("index")
+    example = find_example(program, options["example"]) if at is None else program.examples[at]
     overrides = resolve(program, example, list(values))
     choose = choices_of(options["choose"], options["skip_pass"])
     log = Log(Path(options["log"])) if options["log"] else None

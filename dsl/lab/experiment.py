@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from random import Random
 from types import TracebackType
 from uuid import uuid4
@@ -84,11 +85,11 @@ class Experiment:
         self.made: list[tuple[str, Choice]] = [pair for each in logs for pair in each.keyed().items()]
         self.check_met(logs)
         self.trials: dict[tuple[tuple[str, str], ...], Trial] = {}
-        self.by_code: dict[tuple[str | None, ...], Trial] = {}
+        self.by_code: dict[tuple[str, ...], Trial] = {}
         # by a trial's identity:
         self.ready: dict[int, Ready] = {}
         self.taken: dict[int, list[Mapping[str, str]]] = {}
-        self.code: dict[int, tuple[str | None, ...]] = {}
+        self.code: dict[int, tuple[str, ...]] = {}
         self.blank = self.first_trial()
 
     def __enter__(self) -> Experiment:
@@ -139,6 +140,15 @@ class Experiment:
         for assignment in assignments:
             self.runner.begin(self.plan(assignment))
 
+    @property
+    def is_timed(self) -> bool:
+        return self.conditions.wanted.times and self.place.ordinal is not None
+
+    def forget(self) -> None:
+        """Drops the trials that were made: of thousands they take gigabytes."""
+        for kept in (self.trials, self.by_code, self.ready, self.taken, self.code, self.compiler.futures):
+            kept.clear()  # type: ignore[attr-defined]
+
     def is_same(self, trial: Trial, other: Trial) -> bool:
         """Whether both have one code."""
         return self.code[id(trial)] == self.code[id(other)]
@@ -148,8 +158,7 @@ class Experiment:
         key = tuple(sorted(assignment.items()))
         if key not in self.trials:
             trial = self.trials[key] = self.attempt({**self.conditions.choose, **assignment}, self.plan(assignment))
-            is_timed = self.conditions.wanted.times and self.place.ordinal is not None
-            if not is_timed or id(trial) not in self.ready:
+            if id(trial) not in self.ready:
                 self.note(trial)
         return self.trials[key]
 
@@ -160,8 +169,8 @@ class Experiment:
     def attempt(self, choices: Assignment, plan: Plan) -> Trial:
         trial = replace(self.blank, choices=dict(choices), launches=[])
         made = self.runner.made(plan)
-        code = tuple(each.ptx for each in made)
-        if None not in code and (same := self.by_code.get(code)) is not None:
+        code = tuple("" if each.ptx is None else sha256(each.ptx.encode()).hexdigest() for each in made)
+        if "" not in code and (same := self.by_code.get(code)) is not None:
             trial = replace(same, choices=dict(choices))
             self.taken[id(trial)], self.code[id(trial)] = [each.taken for each in made], code
             if id(same) in self.ready:
@@ -172,7 +181,7 @@ class Experiment:
         if self.place.ordinal is not None and self.is_known_to_fail(trial):
             return trial
         ready = self.run(trial, plan, made)
-        if ready is not None:
+        if ready is not None and self.is_timed:
             self.ready[id(trial)] = ready
         if self.runner.budget is None and trial.counters:
             self.runner.budget = int(BUDGET_FACTOR * trial.counters["thread_instructions"])

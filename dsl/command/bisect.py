@@ -1,0 +1,186 @@
+"""`dsl bisect`: the choice, or the commit, at which a figure changes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsl.command.failures import show, told
+from dsl.command.trials import Bar, experiments, trying
+from lowering.location import TileError, printable
+
+if TYPE_CHECKING:
+    from dsl.lab.bisect import Bisection, Decision
+    from dsl.lab.commits import CommitBisection
+    from dsl.lab.experiment import Experiment
+    from dsl.lab.predicates import Predicate
+
+PLAIN = "plain"
+
+
+@click.command(short_help="Find the choice, or the commit, at which a figure changes.")
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--until", required=True, metavar="PREDICATE", help="'registers <= 56 and result == right'.")
+@click.option(
+    *("--from", "start"),
+    multiple=True,
+    metavar="plain|LOG[:LINE]|KEY=OPTION",
+    help="Where it starts; KEY=OPTION may be repeated. plain without.",
+)
+@click.option("--reduce", is_flag=True, help="Also find which choices of the start its answer needs.")
+@click.option("--good", metavar="COMMIT", help="Between commits of the file's repository, from this one.")
+@click.option("--bad", metavar="COMMIT", help="Up to this one; HEAD without.")
+@trying
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
+    """Take the choices of the start back one after the other, by halving, and tell at which one the answer to
+    PREDICATE changes: comparisons of result, registers, spills, sass, counters, time or ratio, joined by 'and'. With
+    --good, do so between commits. NAME=VALUE as in dsl run.
+
+    Exit status: 0 found, 2 the input is wrong, 3 the device failed.
+    """
+    try:
+        if options["good"] is not None or options["bad"] is not None:
+            record = between_commits(file, values, as_json, options)
+        else:
+            record = between_choices(file, values, as_json, options)
+    except Exception as error:
+        status = show(error, file)
+        if as_json:
+            click.echo(json.dumps(told(error, file)))
+        return status
+    if as_json:
+        click.echo(json.dumps({"file": file, **record}))
+    return 0
+
+
+# ---- choices ----
+
+
+def between_choices(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
+    from dsl.lab.bisect import as_json as record
+    from dsl.lab.bisect import bisect
+    from dsl.lab.predicates import predicate
+
+    asked = predicate(options["until"])
+    (experiment, *others) = experiments(file, values, options, asked.wanted)
+    if others:
+        raise TileError("example", experiment.example.loc, "this example launches several times", "take another one")
+    if asked.is_timed and experiment.place.ordinal is None:
+        raise TileError("option", None, "without a GPU there are no times", "ask for a counter: wavefronts, sectors")
+    decisions = decisions_from(experiment, options["start"])
+    with Bar() as bar:
+        bar.begin("bisect", len(decisions).bit_length() + 2)
+        made = bisect(experiment, decisions, asked, bar.advance, options["reduce"])
+    if not as_json:
+        show_choices(made, asked)
+    return record(made, asked)
+
+
+def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decision]:
+    """What `--from` says. TileError `option`."""
+    from dsl.lab.bisect import given, plain
+
+    if start in ((), (PLAIN,)):
+        found = plain(experiment)
+    else:
+        assignment: dict[str, str] = {}
+        for text in start:
+            key, equals, option = text.rpartition("=")
+            if equals and not Path(text).exists():
+                assignment[key] = option
+            elif text == PLAIN:
+                raise TileError("option", None, "--from plain stands alone", "--from KEY=OPTION, as often as you like")
+            else:
+                assignment |= of_log(text)
+        found = given(experiment, assignment)
+    if not found:
+        raise TileError("option", None, "the start is what is chosen anyway", "--from KEY=OPTION")
+    return found
+
+
+def of_log(text: str) -> dict[str, str]:
+    """The options that a trial of a log forced: `FILE`, whose last line it is, or `FILE:LINE`. TileError."""
+    from dsl.text.files import read_lines
+
+    stem, colon, number = text.rpartition(":")
+    path, line = (stem, int(number)) if colon and number.isdigit() else (text, 0)
+    lines = read_lines(Path(path))
+    try:
+        choices = json.loads(lines[line - 1])["choices"]
+        assert all(isinstance(one, str) for pair in choices.items() for one in pair)
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError):
+        raise TileError("option", None, f"--from {text}: that is no trial", "a log of dsl ablate --log") from None
+    return choices
+
+
+def show_choices(made: Bisection, asked: Predicate) -> None:
+    tell(f"at the start ({len(made.decisions)} choices): {asked.said(made.start)}")
+    tell(f"as chosen: {asked.said(made.end)}")
+    answer = "no longer holds" if made.holds_at_start else "holds"
+    where = f"'{asked.text}' {answer} from here on, after {made.trials} trials"
+    tell(f"{where}:" if len(made.found) == 1 else f"{where}; between these it is not decided:")
+    for each in made.found:
+        tell(f"  {each.label}: {each.option} → {each.taken}")
+    tell(f"  before: {asked.said(made.before)}; behind: {asked.said(made.after)}")
+    if made.needed is None:
+        tell("it is a place where the answer changes, not the only one: --reduce tells what the start needs")
+        return
+    tell(f"what the start's answer needs, {len(made.needed)} of {len(made.decisions)}:")
+    for each in made.needed:
+        tell(f"  {' '.join(f'{key}={option}' for key, option in each.assignment.items())}")
+
+
+# ---- commits ----
+
+
+def between_commits(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
+    from dsl.command.trials import find_place
+    from dsl.lab.commits import TreeQuestion, bisect_commits, git
+    from dsl.lab.predicates import predicate
+    from dsl.text.files import resolved
+
+    for name, given in (("--from", options["start"]), ("--reduce", options["reduce"]), ("--log", options["log"])):
+        if given:
+            raise TileError("option", None, f"{name} is for choices, not for commits", "leave out --good and --bad")
+    if options["good"] is None:
+        raise TileError("option", None, "--bad needs a commit to start from", "--good COMMIT")
+    asked = predicate(options["until"])
+    path = resolved(Path(file))
+    root = Path(git(path.parent, "rev-parse", "--show-toplevel"))
+    device = find_place(options["device"], options["arch"]).device
+    run, why = [f"--device={device}", *(["--counters"] if device == "emulator" else [])], []
+    for name in ("example", "schedule", "arch"):
+        if options[name] is not None:
+            why.append(f"--{name}={options[name]}")
+    why += [f"--choose={text}" for text in options["choose"]] + [f"--skip-pass={name}" for name in options["skip_pass"]]
+    question = TreeQuestion(str(path.relative_to(root)), values, [*run, *why, f"--seed={options['seed']}"], why)
+    with Bar() as bar:
+        bar.begin("bisect", 0)
+        made = bisect_commits(root, options["good"], options["bad"] or "HEAD", question, asked, bar.advance)
+    if not as_json:
+        show_commits(made, asked)
+    return {"until": asked.text, **asdict(made)}
+
+
+def show_commits(made: CommitBisection, asked: Predicate) -> None:
+    tell(f"{made.commits} commits: first {asked.said(made.start)}; last {asked.said(made.end)}")
+    answer = "no longer holds" if made.holds_at_start else "holds"
+    where = f"'{asked.text}' {answer} from here on, after {made.trials} runs"
+    tell(f"{where}:" if len(made.found) == 1 else f"{where}; those between could not be run:")
+    for commit, subject in made.found:
+        tell(f"  {commit[:12]} {subject}")
+    tell(f"  before: {asked.said(made.before)}; behind: {asked.said(made.after)}")
+    if not made.choices:
+        tell("no choice of the kernels differs between the two trees")
+    for key, (before, after) in made.choices.items():
+        tell(f"  {key}: {before or 'not made'} → {after or 'not made'}")
+
+
+def tell(text: str) -> None:
+    click.echo(printable(text))

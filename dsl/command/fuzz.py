@@ -1,0 +1,92 @@
+"""`dsl fuzz`: random options of the choices; results must stay right."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsl.command.failures import DIFFERS, show, told
+from dsl.command.trials import Bar, experiments, trying
+from lowering.location import TileError, printable
+
+if TYPE_CHECKING:
+    from dsl.lab.experiment import Experiment
+    from dsl.lab.fuzz import Fuzzed
+
+
+@click.command(short_help="Give choices random options: results must stay right.")
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--count", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Assignments to try.")
+@click.option(
+    "--share", type=click.FloatRange(0, 1, min_open=True), default=0.25, show_default=True, help="Of choices varied."
+)
+@trying
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(file: str, values: tuple[str, ...], count: int, share: float, as_json: bool, **options: Any) -> int:
+    """Try N assignments of other right options to the choices of what the examples of FILE launch, in turn: one for
+    each number from --seed on. What gives no right result is made smaller and printed with the options that repeat it.
+    NAME=VALUE as in dsl run.
+
+    Exit status: 0 fine, 1 a result was not right, 2 the input is wrong, 3 the device failed.
+    """
+    from dsl.lab.fuzz import as_json as record
+    from dsl.lab.fuzz import fuzz
+
+    try:
+        with Bar() as bar:
+            found_all, left_out = launches(file, values, options)
+            bar.begin(file, count)
+            found = fuzz(found_all, options["seed"], count, share, bar.advance)
+    except Exception as error:
+        status = show(error, file)
+        if as_json:
+            click.echo(json.dumps(told(error, file)))
+        return status
+    if as_json:
+        click.echo(json.dumps({"file": file, "left_out": left_out, **record(found)}))
+    else:
+        show_found(file, values, found, left_out)
+    return DIFFERS if found.failures else 0
+
+
+def launches(file: str, values: tuple[str, ...], options: dict[str, Any]) -> tuple[list[Experiment], list[str]]:
+    """The launches of the named example, or of all whose results something checks; and what is said of the others."""
+    from dsl.examples.shapes import find_example
+    from dsl.lab.experiment import Wanted
+    from dsl.text.program import load
+
+    program = load(file)
+    find_example(program, options["example"])
+    wanted = [e for e in program.examples if options["example"] in (None, e.name)]
+    found: list[Experiment] = []
+    left_out: list[str] = []
+    for example in wanted:
+        try:
+            mine = experiments(file, values, {**options, "index": program.examples.index(example)}, Wanted("none"))
+            for each in mine:
+                each.runner.case()
+            found += mine
+        except TileError as error:
+            if len(wanted) == 1 or error.code != "example":
+                raise
+            left_out.append(f"example {example.name or ''}: {error.message}")
+    if not found:
+        raise TileError("example", None, "no example of this file can be tried", "; ".join(left_out))
+    return found, left_out
+
+
+def show_found(file: str, values: tuple[str, ...], found: Fuzzed, left_out: list[str]) -> None:
+    total = sum(found.verdicts.values())
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in found.verdicts.most_common())
+    click.echo(f"{total} assignments: {counts}")
+    for line in left_out:
+        click.echo(printable(f"  left out: {line}"))
+    for reason, count in found.refusals.most_common():
+        click.echo(printable(f"  refused {count} times: {reason}"))
+    for each in found.failures:
+        click.echo(printable(f"number {each.number}: {each.verdict}: {each.reason}"))
+        click.echo(printable(f"  dsl run {' '.join([file, *values])} {each.options}"))
+        click.echo(f"  {len(each.needed)} of the {len(each.drawn)} that were drawn")

@@ -1,0 +1,170 @@
+"""Which commit changed a figure: trees of commits, each asked in a process of its own with that tree first on the path.
+
+A tree is asked by the command line alone, `dsl run` and `dsl why`, whose options and JSON outlive changes of the code:
+an earlier compiler need not know of trials.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dsl.lab.assignments import halve
+from dsl.lab.predicates import Predicate, ends_differ
+from lowering.location import TileError
+
+TIME_LIMIT = 600.0
+"""Seconds that one command of a tree may take."""
+
+
+@dataclass(slots=True)
+class CommitBisection:
+    """found: (hash, subject) of the commits where the answer changed, one unless what lies between could not be run;
+    before, after: figures on both sides; choices: those of the two trees that differ, (before, after) by key."""
+
+    commits: int
+    start: Mapping[str, Any]
+    end: Mapping[str, Any]
+    holds_at_start: bool
+    found: list[tuple[str, str]] = field(default_factory=list)
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
+    choices: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    trials: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TreeQuestion:
+    """What each tree is asked: the file, relative to its root; NAME=VALUE; further options of `dsl run`, and those
+    of them that `dsl why` takes."""
+
+    file: str
+    values: Sequence[str]
+    run: Sequence[str]
+    why: Sequence[str]
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git says. TileError `option` where it refuses."""
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise TileError("tool", None, f"git cannot be run: {error.strerror}") from None
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["it fails"])[0]
+        raise TileError("option", None, f"git {words[0]}: {said}", "a file of a git repository, and commits of it")
+    return done.stdout.strip()
+
+
+@contextmanager
+def worktree(root: Path, commit: str) -> Iterator[Path]:
+    """A tree of the repository beside its own, taken away at the end."""
+    with tempfile.TemporaryDirectory(prefix="dsl-bisect-") as folder:
+        tree = Path(folder, "tree")
+        git(root, "worktree", "add", "--detach", "--force", str(tree), commit)
+        try:
+            yield tree
+        finally:
+            git(root, "worktree", "remove", "--force", str(tree))
+
+
+def said_by(tree: Path, *words: str) -> dict[str, Any]:
+    """What a `dsl` command with `--json` says in a tree; `error` where it is no JSON."""
+    paths = [str(tree), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "dsl", *words, "--json"]
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT
+        )
+        said = json.loads(done.stdout)
+        return said if isinstance(said, dict) else {"error": "no object"}
+    except subprocess.TimeoutExpired:
+        return {"error": f"it did not end in {TIME_LIMIT:g} seconds"}
+    except ValueError:
+        return {"error": (done.stderr.strip().splitlines() or ["no answer"])[-1]}
+
+
+def figures_of(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a trial, of what `dsl run --json` says."""
+    if "error" in said:
+        codes = {row.get("code") for row in said.get("errors", [])}
+        text = str(said["error"])
+        result = "race" if "finding" in codes and "race" in text else "refused" if said.get("status") == 2 else "failed"
+        return {"result": result, "reason": text.splitlines()[0] if text else ""}
+    launches = said.get("launches") or [said]
+    found: dict[str, Any] = {"result": "wrong" if said.get("passed") is False else "right"}
+    for name in ("registers", "spills", "shared_bytes", "threads"):
+        known = [launch[name] for launch in launches if launch.get(name) is not None]
+        found |= {name: max(known)} if known else {}
+    codes_made = [launch["machine_code"]["instructions"] for launch in launches if launch.get("machine_code")]
+    found |= {"sass": sum(codes_made)} if codes_made else {}
+    if said.get("times_us"):
+        low, median, high = said["times_us"]
+        found["time"] = (median, low, high)
+    counters = said.get("counters") or {}
+    if counters:
+        kinds = ("load", "store", "atomic")
+        found |= {"sectors": sum(counters.get(f"global_{kind}_sectors", 0) for kind in kinds)}
+        found |= {"wavefronts": counters.get("shared_wavefronts", 0), "conflicts": counters.get("bank_conflicts", 0)}
+        found |= {"work": counters.get("instructions", 0) - counters.get("moves", 0), **counters}
+    return found
+
+
+def taken_in(said: Mapping[str, Any]) -> dict[str, str]:
+    """The options that were taken, by kernel and key, of what `dsl why --json --all` says."""
+    kernels = said.get("kernels", [])
+    several = len(kernels) > 1
+    found: dict[str, str] = {}
+    for kernel in kernels:
+        name = str(kernel["kernel"]).split()[0]
+        for row in kernel["choices"]:
+            found |= {f"{name}: {key}" if several else key: row["taken"] for key in row["keys"]}
+    return found
+
+
+def differing(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    names = dict.fromkeys([*before, *after])
+    return {n: (before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)}
+
+
+def bisect_commits(
+    root: Path, good: str, bad: str, asked: TreeQuestion, predicate: Predicate, advance: Callable[[str], None]
+) -> CommitBisection:
+    """Where the answer of a predicate changes between two commits, along first parents. Raises TileError where it is
+    the same at both, or not known there."""
+    listed = git(root, "rev-list", "--reverse", "--first-parent", f"{good}..{bad}").splitlines()
+    commits = [git(root, "rev-parse", f"{good}^{{commit}}"), *listed]
+    if len(commits) < 2:
+        raise TileError("option", None, f"no commit lies between '{good}' and '{bad}'", "--good COMMIT --bad COMMIT")
+    known: dict[int, dict[str, Any]] = {}
+    with worktree(root, commits[0]) as tree:
+
+        def figures(at: int) -> dict[str, Any]:
+            if at not in known:
+                git(tree, "checkout", "--detach", "--force", "--quiet", commits[at])
+                known[at] = figures_of(said_by(tree, "run", asked.file, *asked.values, *asked.run))
+                advance(known[at]["result"])
+            return known[at]
+
+        ends = [figures(0), figures(len(commits) - 1)]
+        first = ends_differ(predicate, ends, (f"at {good}", f"at {bad}"))
+        border = halve(len(commits) - 1, lambda at: predicate.holds(figures(at)), first)
+        made = CommitBisection(len(commits) - 1, ends[0], ends[1], first)
+        made.before, made.after = figures(border.low), figures(border.high)
+        for commit in commits[border.low + 1 : border.high + 1]:
+            made.found.append((commit, git(root, "show", "--no-patch", "--format=%s", commit)))
+        logs = []
+        for at in (border.low, border.high):
+            git(tree, "checkout", "--detach", "--force", "--quiet", commits[at])
+            logs.append(taken_in(said_by(tree, "why", asked.file, *asked.values, "--all", *asked.why)))
+        made.choices, made.trials = differing(*logs), len(known)
+    return made

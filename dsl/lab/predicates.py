@@ -1,0 +1,135 @@
+"""What `--until` asks of a trial: comparisons of its figures with numbers, joined by `and`."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.lab.compiling import Code
+from dsl.lab.experiment import Wanted
+from dsl.lab.trial import VERDICTS
+from lowering.location import TileError, closest
+
+TERM = re.compile(r"\s*([a-z_]+)\s*(<=|>=|==|!=|<|>)\s*([\w.]+)\s*")
+OPERATORS = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+CODE = ("registers", "spills", "shared_bytes", "threads")
+SASS = ("sass",)
+TIMES = ("time", "ratio")
+COUNTED = ("sectors", "wavefronts", "conflicts", "work")
+
+
+def known_names() -> tuple[str, ...]:
+    from runtime.emulator import Counters
+
+    return ("result", *CODE, *SASS, *TIMES, *COUNTED, *Counters().as_dict())
+
+
+def ends_differ(predicate: Predicate, ends: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
+    """The answer at the first of two ends. TileError where one is not known, or both are the same."""
+    answers = [predicate.holds(end) for end in ends]
+    for answer, end, name in zip(answers, ends, names, strict=True):
+        if answer is None:
+            reason = f": {end['reason']}" if end.get("reason") else ""
+            known = f"{predicate.said(end)}; result {end['result']}{reason}"
+            raise TileError("option", None, f"'{predicate.text}' is not decided {name}: {known}")
+    if answers[0] == answers[1]:
+        how = "holds" if answers[0] else "does not hold"
+        said = "; ".join(f"{name}: {predicate.said(end)}" for name, end in zip(names, ends, strict=True))
+        message = f"'{predicate.text}' {how} at both ends: {said}"
+        raise TileError("option", None, message, "a bound between the two, or another start")
+    return bool(answers[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`name sign value`."""
+
+    name: str
+    sign: str
+    value: float | str
+
+    def holds(self, figures: Mapping[str, Any]) -> bool | None:
+        """Of figures by name, or of (median, low, high), all of which must agree; None where they do not, and where the
+        figure is not known."""
+        found = figures.get(self.name)
+        if found is None:
+            return None
+        compare = OPERATORS[self.sign]
+        answers = {compare(one, self.value) for one in (found if isinstance(found, tuple) else (found,))}
+        return answers.pop() if len(answers) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """Terms that hold all."""
+
+    text: str
+    terms: tuple[Term, ...]
+
+    def holds(self, figures: Mapping[str, Any]) -> bool | None:
+        """None where a term does not say, and no other one fails."""
+        answers = [term.holds(figures) for term in self.terms]
+        return False if False in answers else None if None in answers else True
+
+    def said(self, figures: Mapping[str, Any]) -> str:
+        """The figures that it asks for, in words."""
+        return ", ".join(f"{term.name} {in_words(figures.get(term.name))}" for term in self.terms)
+
+    @property
+    def names(self) -> set[str]:
+        return {term.name for term in self.terms}
+
+    @property
+    def wanted(self) -> Wanted:
+        """What a trial must tell."""
+        code: Code = "counted" if self.names & {*SASS} else "assembled" if self.names & {*CODE} else "none"
+        return Wanted(code, bool(self.names - {*CODE, *SASS}), times=self.is_timed)
+
+    @property
+    def is_timed(self) -> bool:
+        return bool(self.names & {*TIMES})
+
+
+def predicate(text: str) -> Predicate:
+    """Raises TileError `option`."""
+    return Predicate(text, tuple(term(part) for part in re.split(r"\band\b", text)))
+
+
+def term(text: str) -> Term:
+    found = TERM.fullmatch(text)
+    if found is None:
+        hint = "--until 'registers <= 56 and result == right'"
+        raise TileError("option", None, f"'{text.strip()[:60]}' is no comparison of a figure with a number", hint)
+    name, sign, value = found.groups()
+    if name not in known_names():
+        hint = closest(name, known_names()) or f"known: {', '.join(known_names())}"
+        raise TileError("option", None, f"a trial has no figure '{name}'", hint)
+    if name == "result":
+        words = [*dict.fromkeys(VERDICTS.values())]
+        if sign not in ("==", "!=") or value not in words:
+            hint = f"result == {' | '.join(words)}"
+            raise TileError("option", None, f"'{text.strip()[:60]}' asks nothing of a result", hint)
+        return Term(name, sign, value)
+    try:
+        return Term(name, sign, float(value))
+    except ValueError:
+        raise TileError("option", None, f"'{value}' is no number", f"{name} {sign} 56") from None
+
+
+def in_words(value: Any) -> str:
+    if value is None:
+        return "is not known"
+    if isinstance(value, tuple):
+        median, low, high = value
+        return f"{median:.4g} ({low:.4g} to {high:.4g})"
+    return value if isinstance(value, str) else f"{value:,.0f}"

@@ -10,6 +10,8 @@ from lowering.location import TileError, closest
 
 Assignment = Mapping[str, str]
 """Options by key, over what the compiler takes by itself."""
+NOTHING = ("off", "none", "whole", "plain", "single", "exact", "two", "kept", "apart", "ascending", "0", "1")
+"""Options that leave something as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,12 @@ class ChoiceGroup:
 
 
 def plain_option(choice: Choice) -> str:
-    """What somebody would do who knows nothing: of the right options the one of the greatest cost; where costs do not
-    tell, the last one."""
+    """What somebody would do who knows nothing: of the right options the one that does nothing, by its name; else the
+    one of the greatest cost; where costs do not tell, the last one."""
     safe = [option for option in choice.options if option not in choice.unsafe]
+    for word in NOTHING:
+        if word in safe:
+            return word
     costs = choice.costs
     if all(option in costs for option in safe):
         return max(reversed(safe), key=lambda option: costs[option])

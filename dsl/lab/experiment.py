@@ -169,7 +169,7 @@ class Experiment:
     def attempt(self, choices: Assignment, plan: Plan) -> Trial:
         trial = replace(self.blank, choices=dict(choices), launches=[])
         made = self.runner.made(plan)
-        code = tuple("" if each.ptx is None else sha256(each.ptx.encode()).hexdigest() for each in made)
+        code = tuple(map(code_of, made))
         if "" not in code and (same := self.by_code.get(code)) is not None:
             trial = replace(same, choices=dict(choices))
             self.taken[id(trial)], self.code[id(trial)] = [each.taken for each in made], code
@@ -239,6 +239,17 @@ class Experiment:
                 trial.times_us, trial.contest = [round(t, 3) for t in times], name
                 self.note(trial)
         return found[len(launches) :]
+
+
+def code_of(made: Made) -> str:
+    """A digest of what a launch does, "" without code: of the header, what it asserts of the call does not count."""
+    from runtime.header import read
+
+    if made.ptx is None:
+        return ""
+    (header,) = (each for name, each in read(made.ptx).items() if made.entry in (None, name))
+    launch = (header.grid, header.threads, header.cluster, header.shared_bytes, header.arguments, header.workspaces)
+    return sha256(f"{launch}{made.ptx.partition('.version')[2]}".encode()).hexdigest()
 
 
 def call_of(

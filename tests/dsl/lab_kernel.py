@@ -1,0 +1,48 @@
+"""A kernel with choices of many kinds that compiles and runs in hundredths of a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dsl.examples.overrides import resolve
+from dsl.lab.experiment import Conditions, Experiment, Wanted
+from dsl.lab.space import TuningPlace
+from dsl.text.program import load
+
+TURN = """\
+kernel turn(y: f32[n, n], x: f32[n, n]; T = 32):
+    grid n // T
+    shared a: f32[T, T]
+    shared b: f32[T, T]
+    i = block(0) * T
+    a[0 : T, 0 : T] = load(x[i : i + T, 0 : T])
+    v = exp(load(a[0 : T, 0 : T]).T)
+    b[0 : T, 0 : T] = v
+    store(y[i : i + T, 0 : T], load(b[0 : T, 0 : T]).T)
+
+schedule s of turn:
+    math exp: fast
+
+example:
+    n = 32
+    x = randn(f32[n, n])
+    y = empty(f32[n, n])
+    turn(y, x)
+    expect y ~= exp(x) within 1e-4, 1e-4
+"""
+PLACE = TuningPlace("emulator", "emulated H200", "sm_90", 132)
+
+
+def written(folder: Path, text: str = TURN) -> Path:
+    path = folder / "turn.tile"
+    path.write_text(text)
+    return path
+
+
+def experiment(path: Path, *values: str, wanted: Wanted | None = None, **conditions: Any) -> Experiment:
+    """The first launch of the file's first example, on the emulator."""
+    program = load(path)
+    overrides = resolve(program, program.examples[0], list(values))
+    made = Conditions(wanted=wanted or Wanted("none"), **conditions)
+    return Experiment(program, program.examples[0], overrides, PLACE, 0, made)

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from types import TracebackType
@@ -112,7 +113,7 @@ def made_of(ptx: str, header: Any, code: Code) -> Made:
     from runtime.errors import RuntimeFault
 
     try:
-        figures = assembled(ptx, header, code)
+        figures = assembled(ptx, header.arch, header.entry, header.maxregs, code)
     except RuntimeFault as error:
         return Made(error=error.message)
     return Made(ptx, entry=header.entry, **figures)
@@ -125,9 +126,10 @@ class ChangedError(Exception):
         super().__init__(path)
 
 
-def assembled(ptx: str, header: Any, code: Code) -> dict[str, Any]:
-    """Registers and spilled bytes of a thread by ptxas, instructions by nvdisasm; without what is not installed.
-    LaunchError for illegal PTX."""
+@lru_cache(maxsize=64)
+def assembled(ptx: str, arch: str, entry: str, maxregs: int | None, code: Code) -> dict[str, Any]:
+    """Registers and spilled bytes of a thread by ptxas, instructions by nvdisasm; without what is not installed. Once
+    for each text: many choices leave it. LaunchError for illegal PTX."""
     from runtime.errors import DeviceError
     from runtime.machine_code import machine_code
     from runtime.tools import assemble
@@ -135,8 +137,8 @@ def assembled(ptx: str, header: Any, code: Code) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with suppress(DeviceError):
         if code != "none":
-            figures = assemble(ptx, header.arch, header.entry, header.maxregs)
+            figures = assemble(ptx, arch, entry, maxregs)
             found |= {"registers": figures.registers, "spills": figures.spill_stores + figures.spill_loads}
         if code == "counted":
-            found["instructions"] = machine_code(figures.cubin, header.entry).instructions
+            found["instructions"] = machine_code(figures.cubin, entry).instructions
     return found

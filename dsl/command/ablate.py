@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, show, told
-from dsl.command.trials import JOBS, Bar, experiments, trying
+from dsl.command.trials import JOBS, Bar, experiments, find_place, trying
+from lowering.location import TileError
 
 if TYPE_CHECKING:
     from dsl.lab.ablate import Ablation
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 @click.option("--each", is_flag=True, help="Vary each choice by itself, not all of one kind and subject together.")
 @click.option("--ceiling", is_flag=True, help="Also options that may give wrong results: what they would buy.")
 @click.option("--rounds", type=click.IntRange(6), metavar="N", help="Rounds of the contest on a GPU; 56 without.")
+@click.option("--shapley", type=click.IntRange(1), metavar="N", help="Mean gains over N orders from plain to chosen.")
+@click.option("--by", metavar="FIGURE", help="Of this figure; without it, time on a GPU, else warp instructions.")
 @click.option("--null", type=click.IntRange(0), default=0, metavar="N", help="Time the chosen code N times more.")
 @JOBS
 @trying
@@ -37,7 +40,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     Exit status: 0 fine, 1 a right option gave a wrong result, 2 the input is wrong, 3 the device failed.
     """
     try:
-        return ablate(file, values, as_json, options)
+        return (ablate if options["shapley"] is None else shapley)(file, values, as_json, options)
     except Exception as error:
         status = show(error, file)
         if as_json:
@@ -84,3 +87,36 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     if as_json:
         click.echo(json.dumps(finite({"file": file, "launches": [record(each) for each in made]})))
     return DIFFERS if any(each.is_broken for each in made) else 0
+
+
+def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
+    from dsl.command.console import Terminal
+    from dsl.lab.ablation_report import show_shares
+    from dsl.lab.assignments import check_asked
+    from dsl.lab.predicates import check_figure, wanted_for
+    from dsl.lab.shapley import shapley as shares_of
+
+    for name in ("each", "ceiling", "plot", "null", "rounds"):
+        if options[name]:
+            raise TileError("option", None, f"--shapley and --{name} exclude each other")
+    on_gpu = find_place(options["device"], options["arch"]).ordinal is not None
+    figure = options["by"] or ("time" if on_gpu else "work")
+    check_figure(figure)
+    if figure in ("result", "ratio") or (figure == "time" and not on_gpu):
+        raise TileError("option", None, f"there are no sums of '{figure}' here", "--by sectors")
+    found = experiments(file, values, {**options, "jobs": 0}, wanted_for([figure]))
+    kinds = options["kinds"].split(",") if options["kinds"] else []
+    check_asked([pair for each in found for pair in each.made], kinds, options["keys"])
+    records = []
+    for experiment in found:
+        with Bar() as bar:
+            bar.begin(experiment.call.name, options["shapley"])
+            made = shares_of(experiment, figure, options["shapley"], kinds, options["keys"], bar.advance)
+        rows = made.rows(options["seed"])
+        records.append({"call": experiment.call.name, "figure": figure, "orders": made.orders, "whole": made.whole})
+        records[-1]["rows"] = rows
+        if not as_json:
+            show_shares(made, rows, experiment.call.name, Terminal(width=None if sys.stdout.isatty() else 200))
+    if as_json:
+        click.echo(json.dumps({"file": file, "launches": records}))
+    return 0

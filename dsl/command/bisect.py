@@ -70,7 +70,7 @@ def between_choices(file: str, values: tuple[str, ...], as_json: bool, options: 
     asked = predicate(options["until"])
     (experiment, *others) = experiments(file, values, options, asked.wanted)
     if others:
-        raise TileError("example", experiment.example.loc, "this example launches several times", "take another one")
+        raise TileError("example", experiment.example.loc, f"this example has {1 + len(others)} launches", "--launch N")
     if asked.is_timed and experiment.place.ordinal is None:
         raise TileError("option", None, "without a GPU there are no times", "ask for a counter: wavefronts, sectors")
     decisions = decisions_from(experiment, options["start"])
@@ -145,7 +145,12 @@ def between_commits(file: str, values: tuple[str, ...], as_json: bool, options: 
     from dsl.lab.predicates import predicate
     from dsl.text.files import resolved
 
-    for name, given in (("--from", options["start"]), ("--reduce", options["reduce"]), ("--log", options["log"])):
+    for name, given in (
+        ("--from", options["start"]),
+        ("--reduce", options["reduce"]),
+        ("--log", options["log"]),
+        ("--launch", options["launch"]),
+    ):
         if given:
             raise TileError("option", None, f"{name} is for choices, not for commits", "leave out --good and --bad")
     if options["good"] is None:

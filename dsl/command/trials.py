@@ -26,6 +26,7 @@ OPTIONS = (
         help="Where to run; auto is a GPU if there is one.",
     ),
     click.option("--example", metavar="NAME", help="The example to try; the first one without."),
+    click.option("--launch", type=click.IntRange(1), metavar="N", help="Only the example's N-th launch."),
     click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice."),
     click.option("--seed", type=SEED, default=0, help="Seed of the inputs and of all orders."),
     click.option("--log", type=click.Path(dir_okay=False), metavar="FILE.jsonl", help="Add a line of JSON a trial."),
@@ -85,8 +86,9 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
         raise error
     if not facts.launches:
         raise TileError("example", example.loc, "this example launches nothing")
+    numbers = range(len(facts.launches)) if options["launch"] is None else [options["launch"] - 1]
     conditions = Conditions(options["schedule"], choose, jobs, options["seed"], log, wanted)
-    return [Experiment(program, example, overrides, place, at, conditions) for at in range(len(facts.launches))]
+    return [Experiment(program, example, overrides, place, at, conditions) for at in numbers]
 
 
 class Bar:

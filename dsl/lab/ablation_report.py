@@ -11,6 +11,8 @@ from rich.table import Table
 
 from dsl.lab.ablate import Ablation, Flip, Interval
 from dsl.lab.plot import WIDTH
+from dsl.lab.runner import FIRST_BLOCKS
+from dsl.lab.shapley import Shares
 from dsl.lab.trial import Trial
 from lowering.location import printable
 
@@ -88,7 +90,7 @@ def note(flip: Flip, timed: bool) -> str:
         found.append("ties")
     if flip.is_unsafe:
         found.append("ceiling")
-    if flip.trial.verdict != "right" and flip.trial.reason:
+    if flip.trial.reason:
         found.append(printable(flip.trial.reason.splitlines()[0]))
     if flip.moved:
         found.append(f"moves {len(flip.moved)} other choice{'s' * (len(flip.moved) > 1)}")
@@ -107,9 +109,36 @@ def notes(made: Ablation, timed: bool) -> list[str]:
     if made.null:
         outside = sum(not low <= 1 <= high for _, low, high in made.null)
         found.append(f"of {len(made.null)} further runs of the chosen code, {outside} have an interval without 1")
+    if timed and made.base.counters is not None:
+        found.append(f"counted by the emulator in the first {FIRST_BLOCKS} blocks, times the grid")
     if any(flip.is_unsafe for flip in made.flips):
         found.append("ceiling: what an option that may be wrong would buy")
     return found
+
+
+def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Console) -> None:
+    """Mean gains of the groups, the greatest first; those that gain nothing in any order in one line."""
+    console.print()
+    console.print(f"[bold]{escape(name)}[/bold]: {made.figure} from plain to chosen, in {made.orders} orders")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head in ("", "plain", "chosen"):
+        table.add_column(head)
+    for head in ("gain", "95%", "of the whole"):
+        table.add_column(head, justify="right")
+    for row in rows:
+        low, high = row["interval"]
+        share = f"{row['gain'] / made.whole:.1%}" if made.whole else "-"
+        if low or high:
+            texts = (escape(row["group"]), escape(row["plain"]), escape(row["chosen"]))
+            table.add_row(*texts, f"{row['gain']:,.1f}", f"{low:,.1f} to {high:,.1f}", share)
+    table.add_row("all", "", "", f"{made.whole:,.1f}", "", "")
+    console.print(table)
+    nothing = [row["group"] for row in rows if not any(row["interval"])]
+    if nothing:
+        console.print("  " + escape(f"nothing in any order ({len(nothing)}): {', '.join(nothing)}"), highlight=False)
+    if made.orders < made.asked:
+        left_out = made.asked - made.orders
+        console.print(f"  {left_out} orders are left out: a trial on the way is refused or not right", highlight=False)
 
 
 # ---- the picture ----

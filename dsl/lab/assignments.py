@@ -10,7 +10,7 @@ from lowering.location import TileError, closest
 
 Assignment = Mapping[str, str]
 """Options by key, over what the compiler takes by itself."""
-NOTHING = ("off", "none", "whole", "plain", "single", "exact", "two", "kept", "apart", "ascending", "0", "1")
+NOTHING = ("off", "none", "whole", "plain", "single", "exact", "two", "kept", "given", "apart", "ascending", "0", "1")
 """Options that leave something as it is."""
 
 

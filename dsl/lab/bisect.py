@@ -70,10 +70,10 @@ class Asker:
         return self.predicate.holds(self.figures(assignment))
 
 
-def plain(experiment: Experiment) -> list[Decision]:
+def plain(experiment: Experiment, kinds: Sequence[str] = (), keys: Sequence[str] = ()) -> list[Decision]:
     """From what somebody would do who knows nothing: the plain option of each group of choices."""
     found = []
-    for group in groups(experiment.made):
+    for group in groups(experiment.made, kinds, keys):
         assignment = group.plain()
         if assignment:
             option = " | ".join(dict.fromkeys(assignment.values()))

@@ -112,6 +112,17 @@ def put(array: Any, contents: Any) -> None:
         array[...] = contents
 
 
+def on_host(contents: Any, like: Any) -> Any:
+    """A copy in host memory of what `copied` made, that lies as `like`."""
+    import numpy as np
+
+    if not hasattr(contents, "allocation"):
+        return contents.copy()
+    made = np.empty_like(like)
+    contents.allocation.copy_out(made.ctypes.data, made.nbytes)
+    return made
+
+
 class TuningCase:
     """The example at one case. Raises what a run of it raises, a wrong answer excepted: `verified` says that."""
 

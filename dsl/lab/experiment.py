@@ -258,7 +258,7 @@ def call_of(
     """A launch of an example, with its arguments: it is run where only that tells them."""
     found = calls(program, example, overrides, place)
     if index >= len(found):
-        raise TileError("example", example.loc, f"this example has {len(found)} launches, no number {index + 1}")
+        raise TileError("example", example.loc, f"launch {index + 1} is none of this example's {len(found)}")
     call = found[index]
     if not call.facts.is_known:
         call = replace(call, facts=replace(call.facts, arguments=case().arguments(index)))

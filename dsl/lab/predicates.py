@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,12 +92,24 @@ class Predicate:
     @property
     def wanted(self) -> Wanted:
         """What a trial must tell."""
-        code: Code = "counted" if self.names & {*SASS} else "assembled" if self.names & {*CODE} else "none"
-        return Wanted(code, bool(self.names - {*CODE, *SASS}), times=self.is_timed)
+        return wanted_for(self.names)
 
     @property
     def is_timed(self) -> bool:
         return bool(self.names & {*TIMES})
+
+
+def wanted_for(names: Collection[str]) -> Wanted:
+    """What a trial must tell for these figures."""
+    code: Code = "counted" if {*SASS} & {*names} else "assembled" if {*CODE} & {*names} else "none"
+    return Wanted(code, bool({*names} - {*CODE, *SASS}), times=bool({*TIMES} & {*names}))
+
+
+def check_figure(name: str) -> None:
+    """TileError `option` for a name that is no figure."""
+    if name not in known_names():
+        hint = closest(name, known_names()) or f"known: {', '.join(known_names())}"
+        raise TileError("option", None, f"a trial has no figure '{name}'", hint)
 
 
 def predicate(text: str) -> Predicate:
@@ -111,9 +123,7 @@ def term(text: str) -> Term:
         hint = "--until 'registers <= 56 and result == right'"
         raise TileError("option", None, f"'{text.strip()[:60]}' is no comparison of a figure with a number", hint)
     name, sign, value = found.groups()
-    if name not in known_names():
-        hint = closest(name, known_names()) or f"known: {', '.join(known_names())}"
-        raise TileError("option", None, f"a trial has no figure '{name}'", hint)
+    check_figure(name)
     if name == "result":
         words = [*dict.fromkeys(VERDICTS.values())]
         if sign not in ("==", "!=") or value not in words:

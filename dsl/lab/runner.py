@@ -8,14 +8,17 @@ from random import Random
 from typing import Any
 
 from dsl.calls.plan import BoundPlan, Plan
-from dsl.examples.launches import COUNTED_BLOCKS, COUNTED_BYTES, array_bytes
+from dsl.examples.launches import COUNTED_BYTES, array_bytes
 from dsl.kernels.edited import Edited
-from dsl.lab.case import TuningCase
+from dsl.lab.case import TuningCase, on_host
 from dsl.lab.compiling import Compiler, Made, made_of
 from dsl.lab.space import TuningPlace
 from dsl.lab.trial import StepFacts, Trial
 from runtime.errors import DeviceError, FindingError, RuntimeFault
 
+FIRST_BLOCKS = 8
+COUNT_SECONDS = 60.0
+"""What the emulator counts of a launch on a GPU, for each of many trials."""
 RACES = ("race", "uninitialised read", "in flight")
 """Kinds of findings where somebody did not wait for somebody."""
 OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget", "workspace not zero")
@@ -51,12 +54,13 @@ class Counts:
         self.by_line: dict[str, dict[str, float]] = {}
         self.findings: list[Any] = []
 
-    def add(self, result: Any, blocks: int | None = None) -> None:
+    def add(self, result: Any, cluster: int | None = None) -> None:
+        """Of a whole launch, or of its first blocks, whole clusters of them."""
         self.findings += result.findings
         if result.counters is None:
             return
         x, y, z = result.grid
-        whole = 1.0 if blocks is None else max(1.0, x * y * z / blocks)
+        whole = 1.0 if cluster is None else max(1.0, x * y * z / (-(-FIRST_BLOCKS // cluster) * cluster))
         places = {str(line): found for line, found in result.counters.by_line.items()}
         places |= {f"{file}:{line}": found for (file, line), found in result.counters.elsewhere.items()}
         _add(self.totals, result.counters.totals.as_dict(), whole)
@@ -186,24 +190,25 @@ class Runner:
 
     def count(self, trial: Trial, plan: Plan, made: Sequence[Made]) -> Any:
         """What the emulator counts of the first blocks of a launch that a GPU makes, times its grid; the first finding
-        that says something of such a part. None, and nothing counted, where the arrays are large."""
-        import numpy as np
-
+        that says something of such a part. None, and nothing counted, where the arrays are large, or it cannot run."""
         from runtime import Kernel
 
         launched = self.case().recorder.launched[self.index]
         if array_bytes(launched.given) > COUNTED_BYTES:
             return None
-        given = dict(launched.given)
-        for name in launched.written:
-            given[name] = np.empty_like(launched.given[name])
-            launched.before[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)
+        written = {name: on_host(launched.before[name], launched.given[name]) for name in launched.written}
+        given = {**launched.given, **written}
         bound = BoundPlan(launched.function, plan, [Kernel(each.ptx or "", each.entry, "emulator") for each in made])
         counts = Counts()
-        for kernel, step in zip(bound.kernels, plan.steps, strict=True):
-            values = bound.arguments(step, given)
-            counts.add(kernel.run(*values, blocks=COUNTED_BLOCKS, on_finding="collect"), COUNTED_BLOCKS)
+        options: dict[str, Any] = {"blocks": FIRST_BLOCKS, "time_limit": COUNT_SECONDS, "on_finding": "collect"}
+        try:
+            for kernel, step in zip(bound.kernels, plan.steps, strict=True):
+                counts.add(kernel.run(*bound.arguments(step, given), **options), kernel.header.cluster)
+        except RuntimeFault as fault:
+            trial.reason = f"not counted: {fault.message}"
+            return None
         counts.note(trial)
+        trial.by_line = trial.by_line if self.lines else {}
         return next((each for each in counts.findings if each.kind not in OF_A_PART), None)
 
     # ---- times ----

@@ -12,14 +12,14 @@ from dsl.text.program import load
 
 TURN = """\
 kernel turn(y: f32[n, n], x: f32[n, n]; T = 32):
-    grid n // T
+    grid n // T, n // T
     shared a: f32[T, T]
     shared b: f32[T, T]
-    i = block(0) * T
-    a[0 : T, 0 : T] = load(x[i : i + T, 0 : T])
+    i, j = block(0) * T, block(1) * T
+    a[0 : T, 0 : T] = load(x[i : i + T, j : j + T])
     v = exp(load(a[0 : T, 0 : T]).T)
     b[0 : T, 0 : T] = v
-    store(y[i : i + T, 0 : T], load(b[0 : T, 0 : T]).T)
+    store(y[i : i + T, j : j + T], load(b[0 : T, 0 : T]).T)
 
 schedule s of turn:
     math exp: fast

@@ -1,0 +1,103 @@
+"""What each choice is worth among all the others: its mean gain over random orders from plain to chosen.
+
+Flipping one choice alone hides what two of them do together; over all orders the gains add up to the whole difference
+(Shapley, A value for n-person games, 1953).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
+from statistics import fmean, median
+from typing import Any
+
+from dsl.lab.bisect import Decision, joined, plain
+from dsl.lab.experiment import Experiment
+from dsl.lab.trial import Trial
+
+RESAMPLES = 2000
+"""Of the orders, for the interval of a mean (Efron's bootstrap)."""
+
+
+@dataclass(slots=True)
+class Share:
+    """A group of choices: how much less of the figure there is once it is as chosen, in each order."""
+
+    decision: Decision
+    gains: list[float] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.gains)
+
+    def interval(self, random: Random) -> tuple[float, float]:
+        """Of the mean, at 95 %."""
+        means = sorted(fmean(random.choices(self.gains, k=len(self.gains))) for _ in range(RESAMPLES))
+        return means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES) - 1]
+
+
+@dataclass(slots=True)
+class Shares:
+    """shares: by mean gain, the greatest first; orders: those that could be gone through of `asked`; whole: from plain
+    to chosen."""
+
+    figure: str
+    shares: list[Share]
+    asked: int
+    orders: int = 0
+    whole: float = 0.0
+
+    def rows(self, seed: int) -> list[dict[str, Any]]:
+        """Each share as data."""
+        random, rows = Random(seed), []
+        for share in self.shares:
+            low, high = share.interval(random)
+            row: dict[str, Any] = {"group": share.decision.label, "plain": share.decision.option}
+            row |= {"chosen": share.decision.taken, "gain": share.mean, "interval": [low, high]}
+            rows.append(row)
+        return rows
+
+
+def shapley(
+    experiment: Experiment,
+    figure: str,
+    orders: int,
+    kinds: Sequence[str],
+    keys: Sequence[str],
+    advance: Callable[[str], None],
+) -> Shares:
+    """Goes through random orders of the choices of these kinds and keys. Orders with a trial whose figure is not known
+    are left out."""
+    shares = {each.label: Share(each) for each in plain(experiment, kinds, keys)}
+    made = Shares(figure, [*shares.values()], orders)
+    random = Random(experiment.conditions.seed)
+    wholes = []
+    for _ in range(orders):
+        order = [share.decision for share in shares.values()]
+        random.shuffle(order)
+        path = [experiment.trial(joined(order[at:])) for at in range(len(order) + 1)]
+        gains = steps(experiment, path, figure)
+        advance("left out" if gains is None else "right")
+        if gains is not None:
+            wholes.append(sum(gains))
+            for decision, gain in zip(order, gains, strict=True):
+                shares[decision.label].gains.append(gain)
+    made.orders = len(wholes)
+    made.whole = fmean(wholes) if wholes else 0.0
+    made.shares = sorted((s for s in made.shares if s.gains), key=lambda share: -share.mean)
+    return made
+
+
+def steps(experiment: Experiment, path: Sequence[Trial], figure: str) -> list[float] | None:
+    """How much less of the figure each step of a path leaves; times are of one contest, and paired."""
+    if any(trial.verdict not in ("right", "not run") for trial in path):
+        return None
+    if figure == "time":
+        experiment.measure(path)
+        pairs = pairwise([trial.times_us for trial in path])
+        return [median(a - b for a, b in zip(before, after, strict=True)) for before, after in pairs]
+    values = [trial.figures().get(figure) for trial in path]
+    known = [value for value in values if value is not None]
+    return [before - after for before, after in pairwise(known)] if len(known) == len(path) else None

@@ -17,7 +17,7 @@ from dsl.lab.assignments import Assignment
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import STAGES
-from dsl.lab.runner import RACES, LazyCase, Ready, Runner, in_words, prepared
+from dsl.lab.runner import OF_A_PART, RACES, LazyCase, Ready, Runner, in_words, prepared
 from dsl.lab.space import TuningCall, TuningPlace, calls
 from dsl.lab.trial import Log, Trial, versions
 from dsl.text import tree as ast
@@ -91,6 +91,7 @@ class Experiment:
         self.taken: dict[int, list[Mapping[str, str]]] = {}
         self.code: dict[int, tuple[str, ...]] = {}
         self.blank = self.first_trial()
+        self.usual: set[str] | None = None  # kinds of findings in the first blocks of the launch as chosen
 
     def __enter__(self) -> Experiment:
         self.compiler.__enter__()
@@ -178,8 +179,11 @@ class Experiment:
             return trial
         self.by_code[code] = trial
         self.taken[id(trial)], self.code[id(trial)] = [each.taken for each in made], code
-        if self.place.ordinal is not None and self.is_known_to_fail(trial):
-            return trial
+        if self.place.ordinal is not None:
+            if self.usual is None and choices != self.conditions.choose:
+                self.trial({})
+            if self.is_known_to_fail(trial):
+                return trial
         ready = self.run(trial, plan, made)
         if ready is not None and self.is_timed:
             self.ready[id(trial)] = ready
@@ -197,10 +201,14 @@ class Experiment:
         return True
 
     def run(self, trial: Trial, plan: Plan, made: list[Made]) -> Ready | None:
-        """On a GPU behind the emulator, which counts the first blocks: a fault that it finds there is not launched."""
+        """On a GPU behind the emulator, which counts the first blocks: a fault that it finds there, and that the launch
+        as chosen has not, is not launched."""
         run = self.conditions.wanted.run
         counts = run and self.place.ordinal is not None and all(each.ptx for each in made)
-        finding = self.runner.count(trial, plan, made) if counts else None
+        findings = self.runner.count(trial, plan, made) if counts else []
+        if self.usual is None:
+            self.usual = {each.kind for each in findings} & {*OF_A_PART}
+        finding = next((each for each in findings if each.kind not in self.usual), None)
         is_race = finding is None or finding.kind in RACES
         try:
             ready = self.runner.attempt(trial, plan, made, run and is_race)

@@ -22,7 +22,7 @@ COUNT_SECONDS = 60.0
 RACES = ("race", "uninitialised read", "in flight")
 """Kinds of findings where somebody did not wait for somebody."""
 OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget", "workspace not zero")
-"""Kinds of findings that say nothing where only the first blocks of a launch ran: others write what those wait for."""
+"""Kinds of findings that only the first blocks of a right launch may have: others write what those wait for."""
 
 
 @dataclass(slots=True)
@@ -188,14 +188,14 @@ class Runner:
         elif emulated:
             trial.status = "counted"
 
-    def count(self, trial: Trial, plan: Plan, made: Sequence[Made]) -> Any:
-        """What the emulator counts of the first blocks of a launch that a GPU makes, times its grid; the first finding
-        that says something of such a part. None, and nothing counted, where the arrays are large, or it cannot run."""
+    def count(self, trial: Trial, plan: Plan, made: Sequence[Made]) -> list[Any]:
+        """What the emulator counts of the first blocks of a launch that a GPU makes, times its grid; its findings.
+        Nothing is counted where the arrays are large, or it cannot run."""
         from runtime import Kernel
 
         launched = self.case().recorder.launched[self.index]
         if array_bytes(launched.given) > COUNTED_BYTES:
-            return None
+            return []
         written = {name: on_host(launched.before[name], launched.given[name]) for name in launched.written}
         given = {**launched.given, **written}
         bound = BoundPlan(launched.function, plan, [Kernel(each.ptx or "", each.entry, "emulator") for each in made])
@@ -206,10 +206,10 @@ class Runner:
                 counts.add(kernel.run(*bound.arguments(step, given), **options), kernel.header.cluster)
         except RuntimeFault as fault:
             trial.reason = f"not counted: {fault.message}"
-            return None
+            return []
         counts.note(trial)
         trial.by_line = trial.by_line if self.lines else {}
-        return next((each for each in counts.findings if each.kind not in OF_A_PART), None)
+        return counts.findings
 
     # ---- times ----
 

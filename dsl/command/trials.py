@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_JOBS = 1024
 OPTIONS = (
     click.option(
-        *("--device",),
+        "--device",
         default="auto",
         metavar="auto|cuda|cuda:N|emulator",
         help="Where to run; auto is a GPU if there is one.",
@@ -29,6 +29,12 @@ OPTIONS = (
     click.option("--launch", type=click.IntRange(1), metavar="N", help="Only the example's N-th launch."),
     click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice."),
     click.option("--seed", type=SEED, default=0, help="Seed of the inputs and of all orders."),
+    click.option(
+        "--blocks",
+        type=click.IntRange(1),
+        metavar="N",
+        help="On a GPU, count the first N blocks of a launch; 8 without.",
+    ),
     click.option("--log", type=click.Path(dir_okay=False), metavar="FILE.jsonl", help="Add a line of JSON a trial."),
     ARCH_OF_DEVICE,
     CHOOSE,
@@ -69,6 +75,7 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import examine, find_example
     from dsl.lab.experiment import Conditions, Experiment
+    from dsl.lab.runner import FIRST_BLOCKS
     from dsl.lab.trial import Log
     from dsl.text.program import load
 
@@ -87,7 +94,8 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
     if not facts.launches:
         raise TileError("example", example.loc, "this example launches nothing")
     numbers = range(len(facts.launches)) if options["launch"] is None else [options["launch"] - 1]
-    conditions = Conditions(options["schedule"], choose, jobs, options["seed"], log, wanted)
+    blocks = options["blocks"] or FIRST_BLOCKS
+    conditions = Conditions(options["schedule"], choose, jobs, options["seed"], log, wanted, blocks)
     return [Experiment(program, example, overrides, place, at, conditions) for at in numbers]
 
 

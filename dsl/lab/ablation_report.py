@@ -11,7 +11,6 @@ from rich.table import Table
 
 from dsl.lab.ablate import Ablation, Flip, Interval
 from dsl.lab.plot import WIDTH
-from dsl.lab.runner import FIRST_BLOCKS
 from dsl.lab.shapley import Shares
 from dsl.lab.trial import Trial
 from lowering.location import printable
@@ -110,7 +109,7 @@ def notes(made: Ablation, timed: bool) -> list[str]:
         outside = sum(not low <= 1 <= high for _, low, high in made.null)
         found.append(f"of {len(made.null)} further runs of the chosen code, {outside} have an interval without 1")
     if timed and made.base.counters is not None:
-        found.append(f"counted by the emulator in the first {FIRST_BLOCKS} blocks, times the grid")
+        found.append(f"counted by the emulator in the first {made.experiment.runner.blocks} blocks, times the grid")
     if any(flip.is_unsafe for flip in made.flips):
         found.append("ceiling: what an option that may be wrong would buy")
     return found

@@ -17,7 +17,7 @@ from dsl.lab.assignments import Assignment
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import STAGES
-from dsl.lab.runner import OF_A_PART, RACES, LazyCase, Ready, Runner, in_words, prepared
+from dsl.lab.runner import FIRST_BLOCKS, OF_A_PART, RACES, LazyCase, Ready, Runner, in_words, prepared
 from dsl.lab.space import TuningCall, TuningPlace, calls
 from dsl.lab.trial import Log, Trial, versions
 from dsl.text import tree as ast
@@ -45,7 +45,8 @@ class Wanted:
 @dataclass(slots=True)
 class Conditions:
     """schedule: in place of the dispatch's choice; choose: options that all assignments are over; jobs: compiling
-    processes, 0 for none; seed: of inputs and orders; log: where trials are kept."""
+    processes, 0 for none; seed: of inputs and orders; log: where trials are kept; blocks: that the emulator counts of a
+    launch on a GPU."""
 
     schedule: str | None = None
     choose: Assignment = field(default_factory=dict)
@@ -53,6 +54,7 @@ class Conditions:
     seed: int = 0
     log: Log | None = None
     wanted: Wanted = field(default_factory=Wanted)
+    blocks: int = FIRST_BLOCKS
 
 
 class Experiment:
@@ -77,7 +79,7 @@ class Experiment:
         case = LazyCase(partial(TuningCase, program, example, overrides, place, conditions.seed))
         self.call = call_of(program, example, overrides, place, index, case)
         self.runner = Runner(place, self.compiler, case, index)
-        self.runner.lines = conditions.wanted.lines
+        self.runner.lines, self.runner.blocks = conditions.wanted.lines, conditions.blocks
         planner = self.call.planner(schedule=conditions.schedule or self.call.facts.schedule)
         self.chosen, self.facts = planner.plan(), planner.facts()
         self.reasons = self.chosen.reasons

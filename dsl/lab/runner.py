@@ -18,7 +18,7 @@ from runtime.errors import DeviceError, FindingError, RuntimeFault
 
 FIRST_BLOCKS = 8
 COUNT_SECONDS = 60.0
-"""What the emulator counts of a launch on a GPU, for each of many trials."""
+"""What the emulator counts of a launch on a GPU, for each of many trials, unless it is told otherwise."""
 RACES = ("race", "uninitialised read", "in flight")
 """Kinds of findings where somebody did not wait for somebody."""
 OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget", "workspace not zero")
@@ -54,13 +54,13 @@ class Counts:
         self.by_line: dict[str, dict[str, float]] = {}
         self.findings: list[Any] = []
 
-    def add(self, result: Any, cluster: int | None = None) -> None:
-        """Of a whole launch, or of its first blocks, whole clusters of them."""
+    def add(self, result: Any, blocks: int | None = None) -> None:
+        """Of a whole launch, or of so many of its first blocks."""
         self.findings += result.findings
         if result.counters is None:
             return
         x, y, z = result.grid
-        whole = 1.0 if cluster is None else max(1.0, x * y * z / (-(-FIRST_BLOCKS // cluster) * cluster))
+        whole = 1.0 if blocks is None else max(1.0, x * y * z / blocks)
         places = {str(line): found for line, found in result.counters.by_line.items()}
         places |= {f"{file}:{line}": found for (file, line), found in result.counters.elsewhere.items()}
         _add(self.totals, result.counters.totals.as_dict(), whole)
@@ -84,12 +84,14 @@ def _add(total: dict[str, float], counts: Mapping[str, float], times: float) -> 
 
 class Runner:
     """Tries plans of one launch of an example at one case. `lines`: trials keep counters by line; `may_spill`: plans
-    that spill registers are run; `budget`: thread instructions that the emulator may run for a launch."""
+    that spill registers are run; `budget`: thread instructions that the emulator may run for a launch; `blocks`: those
+    that it counts of a launch on a GPU."""
 
     def __init__(self, place: TuningPlace, compiler: Compiler, case: LazyCase, index: int):
         self.place, self.compiler, self.case, self.index = place, compiler, case, index
         self.lines, self.may_spill = False, True
         self.budget: int | None = None
+        self.blocks = FIRST_BLOCKS
 
     def begin(self, plan: Plan, edited: Edited | None = None) -> None:
         """Has the plan's kernels compiled, but for those that an edited file has."""
@@ -200,10 +202,12 @@ class Runner:
         given = {**launched.given, **written}
         bound = BoundPlan(launched.function, plan, [Kernel(each.ptx or "", each.entry, "emulator") for each in made])
         counts = Counts()
-        options: dict[str, Any] = {"blocks": FIRST_BLOCKS, "time_limit": COUNT_SECONDS, "on_finding": "collect"}
+        options: dict[str, Any] = {"blocks": self.blocks, "time_limit": COUNT_SECONDS, "on_finding": "collect"}
         try:
             for kernel, step in zip(bound.kernels, plan.steps, strict=True):
-                counts.add(kernel.run(*bound.arguments(step, given), **options), kernel.header.cluster)
+                cluster = kernel.header.cluster
+                result = kernel.run(*bound.arguments(step, given), **options)
+                counts.add(result, -(-self.blocks // cluster) * cluster)
         except RuntimeFault as fault:
             trial.reason = f"not counted: {fault.message}"
             return []

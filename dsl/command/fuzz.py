@@ -62,20 +62,17 @@ def launches(file: str, values: tuple[str, ...], options: dict[str, Any]) -> tup
     find_example(program, options["example"])
     wanted = [e for e in program.examples if options["example"] in (None, e.name)]
     found: list[Experiment] = []
-    left_out: list[str] = []
+    errors: list[tuple[str, TileError]] = []
     for example in wanted:
-        try:
-            mine = experiments(file, values, {**options, "index": program.examples.index(example)}, Wanted("none"))
-            for each in mine:
-                each.runner.case()
-            found += mine
-        except TileError as error:
-            if len(wanted) == 1 or error.code != "example":
-                raise
-            left_out.append(f"example {example.name or ''}: {error.message}")
+        for each in experiments(file, values, {**options, "index": program.examples.index(example)}, Wanted("none")):
+            try:
+                each.runner.case().expectation(each.call.index)
+                found.append(each)
+            except TileError as error:
+                errors.append((f"example {example.name}" if example.name else "the example", error))
     if not found:
-        raise TileError("example", None, "no example of this file can be tried", "; ".join(left_out))
-    return found, left_out
+        raise errors[0][1]
+    return found, [f"{name}: {error.message}" for name, error in errors]
 
 
 def show_found(file: str, values: tuple[str, ...], found: Fuzzed, left_out: list[str]) -> None:

@@ -124,7 +124,7 @@ def on_host(contents: Any, like: Any) -> Any:
 
 
 class TuningCase:
-    """The example at one case. Raises what a run of it raises, a wrong answer excepted: `verified` says that."""
+    """The example at one case. Raises what a run of it raises, a wrong answer excepted: `is_verified` says that."""
 
     def __init__(self, program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, seed: int):
         self.place = place
@@ -137,16 +137,24 @@ class TuningCase:
         self.example = example
         report = self.run.run()
         self.moves = report.moves if len(recorder.lines) == 1 else None
-        passed = {check.line: check.passed for check in report.checks}
-        self.expectations = [self.lines_after(launched) for launched in recorder.launched]
-        self.verified = [
-            all(passed[line.loc.line] for line in lines if isinstance(line, ast.Expect)) for lines in self.expectations
-        ]
+        self.passed = {check.line: check.passed for check in report.checks}
+        self.expectations: dict[int, list[ast.Assign | ast.Expect]] = {}
 
     def arguments(self, index: int) -> dict[str, Any]:
         """What planning needs of the arguments of a launch."""
         launched = self.recorder.launched[index]
         return launched.function.facts(launched.arrays)
+
+    def expectation(self, index: int) -> list[ast.Assign | ast.Expect]:
+        """The lines that judge a launch. TileError `example` if there are none."""
+        if index not in self.expectations:
+            self.expectations[index] = self.lines_after(self.recorder.launched[index])
+        return self.expectations[index]
+
+    def is_verified(self, index: int) -> bool:
+        """Whether what judges a launch has passed in the run as the dispatch chooses."""
+        lines = self.expectation(index)
+        return all(self.passed[line.loc.line] for line in lines if isinstance(line, ast.Expect))
 
     def lines_after(self, launched: Launched) -> list[ast.Assign | ast.Expect]:
         """The lines below a launch that depend on what it writes. TileError `example` if no `expect` is among them."""
@@ -176,6 +184,7 @@ class TuningCase:
         `whole` insists on `expect`.
         """
         launched = self.recorder.launched[index]
+        self.expectation(index)
         for name in launched.written:
             put(launched.arrays[name], launched.before[name])
         try:
@@ -194,14 +203,14 @@ class TuningCase:
         to be asked: outputs that are small, not verified, or not compared one by one."""
         launched = self.recorder.launched[index]
         arrays = {name: launched.given[name] for name in launched.written}
-        if self.place.ordinal is None or not self.verified[index]:
+        if self.place.ordinal is None or not self.is_verified(index):
             return None
         if sum(array.nbytes for array in arrays.values()) <= EXPECTED_BYTES:
             return None
         if any(launched.arrays[name].dtype not in COMPARED for name in arrays):
             return None
         found: dict[str, tuple[float, float]] = {}
-        for line in self.expectations[index]:
+        for line in self.expectation(index):
             if isinstance(line, ast.Assign) or line.wanted is None or not isinstance(line.actual, ast.Name):
                 return None
             compared = [name for name in arrays if launched.names.get(line.actual.id) is arrays[name]]
@@ -239,7 +248,7 @@ class TuningCase:
             copy_back(launched.given, launched.arrays, set(launched.written))
         names.update(launched.names)
         try:
-            for line in self.expectations[index]:
+            for line in self.expectation(index):
                 if isinstance(line, ast.Assign):
                     self.run.assign(line)
                 elif not (check := self.run.expect(line)).passed:

@@ -41,10 +41,10 @@ LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies low
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass. needs, gives: what must hold of the IR before it, and what holds behind it. reads: properties of the
-    schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked; unless
-    `sound`, code that is wrong. deals: whether it may give the blocks of a kernel other work; resums: in which sums are
-    added in another order."""
+    """One pass. needs, gives: what must hold of the IR before it, and what holds behind it. reads: properties of
+    the schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked;
+    unless `sound`, code that is wrong, or where barriers are written by hand, unless `by_hand`. deals: whether it
+    may give the blocks of a kernel other work; resums: in which sums are added in another order."""
 
     name: str
     run: Callable[[Function, Target], None]
@@ -55,6 +55,7 @@ class Pass:
     deals: Callable[[Function], bool] | None = None
     resums: bool = False
     sound: bool = True
+    by_hand: bool = True
 
     def apply(self, function: Function, target: Target) -> None:
         """Runs it. TileError `call` where the function lacks what it needs."""
@@ -107,7 +108,7 @@ PASSES = (
     Pass("clean", on_function(simplify.simplify)),
     Pass("sink", on_function(sink.sink)),
     Pass("check_registers", check_registers.check_registers, (LAYOUTS,)),
-    Pass("narrow_scalars", on_function(narrow_scalars.narrow_scalars)),
+    Pass("narrow_scalars", on_function(narrow_scalars.narrow_scalars), by_hand=False),
     Pass("recompute", on_function(recompute.recompute), reads=("recompute",)),
     Pass("anew_behind_loops", on_function(anew_behind_loops.anew_behind_loops)),
     Pass("lower_matrix_accesses", lower_matrix_accesses.lower_matrix_accesses, (LAYOUTS,)),
@@ -151,7 +152,8 @@ def run_passes(
     named(print_after, passes)
     trace = Trace()
     for each in passes:
-        unsafe = () if each.sound else ("off",)
+        sound = each.sound and (each.by_hand or function.word("barriers") != "manual")
+        unsafe = () if sound else ("off",)
         if each.may_go and not function.choices.choose("pass", each.name, ON_OFF, "on", unsafe=unsafe):
             continue
         start = time.perf_counter()

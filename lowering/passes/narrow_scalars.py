@@ -11,6 +11,7 @@ from lowering.types import TileType
 def narrow_scalars(function: Function) -> None:
     """Marks such loads with the attribute `one_thread`: less traffic, and no race with threads that never needed it."""
     users = uses(function.body)
+    by_hand = function.word("barriers") == "manual"  # then nothing orders what others read, too
     stored: dict[Value, bool] = {}
 
     def only_stored(value: Value) -> bool:
@@ -28,7 +29,10 @@ def narrow_scalars(function: Function) -> None:
         if is_scalar and users.get(op.result) and only_stored(op.result):
             because = "only the thread that stores needs it"
             options = {"one": True, "all": False}
-            if function.choices.choose("scalar", subject_of(op), options, "one", loc=op.loc, because=because):
+            unsafe = ("all",) if by_hand else ()
+            if function.choices.choose(
+                "scalar", subject_of(op), options, "one", loc=op.loc, because=because, unsafe=unsafe
+            ):
                 op.attrs["one_thread"] = True
 
 

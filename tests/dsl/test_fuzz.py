@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from lab_kernel import TURN, experiment, written
+from lab_kernel import PLACE, TURN, experiment, written
 
 from dsl.command import cli
+from dsl.examples.overrides import resolve
+from dsl.lab.experiment import Conditions, Experiment, Wanted
 from dsl.lab.fuzz import fuzz
+from dsl.text.program import load
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 UNCHECKED = """
@@ -58,6 +61,15 @@ def test_a_wrong_option_is_made_smaller_and_can_be_repeated(tmp_path: Path) -> N
     again = dsl("run", path, "--device", "emulator", *shlex.split(found.failures[0].options))
     assert again.exit_code == 3 and "race" in again.stderr
     assert not made.trials and not made.by_code
+
+
+def test_barriers_by_hand_order_what_the_chosen_threads_read() -> None:
+    """Found at number 112 of reduction.tile: all threads read a scalar that one of them stores, behind no barrier."""
+    program = load(SAMPLES / "reduction.tile")
+    example = next(each for each in program.examples if each.name == "v4")
+    made = Experiment(program, example, resolve(program, example, []), PLACE, 0, Conditions(wanted=Wanted("none")))
+    for key, option in (("scalar.s.load", "all"), ("pass.narrow_scalars", "off")):
+        assert dict(made.made)[key].unsafe == (option,) and made.trial({key: option}).verdict == "race"
 
 
 def test_examples_that_check_nothing_are_left_out(tmp_path: Path) -> None:

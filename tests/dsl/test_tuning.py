@@ -595,7 +595,7 @@ def test_large_outputs_are_compared_on_the_device_only_where_expect_compares_the
 
     program = load(double)
     case = TuningCase(program, program.examples[0], Overrides(), PLACE, 0)
-    assert case.verified == [True] and case.bounds(0) is None and case.moves == 300 * 8
+    assert case.is_verified(0) and case.bounds(0) is None and case.moves == 300 * 8
 
 
 def test_a_stage_by_hand_is_a_point_of_its_own(double: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def show_ablation(made: Ablation, console: Console) -> None:
             table.add_row(escape(flip.name), flip.trial.verdict, *cells, escape(note(flip, timed)))
     console.print(table)
     for line in notes(made, timed):
-        console.print("  " + escape(line), highlight=False)
+        console.print("  " + escape(line), highlight=False, soft_wrap=True)
 
 
 def trials(made: Ablation) -> list[Trial]:
@@ -134,7 +134,11 @@ def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Co
     console.print(table)
     nothing = [row["group"] for row in rows if not any(row["interval"])]
     if nothing:
-        console.print("  " + escape(f"nothing in any order ({len(nothing)}): {', '.join(nothing)}"), highlight=False)
+        console.print(
+            "  " + escape(f"nothing in any order ({len(nothing)}): {', '.join(nothing)}"),
+            highlight=False,
+            soft_wrap=True,
+        )
     if made.orders < made.asked:
         left_out = made.asked - made.orders
         console.print(f"  {left_out} orders are left out: a trial on the way is refused or not right", highlight=False)

@@ -13,6 +13,7 @@ from uuid import uuid4
 from dsl.calls.plan import Plan
 from dsl.examples.overrides import Overrides
 from dsl.kernels.compile import compile_variant
+from dsl.kernels.variant import Request
 from dsl.lab.assignments import Assignment
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
@@ -22,13 +23,13 @@ from dsl.lab.space import TuningCall, TuningPlace, calls
 from dsl.lab.trial import Log, Trial, versions
 from dsl.text import tree as ast
 from dsl.text.program import Program
-from lowering.choices import Choice, Choices
+from lowering.choices import Asked, Choice, Choices
 from lowering.location import TileError
 from runtime.errors import DeviceError
 
 ROUNDS = sum(STAGES)
 BUDGET_FACTOR = 64
-"""How many times the thread instructions of the launch as chosen another one may run on the emulator."""
+"""How many times the thread instructions of its first trial a launch may run on the emulator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,17 @@ class Conditions:
     log: Log | None = None
     wanted: Wanted = field(default_factory=Wanted)
     blocks: int = FIRST_BLOCKS
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A trial with its code (a digest of each kernel's), the options that were taken, and what can be launched, if it
+    is to be timed."""
+
+    trial: Trial
+    code: tuple[str, ...]
+    taken: list[Mapping[str, str]]
+    ready: Ready | None = None
 
 
 class Experiment:
@@ -87,11 +99,8 @@ class Experiment:
         self.made: list[tuple[str, Choice]] = [pair for each in logs for pair in each.keyed().items()]
         self.check_met(logs)
         self.trials: dict[tuple[tuple[str, str], ...], Trial] = {}
-        self.by_code: dict[tuple[str, ...], Trial] = {}
-        # by a trial's identity:
-        self.ready: dict[int, Ready] = {}
-        self.taken: dict[int, list[Mapping[str, str]]] = {}
-        self.code: dict[int, tuple[str, ...]] = {}
+        self.by_code: dict[tuple[str, ...], Attempt] = {}
+        self.attempts: dict[int, Attempt] = {}  # by the trial's identity
         self.blank = self.first_trial()
         self.usual: set[str] | None = None  # kinds of findings in the first blocks of the launch as chosen
 
@@ -102,13 +111,11 @@ class Experiment:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
         self.compiler.__exit__(kind, error, trace)
 
-    def log_of(self, request: object) -> Choices:
-        return compile_variant(self.program, request).variant.function.choices  # type: ignore[arg-type]
+    def log_of(self, request: Request) -> Choices:
+        return compile_variant(self.program, request).variant.function.choices
 
     def check_met(self, logs: Sequence[Choices]) -> None:
         """TileError for an option of the conditions that no kernel has taken."""
-        from lowering.choices import Asked
-
         asked = Asked(dict(self.conditions.choose))
         for each in logs:
             asked.note(each)
@@ -149,49 +156,45 @@ class Experiment:
 
     def forget(self) -> None:
         """Drops the trials that were made: of thousands they take gigabytes."""
-        for kept in (self.trials, self.by_code, self.ready, self.taken, self.code, self.compiler.futures):
-            kept.clear()  # type: ignore[attr-defined]
+        self.trials.clear()
+        self.by_code.clear()
+        self.attempts.clear()
+        self.compiler.futures.clear()
 
     def is_same(self, trial: Trial, other: Trial) -> bool:
         """Whether both have one code."""
-        return self.code[id(trial)] == self.code[id(other)]
+        return self.attempts[id(trial)].code == self.attempts[id(other)].code
 
     def trial(self, assignment: Assignment) -> Trial:
         """The trial of an assignment, made once; of equal code, run once. Raises DeviceError for a poisoned device."""
         key = tuple(sorted(assignment.items()))
         if key not in self.trials:
-            trial = self.trials[key] = self.attempt({**self.conditions.choose, **assignment}, self.plan(assignment))
-            if id(trial) not in self.ready:
-                self.note(trial)
+            made = self.attempt({**self.conditions.choose, **assignment}, self.plan(assignment))
+            self.trials[key], self.attempts[id(made.trial)] = made.trial, made
+            if made.ready is None:
+                self.note(made.trial)
         return self.trials[key]
 
     def note(self, trial: Trial) -> None:
         if self.conditions.log is not None:
             self.conditions.log.add(trial)
 
-    def attempt(self, choices: Assignment, plan: Plan) -> Trial:
-        trial = replace(self.blank, choices=dict(choices), launches=[])
-        made = self.runner.made(plan)
-        code = tuple(map(code_of, made))
+    def attempt(self, choices: Assignment, plan: Plan) -> Attempt:
+        trial, made = replace(self.blank, choices=dict(choices), launches=[]), self.runner.made(plan)
+        code, taken = tuple(map(code_of, made)), [each.taken for each in made]
         if "" not in code and (same := self.by_code.get(code)) is not None:
-            trial = replace(same, choices=dict(choices))
-            self.taken[id(trial)], self.code[id(trial)] = [each.taken for each in made], code
-            if id(same) in self.ready:
-                self.ready[id(trial)] = self.ready[id(same)]
-            return trial
-        self.by_code[code] = trial
-        self.taken[id(trial)], self.code[id(trial)] = [each.taken for each in made], code
+            return Attempt(replace(same.trial, choices=dict(choices)), code, taken, same.ready)
+        attempt = self.by_code[code] = Attempt(trial, code, taken)
         if self.place.ordinal is not None:
             if self.usual is None and choices != self.conditions.choose:
                 self.trial({})
             if self.is_known_to_fail(trial):
-                return trial
+                return attempt
         ready = self.run(trial, plan, made)
-        if ready is not None and self.is_timed:
-            self.ready[id(trial)] = ready
+        attempt.ready = ready if self.is_timed else None
         if self.runner.budget is None and trial.counters:
             self.runner.budget = int(BUDGET_FACTOR * trial.counters["thread_instructions"])
-        return trial
+        return attempt
 
     def is_known_to_fail(self, trial: Trial) -> bool:
         """Whether the log says that this failed on the GPU, which it may then poison again."""
@@ -225,7 +228,8 @@ class Experiment:
     def moved(self, trial: Trial, assignment: Assignment) -> list[str]:
         """Choices beside those of an assignment that came out otherwise than as chosen, have gone or have come."""
         found: dict[str, None] = {}
-        for mine, base in zip(self.taken[id(trial)], self.taken[id(self.trial({}))], strict=True):
+        chosen = self.attempts[id(self.trial({}))].taken
+        for mine, base in zip(self.attempts[id(trial)].taken, chosen, strict=True):
             names = dict.fromkeys([*base, *mine]) if mine else {}
             found |= {n: None for n in names if mine.get(n) != base.get(n) and not covered(n, assignment)}
         return list(found)
@@ -235,16 +239,16 @@ class Experiment:
     def measure(self, trials: Sequence[Trial], rounds: int = ROUNDS, null: int = 0) -> list[list[float]]:
         """Times of trials that can be launched, in one contest of shuffled rounds; those of equal code share them.
         `null`: how many times more the first one takes part; its further times."""
-        entrants: dict[int, list[Trial]] = {}
+        entrants: dict[int, tuple[Ready, list[Trial]]] = {}
         for trial in trials:
-            if id(trial) in self.ready:
-                entrants.setdefault(id(self.ready[id(trial)]), []).append(trial)
-        launches = [prepared(self.ready[id(same[0])]) for same in entrants.values()]
+            if (ready := self.attempts[id(trial)].ready) is not None:
+                entrants.setdefault(id(ready), (ready, []))[1].append(trial)
+        launches = [prepared(ready) for ready, _ in entrants.values()]
         if not launches:
             return []
         found = self.runner.rounds([*launches, *launches[:1] * null], rounds, Random(self.conditions.seed))
         name = uuid4().hex[:12]
-        for same, times in zip(entrants.values(), found, strict=False):
+        for (_, same), times in zip(entrants.values(), found, strict=False):
             for trial in same:
                 trial.times_us, trial.contest = [round(t, 3) for t in times], name
                 self.note(trial)
@@ -258,8 +262,9 @@ def code_of(made: Made) -> str:
     if made.ptx is None:
         return ""
     (header,) = (each for name, each in read(made.ptx).items() if made.entry in (None, name))
-    launch = (header.grid, header.threads, header.cluster, header.shared_bytes, header.arguments, header.workspaces)
-    return sha256(f"{launch}{made.ptx.partition('.version')[2]}".encode()).hexdigest()
+    launch = (header.grid, header.threads, header.cluster, header.shared_bytes, header.maxregs)
+    takes = (header.arguments, header.workspaces)
+    return sha256(f"{launch}{takes}{made.ptx.partition('.version')[2]}".encode()).hexdigest()
 
 
 def call_of(

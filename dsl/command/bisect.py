@@ -183,8 +183,12 @@ def show_commits(made: CommitBisection, asked: Predicate) -> None:
     tell(f"  before: {asked.said(made.before)}; behind: {asked.said(made.after)}")
     if not made.choices:
         tell("no choice of the kernels differs between the two trees")
+    alike: dict[tuple[str, str | None, str | None], list[str]] = {}
     for key, (before, after) in made.choices.items():
-        tell(f"  {key}: {before or 'not made'} → {after or 'not made'}")
+        alike.setdefault((key.partition("[")[0], before, after), []).append(key)
+    for (stem, before, after), keys in alike.items():
+        label = keys[0] if len(keys) == 1 else f"{stem} ×{len(keys)}"
+        tell(f"  {label}: {before or 'not made'} → {after or 'not made'}")
 
 
 def tell(text: str) -> None:

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from dsl.lab.experiment import Experiment, Wanted
 from dsl.lab.shapley import shapley
 from dsl.lab.trial import Log, Trial
 from lowering.location import TileError
+from runtime.emulator import Finding, Kind
 
 
 def dsl(*arguments: Any) -> Result:
@@ -283,6 +285,29 @@ def test_the_first_blocks_of_a_launch_are_counted_for_all(turn: Path) -> None:
     )
     now = made.runner.case().recorder.launched[0].given
     assert whole.verdict == "right" and all((array == now[name]).all() for name, array in given.items())
+
+
+def test_a_fault_of_the_first_blocks_is_not_launched(turn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before a launch on a GPU: what waits for ever there, and not as chosen, would stop it."""
+    made = experiment(turn, wanted=Wanted("none", times=True))
+    made.place = SimpleNamespace(ordinal=0)  # type: ignore[assignment]
+    launched: list[dict[str, str]] = []
+    check, count = made.runner.check, made.runner.count
+
+    def checked(trial: Trial, *rest: Any) -> None:
+        launched.append(trial.choices)
+        check(trial, *rest)
+
+    def counted(trial: Trial, *rest: Any) -> list[Any]:
+        count(trial, *rest)
+        found = [Finding(Kind.DEADLOCK, "all wait")] if "hoist.thread" in trial.choices else []
+        return [*found, Finding(Kind.TIME, "long")]
+
+    monkeypatch.setattr(made.runner, "check", checked)
+    monkeypatch.setattr(made.runner, "count", counted)
+    stuck, fine = made.trial({"hoist.thread": "place"}), made.trial({"math.exp": "exact"})
+    assert stuck.verdict == "failed" and stuck.reason == "deadlock: all wait" and stuck.counters
+    assert fine.verdict == "right" and launched == [{}, {"math.exp": "exact"}]
 
 
 @pytest.mark.gpu

@@ -209,6 +209,8 @@ class Experiment:
         """On a GPU behind the emulator, which counts the first blocks: a fault that it finds there, and that the launch
         as chosen has not, is not launched."""
         run = self.conditions.wanted.run
+        if run:
+            self.runner.case()  # what goes wrong as the file has it is nothing of this trial
         counts = run and self.place.ordinal is not None and all(each.ptx for each in made)
         findings = self.runner.count(trial, plan, made) if counts else []
         if self.usual is None:

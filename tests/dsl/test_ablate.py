@@ -145,6 +145,12 @@ def test_what_cannot_be_ablated_is_told(turn: Path, arguments: list[str], says: 
     assert result.exit_code == 2 and says in result.stderr
 
 
+def test_an_example_that_fails_as_it_is_has_no_table(tmp_path: Path) -> None:
+    path = written(tmp_path, TURN.replace("x[i : i + T, j : j + T])", "flat(x)[arange(T)[None, :] * 999 + i])"))
+    result = dsl("ablate", path, "--device", "emulator", "--jobs", "0")
+    assert result.exit_code == 3 and "out of bounds" in result.stderr and not result.stdout
+
+
 def test_keys_are_asked_of_all_launches() -> None:
     with pytest.raises(TileError, match="no choice has the kind 'swizzle'"):
         check_asked([], ["swizzle"], [])

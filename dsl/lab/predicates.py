@@ -51,7 +51,7 @@ def ends_differ(predicate: Predicate, ends: Sequence[Mapping[str, Any]], names: 
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class FigureBound:
     """`name sign value`."""
 
     name: str
@@ -74,7 +74,7 @@ class Predicate:
     """Terms that hold all."""
 
     text: str
-    terms: tuple[Term, ...]
+    terms: tuple[FigureBound, ...]
 
     def holds(self, figures: Mapping[str, Any]) -> bool | None:
         """None where a term does not say, and no other one fails."""
@@ -117,7 +117,7 @@ def predicate(text: str) -> Predicate:
     return Predicate(text, tuple(term(part) for part in re.split(r"\band\b", text)))
 
 
-def term(text: str) -> Term:
+def term(text: str) -> FigureBound:
     found = TERM.fullmatch(text)
     if found is None:
         hint = "--until 'registers <= 56 and result == right'"
@@ -129,9 +129,9 @@ def term(text: str) -> Term:
         if sign not in ("==", "!=") or value not in words:
             hint = f"result == {' | '.join(words)}"
             raise TileError("option", None, f"'{text.strip()[:60]}' asks nothing of a result", hint)
-        return Term(name, sign, value)
+        return FigureBound(name, sign, value)
     try:
-        return Term(name, sign, float(value))
+        return FigureBound(name, sign, float(value))
     except ValueError:
         raise TileError("option", None, f"'{value}' is no number", f"{name} {sign} 56") from None
 

@@ -220,7 +220,7 @@ def counters_of(op: Op) -> Iterator[str]:
 
 
 def is_block_barrier(op: Op) -> bool:
-    return op.name == "barrier" and op.attrs["scope"] == "block"
+    return op.spec.orders == "threads" and op.attrs["scope"] == "block"
 
 
 def sectors_in(counters: Any) -> int:

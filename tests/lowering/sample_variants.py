@@ -135,7 +135,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 
 ABSENT = {
     "attend": {"starts", "key_starts"},
-    "product": {"scale", "bias", "residual"},
+    "product": {"scale", "bias", "residual", "row_scale"},
     "fused_rows": {"out"},
 }
 """Optional tensors that are not given: with these the kernels do other work."""

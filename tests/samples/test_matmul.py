@@ -83,8 +83,8 @@ def test_products_of_all_types_in_every_order(modules, device, dtype, a_t, b_t):
 
 def compiled(module: dsl.Module, schedule: str, arrays: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     """The kernel that a call with these arrays launches."""
-    names = ("c", "a", "b", "scale", "bias", "residual", "gain")
-    given = dict(zip(names, (*arrays, *(None,) * 3, 1.0), strict=True))
+    names = ("c", "a", "b", "scale", "bias", "residual", "gain", "row_scale")
+    given = dict(zip(names, (*arrays, *(None,) * 3, 1.0, None), strict=True))
     plan = module.product.plan(module.product.facts(given), schedule=schedule, **constants)
     (step,) = plan.steps
     return module.variant(step.request)
@@ -141,7 +141,7 @@ def test_tiles_have_the_columns_that_fill_their_waves(modules):
     for extent, wanted in WAVES.items():
         a = ArrayFacts((extent, extent), "f16")
         for b, columns in zip((a, a.turned), wanted, strict=True):
-            given = {"c": a, "a": a, "b": b, "scale": None, "bias": None, "residual": None, "gain": 1.0}
+            given = {"c": a, "a": a, "b": b, "scale": None, "bias": None, "residual": None, "gain": 1.0, "row_scale": None}
             (step,) = module.product.plan(given, schedule="bulk").steps
             assert resolve(module.program, step.request).constants["TN"] == columns
 

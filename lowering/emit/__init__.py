@@ -18,9 +18,10 @@ __all__ = ["RULES", "channels", "control", "elementwise", "emit", "memory", "sha
 
 
 @deep_recursion()
-def emit(function: Function, target: Target) -> tuple[str, tuple[int, int]]:
-    """The LLVM module, and the PTX version that it needs."""
-    w = Writer(function, target)
+def emit(function: Function, target: Target, numbered: bool = False) -> tuple[str, tuple[int, int]]:
+    """The LLVM module, and the PTX version that it needs. numbered: for lines of the source there stand the numbers of
+    the operations, from 1 on."""
+    w = Writer(function, target, numbered)
     arguments = []  # their names hold a dot, so that they are never those of values and labels
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:

@@ -36,7 +36,8 @@ def _phis(
 def _close(w: Writer, open_lines: list[tuple[int, str, str]], values: list[list[str]], label: str) -> None:
     flat = [v for registers in values for v in registers]
     for (line, _, _), value in zip(open_lines, flat, strict=True):
-        w.text.lines[line] += f", [ {value}, %{label} ]"
+        phi, mark, place = w.text.lines[line].partition(", !dbg")
+        w.text.lines[line] = f"{phi}, [ {value}, %{label} ]{mark}{place}"
 
 
 def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.ir import Function
+from lowering.ir import Function, Op, walk
 from lowering.location import Loc, Source
 
 MAX_COLUMN = 65535
@@ -10,9 +10,15 @@ MAX_COLUMN = 65535
 
 
 class DebugInfo:
-    """Metadata that carries `.tile` lines into PTX."""
+    """Metadata that carries `.tile` lines into PTX.
 
-    def __init__(self, function: Function):
+    numbered: in place of its line, the number of each operation from 1 on, in the order of `walk`; behind them that of
+    the kernel's head. A line says neither which of its operations an instruction is of, nor, in PTX, through which
+    calls it was inlined.
+    """
+
+    def __init__(self, function: Function, numbered: bool = False):
+        self.numbers = {op: number for number, op in enumerate(walk(function.body), 1)} if numbered else None
         self.lines: list[str] = []
         self.files: dict[int, tuple[int, int]] = {}  # source → its file and the scope of code inlined from it
         self.sources: list[Source] = []
@@ -24,8 +30,9 @@ class DebugInfo:
             "distinct !DICompileUnit(language: DW_LANG_C, file: !1, emissionKind: DebugDirectivesOnly)"
         )
         file, _ = self.file_of(function.loc.source)
-        self.function_scope = self.subprogram(function.name, file, function.loc.line)
-        self.head = self.add(f"!DILocation(line: {function.loc.line}, column: 1, scope: !{self.function_scope})")
+        line = function.loc.line if self.numbers is None else len(self.numbers) + 1
+        self.function_scope = self.subprogram(function.name, file, line)
+        self.head = self.add(f"!DILocation(line: {line}, column: 1, scope: !{self.function_scope})")
 
     def add(self, text: str) -> int:
         number = self.count
@@ -48,6 +55,16 @@ class DebugInfo:
             self.files[id(source)] = (file, scope)
             self.sources.append(source)  # keeps id() unique
         return self.files[id(source)]
+
+    def of(self, op: Op) -> int | None:
+        """The number of the metadata node of an operation's place, None without one."""
+        if self.numbers is None:
+            return None if op.loc is None else self.place(op.loc)
+        number = self.numbers[op]
+        if (number,) not in self.known:
+            text = f"!DILocation(line: {number}, column: 1, scope: !{self.function_scope})"
+            self.known[(number,)] = self.add(text)
+        return self.known[(number,)]
 
     def place(self, loc: Loc) -> int:
         """The number of the metadata node of a place; an inlined one hangs below its caller."""

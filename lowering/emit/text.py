@@ -32,14 +32,14 @@ class Text:
     label: of the block that is written now; dbg: what puts an instruction at the line of the operation that is emitted.
     """
 
-    def __init__(self, function: Function):
+    def __init__(self, function: Function, numbered: bool = False):
         self.index_bits = function.index_bits
         self.index = f"i{function.index_bits}"
         self.body: Lines = []
         self.lines = self.body
         self.behind: Lines = []  # blocks that are rarely entered, behind the others
         self.label = "entry"
-        self.debug = DebugInfo(function)
+        self.debug = DebugInfo(function, numbered)
         self.dbg = ""
         self._count = 0
         self._made: dict[tuple, Any] = {}
@@ -50,7 +50,8 @@ class Text:
 
     def at(self, op: Op) -> None:
         """Following instructions belong to this operation's line."""
-        self.dbg = f", !dbg !{self.debug.place(op.loc)}" if op.loc is not None else ""
+        node = self.debug.of(op)
+        self.dbg = "" if node is None else f", !dbg !{node}"
 
     def do(self, text: str) -> None:
         self.lines.append(f"  {text}{self.dbg}")
@@ -63,9 +64,10 @@ class Text:
         return name
 
     def phi(self, text: str) -> str:
-        """A value that comes from one of several blocks: of no line."""
+        """A value that comes from one of several blocks: of no line, but of an operation."""
         name = self.name()
-        self.lines.append(f"  {name} = phi {text}")
+        dbg = self.dbg if self.debug.numbers is not None else ""
+        self.lines.append(f"  {name} = phi {text}{dbg}")
         return name
 
     def here(self, key: tuple, make: Callable[[], Any]) -> Any:

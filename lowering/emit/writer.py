@@ -18,9 +18,9 @@ from lowering.warpgroup import chosen
 class Writer:
     """The parts, each with its own state. loops: how many are around what is emitted now."""
 
-    def __init__(self, function: Function, target: Target):
+    def __init__(self, function: Function, target: Target, numbered: bool = False):
         self.function, self.target = function, target
-        self.text = text = Text(function)
+        self.text = text = Text(function, numbered)
         self.calls = calls = Calls(text, target)
         self.head = Head(text, calls, function.choices)
         self.words = Words(text)

@@ -32,7 +32,7 @@ Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
 MAX_CLASSES = 1024
 """Prepared launches that a kernel keeps; beyond it starts afresh (shapes may change with every call)."""
 OPTIONS = ("grid", "stream")
-EMULATION = ("seed", "budget", "time_limit", "on_finding", "writers", "blocks")
+EMULATION = ("seed", "budget", "time_limit", "on_finding", "writers", "blocks", "ptx_lines")
 """Options of `Kernel.run` that are the emulator's."""
 
 
@@ -99,9 +99,9 @@ class Kernel:
         """Launches, waits, and tells about it.
 
         `time` measures on a GPU; `counters` insists on the emulator's. `seed=`, `budget=` (instructions),
-        `time_limit=` (seconds), `on_finding=`, `writers=` (keep who wrote each byte of the arrays) and
-        `blocks=` (run so many of the first ones) go to the emulator. Raises DeviceError and DeviceAssertError for what
-        failed.
+        `time_limit=` (seconds), `on_finding=`, `writers=` (keep who wrote each byte of the arrays),
+        `blocks=` (run so many of the first ones) and `ptx_lines=` (count by line of the PTX) go to the emulator. Raises
+        DeviceError and DeviceAssertError for what failed.
         """
         emulation = {key: named.pop(key) for key in EMULATION if key in named}
         arguments, grid, stream = self._order(arguments, named)

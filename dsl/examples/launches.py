@@ -36,7 +36,8 @@ class LaunchSettings:
     `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
     own; `most_bytes`: of the arrays of a launch;
     `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
-    `arch`: the target, None for the device's; `choose`: options of choices by key; `contracts`: judge them."""
+    `arch`: the target, None for the device's; `choose`: options of choices by key; `contracts`: judge them;
+    `ptx_lines`: count by line of the PTX, too."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -51,6 +52,7 @@ class LaunchSettings:
     arch: str | None = None
     choose: Asked = field(default_factory=Asked)
     contracts: bool = False
+    ptx_lines: bool = False
 
 
 @dataclass(slots=True)
@@ -206,6 +208,8 @@ def run_kernel(
     options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
     if keep is not None and ordinal is None:
         options["writers"] = True
+    if settings.ptx_lines and ordinal is None:
+        options["ptx_lines"] = True
     result = kernel.run(*values, **options)
     if keep is not None:
         keep(result)

@@ -61,7 +61,8 @@ NAMES = tuple(column.name for column in fields(Counters))
 
 @dataclass(slots=True)
 class LaunchCounters:
-    """Totals and the same by line of the kernel's own file, and by file and line of others; by array its sectors.
+    """Totals and the same by line of the kernel's own file, and by file and line of others; by array its sectors; by
+    line of the PTX where that was asked for.
 
     An instruction inlined from another file counts at the line of the kernel's file that it was inlined into, where the
     PTX tells it; one without any `.loc` counts only in the totals.
@@ -71,6 +72,7 @@ class LaunchCounters:
     by_line: dict[int, Counters] = field(default_factory=dict)
     elsewhere: dict[tuple[str, int], Counters] = field(default_factory=dict)
     by_array: dict[str, Counters] = field(default_factory=dict)
+    by_ptx_line: dict[int, Counters] = field(default_factory=dict)
 
     def at(self, line: int) -> Counters:
         return self.by_line.setdefault(line, Counters())
@@ -87,6 +89,8 @@ class LaunchCounters:
                 result.outside(*place).add(counters)
             for name, counters in part.by_array.items():
                 result.by_array.setdefault(name, Counters()).add(counters)
+            for line, counters in part.by_ptx_line.items():
+                result.by_ptx_line.setdefault(line, Counters()).add(counters)
         return result
 
     def as_dict(self) -> dict[str, object]:

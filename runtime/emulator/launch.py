@@ -476,7 +476,18 @@ class RunningLaunch:
             found = self.site_counters[site.number] = Counters()
         return found
 
-    def counted(self) -> LaunchCounters:
+    def counted_by_ptx_line(self) -> dict[int, Counters]:
+        """A loop over all instructions, which only those pay who look at PTX; waits of atomics are known by now."""
+        found: dict[int, Counters] = {}
+        for segment in self.program.segments:
+            warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
+            for site, kind in segment.counters if warps else ():
+                found.setdefault(site.ptx_line, Counters()).add(static_counters(kind, warps, lanes))
+        for number, counters in self.site_counters.items():
+            found.setdefault(self.program.code.sites[number].ptx_line, Counters()).add(counters)
+        return found
+
+    def counted(self, ptx_lines: bool) -> LaunchCounters:
         result = LaunchCounters(by_array=self.device.counted())
         main = self.main_file()
 
@@ -499,6 +510,8 @@ class RunningLaunch:
         for number, counters in self.site_counters.items():
             counters.atomic_waits += self.device.waits(number)
             add(self.program.code.sites[number].location, counters)
+        if ptx_lines:
+            result.by_ptx_line = self.counted_by_ptx_line()
         return result
 
     def main_file(self) -> str | None:
@@ -532,6 +545,7 @@ def emulate(
     time_limit: float = TIME_LIMIT,
     barriers: Mapping[int, str] | None = None,
     shared_alignment: int = 0,
+    ptx_lines: bool = False,
 ) -> Result:
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
@@ -544,8 +558,9 @@ def emulate(
     keeps who last wrote each byte of their allocations. With `blocks` only so many of the grid's first blocks run,
     of whole clusters: for counting what a block of a large launch costs. `barriers` has what mbarriers say, by their
     offsets in the dynamic shared memory. That memory begins at a multiple of what the text declares and of no more, so
-    that texts which rely on more are found; where a driver is known to give more, `shared_alignment` says so. PTX that
-    cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
+    that texts which rely on more are found; where a driver is known to give more, `shared_alignment` says so. With
+    `ptx_lines` counters are kept by line of the PTX, too. PTX that cannot be read or is not known raises `PtxError`;
+    `arch` must not be older than the text's target.
     """
     keep_freed_memory()
     program = program_of(ptx, entry)
@@ -564,7 +579,7 @@ def emulate(
         if not launch.findings:
             arguments.copy_back()
         writers = {address: found for address in watch if (found := launch.writers(address)) is not None}
-        return Result(launch.counted(), launch.findings, "".join(launch.output), writers, launch.notes)
+        return Result(launch.counted(ptx_lines), launch.findings, "".join(launch.output), writers, launch.notes)
     except EmulatorError as error:
         error.output = "".join(launch.output) if launch else ""
         raise

@@ -14,6 +14,9 @@ from runtime.tools import sass
 
 INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?\w+)\s+)?(\S+?)(?:\s+(.*?))?\s*;")
 LABEL = re.compile(r"^([^\s:]+):")
+PTX_LINE = re.compile(r'^\s*//## File "\.nv_debug_ptx_txt", line (\d+)')
+LIVE = re.compile(r"// \|([^/]*)\|$")
+KINDS = re.compile(r"// \|((?: [A-Z]+ +\|)+)$")
 TARGET = re.compile(r"`\(([^)]+)\)")
 ENDS = ("EXIT", "RET", "KILL")
 INDIRECT = ("BRX", "JMX", "JMP", "JMXU", "BRXU")
@@ -41,11 +44,70 @@ def machine_code(cubin: bytes, entry: str) -> MachineCode:
     return counted(sass(cubin), entry)
 
 
+@dataclass(slots=True)
+class ListedInstruction:
+    """An instruction of the machine code, or a label, which has no address. ptx_line: of the text that was assembled,
+    None where the assembler says none; live: registers that hold something needed, by kind (GPR, PRED, UGPR)."""
+
+    text: str
+    address: int | None = None
+    ptx_line: int | None = None
+    live: dict[str, int] = field(default_factory=dict)
+
+
+def listing(cubin: bytes, entry: str) -> list[ListedInstruction]:
+    """The code of one entry, without the filling at the end. Raises DeviceError `tool` as `machine_code` does."""
+    code = _section(sass(cubin, "--print-line-info-ptx"), entry)
+    rows, labels = _read(code)
+    listed = _listed(code, _end(rows, labels))
+    live = _live(sass(cubin, "--life-range-mode", "count"), entry)
+    for each in listed:
+        if each.address is not None:
+            each.live = live.get(each.address, {})
+    return listed
+
+
+def _listed(code: str, count: int) -> list[ListedInstruction]:
+    """The first `count` instructions with their labels and PTX lines."""
+    out: list[ListedInstruction] = []
+    line: int | None = None
+    for row in code.splitlines():
+        if found := PTX_LINE.match(row):
+            line = int(found[1])
+        elif found := INSTRUCTION.match(row):
+            if count == 0:
+                break
+            out.append(ListedInstruction(row.partition("*/")[2].partition(";")[0].strip(), int(found[1], 16), line))
+            count -= 1
+        elif (found := LABEL.match(row)) and not found[1].startswith(".text."):
+            out.append(ListedInstruction(found[0]))
+    while out and out[-1].address is None:  # of the filling
+        out.pop()
+    return out
+
+
+def _live(text: str, entry: str) -> dict[int, dict[str, int]]:
+    """Live registers by kind at each address, where nvdisasm tells them."""
+    out: dict[int, dict[str, int]] = {}
+    kinds: list[str] = []
+    for row in _section(text, entry).splitlines():
+        if found := KINDS.search(row):
+            kinds = [kind.strip() for kind in found[1].split("|")[:-1]]
+        elif (at := INSTRUCTION.match(row)) and (found := LIVE.search(row)):
+            counts = zip(kinds, found[1].split("|"), strict=False)
+            out[int(at[1], 16)] = {kind: int(count) for kind, count in counts if count.strip()}
+    return out
+
+
+def _section(text: str, entry: str) -> str:
+    """The code of one entry in what nvdisasm prints."""
+    sections = re.split(r"^\s*\.section\s+\.text\.([^,\s]+).*$", text, flags=re.M)
+    return dict(zip(sections[1::2], sections[2::2], strict=True))[entry]
+
+
 def counted(text: str, entry: str) -> MachineCode:
     """Counts the code of one entry in what nvdisasm prints."""
-    sections = re.split(r"^\s*\.section\s+\.text\.([^,\s]+).*$", text, flags=re.M)
-    code = dict(zip(sections[1::2], sections[2::2], strict=True))[entry]
-    rows, labels = _read(code)
+    rows, labels = _read(_section(text, entry))
     rows = rows[: _end(rows, labels)]
     if any(name.split(".")[0] in INDIRECT for _, name, _ in rows):
         return MachineCode(len(rows), None)

@@ -103,12 +103,13 @@ def _figures(log: str, entry: str | None) -> dict[str, int]:
     }
 
 
-def sass(cubin: bytes) -> str:
-    """The machine code as text, by `nvdisasm`. Raises DeviceError `tool` where it is missing or fails."""
+def sass(cubin: bytes, *options: str) -> str:
+    """The machine code as text, by `nvdisasm`, with `.tile` lines unless `options` ask for something else. Raises
+    DeviceError `tool` where it is missing or fails."""
     with tempfile.NamedTemporaryFile(prefix="dsl-", suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        command = [str(find("nvdisasm")), "--print-code", "--print-line-info", file.name]
+        command = [str(find("nvdisasm")), "--print-code", *(options or ("--print-line-info",)), file.name]
         done = _run(command)
     if done.returncode:
         raise DeviceError("tool", f"nvdisasm fails: {done.stderr.strip()}")

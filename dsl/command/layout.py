@@ -11,14 +11,13 @@ from dsl.command.compile import requests_for
 from dsl.command.failures import show
 from dsl.command.options import ARCH
 from dsl.kernels.compile import lower
-from dsl.pictures.names import DrawnFragment, DrawnValue, describe, fragments, named_tiles, swizzle_words
+from dsl.pictures.names import DrawnValue, fragments, named_tiles
+from dsl.pictures.tiles import drawn, summary
 from dsl.text.files import write_text
 from dsl.text.program import load
 from lowering.ir import Function
-from lowering.layout import Layout
 from lowering.location import TileError, closest, printable
 from lowering.targets import target
-from lowering.types import SharedType
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,41 +85,17 @@ def show_list(title: str, function: Function, tiles: list[DrawnValue]) -> None:
     write([*text.table(rows), text.Text()])
 
 
-def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:
-    """The layout of a tile in one line."""
-    type = tile.value.type
-    if not isinstance(type, SharedType):
-        layout = tile.value.tile.layout
-        assert layout is not None
-        return describe(layout, spread)
-    from dsl.pictures.shared import accesses
-
-    beyond = [access.beyond for access in accesses(function, tile.value)]
-    known = [b for b in beyond if b is not None]
-    words = (
-        ["no bank conflicts" if not any(known) else f"up to {max(known) + 1} passes over the banks"] if known else []
-    )
-    words += ["conflicts of some accesses unknown"] if None in beyond else []
-    return "; ".join(filter(None, [swizzle_words(type), *words])) or "no accesses"
-
-
 def draw(chosen: list[tuple[Function, DrawnValue]], svg: str | None) -> None:
     """The pictures of tiles, on the terminal or into a file."""
-    from dsl.pictures import registers, shared, text
+    from dsl.pictures import shared, text
 
     width = console().width
     pictures: list[tuple[str, str, RegisterPicture | SharedPicture]] = []
     for function, tile in chosen:
-        spread = fragments(function)
         title = printable(f"{tile.name}: {tile.kind} ({function.name}, line {tile.line})")
-        about = summary(function, tile, spread)
-        if isinstance(tile.value.type, SharedType):
-            pictures.append((title, about, shared.picture(function, tile.value)))
-            continue
-        layout = tile.value.tile.layout
-        assert layout is not None
-        box = spread[layout].box if layout in spread else None
-        pictures.append((title, about, registers.picture(layout, WIDE_LINE if width >= WIDE else LINE, box)))
+        spread = fragments(function)
+        made = drawn(function, tile, spread, WIDE_LINE if width >= WIDE else LINE)
+        pictures.append((title, summary(function, tile, spread), made))
     if svg is not None:
         from dsl.pictures.svg import sheet
 

@@ -1,0 +1,39 @@
+"""A tile that a kernel names, in one line and as a picture, wherever it lies."""
+
+from __future__ import annotations
+
+from dsl.pictures import registers, shared
+from dsl.pictures.names import DrawnFragment, DrawnValue, describe, swizzle_words
+from dsl.pictures.registers import RegisterPicture
+from dsl.pictures.shared import SharedPicture
+from lowering.ir import Function
+from lowering.layout import Layout
+from lowering.types import SharedType
+
+
+def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:
+    """The layout of a tile in one line."""
+    type = tile.value.type
+    if not isinstance(type, SharedType):
+        layout = tile.value.tile.layout
+        assert layout is not None
+        return describe(layout, spread)
+    beyond = [access.beyond for access in shared.accesses(function, tile.value)]
+    known = [b for b in beyond if b is not None]
+    words = (
+        ["no bank conflicts" if not any(known) else f"up to {max(known) + 1} passes over the banks"] if known else []
+    )
+    words += ["conflicts of some accesses unknown"] if None in beyond else []
+    return "; ".join(filter(None, [swizzle_words(type), *words])) or "no accesses"
+
+
+def drawn(
+    function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment], cells: int
+) -> RegisterPicture | SharedPicture:
+    """The picture of a tile, with lines of at most `cells` cells (a power of two) for one in registers. spread: what
+    products dictate."""
+    if isinstance(tile.value.type, SharedType):
+        return shared.picture(function, tile.value)
+    layout = tile.value.tile.layout
+    assert layout is not None
+    return registers.picture(layout, cells, spread[layout].box if layout in spread else None)

@@ -30,6 +30,7 @@ COMMANDS = {
     "why": "Tell why a kernel's code is as it is, and what else it could be.",
     "schedule": "Print the complete schedule that a call gets, with a reason for each line.",
     "opt": "Run passes on a kernel's IR as text.",
+    "inspect": "Write a page: a kernel at all its stages, linked.",
     "layout": "Draw which lane, register or bank holds which element.",
     "new": "Write a first kernel to start from.",
     "explain": "Tell about an error code.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,14 @@ def check_known(launch: LaunchFacts) -> None:
             raise TileError("option", launch.line.loc, message, "make it above all launches, or give it: NAME=VALUE")
 
 
+def schedules_of(program: Program, kernel: ast.KernelDef, asked: str | None) -> Collection[str]:
+    """The names of a kernel's schedules. TileError if one is asked for that is not among them."""
+    known = program.schedules_of(kernel.name)
+    if asked is not None and asked not in known:
+        raise TileError("name", None, f"kernel '{kernel.name}' has no schedule '{asked}'", closest(asked, known))
+    return known
+
+
 def request_of(
     program: Program,
     kernel: ast.KernelDef,
@@ -163,9 +172,7 @@ def request_of(
     example: ast.Example | None,
 ) -> Request:
     """One kernel by its name, with what the example says of its dims."""
-    known = program.schedules_of(kernel.name)
-    if schedule is not None and schedule not in known:
-        raise TileError("name", None, f"kernel '{kernel.name}' has no schedule '{schedule}'", closest(schedule, known))
+    known = schedules_of(program, kernel, schedule)
     near = next((request for request in planned if request.kernel == kernel.name), None)
     numbers = {**(examine(program, example, overrides).numbers if example else {}), **(near.dims if near else {})}
     numbers |= overrides.names

@@ -1,0 +1,165 @@
+"""`dsl inspect`: a kernel at all its stages on one page, linked line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsl.command.failures import show
+from dsl.command.options import ARCH, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
+from lowering.location import TileError
+
+if TYPE_CHECKING:
+    from dsl.studies.inspect.counts import CountedCode
+    from dsl.studies.why import ExplainedKernel
+
+TIME_LIMIT = 300.0
+
+
+@click.command(
+    short_help="Write a page: a kernel at all its stages, linked.",
+    epilog="For example: dsl inspect samples/softmax.tile --counters -o page.html",
+)
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="Write the page to this file.")
+@click.option("--kernel", metavar="NAME", help="This kernel, as the example launches it if it does.")
+@click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
+@click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
+@click.option("--device", metavar="NAME", help="With what was tuned for this device: 'NVIDIA H200'.")
+@click.option("--counters", is_flag=True, help="Run the example on the emulator: what each line costs.")
+@click.option(
+    "--vs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Beside it another variant: KEY=OPTION of a choice, schedule=NAME, or a value; may be repeated.",
+)
+@ARCH
+@CHOOSE
+@SKIP_PASS
+@click.option("--seed", type=SEED, default=0, help="Seed of the random inputs, with --counters.")
+@click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that a launch may take.")
+def command(file: str, values: tuple[str, ...], output: str, **options: Any) -> int:
+    """Write a page that shows a kernel of FILE (.tile) as source, IR after each pass, LLVM IR, PTX and machine code.
+    What is under the cursor is marked in all of them; beside the source are choices, layouts and counters. The page
+    needs no network."""
+    from dsl.studies.inspect.page import page
+    from dsl.text.files import write_text
+
+    try:
+        if not file.endswith(".tile"):
+            raise TileError("option", None, f"{file} is no .tile file: a page begins with the source")
+        text = page(page_data(file, values, options))
+        write_text(Path(output), text)
+    except Exception as error:
+        return show(error, file)
+    click.echo(f"{output}: {len(text) / 1000:,.0f} KB")
+    return 0
+
+
+def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+    """What the page shows: the source files, and one variant or two."""
+    from dsl.studies.inspect.kernel import inspected
+    from dsl.studies.inspect.rows import Places
+
+    places = Places()
+    given = [(values, options)]
+    if options["vs"]:
+        given.append(other(values, options))
+    variants = []
+    for label, (each, asked) in zip(("A", "B") if options["vs"] else ("",), given, strict=True):
+        kernel = the_kernel(file, each, asked)
+        places.source(kernel.program.source)
+        counted = counters(kernel, each, asked) if options["counters"] else None
+        variants.append(inspected(kernel, label, places, counted))
+    words = [f"dsl inspect {file}", *values, *(f"--vs {text}" for text in options["vs"])]
+    return {
+        "title": " ".join(words),
+        "files": [{"name": name, "text": source} for name, source in places.sources],
+        "places": places.rows,
+        "variants": variants,
+    }
+
+
+def other(values: Sequence[str], options: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """Values and options of the second variant. TileError for what is no NAME=VALUE."""
+    from lowering.choices import is_key
+
+    more, changed = list(values), {**options}
+    for text in options["vs"]:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise TileError("option", None, f"'{text}' is not NAME=VALUE", "--vs swizzle.s=none, --vs schedule=NAME")
+        if name == "schedule":
+            changed["schedule"] = value
+        elif is_key(name):
+            changed["choose"] = [*(c for c in changed["choose"] if not c.startswith(f"{name}=")), text]
+        else:
+            more = [*(v for v in more if v.partition("=")[0] != name), text]
+    return more, changed
+
+
+def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel:
+    """The kernel to show. TileError unless there is one, and one variant of it."""
+    from dsl.command.why import kernels
+
+    if options["kernel"] is not None and (kernel := launched(file, values, options)) is not None:
+        return kernel
+    found = kernels(file, tuple(values), options)
+    if len(found) != 1:
+        names = dict.fromkeys(kernel.request.kernel for kernel in found)
+        words = " or ".join(f"--kernel {name}" for name in names) or "--kernel NAME"
+        raise TileError("option", None, f"the example launches {len(found)} kernels, a page shows one", words)
+    return found[0]
+
+
+def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel | None:
+    """The kernel that --kernel names as the example launches it first, but for a schedule that is asked for; None if it
+    does not."""
+    from dsl.command.compile import planned_requests, schedules_of
+    from dsl.examples.overrides import resolve
+    from dsl.examples.shapes import find_example
+    from dsl.kernels.compile import compile_variant
+    from dsl.studies.why import ExplainedKernel
+    from dsl.text.program import load
+
+    program = load(file)
+    node = program.kernel(options["kernel"])
+    if not program.examples:
+        return None
+    schedules_of(program, node, options["schedule"])
+    example = find_example(program, options["example"])
+    overrides = resolve(program, example, list(values), node)
+    planned = planned_requests(program, example, overrides, options["arch"], None, must=False)
+    request = next((request for request in planned if request.kernel == node.name), None)
+    if request is None:
+        return None
+    if options["schedule"] not in (None, request.schedule):
+        request = replace(request, schedule=options["schedule"], constants=overrides.constants)
+    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants, which have to be met
+    request = replace(request, constants={**request.constants, **chosen})
+    return ExplainedKernel(program, request, None, compile_variant(program, request))
+
+
+def counters(kernel: ExplainedKernel, values: Sequence[str], options: dict[str, Any]) -> CountedCode:
+    """What the emulator counts of the kernel's code in the example."""
+    from dsl.examples.launches import LaunchSettings
+    from dsl.examples.overrides import resolve
+    from dsl.examples.shapes import find_example
+    from dsl.studies.inspect.counts import counted_code
+    from lowering.choices import Asked
+
+    program = kernel.program
+    example = find_example(program, options["example"])
+    settings = LaunchSettings(
+        schedule=options["schedule"] if options["kernel"] is None else None,  # of a dispatch, not of a kernel
+        seed=options["seed"],
+        time_limit=options["time_limit"],
+        arch=options["arch"],
+        choose=Asked(choices_of(options["choose"], options["skip_pass"])),
+    )
+    return counted_code(program, example, resolve(program, example, list(values)), settings, kernel.compiled)

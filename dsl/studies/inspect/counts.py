@@ -1,0 +1,62 @@
+"""What the emulator counts of one variant in the launches of an example."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from dsl.calls.plan import Plan
+from dsl.examples.launches import ExampleLaunch, Launcher, LaunchSettings
+from dsl.examples.overrides import Overrides
+from dsl.examples.report import LaunchReport
+from dsl.examples.run import ExampleRun
+from dsl.kernels.compile import Compiled
+from dsl.text import tree as ast
+from dsl.text.program import Program
+from lowering.location import TileError
+
+if TYPE_CHECKING:
+    from runtime.emulator.counters import Counters
+
+
+@dataclass(slots=True)
+class CountedCode:
+    """Counters by line of the PTX over all `launches` of it, whose grids have so many `blocks`."""
+
+    launches: int = 0
+    blocks: int = 0
+    by_line: dict[int, Counters] = field(default_factory=dict)
+
+
+def counted_code(
+    program: Program, example: ast.Example, overrides: Overrides, settings: LaunchSettings, code: Compiled
+) -> CountedCode:
+    """Counts the launches of an example with this code in the place of whatever they take of its kernel. TileError
+    `option` if none launches the kernel, LaunchError for a launch that the code is not for."""
+    from runtime import Kernel
+
+    found, header = CountedCode(), code.header
+    kernel = Kernel(code.ptx, header.entry, "emulator")
+
+    class CountingLauncher(Launcher):
+        """Puts the code into the launches, and keeps its counters."""
+
+        def run(self, plan: Plan, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
+            if launch.step.request.kernel != header.kernel:
+                return super().run(plan, launch, values)
+            report = super().run(plan, replace(launch, kernel=kernel), values)
+            if self.counted is not None:  # None of an empty launch
+                found.launches += 1
+                found.blocks += prod(report.grid)
+                for line, counters in self.counted.by_ptx_line.items():
+                    found.by_line.setdefault(line, type(counters)()).add(counters)
+            return report
+
+    only = replace(example, lines=[*(line for line in example.lines if isinstance(line, ast.Assign | ast.Launch))])
+    settings = replace(settings, ptx_lines=True)
+    ExampleRun(program, only, "emulator", "inspect", overrides, settings, CountingLauncher).run()
+    if not found.launches:
+        message = f"the example does not launch '{header.kernel}', so nothing is counted"
+        raise TileError("option", None, message, "leave out --counters")
+    return found

@@ -1,0 +1,146 @@
+"""All that the page shows of a kernel, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dsl.kernels.compile import Compiled, stages_of
+from dsl.kernels.variant import record_access
+from dsl.pictures.names import fragments, named_tiles
+from dsl.pictures.svg import sheet
+from dsl.pictures.tiles import drawn, summary
+from dsl.studies.inspect.counts import CountedCode
+from dsl.studies.inspect.rows import IrRows, Places, is_instruction, llvm_rows, operation_places, ptx_operations
+from dsl.studies.why import ExplainedKernel, as_json, grouped
+from lowering.choices import Choice
+from lowering.ir import Function
+from lowering.location import printable
+from lowering.text.stage import Stage
+
+CELLS = 16
+"""Cells of a line in pictures of tiles."""
+
+
+def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: CountedCode | None) -> dict[str, Any]:
+    """A kernel at all its stages. `operations` are the places of those of the last IR, the head behind them;
+    `operation_rows` where they stand in it; rows of LLVM IR and PTX name operations by number, machine instructions
+    rows of PTX; -1 is none."""
+    ir, last = IrRows(places), None
+    for name, seconds, stage in stages_of(kernel.program, kernel.request):
+        ir.add(name, seconds, stage)
+        last = stage
+    assert last is not None
+    record_access(last.function)
+    compiled = kernel.compiled
+    llvm, ptx = numbered_code(last, compiled.generated.level)
+    at = operation_places(last.function, places)
+    operations = ptx_operations(compiled.body, ptx, len(at) - 1)
+    llvm_code = llvm_rows(compiled.llvm, llvm)
+    rows = compiled.body.splitlines()
+    return {
+        "label": label,
+        "title": kernel.title,
+        "choices": choices(kernel.choices, places),
+        "tiles": tiles(compiled.variant.function, places),
+        "operations": at,
+        "operation_rows": ir.operations(),
+        "stages": [each.as_json() for each in ir.stages],
+        "llvm": {"rows": [text for text, _ in llvm_code], "operations": [number for _, number in llvm_code]},
+        "ptx": {
+            "rows": rows,
+            "operations": [n if is_instruction(row) else -1 for row, n in zip(rows, operations, strict=True)],
+        },
+        "sass": machine(compiled, operations, len(at) - 1),
+        "counters": None if counted is None else counters(compiled, counted, operations, at, places),
+    }
+
+
+def numbered_code(stage: Stage, level: int) -> tuple[str, str]:
+    """LLVM IR and PTX whose lines are numbers of operations."""
+    from lowering.codegen import to_ptx
+    from lowering.emit import emit
+
+    llvm, version = emit(stage.function, stage.target, numbered=True)
+    return llvm, to_ptx(llvm, stage.target, version, level)
+
+
+def choices(made: Mapping[str, Choice], places: Places) -> list[dict[str, Any]]:
+    """Equal choices together, each with its places."""
+    out = []
+    for keys in grouped(made, made):
+        locs = [made[key].loc for key in keys]
+        at = dict.fromkeys(places.of(loc) for loc in locs if loc is not None)
+        out.append(as_json(keys, made) | {"places": list(at)})
+    return out
+
+
+def tiles(function: Function, places: Places) -> list[dict[str, Any]]:
+    """The named tiles with their pictures."""
+    assert function.loc is not None
+    spread, file = fragments(function), places.source(function.loc.source)
+    out = []
+    for tile in named_tiles(function):
+        title, about = printable(f"{tile.name}: {tile.kind}"), summary(function, tile, spread)
+        picture = sheet([(title, about, drawn(function, tile, spread, CELLS))])
+        out.append({"file": file, "line": tile.line, "title": title, "about": about, "svg": picture})
+    return out
+
+
+def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, Any]:
+    """The machine code, each instruction with its row of PTX and its operation; or why there is none."""
+    from runtime import assemble
+    from runtime.errors import DeviceError, LaunchError
+    from runtime.machine_code import listing
+
+    header = compiled.header
+    try:
+        code = assemble(compiled.body, header.arch, header.entry, header.maxregs)
+        listed = listing(code.cubin, header.entry)
+    except (DeviceError, LaunchError) as error:
+        return {"why": str(error), "rows": []}
+    spilled = code.spill_stores + code.spill_loads
+    kinds = dict.fromkeys(kind for each in listed for kind in each.live)
+    ptx = [-1 if each.ptx_line is None or each.address is None else each.ptx_line - 1 for each in listed]
+    return {
+        "figures": f"{code.registers} registers, {spilled} bytes spilled",
+        "rows": [each.text for each in listed],
+        "addresses": [-1 if each.address is None else each.address for each in listed],
+        "ptx": ptx,
+        # What ptxas adds itself belongs to the head of the kernel.
+        "operations": [
+            -1 if each.address is None else operations[at] if at >= 0 and operations[at] >= 0 else head
+            for each, at in zip(listed, ptx, strict=True)
+        ],
+        "live": {kind: [each.live.get(kind, 0) for each in listed] for kind in kinds},
+    }
+
+
+def counters(
+    compiled: Compiled, counted: CountedCode, operations: list[int], at: list[int], places: Places
+) -> dict[str, Any]:
+    """What was counted, by counter: [row, count] of PTX, [file, line, count] of the `.tile` text. Of a place and the
+    calls that led there, the innermost line of each file counts."""
+    from runtime.emulator.counters import Counters
+
+    header = compiled.ptx.count("\n") - compiled.body.count("\n")
+    by_row = {line - 1 - header: found for line, found in counted.by_line.items()}
+    by_line: dict[tuple[int, int], Counters] = {}
+    for row, found in by_row.items():
+        number = operations[row]
+        innermost = dict(reversed(list(places.chain(at[number])))) if number >= 0 else {}
+        for line in innermost.items():
+            by_line.setdefault(line, Counters()).add(found)
+    totals = Counters()
+    for found in by_row.values():
+        totals.add(found)
+    told = {row: found.as_dict() for row, found in sorted(by_row.items())}
+    lines = {line: found.as_dict() for line, found in sorted(by_line.items())}
+    names = [name for name, count in totals.as_dict().items() if count]
+    return {
+        "launches": counted.launches,
+        "blocks": counted.blocks,
+        "totals": {name: totals.as_dict()[name] for name in names},
+        "ptx": {name: [[row, each[name]] for row, each in told.items() if each[name]] for name in names},
+        "lines": {name: [[*line, each[name]] for line, each in lines.items() if each[name]] for name in names},
+    }

@@ -1,0 +1,29 @@
+"""The page: one file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+TEMPLATE = Path(__file__).with_name("page.html")
+DATA = re.compile(r'<script id="data" type="text/plain">([^<]*)</script>')
+
+
+def page(data: dict[str, Any]) -> str:
+    """The page that shows `data`, which has a `title`: compressed, as text that no markup can be in."""
+    raw = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    packed = base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()
+    text = TEMPLATE.read_text(encoding="utf-8")
+    return text.replace("{{title}}", html.escape(data["title"])).replace("{{data}}", packed)
+
+
+def data_of(text: str) -> dict[str, Any]:
+    """The data of a page."""
+    found = DATA.search(text)
+    assert found is not None
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))

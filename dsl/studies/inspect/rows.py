@@ -1,0 +1,171 @@
+"""The stages of one kernel as rows, each with what it came from: places of the `.tile` text, operations of the IR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+from lowering.ir import Function, walk
+from lowering.location import Loc, Source
+from lowering.text.printer import PrintedNames, printed
+from lowering.text.stage import Stage
+
+BOOKKEEPING = ("passes [", "holds [")
+"""Rows of the IR's text that every pass changes."""
+PLACE = re.compile(r" @([\d:+<]+)(?=$| \{$| \{ \(.*\)$)")
+"""The place of an operation: at the end of its row, or before the region that it opens."""
+DEBUG = re.compile(r",? !dbg !(\d+)")
+LOOP = re.compile(r", !llvm\.loop !\d+")
+NODE = re.compile(r"^!(\d+) = !DILocation\(line: (\d+),")
+METADATA = "!llvm.dbg.cu"
+LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
+WITHOUT_CODE = re.compile(r"^\s*(?:$|\.loc\s|\.file\s|\$L__(?:tmp|func_))")
+"""Rows of PTX that differ where its lines are other ones."""
+NO_INSTRUCTION = re.compile(r"^\s*(?:[.(){}$]?$|[.)}$]|//)")
+"""Rows of PTX that are none: labels, directives, braces, comments."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Places of the `.tile` text by number: [file, line, column, length, number of the place of the call or -1]. A file
+    is the number of its source; one that is read again for another variant is the same."""
+
+    sources: dict[tuple[str, str], int] = field(default_factory=dict)
+    rows: list[list[int]] = field(default_factory=list)
+    known: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def source(self, source: Source) -> int:
+        return self.sources.setdefault((source.name, source.text), len(self.sources))
+
+    def add(self, file: int, line: int, column: int, length: int, caller: int) -> int:
+        key = (file, line, column, length, caller)
+        if key not in self.known:
+            self.known[key] = len(self.rows)
+            self.rows.append(list(key))
+        return self.known[key]
+
+    def of(self, loc: Loc) -> int:
+        caller = -1 if loc.caller is None else self.of(loc.caller)
+        return self.add(self.source(loc.source), loc.line, loc.column, loc.end - loc.start, caller)
+
+    def read(self, text: str, files: Sequence[int]) -> int:
+        """The place that the IR's text says: `1:6:3+8<4:9+4`."""
+        found = -1
+        for part in reversed(text.split("<")):
+            position, _, length = part.partition("+")
+            *source, line, column = map(int, position.split(":"))
+            found = self.add(files[source[0] if source else 0], line, column, int(length), found)
+        return found
+
+    def chain(self, place: int) -> Iterator[tuple[int, int]]:
+        """(file, line) of a place and of the calls that led there, the innermost first."""
+        while place >= 0:
+            file, line, _, _, caller = self.rows[place]
+            yield file, line
+            place = caller
+
+
+Row = tuple[str, int]
+"""A row of the IR: its text, and its place or -1."""
+
+
+@dataclass(slots=True)
+class StageRows:
+    """The IR after a pass, as what it changed of the rows before: from which on, how many are gone, those in their
+    stead."""
+
+    name: str
+    seconds: float
+    changes: list[tuple[int, int, list[Row]]]
+
+    def as_json(self) -> dict[str, Any]:
+        changes = [[at, gone, [t for t, _ in rows], [p for _, p in rows]] for at, gone, rows in self.changes]
+        return {"name": self.name, "ms": round(self.seconds * 1e3, 1), "changes": changes}
+
+
+class IrRows:
+    """The IR from stage to stage; values keep their names."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.names = PrintedNames()
+        self.rows: list[Row] = []
+        self.stages: list[StageRows] = []
+
+    def add(self, name: str, seconds: float, stage: Stage) -> None:
+        text = printed(stage, self.names).partition("\nsource 0 ")[0]
+        files = [self.places.source(source) for source in self.names.sources]  # in the order of their numbers
+        rows = [self.row(line, files) for line in text.splitlines() if not line.startswith(BOOKKEEPING)]
+        matcher = SequenceMatcher(None, self.rows, rows, autojunk=False)
+        changes = [(i, j - i, rows[m:n]) for tag, i, j, m, n in matcher.get_opcodes() if tag != "equal"]
+        self.stages.append(StageRows(name, seconds, changes))
+        self.rows = rows
+
+    def row(self, line: str, files: Sequence[int]) -> Row:
+        found = PLACE.search(line)
+        if found is None:
+            return line, -1
+        return line[: found.start()] + line[found.end() :], self.places.read(found[1], files)
+
+    def operations(self) -> list[int]:
+        """The row of each operation of the last stage, in the order of `walk`."""
+        texts = [text for text, _ in self.rows]
+        first = texts.index("body {") + 1
+        return [i for i, text in enumerate(texts[first:-1], first) if not text.lstrip().startswith("}")]
+
+
+def operation_places(function: Function, places: Places) -> list[int]:
+    """The place of each operation, and behind them that of the kernel's head. Code without a line of its own has that
+    of the operation before."""
+    assert function.loc is not None
+    head = places.of(function.loc)
+    found, last = [], head
+    for op in walk(function.body):
+        last = last if op.loc is None else places.of(op.loc)
+        found.append(last)
+    return [*found, head]
+
+
+def llvm_rows(text: str, numbered: str) -> list[Row]:
+    """Rows of LLVM IR without debug information, each with the number of its operation or -1. numbered: the same text,
+    whose lines are such numbers."""
+    code, _, metadata = numbered.partition(METADATA)
+    nodes = {m[1]: int(m[2]) - 1 for m in map(NODE.match, metadata.splitlines()) if m}
+    out = []
+    for row, other in zip(text.partition(METADATA)[0].splitlines(), code.splitlines(), strict=True):
+        found, plain = DEBUG.search(other), without_metadata(row)
+        assert plain == without_metadata(other), "other lines make other code"
+        is_code = found is not None and not row.startswith("define")
+        out.append((plain, nodes.get(found[1], -1) if found and is_code else -1))
+    return out
+
+
+def without_metadata(row: str) -> str:
+    return LOOP.sub("", DEBUG.sub("", row))
+
+
+def ptx_operations(text: str, numbered: str, head: int) -> list[int]:
+    """The number of the operation that each row of PTX belongs to, or -1 before the code. numbered: the same PTX, whose
+    lines are such numbers; `head` for what LLVM says to have no line, which it made of several."""
+    operations, now = [], -1
+    for row in numbered.splitlines():
+        if found := LOC.match(row):
+            now = int(found[1]) - 1 if int(found[1]) else head
+        elif not WITHOUT_CODE.match(row):
+            operations.append((row, now))
+    left = iter(operations)
+    out = []
+    for row in text.splitlines():
+        other, number = (row, -1) if WITHOUT_CODE.match(row) else next(left, ("", -1))
+        assert other == row, "other lines make other code"
+        out.append(number)
+    assert next(left, None) is None, "other lines make other code"
+    return out
+
+
+def is_instruction(row: str) -> bool:
+    """Whether a row of PTX is one."""
+    return NO_INSTRUCTION.match(row) is None

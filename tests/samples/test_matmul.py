@@ -141,7 +141,8 @@ def test_tiles_have_the_columns_that_fill_their_waves(modules):
     for extent, wanted in WAVES.items():
         a = ArrayFacts((extent, extent), "f16")
         for b, columns in zip((a, a.turned), wanted, strict=True):
-            given = {"c": a, "a": a, "b": b, "scale": None, "bias": None, "residual": None, "gain": 1.0, "row_scale": None}
+            absent = dict.fromkeys(("scale", "bias", "residual", "row_scale"))
+            given = {"c": a, "a": a, "b": b, "gain": 1.0, **absent}
             (step,) = module.product.plan(given, schedule="bulk").steps
             assert resolve(module.program, step.request).constants["TN"] == columns
 

@@ -34,7 +34,7 @@ Key = tuple[Place, bool]  # and whether it writes
 
 MOST = 512
 """Multiples of it are cut to it, a multiple of all tiles: one block does the same with less data."""
-PERSISTENT = {"product"}
+PERSISTENT = {"product", "grouped", "by_blocks"}
 """Kernels whose one block goes over all tiles: extents are cut to 256 and what is left of them (1008: 20 s, 496: 2)."""
 WITHOUT = {"add.tile", "gelu.tile"}
 """Files whose kernels share nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import pytest
@@ -124,8 +125,7 @@ def evaluate(op: Op, inputs: list[np.ndarray]) -> np.ndarray:
         return stored(int(exact), dtype)
 
     out = np.empty(shape, dtype=object)
-    for at in np.ndindex(*shape):
-        out[at] = element(*(i[at] for i in inputs))
+    out.flat = [element(*x) for x in zip(*(i.flat for i in inputs), strict=True)]
     return out
 
 
@@ -172,7 +172,9 @@ GROUPS = {
 # ---- random expressions -------------------------------------------------------------------------------------------
 
 
+@cache
 def numbers_of(dtype: DType) -> st.SearchStrategy[int]:
+    """A strategy is looked through when it is first drawn from, which takes longer than to draw."""
     low, high = int_range(dtype)
     near = [x for e in (low, 0, high) for x in range(e - 20, e + 21) if low <= x <= high]
     if dtype is INDEX:
@@ -515,8 +517,11 @@ def test_what_facts_decide_is_so(kernel: Kernel) -> None:
         return known[value]
 
     def check_value(name: str, a: Value, b: Value) -> None:
+        got = kernel.ir.value(name, a, b)
+        if got.op is not None and got.op.name == name and list(got.op.operands) == [a, b]:
+            return  # nothing is decided
         expected = evaluate(plain.op(name, [a, b]), [elements(a), elements(b)])
-        assert (elements(kernel.ir.value(name, a, b)) == expected).all(), name
+        assert (elements(got) == expected).all(), name
 
     values = [v for v in known if v.dtype.is_int]
     for a in values:

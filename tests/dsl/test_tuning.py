@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -19,7 +21,7 @@ from dsl.calls.tuned import Entry, StepChoice, Tuned, stale_errors, text_digest,
 from dsl.calls.tuned_file import read_tuned
 from dsl.command import cli
 from dsl.examples.overrides import Overrides
-from dsl.lab import contest, session
+from dsl.lab import compiling, contest, session
 from dsl.lab import trial as trials
 from dsl.lab.space import SpaceChoice, TuningPlace, calls, candidates, cases
 from dsl.text.program import Program, load
@@ -61,8 +63,33 @@ EMULATED = "emulated H200"
 PLACE = TuningPlace("emulator", EMULATED, "sm_90", 132)
 
 
+class Here:
+    """A pool of processes that is this process: one takes half a second to start, and milliseconds to compile."""
+
+    def __init__(self, *_: object):
+        pass
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def shutdown(self, **_: bool) -> None:
+        pass
+
+
 @pytest.fixture
-def double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def double(in_processes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file, compiled in this process."""
+    monkeypatch.setattr(compiling, "ProcessPoolExecutor", Here)
+    return in_processes
+
+
+@pytest.fixture
+def in_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file, in a folder of its own, with a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "double.tile"
@@ -163,18 +190,18 @@ def test_wrong_arguments_are_errors(double: Path, arguments: list[str], says: st
 # ---- what is thrown out ----
 
 
-def test_what_does_not_compile_or_answers_wrongly_is_thrown_out(double: Path) -> None:
-    double.write_text(
+def test_what_does_not_compile_or_answers_wrongly_is_thrown_out(in_processes: Path) -> None:
+    in_processes.write_text(
         DOUBLE.replace("    tune BLOCK in warps * 32, warps * 64", "    tune BLOCK in 32, 100\n    tune SKEW in 0, 1")
     )
-    outcome = tuned_json(double, "warps=1")
+    outcome = tuned_json(in_processes, "warps=1")
     statuses = {(p["steps"][0]["constants"]["BLOCK"], p["steps"][0]["constants"]["SKEW"]): p for p in outcome["points"]}
     assert {key: p["status"] for key, p in statuses.items()} == {
         (32, 0): "counted", (32, 1): "wrong", (100, 0): "compile", (100, 1): "compile",
     }  # fmt: skip
     assert "expect" not in statuses[32, 1]["reason"] and "y ~= x + x within 0 (line" in statuses[32, 1]["reason"]
     assert "error[" in statuses[100, 0]["reason"]
-    shown = dsl("tune", double, "warps=1", "--emulator").stdout
+    shown = dsl("tune", in_processes, "warps=1", "--emulator").stdout
     assert "thrown out: " in shown and "1 wrong" in shown and "2 compile" in shown
 
 
@@ -186,8 +213,8 @@ def test_a_stale_answer_is_not_taken_for_one(double: Path) -> None:
     assert statuses == {0: "counted", 1: "wrong"}
 
 
-def test_when_nothing_answers_rightly_the_status_says_so(double: Path) -> None:
-    result = dsl("tune", double, "SKEW=1", "--emulator")
+def test_when_nothing_answers_rightly_the_status_says_so(in_processes: Path) -> None:
+    result = dsl("tune", in_processes, "SKEW=1", "--emulator")
     assert result.exit_code == 1 and "4 wrong" in result.stdout
 
 
@@ -294,8 +321,8 @@ def test_a_contest_drops_what_is_slower_and_keeps_what_ties() -> None:
 # ---- the log ----
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(double: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = double.with_name("log.jsonl")
+def test_an_interrupted_run_goes_on_where_it_stopped(in_processes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = in_processes.with_name("log.jsonl")
     add, made = trials.Log.add, []
 
     def add_two(self: trials.Log, trial: trials.Trial) -> None:
@@ -305,7 +332,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(double: Path, monkeypatch: 
         add(self, trial)
 
     monkeypatch.setattr(trials.Log, "add", add_two)
-    stopped = dsl("tune", double, "--emulator", "--log", log)
+    stopped = dsl("tune", in_processes, "--emulator", "--log", log)
     assert stopped.exit_code == 130 and str(log) in stopped.stderr
     monkeypatch.setattr(trials.Log, "add", add)
     with log.open("a") as file:
@@ -313,7 +340,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(double: Path, monkeypatch: 
     before = log.read_text().count("\n")
     assert before == 2
     log.write_text(log.read_text() + "\n")
-    outcome = tuned_json(double, "--log", log)
+    outcome = tuned_json(in_processes, "--log", log)
     assert outcome["from_log"] == 2 and {p["status"] for p in outcome["points"]} == {"counted"}
     assert log.read_text().count("\n") == before + 1 + 2
 

@@ -62,6 +62,14 @@ def _gpu_memory(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # modules and tests stay: no collection need look through them
+
+
+def pytest_sessionfinish() -> None:
+    gc.freeze()  # pytest collects five times before it ends: 13 s of a worker for what ends with it
+
+
 @pytest.fixture
 def own_garbage() -> Iterator[None]:
     """What earlier tests left is not looked through inside of a test that is timed or collects: that alone takes up to

@@ -15,6 +15,9 @@ from tests.gpu_memory import A_FEW, alone
 # is imported: two workers then have none left for torch, nor for each other.
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 
+# Workers take the cores. Threads of small products of matrices wait for each other, and take three times as long.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 # The collector walks all that a worker has ever imported and cached, again and again: a quarter of the time of the
 # reductions' tests. Rarely is enough.
 gc.set_threshold(200_000, 50, 100)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lowering.ir import Op
 
 LANES = 5  # bits of a lane's number
+ADDRESS = (1 << 18) - 1  # of shared memory in a descriptor (PTX ISA, "Matrix Descriptor")
 
 
 @rule("dots")
@@ -100,6 +101,8 @@ def descriptor(w: Writer, load: Op, panels: Panels, bases: tuple[int, ...]) -> s
     """Of the part of a slot that a thread's group multiplies. bases: bytes that each bit of its number adds."""
     memory, slot = load.operands[0], operand(load, "slot")
     address = shared_base(w, memory)
+    if w.function.number("cluster", 1) > 1:  # it holds the block's rank, too, above what a descriptor has of it
+        address = w.head.once(f"and i32 {address}, {ADDRESS}")
     if panels.base:
         address = w.let(f"add i32 {address}, {panels.base}")
     if slot is not None:

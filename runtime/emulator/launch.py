@@ -279,6 +279,8 @@ class RunningLaunch:
             return np.frombuffer(image, DTYPES[entry.type], 1, offsets[name] + offset)
         if entry.kind == "symbol":
             name, offset = entry.name
+            if self.cluster_size > 1 and self.is_shared(name):
+                return None
             dtype = np.dtype(DTYPES[entry.type])
             value = (self.addresses[name] + offset) & ((1 << 8 * dtype.itemsize) - 1)
             return np.array([value], np.uint64).astype(dtype)
@@ -286,6 +288,10 @@ class RunningLaunch:
             value = self.special(entry.name)
             return None if value is None else np.array([value], np.uint64).astype(DTYPES[entry.type])
         return None
+
+    def is_shared(self, name: str) -> bool:
+        """Whether a variable lies in shared memory: in a cluster each block's has another address."""
+        return name in self.program.variables and self.program.variables[name].space == "shared"
 
     def special(self, name: str) -> int | None:
         """A special register that is the same for all threads of the launch."""

@@ -131,7 +131,7 @@ class EmulatedProgram:
         self.guesses, self.constant_stores = guesses(self.segments), constant_stores(self.segments)
         self.undefined = Undefined(self.segments, self.start, self.code)
         self.allocate_slots()
-        self.special_entries = [each for each in enumerate(self.code.entries) if each[1].kind == "special"]
+        self.special_entries = [each for each in enumerate(self.code.entries) if each[1].kind in ("special", "symbol")]
         self.granules = self.smallest_accesses(body)
         self.stored_through = stored_through(body, self.function, inliner.registers)
         self.tracks_copies = any(
@@ -323,7 +323,7 @@ class EmulatedProgram:
                 self.slot_bytes.append(size)
             self.slots[name] = slot
             heapq.heappush(active, (last[name], slot, size))
-        kinds = {"register", "special"}
+        kinds = {"register", "special", "symbol"}
         for number, segment in enumerate(self.segments):
             segment.exposed_slots = tuple(sorted({self.slots[name] for name in exposed[number]}))
             segment.written_slots = frozenset(self.slots[name] for name in written[number])

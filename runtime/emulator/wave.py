@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from .causality import Strong
-from .code import REGISTER_DTYPE, Site, seen_as
+from .code import DTYPES, REGISTER_DTYPE, OperandEntry, Site, seen_as
 from .copies import Copies
 from .delays import Delays
 from .findings import Kind
 from .group import Group, Lanes
 from .mbarriers import Mbarriers
-from .memory import GLOBAL_WINDOW, LOCAL_WINDOW
+from .memory import GLOBAL_WINDOW, LOCAL_WINDOW, RANK_SHIFT
 from .ordering import Ordering
 from .origins import coordinates
 from .products import Products
@@ -112,9 +112,17 @@ class Wave:
         frame = list(self.registers.frame)
         for number, entry in self.program.special_entries:
             if frame[number] is None:
-                values = self.constant(entry.name)
+                values = self.constant(entry.name) if entry.kind == "special" else self.own_addresses(entry)
                 frame[number] = seen_as(values, entry.type, values.dtype.itemsize)
         return frame
+
+    def own_addresses(self, entry: OperandEntry) -> Any:
+        """The address of a variable in each thread's own block, which in a cluster holds the block's rank, as on a
+        device: a descriptor that keeps more than 18 bits of it has them in its next field."""
+        name, offset = entry.name
+        rank = self.constant("rank").astype(np.uint64) + np.uint64(1)
+        address = (rank << np.uint64(RANK_SHIFT)) + np.uint64(self.launch.addresses[name] + offset)
+        return address.astype(DTYPES[entry.type])
 
     def constant(self, name: str) -> Any:
         """Per-thread constants: gid, slot, warp, rank, and the special registers that differ between threads."""

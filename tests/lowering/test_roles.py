@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,30 @@ def test_products_of_single_warps(dtype: str, device: str) -> None:
     kernel = module.compile("product", m=136, n=72, k=160, T=dtype, O=TYPES[dtype][1])
     assert kernel.compiled.header.arch == "sm_90" and kernel.compiled.header.threads == 256
     assert "mma.sync" in kernel.ptx and "setmaxnreg" not in kernel.ptx
+
+
+CLUSTER = text(64, 128, 64, 4, "stage a, b: bulk", "cluster 2", b="across")
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_operands_of_a_cluster(device: str) -> None:
+    """The second block's shared addresses hold its rank, which is no part of a descriptor: a distance between panels
+    lies there, which an operand across k has."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    c, a, b, wanted = arrays("f16", 128, 128, 192, right="across")
+    module = dsl.parse(CLUSTER, device=device)
+    module.product(c, a, b)
+    check(c, wanted)
+
+
+def test_a_rank_in_a_descriptor_is_found() -> None:
+    c, a, b, _ = arrays("f16", 128, 128, 192, right="across")
+    made = dsl.parse(CLUSTER, device="emulator").compile("product", m=128, n=128, k=192, T="f16", O="f32").ptx
+    wrong, count = re.subn(r"and\.b32\s+(%r\d+), (%r\d+), 262143;", r"mov.b32 \1, \2;", made)
+    assert count
+    with pytest.raises(FindingError):
+        Kernel(wrong, device="emulator")(c, a, b)
 
 
 def ptx(*lines: str, k: int = 1024) -> str:

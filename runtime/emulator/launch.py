@@ -381,6 +381,7 @@ class RunningLaunch:
             wave.register_counts.end()
             wave.stores.end()
             wave.mbarriers.end()
+            wave.visits.end()
         self.spare_registers.append(wave.registers)
 
     def registers_of(self, lanes: int) -> WaveRegisters:

@@ -222,6 +222,7 @@ class SharedSpace(Space):
             offsets = offsets & ((1 << RANK_SHIFT) - 1)
             self.check_rank(rank, g, site)
             slots = np.where(rank == 0, slots, slots // self.cluster * self.cluster + rank - 1)
+            g.wave.visits.note(g, slots, site)
         self.check_bounds(offsets, size, g, site, write)
         check_alignment(offsets, size, g, site)
         if counters is not None:

@@ -30,6 +30,7 @@ from .shadow import Shadow, SpacePlace
 from .spaces import LocalSpace, SharedSpace, Space
 from .stamps import THREAD_SHIFT, U
 from .tensor_copies import TensorLoads, TensorStores
+from .visits import Visits
 
 # Loop iterations before a group lets the others of the wave run, in programs whose loops may wait for other threads.
 BACK_EDGES = 64
@@ -84,6 +85,7 @@ class Wave:
         self.loads, self.stores = TensorLoads(self), TensorStores(self)
         self.register_counts = RegisterCounts(self)
         self.mbarriers = Mbarriers(self)
+        self.visits = Visits(self)
         self.warp_meetings = WarpMeetings(self)
         self.block_meetings = BlockMeetings(self)
         self.pending: dict[int, list[Group]] = {}

@@ -923,6 +923,34 @@ FAULTS = [
         barrier.cluster.arrive.aligned;
         barrier.cluster.wait.aligned;
         ld.shared::cluster.u32 %r12, [%r11];
+        barrier.cluster.arrive.aligned;
+        barrier.cluster.wait.aligned;
+        """,
+        grid=2,
+        options={"cluster": 2},
+    ),
+    Fault(
+        "a block that may end before another has read its memory",
+        Kind.OUT_OF_BOUNDS,
+        """
+        st.shared.u32 [%r3], %r0;
+        mov.u32 %r10, %cluster_ctarank;
+        xor.b32 %r10, %r10, 1;
+        mapa.shared::cluster.u32 %r11, %r3, %r10;
+        barrier.cluster.arrive.aligned;
+        barrier.cluster.wait.aligned;
+        ld.shared::cluster.u32 %r12, [%r11];  //!
+        """,
+        """
+        st.shared.u32 [%r3], %r0;
+        mov.u32 %r10, %cluster_ctarank;
+        xor.b32 %r10, %r10, 1;
+        mapa.shared::cluster.u32 %r11, %r3, %r10;
+        barrier.cluster.arrive.aligned;
+        barrier.cluster.wait.aligned;
+        ld.shared::cluster.u32 %r12, [%r11];
+        barrier.cluster.arrive.aligned;
+        barrier.cluster.wait.aligned;
         """,
         grid=2,
         options={"cluster": 2},

@@ -1,0 +1,45 @@
+"""Accesses to the shared memory of other blocks of a cluster, which has to be there still.
+
+A block ends when the last of its threads does, so that each such access must be ordered before something that one of
+these does. Copies for several blocks are none here: who waits for their bytes knows of them (`mbarriers.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .code import Site
+from .findings import Kind
+from .stamps import TIME_SHIFT, U
+
+
+class Visits:
+    """By thread of the wave and rank of the other block: the time of its last access there, and the instruction."""
+
+    def __init__(self, wave: Any):
+        self.wave = wave
+        self.times = np.zeros((wave.lanes if wave.cluster > 1 else 0, wave.cluster), np.int64)
+        self.sites: dict[tuple[int, int], Site] = {}
+
+    def note(self, g: Any, slots: Any, site: Site) -> None:
+        """The lanes access memory of the blocks in these slots, some of which may be their own."""
+        away = np.flatnonzero(slots != g.lane("slot"))
+        if len(away):
+            threads, ranks = g.index()[away], slots[away] % self.wave.cluster
+            self.times[threads, ranks] = self.wave.ordering.clock.now
+            self.sites.update(dict.fromkeys(zip(threads.tolist(), ranks.tolist(), strict=True), site))
+
+    def end(self) -> None:
+        """The wave has ended: reports the first access of which no thread of the other block knows."""
+        wave = self.wave
+        for thread, rank in np.argwhere(self.times).tolist():
+            slot = thread // wave.block_lanes // wave.cluster * wave.cluster + rank
+            others = wave.lanes_at(np.arange(wave.block_lanes) + slot * wave.block_lanes)
+            author = wave.lanes_at(np.array([thread]))
+            stamps = np.repeat(author.lane("gid stamp") | U(int(self.times[thread, rank]) << TIME_SHIFT), others.n)
+            if not wave.ordering.ordered(stamps, np.zeros(others.n, np.int64), others, np.arange(others.n)).any():
+                message = f"accesses shared memory of block {rank} of the cluster, which may have ended before"
+                wave.launch.report(Kind.OUT_OF_BOUNDS, message, author, 0, self.sites[thread, rank])
+                return

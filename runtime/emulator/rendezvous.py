@@ -540,3 +540,8 @@ class BlockMeetings:
 
     def anybody(self) -> bool:
         return bool(self.partial or self.meetings or self.sleeping)
+
+    def waits_for_phases(self) -> bool:
+        """Does anybody wait for an mbarrier's phase?"""
+        barriers = (self.wave.program.segments[number].barrier for number, _ in self.sleeping)
+        return any(barrier is not None and barrier.mode == "try_wait" for barrier in barriers)

@@ -325,8 +325,13 @@ class Wave:
     def unblock(self) -> bool:
         """Nothing can run: the wave has ended, or it is stuck, which is reported."""
         if self.block_meetings.anybody() or self.warp_meetings.parked:
+            # A lane at an mbarrier keeps the rest of its warp waiting, not the other way round.
+            first = self.block_meetings.waits_for_phases()
+            if first:
+                self.block_meetings.report_stuck()
             self.warp_meetings.report_stuck()
-            self.block_meetings.report_stuck()
+            if not first:
+                self.block_meetings.report_stuck()
         return False
 
     @property

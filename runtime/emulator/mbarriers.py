@@ -30,6 +30,8 @@ MOST = (1 << 20) - 1  # arrivals, and bytes, that an object can count
 PHASE_SHIFT, OBJECT_SHIFT = 20, 44
 PHASE_MASK = (1 << OBJECT_SHIFT - PHASE_SHIFT) - 1
 OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
+COPIES = CLUSTER + 1
+"""What an arrival at another block's object publishes that names no scope as wide: it is for copies alone."""
 KEPT_LANDINGS = 4  # phases back, of which a wait may still tell
 
 
@@ -52,9 +54,9 @@ class Mbarrier:
     phase: int = 0
     bytes: int = 0
     # What the arrivals of this phase know, and what the completed phases made known: to waits of the scope of the
-    # block, and to those of the cluster's.
-    arriving: list[Snapshot | None] = field(default_factory=lambda: [None, None])
-    published: list[Snapshot | None] = field(default_factory=lambda: [None, None])
+    # block, to those of the cluster's, and beyond both to copies that are started behind a wait.
+    arriving: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
+    published: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     deferred: list[Tracked] = field(default_factory=list)  # arrivals of asynchronous copies, which may come late
     loads: list[TensorLoad] = field(default_factory=list)  # tensor copies whose bytes are still to come
     landing: Landing | None = None  # the copies that have arrived in this phase
@@ -64,7 +66,7 @@ class Mbarrier:
         """An arrival of a thread of another block (`reach` CLUSTER) is nothing to waits of the scope of the block."""
         if known is None:
             return
-        for each in range(reach, CLUSTER + 1):
+        for each in range(reach, max(reach, CLUSTER) + 1):
             self.arriving[each] = joined(self.arriving[each], known)
 
     def arrived(self) -> Landing:
@@ -80,7 +82,7 @@ class Mbarrier:
         self.phase += 1
         self.pending = self.expected
         self.published = [joined(*each) for each in zip(self.published, self.arriving, strict=True)]
-        self.arriving = [None, None]
+        self.arriving = [None] * 3
         if self.landing is not None:
             self.landed = [*self.landed, self.landing][-KEPT_LANDINGS:]
             self.landing = None
@@ -124,7 +126,11 @@ class Mbarriers:
     ) -> tuple[SpacePlace, list[int]]:
         """(place, numbers of the places) of valid objects; lanes that name none are reported."""
         place = self.place(g, memory, address, site, own)
-        keys = place.index.tolist()
+        return place, self.valid(g, place, address, site)
+
+    def valid(self, g: Any, place: SpacePlace, address: Any, site: Site) -> list[int]:
+        """The numbers of the places, which have valid objects."""
+        keys: list[int] = place.index.tolist()
         missing = [key not in self.objects for key in keys]
         if any(missing):
             lane = missing.index(True)
@@ -132,7 +138,7 @@ class Mbarriers:
             message = f"no mbarrier was initialised at shared address {where:#x}"
             g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
             raise BadLanes(np.array(missing))
-        return place, keys
+        return keys
 
     def touch(self, kind: int, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
         """Records the access of an mbarrier instruction, which alone may meet a valid object."""
@@ -232,7 +238,7 @@ class Mbarriers:
         owner = place.index // (memory.arena // BYTES) == g.lane("slot")
         for key, lanes in teams(keys).items():
             found = self.objects[key]
-            known = [self.released(g, lanes, owner, reach, order) for reach in (BLOCK, CLUSTER)]
+            known = [self.released(g, lanes, owner, reach, order) for reach in (BLOCK, CLUSTER, COPIES)]
             for lane in lanes:
                 state[lane] = found.state()
                 for reach, each in enumerate(known):
@@ -247,7 +253,8 @@ class Mbarriers:
     def released(self, g: Any, lanes: list[int], owner: Any, reach: int, order: ArrivalOrder) -> Any:
         """What those of the lanes publish whose block is the object's (`reach` BLOCK), or those of other blocks."""
         members = g.index()[[lane for lane in lanes if owner[lane] == (reach == BLOCK)]]
-        if not len(members) or order.reach < reach:
+        narrow = order.reach == BLOCK and not order.relaxed
+        if not len(members) or (not narrow if reach == COPIES else order.reach < reach):
             return None
         return self.wave.relaxed.released(members, reach) if order.relaxed else self.wave.ordering.snapshot(members)
 
@@ -283,9 +290,15 @@ class Mbarriers:
             if key in self.waiting:
                 self.wave.wake_waiters()
 
-    def awaited(self, g: Any, memory: Space, address: Any, site: Site) -> list[int]:
-        """The objects at which tensor copies are to arrive; the asynchronous proxy must know that they are valid."""
-        place, keys = self.objects_at(g, memory, address, site, own=True)
+    def awaited(self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0) -> list[int]:
+        """The objects at which tensor copies are to arrive; the asynchronous proxy must know that they are valid.
+
+        away: by lane, how many blocks further the object lies, at the same place there.
+        """
+        place = self.place(g, memory, address, site, own=True)
+        assert isinstance(memory, SharedSpace)
+        place = SpacePlace(BYTES, g.n, 0, place.index + away * (memory.arena // BYTES))
+        keys = self.valid(g, place, address, site)
         shadow = memory.shadow
         assert shadow is not None
         stamps = place.take(shadow.record(AccessKind(PLAIN_WRITE)), shadow.granule)
@@ -419,6 +432,8 @@ class Mbarriers:
                 learn = self.wave.relaxed.saw if order.relaxed else self.wave.ordering.learn
                 learn(index[lanes], published)
             if not order.relaxed:
+                if found.published[COPIES] is not None:
+                    self.wave.ordering.learn_for_copies(index[lanes], found.published[COPIES])
                 for landing in found.landed:
                     landing.seen_by(stamps[lanes])
         return done

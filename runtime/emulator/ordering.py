@@ -9,6 +9,8 @@ acquire, is kept in `causality.py`, and goes on from thread to thread at these b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,8 @@ class Ordering(BarrierTimes):
     ):
         """`blocks` are their linear numbers; `narrow`: does the program name a scope below .gpu?"""
         super().__init__(clock, blocks, block_lanes, cluster, exists, vector)
+        self.freed: Any = None  # clocks of what is before the copies that a thread starts, beyond its own clock
+        self.copies = False  # are copies being started?
         self.causality = Causality(clock, self, blocks, narrow)
 
     # Synchronisation
@@ -138,7 +142,29 @@ class Ordering(BarrierTimes):
         if what.knowledge is not None:
             self.causality.learn(lanes, what.knowledge)
 
+    def learn_for_copies(self, lanes: Any, what: Snapshot) -> None:
+        """The same, for the copies that these lanes start from now on, and for nothing else that they do."""
+        if self.freed is None:
+            self.freed = np.zeros_like(self.clocks)
+        within = np.asarray(lanes) % self.cluster_lanes
+        rows = self.freed[int(lanes[0]) // self.cluster_lanes]
+        rows[within] = np.maximum(rows[within], what.row)
+
+    @contextmanager
+    def of_copies(self) -> Iterator[None]:
+        """Meanwhile it is asked what is before copies that the lanes start."""
+        self.copies = self.freed is not None
+        try:
+            yield
+        finally:
+            self.copies = False
+
     # Questions
+
+    def known(self, cluster: Any, mine: Any, theirs: Any) -> Any:
+        """Up to which times threads know others of their cluster."""
+        known = self.clocks[cluster, mine, theirs]
+        return np.maximum(known, self.freed[cluster, mine, theirs]) if self.copies else known
 
     def ordered(self, stamps: Any, addresses: Any, g: Any, lanes: Any) -> Any:
         """For stamps (below GRID) met by the lanes (positions in the group): is that access before what the lane does?
@@ -170,12 +196,12 @@ class Ordering(BarrierTimes):
         together = (thread // size) == (me // size)
         index = g.index()[lanes] // self.cluster_lanes
         mine, theirs = (me % size).astype(np.int64), (thread % size).astype(np.int64)
-        known = self.clocks[index, mine, theirs].astype(U)
+        known = self.known(index, mine, theirs).astype(U)
         for several, width in ((WARP, 32), (BLOCK, self.block_lanes)):
             chosen = np.flatnonzero(level == several)
             for part in np.array_split(chosen, len(chosen) // 1024 + 1):
                 members = theirs[part, None] // width * width + np.arange(width)
-                known[part] = self.clocks[index[part, None], mine[part, None], members].min(1)
+                known[part] = self.known(index[part, None], mine[part, None], members).min(1)
         return together & (level <= BLOCK) & (time <= known)
 
     def beyond(self, scope: int, stamps: Any, mine: Any) -> Any:

@@ -181,7 +181,8 @@ class TensorLoads:
         place = shared_place(starts, boxes[0].placed.box_bytes)
         rows = g.part(np.repeat(np.arange(g.n), place.lanes // g.n))
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy writes")
-        memory.shadow.start_copy(place, rows, site, by_proxy=True)
+        with wave.ordering.of_copies():
+            memory.shadow.start_copy(place, rows, site, by_proxy=True)
         numbers = wave.copies.made + 1 + np.arange(g.n)
         wave.copies.made += g.n
         units = place.units(memory.shadow.granule)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..code import Code, Op, Values
+from ..code import Code, Op, Site, Values
 from ..findings import Kind
 from ..memory import GLOBAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
 from ..reader import Integer, Operand, PtxInstruction, TensorAddress, Vector
@@ -163,6 +163,8 @@ def load(code: Code, ins: PtxInstruction) -> Op:
         code, ins.operands[1], ins.operands[0], ins.operands[3] if "im2col" in ins.opcode else None
     )
     barrier, site = code.address(ins.operands[2]), code.site
+    at = 4 if "im2col" in ins.opcode else 3
+    mask = code.read(ins.operands[at], "u16") if "multicast::cluster" in ins.opcode else None
 
     def run(v: Values, g: Any) -> None:
         memory = g.wave.space("shared")
@@ -173,12 +175,31 @@ def load(code: Code, ins: PtxInstruction) -> Op:
             try:
                 boxes = operands.boxes(placed, corners[lanes], offsets[lanes], part)
                 starts = operands.starts(addresses[lanes], part, placed.box_bytes, True)
-                keys = g.wave.mbarriers.awaited(part, memory, barriers[lanes], site)
+                away = np.zeros(len(lanes), np.int64)
+                if mask is not None:
+                    which, ranks = receivers(np.broadcast_to(v[mask], g.n)[lanes], part, site)
+                    lanes, boxes, part = lanes[which], [boxes[each] for each in which], part.part(which)
+                    away = ranks - part.lane("rank").astype(np.int64)
+                    starts = starts[which] + away * memory.arena
+                keys = g.wave.mbarriers.awaited(part, memory, barriers[lanes], site, away)
             except BadLanes:
                 continue  # reported; the copies of this map are not made
             g.wave.loads.start(part, site, boxes, starts, keys)
 
     return run
+
+
+def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
+    """(lane, rank) of each block of the cluster that a lane copies to: a bit of its mask is one."""
+    blocks = g.wave.cluster
+    wrong = masks.astype(np.int64) >> blocks != 0
+    if wrong.any():
+        lane = int(np.flatnonzero(wrong)[0])
+        message = f"a copy for the blocks {int(masks[lane]):#x}, in a cluster of {blocks}"
+        g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
+        raise BadLanes(wrong)
+    lanes, ranks = np.nonzero(masks[:, None].astype(np.int64) >> np.arange(blocks) & 1)
+    return lanes, ranks
 
 
 def store(code: Code, ins: PtxInstruction) -> Op:

@@ -21,6 +21,9 @@ MACROS = {
     "PIXELS": ".D[3d 4d 5d]",
     "TILED": "{.tile}.mbarrier::complete_tx::bytes",
     "IM2COL": ".im2col.mbarrier::complete_tx::bytes",
+    "TILEDALL": "{.tile}.mbarrier::complete_tx::bytes.[multicast::cluster]",
+    "IM2COLALL": ".im2col.mbarrier::complete_tx::bytes.[multicast::cluster]",
+    "BULK": "cp.async.bulk.tensor",
     "COUNTS": ",".join(map(str, range(24, 257, 8))),
     "F8": "[e4m3 e5m2]",
     "SCOPES": "{.[cta cluster gpu sys]}",
@@ -146,8 +149,10 @@ cp.async.wait_group : #0..2147483647 : sm_80 7.0
 cp.async.wait_all : : sm_80 7.0
 cp.async.mbarrier.arrive{.noinc}$SHARED.b64 : @ : sm_80 7.0
 cp.async.bulk.tensor$BOX.shared::cluster.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.0
+$BULK$BOX.shared::cluster.global$TILEDALL$CACHE : @shared @tensor*D @shared u16 P?u64 : sm_90 8.0
 cp.async.bulk.tensor$BOX.shared::cta.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.6
 cp.async.bulk.tensor$PIXELS.shared::cluster.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.0
+$BULK$PIXELS.shared::cluster.global$IM2COLALL$CACHE : @shared @tensor*D @shared offsets*D u16 P?u64 : sm_90 8.0
 cp.async.bulk.tensor$PIXELS.shared::cta.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.6
 cp.async.bulk.tensor$BOX.global.shared::cta{.tile}.bulk_group$CACHE : @tensor*D @shared P?u64 : sm_90 8.0
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes$CACHE : @shared @global u32 @shared P?u64 : sm_90 8.0

@@ -463,7 +463,7 @@ def test_registers_that_warp_groups_cannot_give_each_other(name: str) -> None:
 
 
 REFUSED = {
-    "multicast": ("load", LOAD.format(rank=2, to="shared::cluster", tile="", hint=".multicast::cluster"), "no form"),
+    "multicast": ("load", LOAD.format(rank=2, to="shared::cluster", tile="", hint=".multicast::cluster"), "operands"),
     "im2col": ("load", LOAD.format(rank=2, to="shared::cluster", tile=".im2col", hint=""), "no form"),
     "two coordinates of three axes": ("corner", "{0, 0, 0}", "are not 2 coordinates"),
     "a coordinate of 64 bits": ("corner", "{0, %rd4}", "does not fit"),

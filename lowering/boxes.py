@@ -20,6 +20,8 @@ PIECE = 16
 """Bytes that a swizzle leaves together, and that rows of a box are multiples of (PTX ISA, "Swizzling Modes")."""
 MAP_BYTES, MAP_ALIGN, BOX_ALIGN = 128, 64, 128
 """Of a map in the parameters: bytes, and what they are aligned to; of a box in shared memory the latter."""
+ATOM = 8
+"""Rows by whose numbers a swizzle goes."""
 LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
 """The first target with copies of boxes, elements of one along an axis, and how many axes it has."""
 
@@ -90,6 +92,30 @@ class CopiedBox:
             if tap is not None
         ]
         return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"])
+
+    @property
+    def outermost(self) -> int:
+        """The axis, of those with several elements, along which they lie farthest apart in shared memory."""
+        return max((i for i, axis in enumerate(self.axes) if axis.extent > 1), default=0)
+
+    @staticmethod
+    def own(op: Op) -> CopiedBox:
+        """What a block copies itself, the first one of those that copy for each other."""
+        box = CopiedBox.of(op)
+        part = box.shared(op.attrs["blocks"]) if "blocks" in op.attrs else box
+        assert part is not None
+        return part
+
+    def shared(self, blocks: int) -> CopiedBox | None:
+        """What each of so many blocks copies of it, the first of them this: rows of the outermost axis, so that a part
+        is whole groups of the 8 rows that a swizzle goes by. None where there are no such parts."""
+        place = self.outermost
+        extent, rest = divmod(self.axes[place].extent, blocks)
+        if self.walks or not place or rest or self.size // self.axes[0].extent // blocks % ATOM:
+            return None
+        axes = list(self.axes)
+        axes[place] = replace(axes[place], extent=extent)
+        return replace(self, axes=tuple(axes))
 
     def columns(self, b: Builder, order: Sequence[int], shape: Sequence[int], start: int, run: int) -> CopiedBox:
         """Of so many columns of a tile of this shape, whose axes lie in this order in shared memory, the columns last.
@@ -202,7 +228,7 @@ class BoxMap:
 
 def map_of(copy: Op) -> BoxMap:
     """The map that a bulk copy goes by."""
-    tensor, memory, box = operand(copy, "tensor"), copy.operands[0], CopiedBox.of(copy)
+    tensor, memory, box = operand(copy, "tensor"), copy.operands[0], CopiedBox.own(copy)
     assert tensor is not None and tensor.name is not None and isinstance(memory.type, SharedType)
     swizzle, extents = memory.type.swizzle, tuple(axis.extent for axis in box.axes)
     assert swizzle in ((), row_swizzle(extents[0] * memory.dtype.bytes)), "a swizzle of no row"

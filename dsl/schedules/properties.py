@@ -385,7 +385,7 @@ _ROWS = (
         None,
         Whole(1, 16),
         "Blocks of a cluster along the grid's first axis, which is a multiple of it (sm_90 and later; over 8 only "
-        "where the device allows it).",
+        "where the device allows it). With `stage … : bulk` they copy boxes for each other, of any number of tiles.",
         "cluster 2",
     ),
     PropertyRow(

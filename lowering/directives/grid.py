@@ -1,4 +1,4 @@
-"""`grouped 8`, `order descending`, `persistent 1`: in which order blocks take the tiles of a grid, and how many each.
+"""`grouped 8`, `order descending`, `persistent 1`, `cluster 2`: which tiles of a grid blocks take, and in which order.
 
 **grouped.** Blocks start in the order of the grid's first axis. Those that run at once then have as many rows of tiles
 as the grid has, and few columns: together they read nearly all of one operand. In groups of 8 rows of tiles they read
@@ -12,6 +12,11 @@ causal attention do: the longest blocks start first, and none is left to run alo
 **persistent.** As many blocks are launched as run at once, N on each multiprocessor. Each goes through every so many-th
 tile, in a loop around all that the kernel does. Copies of `pipeline` go on from tile to tile. Never by itself.
 
+**cluster.** Where copies in bulk are asked for, the blocks of a cluster take neighbouring tiles along the first axis at
+the same time, so that each may copy for all (`multicast.py`). What is dealt is as many tiles in a row as a cluster has
+blocks; each takes the one of its rank. Past the last tile of a row it does that one once more, and stores it nowhere:
+all blocks of a cluster have as many rounds.
+
 `block(i)` and `grid(i)` keep their meaning: they are made anew from the number of the tile.
 """
 
@@ -21,14 +26,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.builder import Builder
+from lowering.directives.places import also
 from lowering.directives.slices import located
-from lowering.directives.stage import feeds_product, is_load, place_of
+from lowering.directives.stage import BULK, feeds_product, is_load, place_of
 from lowering.fold import constant_of
 from lowering.forms import Forms
 from lowering.ir import Block, Function, Op, Value, replace_uses, uses, walk
 from lowering.location import Loc, TileError
-from lowering.ops import OPS
-from lowering.ops.memory import BONDS
+from lowering.ops import OPS, operand
+from lowering.ops.memory import BONDS, by_threads, leave_out, space_of, writes
 from lowering.types import INDEX, TileType
 
 USUAL = 8
@@ -39,18 +45,20 @@ ORDERS = {"ascending": False, "descending": True}
 
 def grid(function: Function) -> None:
     """Rewrites which tile a block takes. TileError `schedule` where the kernel's blocks cannot take others."""
-    at_once = _blocks_at_once(function)
-    group = _rows_of_group(function)
+    cluster = _blocks_of_cluster(function)
+    at_once = _blocks_at_once(function, cluster)
+    group = max(1, _rows_of_group(function) // cluster)
     falls = _descends(function)
     if at_once:
-        _make_persistent(function, at_once, group, falls)
-    elif group > 1 or falls:
-        _make_ordered(function, group, falls)
+        _make_persistent(function, at_once, group, falls, cluster)
+    elif group > 1 or falls or cluster > 1:
+        _make_ordered(function, group, falls, cluster)
 
 
 def may_deal(function: Function) -> bool:
     """Whether blocks may get other tiles."""
-    return bool(function.number("persistent", 0)) or _may_group(function) or _may_descend(function)
+    is_named = bool(function.number("persistent", 0)) or _blocks_of_cluster(function) > 1
+    return is_named or _may_group(function) or _may_descend(function)
 
 
 # ---- what is chosen ----
@@ -228,7 +236,15 @@ def _bond(function: Function) -> str | None:
     return None
 
 
-def _blocks_at_once(function: Function) -> int:
+def _blocks_of_cluster(function: Function) -> int:
+    """How many blocks take neighbouring tiles together; 1: each takes tiles by itself, as without copies in bulk, and
+    where blocks wait for others, each of which has its own tile."""
+    is_bulk = BULK in function.by_subject("stage", str).values()
+    reads = any(_is_first(op) for op in walk(function.body))
+    return function.number("cluster", 1) if is_bulk and reads and _bond(function) is None else 1
+
+
+def _blocks_at_once(function: Function, cluster: int) -> int:
     """How many blocks of a persistent kernel a multiprocessor has; 0: there is a block for each tile."""
     named, loc = function.number("persistent", 0), _line(function, "persistent")
     if not named:
@@ -236,7 +252,7 @@ def _blocks_at_once(function: Function) -> int:
     if (bond := _bond(function)) is not None:
         message = f"blocks wait for others or say that they are done ({bond}): each has its own tile"
         raise TileError("schedule", loc, message, "a persistent kernel's blocks take tiles one after another")
-    if function.number("cluster", 1) > 1:
+    if function.number("cluster", 1) > cluster:
         raise TileError("schedule", loc, "blocks of a cluster are launched together, tile by tile", "cluster 1")
     at_once: int = function.choices.choose(
         "persistent",
@@ -254,19 +270,72 @@ def _blocks_at_once(function: Function) -> int:
 # ---- what is made ----
 
 
-def _make_ordered(function: Function, group: int, falls: bool) -> None:
+def _make_ordered(function: Function, group: int, falls: bool, cluster: int) -> None:
     b, head = Builder(located(function, function.body.ops[0])), Block()
     with b.region(head):
         rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
         tile = [b.value("block_id", axis=axis) for axis in (0, 1)]
+        sizes: list[Value] = []
+        if cluster > 1:
+            sizes = [in_ir(b, function, function.grid[0], _line(function, "cluster"))]
+            rows, tile[0] = _clusters(b, sizes[0], cluster), b.value("cluster_id", axis=0, blocks=cluster)
         if group > 1:
             number = b.value("add", tile[0], b.value("mul", tile[1], rows))
             tile = _tile_of_group(b, number, rows, columns, group)
         if falls:
             tile[0] = _from_the_end(b, tile[0], rows)
-    replace_grid(function, tile, ())
+        if cluster > 1:
+            tile[0], there = _tile_of_block(b, function, tile[0], sizes[0], cluster)
+    replace_grid(function, tile, sizes)
+    if cluster > 1:
+        _write_where(function, there)
+        function.grid[0] = ["*", ["cdiv", function.grid[0], cluster], cluster]
     function.body.ops[:0] = head.ops
     function.deals += 1
+
+
+def _clusters(b: Builder, tiles: Value, cluster: int) -> Value:
+    """How many clusters so many tiles in a row are for."""
+    return b.value("floordiv", b.value("add", tiles, b.index(cluster - 1)), b.index(cluster))
+
+
+def _tile_of_block(
+    b: Builder, function: Function, place: Value, tiles: Value, cluster: int
+) -> tuple[Value, Value | None]:
+    """The tile, of so many in a row, of a block whose cluster has this place, and whether it is stored: a block behind
+    the last one does that tile once more. None where there is no such block."""
+    rank = b.value("cluster_rank", axis=0, blocks=cluster)
+    number = b.value("add", b.value("mul", place, b.index(cluster)), rank)
+    known = constant_of(tiles)
+    if known is not None and int(known) % cluster == 0:
+        return number, None
+    for op in walk(function.body):
+        of_program = op.spec.flows or op.spec.ends or op.spec.orders or op.spec.allocates or op.spec.checks
+        if op.spec.keep and not of_program:
+            message = f"a block of a cluster that has no tile would do '{op.name}', too"
+            raise TileError("schedule", _line(function, "cluster"), message, "cluster 1")
+    return b.value("minimum", number, b.value("sub", tiles, b.index(1))), b.value("lt", number, tiles)
+
+
+def _write_where(function: Function, there: Value | None) -> None:
+    """Lets a kernel write where this holds alone, and read there alone what it writes."""
+    if there is None:
+        return
+    written = {op.operands[0] for op in walk(function.body) if writes(op) and space_of(op.operands[0]) == "global"}
+    for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
+        for op in list(block.ops):
+            if not by_threads(op) or op.operands[0] not in written:
+                continue
+            b, before = Builder(located(function, op)), Block()
+            mask, offset = operand(op, "mask"), operand(op, "offset")
+            assert offset is not None
+            with b.region(before):
+                on = b.broadcast(there, offset.tile.shape) if mask is None else also(b, mask, there)
+            leave_out(op, "mask")
+            op.operands.append(on)
+            op.attrs["has"] = [*op.attrs["has"], "mask"]
+            at = block.ops.index(op)
+            block.ops[at:at] = before.ops
 
 
 def _tile_of_group(b: Builder, number: Value, rows: Value, columns: Value, group: int) -> list[Value]:
@@ -282,36 +351,48 @@ def _from_the_end(b: Builder, number: Value, count: Value) -> Value:
     return b.value("sub", b.value("sub", count, b.index(1)), number)
 
 
-def _make_persistent(function: Function, at_once: int, group: int, falls: bool) -> None:
-    """A loop over tiles around the kernel, from the number of the block on, in steps of how many blocks there are."""
+def _make_persistent(function: Function, at_once: int, group: int, falls: bool, cluster: int) -> None:
+    """A loop over tiles around the kernel, from the number of the block on, in steps of how many blocks there are; in
+    clusters, over those of one."""
     body = function.body
     b = Builder(located(function, body.ops[0]))
-    kept = [op for op in body.ops if op.spec.allocates]
-    rest = [op for op in body.ops if not op.spec.allocates]
     before, inside = Block(), Block()
     with b.region(before):
         sizes = [in_ir(b, function, tree, _line(function, "persistent")) for tree in function.grid]
-        first, step = b.value("block_id", axis=0), b.value("grid_size", axis=0)
-        left = b.value("sub", b.value("mul", b.value("mul", sizes[0], sizes[1]), sizes[2]), first)
+        first, step, rows = b.value("block_id", axis=0), b.value("grid_size", axis=0), sizes[0]
+        if cluster > 1:
+            first, step = b.value("cluster_id", axis=0, blocks=cluster), b.value("floordiv", step, b.index(cluster))
+            rows = _clusters(b, rows, cluster)
+        left = b.value("sub", b.value("mul", b.value("mul", rows, sizes[1]), sizes[2]), first)
         count = b.value("floordiv", b.value("add", left, b.value("sub", step, b.index(1))), step)
         zero, one = b.index(0), b.index(1)
     turn = Value(TileType((), INDEX), name="tile")
     with b.region(inside):
         number = b.value("add", first, b.value("mul", turn, step))
-        plane = b.value("mul", sizes[0], sizes[1])
+        plane = b.value("mul", rows, sizes[1])
         flat = b.value("mod", number, plane)
-        tile = [b.value("mod", flat, sizes[0]), b.value("floordiv", flat, sizes[0]), b.value("floordiv", number, plane)]
+        tile = [b.value("mod", flat, rows), b.value("floordiv", flat, rows), b.value("floordiv", number, plane)]
         if group > 1:
-            tile[:2] = _tile_of_group(b, flat, sizes[0], sizes[1], group)
+            tile[:2] = _tile_of_group(b, flat, rows, sizes[1], group)
         if falls:
-            tile[0] = _from_the_end(b, tile[0], sizes[0])
+            tile[0] = _from_the_end(b, tile[0], rows)
+        if cluster > 1:
+            tile[0], there = _tile_of_block(b, function, tile[0], sizes[0], cluster)
     replace_grid(function, tile, sizes)
+    if cluster > 1:
+        _write_where(function, there)
+    kept = [op for op in body.ops if op.spec.allocates]
+    rest = [op for op in body.ops if not op.spec.allocates]
     end = Op(OPS["yield"], [], [], {}, (), b.loc)
     loop = Block([turn])
     loop.ops = [*inside.ops, *rest, end]
     made = Op(OPS["for"], [zero, count, one], [], {"unroll": 1, "tiles": True}, [loop], b.loc)
     body.ops = [*kept, *before.ops, made]
-    function.grid = [["min", ["*", ["*", *function.grid[:2]], function.grid[2]], ["*", "sms", at_once]], 1, 1]
+    most: Any = ["*", "sms", at_once]
+    if cluster > 1:
+        function.grid[0], most = ["cdiv", function.grid[0], cluster], ["max", ["//", most, cluster], 1]
+    blocks: Any = ["min", ["*", ["*", *function.grid[:2]], function.grid[2]], most]
+    function.grid = [blocks if cluster == 1 else ["*", blocks, cluster], 1, 1]
     function.deals += 1
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from lowering.boxes import CopiedBox
 from lowering.builder import Builder
+from lowering.directives.multicast import multicast
 from lowering.directives.slices import located, without
 from lowering.directives.stage import BULK, CopyHead, shared_tile, taken_names
 from lowering.ir import Block, Function, Op, Value, clone, parents, walk
@@ -56,9 +57,10 @@ def roles(function: Function, target: Target, inner: Op, head: CopyHead, slots: 
     tiles = [op for op in function.body.ops if op.spec.allocates]
     main.ops += [*without(function.body.ops, set(tiles)), Op(OPS["yield"], [], [], {}, (), inner.loc)]
     fetch = _fetching(function, main, channel)
-    _multiplying(b, inner, head, channel)
+    blocks = multicast(function, target, fetch)
+    _multiplying(b, inner, head, channel, blocks)
     registers = _registers(function, target)
-    attrs = {"slots": slots, "fetchers": WARPS, "registers": registers, "turns": 0}
+    attrs = {"slots": slots, "fetchers": WARPS, "registers": registers, "turns": 0} | _of_blocks(blocks)
     function.attrs["fetchers"] = WARPS
     if registers is not None and not function.number("blocks_per_sm"):
         function.attrs["blocks_per_sm"] = 1  # else ptxas does not know how many registers there are at the start
@@ -109,7 +111,12 @@ def _misfit(function: Function, head: CopyHead, loops: list[Op]) -> tuple[str, s
     return None
 
 
-def _multiplying(b: Builder, inner: Op, head: CopyHead, channel: _Channel) -> None:
+def _of_blocks(blocks: int) -> dict[str, int]:
+    """Attributes of what goes by a channel that so many blocks fill for each other."""
+    return {"blocks": blocks} if blocks > 1 else {}
+
+
+def _multiplying(b: Builder, inner: Op, head: CopyHead, channel: _Channel, blocks: int) -> None:
     """The loop without its copies: it waits for a number, reads its slot of the tiles, now rings, and frees it."""
     body, first, last = inner.regions[0], Block(), Block()
     rings = list(dict.fromkeys(copy.operands[0] for copy in head.copies))
@@ -120,7 +127,7 @@ def _multiplying(b: Builder, inner: Op, head: CopyHead, channel: _Channel) -> No
     with b.region(first):
         b.op("filled", [channel.tile, channel.number], slots=channel.slots)
     with b.region(last):
-        b.op("release", [channel.tile, channel.number], slots=channel.slots)
+        b.op("release", [channel.tile, channel.number], slots=channel.slots, **_of_blocks(blocks))
     at = body.ops.index(head.wait)
     body.ops[at : at + 1] = first.ops
     body.ops = without(body.ops, {*head.copies, head.commit})

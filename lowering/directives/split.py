@@ -122,7 +122,9 @@ def _check_place(function: Function, loops: list[Op]) -> None:
 
 
 def _check_rounds(function: Function, loop: Op) -> None:
-    """All tiles have as many rounds, which are known ahead of them."""
+    """All tiles have as many rounds, which are known ahead of them, and are dealt to blocks one by one."""
+    if any(op.spec.of_grid == "rank" for op in walk(function.body)):
+        raise Unsplit("the blocks of a cluster take tiles together", "cluster 1, or a number of parts")
     before = function.body.ops[: function.body.ops.index(loop)]
     part = slice_of(before, loop.operands[:3])
     wrong = impure(part)

@@ -50,13 +50,33 @@ def _roles(w: Writer, op: Op) -> None:
     w.at(op)
     w.do(f"br label %{done}")
     w.start(done)
+    if _blocks(op) > 1:  # the others may still arrive here
+        w.template("bar.warp.sync", ["-1"], op)
+        _meet_cluster(w, op, ".release")
+
+
+def _blocks(op: Op) -> int:
+    """How many blocks fill a channel for each other."""
+    blocks: int = op.attrs.get("blocks", 1)
+    return blocks
+
+
+def _rank(w: Writer) -> str:
+    """The number of this block in its cluster, i32."""
+    rank = w.head.special("cluster.ctarank")
+    return rank if w.index == "i32" else w.head.once(f"trunc i64 {rank} to i32")
+
+
+def _meet_cluster(w: Writer, op: Op, order: str) -> None:
+    w.template(f"barrier.cluster.arrive{order}.aligned", [], op)
+    w.template("barrier.cluster.wait.acquire.aligned", [], op)
 
 
 def _begin(w: Writer, op: Op) -> None:
     """The barriers of a channel: `full` waits for the thread that fills, `free` for each warp that reads, that of a
     turn for the warps of a group."""
-    slots, turns = op.attrs["slots"], op.attrs["turns"]
-    counts = [each for slot in range(slots) for each in ((slot, 1), (slots + slot, w.function.warps))]
+    slots, turns, readers = op.attrs["slots"], op.attrs["turns"], w.function.warps * _blocks(op)
+    counts = [each for slot in range(slots) for each in ((slot, 1), (slots + slot, readers))]
     counts += [(2 * slots + group, WARPS) for group in range(turns)]
     first, met = w.fresh_label("first"), w.fresh_label("begun")
     w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, 0')}, label %{first}, label %{met}")
@@ -67,7 +87,10 @@ def _begin(w: Writer, op: Op) -> None:
     w.template("fence.mbarrier_init.release.cluster", [], op)
     w.do(f"br label %{met}")
     w.start(met)
-    w.template("bar.sync", ["0"], op)
+    if _blocks(op) > 1:
+        _meet_cluster(w, op, ".relaxed")  # behind the fence, and nothing else has been done
+    else:
+        w.template("bar.sync", ["0"], op)
 
 
 def _narrow(w: Writer, number: Value) -> str:
@@ -160,7 +183,13 @@ def _release(w: Writer, op: Op) -> None:
     channel, number = op.operands
     slots = op.attrs["slots"]
     w.template("bar.warp.sync", ["-1"], op)
-    _arrive(w, op, _place(w, channel, number, slots, slots))
+    free, blocks = _place(w, channel, number, slots, slots), _blocks(op)
+    if blocks == 1:
+        _arrive(w, op, free)
+        return
+    lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")  # the first ones arrive in the blocks of their numbers
+    (there,) = w.template("mapa.shared::cluster.u32", [free, w.head.once(f"urem i32 {lane}, {blocks}")], op)
+    w.template("@mbarrier.arrive.shared::cluster.b64", [there, w.head.once(f"icmp ult i32 {lane}, {blocks}")], op)
 
 
 def _place(w: Writer, channel: Value, number: Value, slots: int, first: int) -> str:
@@ -181,8 +210,14 @@ def _bulk_copy(w: Writer, op: Op) -> None:
     if op.attrs["at"]:
         target = w.let(f"add i32 {target}, {op.attrs['at'] * memory.dtype.bytes}")
     place = w.head.once(f"ptrtoint ptr %{map.name} to i64")
-    box = CopiedBox.of(op)
+    box, own = CopiedBox.of(op), CopiedBox.own(op)
     far = MOST if box.walks else LEAST  # there is no image before the first one
     corner = [_coordinate(w, axis.first, far) for axis in box.axes]
+    blocks, more = _blocks(op), []
+    if blocks > 1:  # a part of so many, that of the block's rank
+        part, rank = box.outermost, _rank(w)
+        corner[part] = w.let(f"add i32 {corner[part]}, {w.head.once(f'mul i32 {rank}, {own.axes[part].extent}')}")
+        target = w.let(f"add i32 {target}, {w.head.once(f'mul i32 {rank}, {own.size * memory.dtype.bytes}')}")
+        more = [str((1 << blocks) - 1)]
     taps = [w.let(f"trunc i32 {_narrow(w, walk.tap)} to i16") for walk in box.walks]
-    w.template(copy_of(op), [target, place, *corner, _place(w, channel, slot, slots, 0), *taps], op)
+    w.template(copy_of(op), [target, place, *corner, _place(w, channel, slot, slots, 0), *taps, *more], op)

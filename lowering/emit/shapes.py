@@ -110,3 +110,13 @@ def _block(w: Writer, op: Op) -> None:
 @rule("grid_size")
 def _grid(w: Writer, op: Op) -> None:
     w.registers[op.result] = [w.head.special(f"nctaid.{'xyz'[op.attrs['axis']]}")]
+
+
+@rule("cluster_id")
+def _cluster(w: Writer, op: Op) -> None:
+    w.registers[op.result] = [w.head.special("clusterid.x")]
+
+
+@rule("cluster_rank")
+def _rank(w: Writer, op: Op) -> None:
+    w.registers[op.result] = [w.head.special("cluster.ctarank")]

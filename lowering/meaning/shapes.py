@@ -58,3 +58,13 @@ def _block_id(run: Run, op: Op, x: list[Array]) -> list[Array]:
 @meaning("grid_size")
 def _grid_size(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [run.index.type(run.grid[op.attrs["axis"]])]
+
+
+@meaning("cluster_id")
+def _cluster_id(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    return [run.index.type(run.block[op.attrs["axis"]] // op.attrs["blocks"])]
+
+
+@meaning("cluster_rank")
+def _cluster_rank(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    return [run.index.type(run.block[op.attrs["axis"]] % op.attrs["blocks"])]

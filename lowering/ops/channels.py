@@ -4,6 +4,9 @@ A channel is a ring that one role fills, and another one reads. What goes throug
 lies in slot e mod slots. Each slot has two barriers in shared memory: `full`, which the bytes of copies complete, and
 `free`, at which each warp arrives that has read a number. The value of a channel is the tile that these lie in. Where
 groups of warps take turns at a part of each number's round, `turns` barriers more tell them when.
+
+Where the attribute `blocks` stands, so many blocks of a cluster copy for each other: each its part of a box to the same
+place of all of them; `full` waits for the bytes of all parts, `free` for the warps of all blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from ptx_templates import instruction
 def copy_of(op: Op) -> str:
     """The instruction that copies a box of so many axes."""
     mode = "im2col" if "walks" in op.attrs else "tile"
-    return f"cp.async.bulk.tensor.{len(op.attrs['box'])}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
+    name = f"cp.async.bulk.tensor.{len(op.attrs['box'])}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
+    return f"{name}.multicast::cluster" if "blocks" in op.attrs else name
 
 
 def _effects(op: Op) -> list[AccessEffect]:

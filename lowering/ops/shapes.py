@@ -335,6 +335,11 @@ def _blocks_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     return unknown(shape, 1, an.bounds.most_blocks(op.attrs["axis"]))  # one block runs at least
 
 
+def _cluster_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    most = an.bounds.most_blocks(op.attrs["axis"])
+    return unknown(shape, 0, None if most is None else (most - 1) // op.attrs["blocks"])
+
+
 # ---- the operations ----
 
 row("constant", 0, _infer_constant, "value dtype", splat=True, constant=True, form=lambda forms, op: forms.number(op))
@@ -366,4 +371,10 @@ row("block_id", 0, _scalar(INDEX), "axis", facts=_block_facts, form=lambda forms
 row(
     "grid_size", 0, _scalar(INDEX), "axis", facts=_blocks_facts, form=lambda forms, op: forms.blocks(op),
     of_grid="blocks",
+)  # fmt: skip
+# Of clusters of so many blocks along the grid's first axis: the number of this one, and of the block in it.
+row("cluster_id", 0, _scalar(INDEX), "axis blocks", facts=_cluster_facts, of_grid="cluster")
+row(
+    "cluster_rank", 0, _scalar(INDEX), "axis blocks", of_grid="rank",
+    facts=lambda an, op, shape: unknown(shape, 0, op.attrs["blocks"] - 1),
 )  # fmt: skip

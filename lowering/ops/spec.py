@@ -120,7 +120,8 @@ class OpSpec:
     computes, fold, facts, form: what is known of its elements without running it, as far as it is.
     exchange: what becomes of it where it crosses threads (`ops/placing.py`).
     divides: it divides integers, which takes tens of instructions where the divisor is no constant.
-    of_grid: what it tells of the grid along its attribute `axis`: the number of the "block", or how many "blocks".
+    of_grid: what it tells of the grid along its attribute `axis`: the number of the "block", how many "blocks"; or the
+        number of its "cluster", and its "rank" there.
     remainder: a value and a constant by which it is divided, if it is what is left over.
     """
 

@@ -106,7 +106,7 @@ class CudaLaunch(Repeated):
         if of is not None:
             filled = self._filled(of.addresses(self.kernel.header, self.call.workspaces))
         buffer = Buffer(self._layout, filled)
-        if self.kernel.header.cluster > 1:
+        if not self.kernel.says_cluster:
             buffer.config = cluster_config(self.kernel, self.call.grid)
         return buffer
 
@@ -129,7 +129,7 @@ class CudaLaunch(Repeated):
     def again(self, rest: Sequence[Any] = ()) -> Again:
         """What `launch` and `submit` do, in one frame with bound names: frames and attributes are most of what a
         checked launch takes beside the driver's time."""
-        if not (self.is_short and self._is_sole) or self.kernel.header.cluster > 1 or self.recognise is unrecognised:
+        if not (self.is_short and self._is_sole) or not self.kernel.says_cluster or self.recognise is unrecognised:
             return never
         recognise, pointer, fits, is_exact = self.recognise, self.pointer, self.call.fits, self._is_exact
         make, pack_into, shares = self.buffer, self._pack_into, bool(self.call.workspaces)
@@ -299,7 +299,7 @@ class HostLaunch(CudaLaunch):
 
 
 def cluster_config(kernel: LoadedKernel, grid: tuple[int, int, int]) -> Any:
-    """The CUlaunchConfig of a launch in clusters along x."""
+    """The CUlaunchConfig of a launch in clusters along x, of a kernel whose text does not say how large they are."""
     cuda = driver.bindings()
     header = kernel.header
     attribute = cuda.CUlaunchAttribute()

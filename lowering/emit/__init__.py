@@ -71,6 +71,8 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
     for bound, name in (("maxnreg", "maxregs"), ("minctasm", "blocks_per_sm")):
         if number := function.number(name):
             bounds.append(f'"nvvm.{bound}"="{number}"')
+    if (blocks := function.number("cluster", 1)) > 1:  # so that a launch need not say it, which takes 50 us longer
+        bounds.append(f'"nvvm.cluster_dim"="{blocks},1,1"')
     text.append(f"attributes #0 = {{ nounwind {' '.join(bounds)} }}")
     text.append("attributes #1 = { nounwind convergent }")
     text.append(f"!llvm.dbg.cu = !{{!{w.text.debug.unit}}}")

@@ -45,6 +45,8 @@ class LoadedKernel:
     header: Header
     function: Any
     record: int
+    says_cluster: bool
+    """Whether its text says how large its clusters are, if it has some, so that no launch need do so."""
 
     def attributes(self) -> Attributes:
         """Asks the driver."""
@@ -102,8 +104,11 @@ def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
         if header.cluster > PORTABLE_CLUSTER:
             wide = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             context.call(cuda.cuFuncSetAttribute, function, wide, 1)
+        known = attributes.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
+        says_cluster = header.cluster == 1 or context.call(cuda.cuFuncGetAttribute, known, function) == header.cluster
     has_record = any(argument.kind == "record" for argument in header.arguments)
-    return LoadedKernel(context, header, function, context.add_record(header.label) if has_record else 0)
+    record = context.add_record(header.label) if has_record else 0
+    return LoadedKernel(context, header, function, record, says_cluster)
 
 
 def _check_device(facts: DeviceFacts, header: Header) -> None:

@@ -54,6 +54,8 @@ CHANNELS = {
     "roles": {"writes", "orders", "synchronizes"},
     "fill": {"waits", "arrives"},
     "filled": {"waits"},
+    "turn_begin": {"waits"},
+    "turn_end": {"arrives"},
     "release": {"synchronizes", "arrives"},
 }
 """Operations on the barriers of channels, and what their rows do."""

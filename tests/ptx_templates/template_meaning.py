@@ -2,14 +2,15 @@
 
 import operator
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
+from types import CodeType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 from template_kernel import ADDRESSES, LANES, given, written
 
-from ptx_templates import Instruction, Operand
+from ptx_templates import Fragment, Instruction, Operand
 
 FLOATS = {
     "f16": np.dtype(np.float16),
@@ -159,6 +160,18 @@ def vocabulary(shared_bytes: int) -> dict[str, Any]:
     return words
 
 
+@cache
+def code_of(meaning: str) -> CodeType:
+    return compile(meaning, "<meaning>", "exec")
+
+
+@cache
+def places_of(fragment: Fragment) -> list[list[tuple[int, int]]]:
+    """Row and column of each element of each lane."""
+    elements = range(2 ** len(fragment.register))
+    return [[fragment.coordinate(lane, i) for i in elements] for lane in range(LANES)]
+
+
 def execute(row: Instruction, registers: Registers, images: dict[str, np.ndarray]) -> dict[str, list[bytes | None]]:
     """The registers of the outputs by lane, None where the meaning leaves them open; `images` change in place.
 
@@ -172,6 +185,7 @@ def execute(row: Instruction, registers: Registers, images: dict[str, np.ndarray
     if any(operand.fragment for operand in row.operands):
         return _execute_on_tiles(row, registers, words)
     results: dict[str, list[bytes | None]] = {operand.name: [] for operand in row.operands if written(operand)}
+    code = code_of(row.meaning)
     for lane in range(LANES):
         names = words | {"lane": lane, "laneid": lane}
         for operand in filter(given, row.operands):
@@ -181,7 +195,7 @@ def execute(row: Instruction, registers: Registers, images: dict[str, np.ndarray
             names["a"] = everyone if kind_of(row["a"]) in FLOATS else Lanes(lane, list(map(int, everyone)))
         if row.convergent and "mask" in registers:
             names["mask"] = Mask(names["mask"])
-        exec(row.meaning, names)
+        exec(code, names)
         for name, by_lane in results.items():
             value = names[name]
             by_lane.append(None if value is OPAQUE else encode(value, kind_of(row[name])))
@@ -196,17 +210,15 @@ def _execute_on_tiles(row: Instruction, registers: Registers, words: dict[str, A
             words[operand.name] = [int(values[0]) for values in lanes]
             continue
         tile = np.zeros(operand.fragment.shape, lanes[0].dtype)
-        for lane, values in enumerate(lanes):
-            for element, value in enumerate(values):
-                tile[operand.fragment.coordinate(lane, element)] = value
+        for values, places in zip(lanes, places_of(operand.fragment), strict=True):
+            for value, place in zip(values, places, strict=True):
+                tile[place] = value
         words[operand.name] = tile
-    exec(row.meaning, words)
+    exec(code_of(row.meaning), words)
     results: dict[str, list[bytes | None]] = {}
     for operand in filter(written, row.operands):
         tile = words[operand.name]
-        elements = range(2 ** len(operand.fragment.register))
         results[operand.name] = [
-            encode([tile[operand.fragment.coordinate(lane, i)] for i in elements], kind_of(operand))
-            for lane in range(LANES)
+            encode([tile[place] for place in places], kind_of(operand)) for places in places_of(operand.fragment)
         ]
     return results

@@ -22,6 +22,11 @@ def rounded(numerator: int, denominator: int, rounding: str, *, sticky: bool = F
     further from zero than the quotient, by less than the way to the next float64 or midpoint of two.
     """
     sign = -1 if (numerator < 0) != (denominator < 0) else 1
+    if rounding == "rn" and not sticky:  # which is how Python divides integers
+        try:
+            return numerator / denominator
+        except OverflowError:
+            return sign * math.inf
     numerator, denominator = abs(numerator), abs(denominator)
     exponent = numerator.bit_length() - denominator.bit_length()
     if numerator << max(-exponent, 0) < denominator << max(exponent, 0):

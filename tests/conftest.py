@@ -15,7 +15,7 @@ from tests.gpu_memory import A_FEW, alone
 # is imported: two workers then have none left for torch, nor for each other.
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 
-# Workers take the cores. Threads of small products of matrices wait for each other, and take three times as long.
+# Workers take the cores. Threads of small products of matrices wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 # The collector walks all that a worker has ever imported and cached, again and again: a quarter of the time of the
@@ -70,7 +70,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    gc.freeze()  # pytest collects five times before it ends: 13 s of a worker for what ends with it
+    gc.freeze()  # pytest collects five times before it ends, for what ends with it
 
 
 @pytest.fixture

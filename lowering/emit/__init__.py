@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lowering.boxes import MAP_ALIGN, MAP_BYTES, maps_of
 from lowering.emit import channels, control, elementwise, memory, shapes, tensor, threads
 from lowering.emit.chains import emit_ops
@@ -67,19 +69,23 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
     text.append(f"define ptx_kernel void @{function.name}({', '.join(arguments)}) #0 !dbg !{scope} {{")
     text += ["entry:", *w.head.first, *flat(w.text.lines), *flat(w.text.behind), "}"]
     text += w.calls.declarations.values()
-    bounds = [f'"nvvm.reqntid"="{function.launched}"']
-    for bound, name in (("maxnreg", "maxregs"), ("minctasm", "blocks_per_sm")):
-        if number := function.number(name):
-            bounds.append(f'"nvvm.{bound}"="{number}"')
-    if (blocks := function.number("cluster", 1)) > 1:  # so that a launch need not say it, which takes 50 us longer
-        bounds.append(f'"nvvm.cluster_dim"="{blocks},1,1"')
-    text.append(f"attributes #0 = {{ nounwind {' '.join(bounds)} }}")
+    text.append(f"attributes #0 = {{ nounwind {' '.join(_bounds(function))} }}")
     text.append("attributes #1 = { nounwind convergent }")
     text.append(f"!llvm.dbg.cu = !{{!{w.text.debug.unit}}}")
     flags = w.text.debug.add('!{i32 2, !"Debug Info Version", i32 3}')
     text.append(f"!llvm.module.flags = !{{!{flags}}}")
     text += w.text.debug.lines
     return "\n".join(text) + "\n", w.calls.ptx
+
+
+def _bounds(function: Function) -> Iterator[str]:
+    """What the kernel says of its launches. Of clusters too, so that no launch need do so: that takes 50 us longer."""
+    yield f'"nvvm.reqntid"="{function.launched}"'
+    for bound, name in (("maxnreg", "maxregs"), ("minctasm", "blocks_per_sm")):
+        if number := function.number(name):
+            yield f'"nvvm.{bound}"="{number}"'
+    if (blocks := function.number("cluster", 1)) > 1:
+        yield f'"nvvm.cluster_dim"="{blocks},1,1"'
 
 
 def _stored_type(w: Writer, p: Parameter) -> str:

@@ -39,7 +39,7 @@ def heads(s: int, t: int, d: int) -> dict[str, int]:
 
 
 FUSED = {"fused": 1}
-"""The product with its bias and residual, the softmax with its dropout, which are absent otherwise."""
+"""The product with its bias and residual, and without scales of rows beside, the softmax with its dropout."""
 PACKED = {"n": 3}
 """Attention of sequences that lie one behind the other."""
 ALONG_K = {"along_k": 1}
@@ -197,7 +197,7 @@ class Case:
         dims = {name: names[name] for name in dim_names(node) if name in names}
         absent = frozenset(ABSENT.get(self.kernel, ()))
         if "fused" in names or (self.kernel == "attend" and "n" in names):
-            absent = frozenset()
+            absent = absent & {"row_scale"}
         types = dict(self.types)
         strides = {
             p.name: stride_class(row_major([names[d.id] for d in p.type.dims if isinstance(d, Name)]))

@@ -161,7 +161,9 @@ class FakeCuda(ExitStack):
         kernel = runtime.Kernel(text or hand_written.copy(), device="cuda")
         context = SimpleNamespace(ordinal=0, cu_context=1, launched={}, check=self.check)
         context.current, context.call = nullcontext, lambda function, *given: next(iter(function(*given)[1:]), None)
-        loaded: Any = SimpleNamespace(header=kernel.header, context=context, record=0, function="copy")
+        loaded: Any = SimpleNamespace(
+            header=kernel.header, context=context, record=0, says_cluster=True, function="copy"
+        )
         kernel._loaded[0] = loaded
         return kernel
 

@@ -76,7 +76,9 @@ class Cuda(FakeCuda):
     def split(self) -> runtime.Kernel:
         """`total`, loaded."""
         kernel = runtime.Kernel(parse(TEXT).compile("total", arch="sm_90").ptx, device="cuda")
-        loaded: Any = SimpleNamespace(header=kernel.header, context=self.context, record=0, function="total")
+        loaded: Any = SimpleNamespace(
+            header=kernel.header, context=self.context, record=0, says_cluster=True, function="total"
+        )
         kernel._loaded[0] = loaded
         return kernel
 

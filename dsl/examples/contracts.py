@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,18 +11,11 @@ from dsl.examples.report import Verdict
 from dsl.schedules.resolve import StatedContract
 from dsl.text import tree as ast
 from dsl.text.contracts import CHOICE, Term, row_of, with_copies
+from dsl.values.arithmetic import COMPARISONS
 from dsl.values.numbers import Numbers
 from lowering.choices import Choice, unmet
 from lowering.location import Loc, TileError
 
-HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 MOST_TOLD = 5
 """Choices beside an error."""
 
@@ -78,7 +70,7 @@ class JudgedContracts:
             verdict.reason = str(error)
             return verdict
         verdict.bound = bound_of(stated, kernel)
-        verdict.held = HOLDS[contract.op](verdict.figure, verdict.bound)
+        verdict.held = COMPARISONS[contract.op](verdict.figure, verdict.bound)
         if not verdict.held:
             found = verdict.figure if isinstance(verdict.figure, str) else f"{said(verdict.figure)} {row.unit}"
             limit = "" if str(verdict.bound) in contract.text else f" ({said(verdict.bound)})"

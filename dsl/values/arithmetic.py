@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -61,6 +61,14 @@ def power(a: Number, b: Number) -> Number:
     return a**b
 
 
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 INFIX: dict[str, Callable[[Any, Any], Number]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -74,12 +82,7 @@ INFIX: dict[str, Callable[[Any, Any], Number]] = {
     "^": operator.xor,
     "<<": _shift(operator.lshift),
     ">>": _shift(operator.rshift),
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    **COMPARISONS,
 }
 
 

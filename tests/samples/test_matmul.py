@@ -147,6 +147,21 @@ def test_tiles_have_the_columns_that_fill_their_waves(modules):
             assert resolve(module.program, step.request).constants["TN"] == columns
 
 
+NARROW = {1024: 64, 1280: 128, 2048: 256}
+"""Extents of a product of e4m3 → columns of its tiles."""
+
+
+def test_small_products_of_eight_bit_floats_have_narrow_tiles(modules):
+    """Though each round of theirs is added in f32, 128 columns at a time where there are as many."""
+    module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
+    absent = dict.fromkeys(("scale", "bias", "residual", "row_scale"))
+    for extent, wanted in NARROW.items():
+        a = ArrayFacts((extent, extent), "e4m3")
+        given = {"c": ArrayFacts((extent, extent), "f32"), "a": a, "b": a.turned, "gain": 1.0, **absent}
+        (step,) = module.product.plan(given, schedule="bulk").steps
+        assert resolve(module.program, step.request).constants["TN"] == wanted
+
+
 @pytest.mark.parametrize("dtype", ["f16", "s8", "f32"])
 @pytest.mark.parametrize("columns", [96, 160, 224])
 def test_columns_that_are_no_power_of_two(modules, device, dtype, columns):

@@ -15,7 +15,7 @@ from runtime.arguments import Buffer, MappedValues, ParamLayout
 from runtime.checks import CallClass, Checker
 from runtime.cuda import driver
 from runtime.cuda.memory import HostCopy
-from runtime.cuda.module import LoadedKernel
+from runtime.cuda.module import LoadedKernel, launch_config
 from runtime.cuda.tensor_maps import encode
 from runtime.cuda.workspaces import StreamWorkspaces, of_stream
 from runtime.errors import LaunchError
@@ -107,7 +107,9 @@ class CudaLaunch(Repeated):
             filled = self._filled(of.addresses(self.kernel.header, self.call.workspaces))
         buffer = Buffer(self._layout, filled)
         if not self.kernel.says_cluster:
-            buffer.config = cluster_config(self.kernel, self.call.grid)
+            header = self.kernel.header
+            block, cluster = (header.threads, 1, 1), (header.cluster, 1, 1)
+            buffer.config = launch_config(self.call.grid, block, header.shared_bytes, cluster)
         return buffer
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
@@ -296,20 +298,3 @@ class HostLaunch(CudaLaunch):
         for tensor, copy in zip(self.kernel.header.tensors, copies, strict=True):
             if tensor.written:
                 copy.copy_back()
-
-
-def cluster_config(kernel: LoadedKernel, grid: tuple[int, int, int]) -> Any:
-    """The CUlaunchConfig of a launch in clusters along x, of a kernel whose text does not say how large they are."""
-    cuda = driver.bindings()
-    header = kernel.header
-    attribute = cuda.CUlaunchAttribute()
-    attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    value = cuda.CUlaunchAttributeValue()
-    value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = header.cluster, 1, 1
-    attribute.value = value
-    config = cuda.CUlaunchConfig()
-    config.gridDimX, config.gridDimY, config.gridDimZ = grid
-    config.blockDimX, config.blockDimY, config.blockDimZ = header.threads, 1, 1
-    config.sharedMemBytes = header.shared_bytes
-    config.numAttrs, config.attrs = 1, [attribute]
-    return config

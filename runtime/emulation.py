@@ -105,29 +105,36 @@ class EmulatedLaunch(Repeated):
 
     def _emulate(self, given: list[Any], options: dict[str, Any]) -> Any:
         """The emulator's Result; its errors as those of a launch."""
-        from runtime.emulator import EmulatorError, LaunchRefusedError, PtxError, emulate
+        header = self.header
+        return emulated(
+            header.label,
+            self.ptx,
+            header.entry,
+            self.call.grid,
+            (header.threads, 1, 1),
+            given,
+            cluster=header.cluster,
+            shared_bytes=header.shared_bytes,
+            arch=header.arch,
+            barriers=barrier_names(header),
+            **options,
+        )
 
-        try:
-            return emulate(
-                self.ptx,
-                self.header.entry,
-                self.call.grid,
-                (self.header.threads, 1, 1),
-                given,
-                cluster=self.header.cluster,
-                shared_bytes=self.header.shared_bytes,
-                arch=self.header.arch,
-                barriers=barrier_names(self.header),
-                **options,
-            )
-        except EmulatorError as error:
-            fault = FindingError(f"{self.header.label}: {error.finding}", error.finding)
-            fault.output = error.output
-            raise fault from None
-        except LaunchRefusedError as error:
-            raise LaunchError(error.code, f"{self.header.label}: {error}") from None
-        except PtxError as error:
-            raise DeviceError("ptx", f"{self.header.label}: the emulator refuses the PTX: {error}") from None
+
+def emulated(label: str, ptx: str, entry: str, grid: Any, block: Any, given: Sequence[Any], **options: Any) -> Any:
+    """`emulate`, with its errors as those of a launch of what messages call `label`."""
+    from runtime.emulator import EmulatorError, LaunchRefusedError, PtxError, emulate
+
+    try:
+        return emulate(ptx, entry, grid, block, given, **options)
+    except EmulatorError as error:
+        fault = FindingError(f"{label}: {error.finding}", error.finding)
+        fault.output = error.output
+        raise fault from None
+    except LaunchRefusedError as error:
+        raise LaunchError(error.code, f"{label}: {error}") from None
+    except PtxError as error:
+        raise DeviceError("ptx", f"{label}: the emulator refuses the PTX: {error}") from None
 
 
 def _encoded(tensor_map: TensorMap, address: int) -> bytes:

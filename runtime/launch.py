@@ -90,6 +90,10 @@ class Kernel:
         launch, values = self._prepare(arguments, grid)
         return Bound(launch.bind(values, arguments, stream), arguments)
 
+    def grid(self, *arguments: Any) -> tuple[int, int, int]:
+        """The blocks of a launch with these arguments, which are checked; nothing is launched."""
+        return self._prepare(arguments, None)[0].call.grid
+
     def repeated(self, arguments: Sequence[Any]) -> Again:
         """What launches with other arrays of the class of these arguments, and their scalars and tables."""
         launch, values = self._prepare(arguments, None)

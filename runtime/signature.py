@@ -1,4 +1,5 @@
-"""Reads the parameter list of each `.entry` of a PTX text (PTX ISA, "Kernel Function Parameters")."""
+"""Reads what each `.entry` of a PTX text declares: its parameters and how it is to be launched (PTX ISA, "Kernel
+Function Parameters" and "Performance-Tuning Directives")."""
 
 from __future__ import annotations
 
@@ -8,10 +9,13 @@ from dataclasses import dataclass
 from runtime.errors import LaunchError
 
 NOT_CODE = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?")
+ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?([^{};]*)")
+TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
+BODY_END = re.compile(r"\.(?:entry|func)\b")
+EXTENTS = r"\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?"
 PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>[a-z]+\d+)\s+"
-    r"(?:\.ptr(?:\s*\.(?:const|global|local|shared))?(?:\s*\.align\s+\d+)?\s+)?"
+    r"(?P<pointer>\.ptr(?:\s*\.(?:const|global|local|shared))?(?:\s*\.align\s+\d+)?\s+)?"
     r"(?P<name>[A-Za-z_$%][\w$]*)\s*(?:\[\s*(?P<count>\d+)\s*\])?"
 )
 
@@ -19,30 +23,96 @@ PARAMETER = re.compile(
 @dataclass(frozen=True, slots=True)
 class SignatureParameter:
     """One `.param`: its fundamental `type` (`u64`, `b8`, …), its size in `bytes`, arrays included, and the bytes that
-    it is aligned to."""
+    it is aligned to. is_pointer: the text declares that, as not all compilers do; start, end: where it stands there."""
 
     name: str
     type: str
     bytes: int
     is_array: bool
     align: int
+    is_pointer: bool = False
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySignature:
+    """One `.entry`: its parameters; threads of a block and blocks of a cluster along x, y, z where it requires them;
+    the most registers of a thread; start, end: where its name stands."""
+
+    name: str
+    parameters: tuple[SignatureParameter, ...]
+    block: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | None
+    most_registers: int | None
+    start: int
+    end: int
 
 
 def entries(ptx: str) -> dict[str, tuple[SignatureParameter, ...]]:
     """The parameters of each entry, in order. Raises LaunchError `ptx` for a parameter that is no legal PTX."""
-    code = NOT_CODE.sub(" ", ptx)
-    return {
-        match[1]: tuple(_parameter(text, match[1]) for text in (match[2] or "").split(",") if text.strip())
-        for match in ENTRY.finditer(code)
-    }
+    return {name: signature.parameters for name, signature in signatures(ptx).items()}
 
 
-def _parameter(text: str, entry: str) -> SignatureParameter:
+def signatures(ptx: str) -> dict[str, EntrySignature]:
+    """All that each entry declares. Raises LaunchError `ptx` for a parameter that is no legal PTX."""
+    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)  # so that places stay what they are
+    return {match[1]: _signature(match) for match in ENTRY.finditer(code)}
+
+
+def target_of(ptx: str) -> str | None:
+    """The target that a text is compiled for, `sm_90a`; None where it says none."""
+    found = TARGET.search(NOT_CODE.sub(" ", ptx))
+    return found and found[1]
+
+
+def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
+    """The parameters that an entry's text declares as pointers, or makes addresses of global memory from."""
+    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)
+    end = BODY_END.search(code, signature.end)
+    body = code[signature.end : end.start() if end else len(code)]
+    made = set(re.findall(r"\bcvta\.to\.global\.u64\s+%\w+\s*,\s*(%\w+)", body))
+    loads = re.findall(r"\bld\.param\.[ub]64\s+(%\w+)\s*,\s*\[\s*([\w$%]+)\s*\]", body)
+    declared = {parameter.name for parameter in signature.parameters if parameter.is_pointer}
+    return declared | {name for register, name in loads if register in made}
+
+
+def _signature(match: re.Match[str]) -> EntrySignature:
+    parameters, at = [], match.start(2)
+    for text in (match[2] or "").split(","):
+        if text.strip():
+            parameters.append(_parameter(text, match[1], at))
+        at += len(text) + 1
+    most = re.search(r"\.maxnreg\s+(\d+)", match[3])
+    return EntrySignature(
+        match[1],
+        tuple(parameters),
+        _extents("reqntid", match[3]),
+        _extents("reqnctapercluster", match[3]),
+        int(most[1]) if most else None,
+        *match.span(1),
+    )
+
+
+def _extents(directive: str, text: str) -> tuple[int, int, int] | None:
+    """What a directive says along x, y, z; 1 where it says nothing of an axis."""
+    found = re.search(rf"\.{directive}{EXTENTS}", text)
+    return found and (int(found[1]), int(found[2] or 1), int(found[3] or 1))
+
+
+def _parameter(text: str, entry: str, at: int) -> SignatureParameter:
     match = PARAMETER.fullmatch(text.strip())
     if match is None:
         raise LaunchError("ptx", f"entry {entry}: {' '.join(text.split())!r} is no parameter")
     width = int(match["type"].lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
-    count = match["count"]
+    count, start = match["count"], at + len(text) - len(text.lstrip())
     return SignatureParameter(
-        match["name"], match["type"], width * int(count or 1), count is not None, int(match["align"] or width)
+        match["name"],
+        match["type"],
+        width * int(count or 1),
+        count is not None,
+        int(match["align"] or width),
+        match["pointer"] is not None,
+        start,
+        start + len(text.strip()),
     )

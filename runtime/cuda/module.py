@@ -6,7 +6,7 @@ import hashlib
 import re
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from runtime.chips import DeviceFacts, most_blocks
 from runtime.cuda import driver
@@ -37,6 +37,25 @@ class Attributes:
     limited_by: str
 
 
+class LaunchedCode(Protocol):
+    """What loading an entry needs to know of it; a Header has it, and so has a launch of a text without one."""
+
+    @property
+    def entry(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def arch(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def cluster(self) -> int: ...
+    @property
+    def shared_bytes(self) -> int: ...
+    @property
+    def maxregs(self) -> int | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
     """An entry of a loaded module in one context."""
@@ -50,27 +69,31 @@ class LoadedKernel:
 
     def attributes(self) -> Attributes:
         """Asks the driver."""
-        cuda = driver.bindings()
-        names = cuda.CUfunction_attribute
-        context, header = self.context, self.header
+        return attributes_of(self.context, self.function, self.header)
 
-        def get(name: str) -> int:
-            return context.call(cuda.cuFuncGetAttribute, getattr(names, f"CU_FUNC_ATTRIBUTE_{name}"), self.function)
 
-        with context.current():
-            registers, static = get("NUM_REGS"), get("SHARED_SIZE_BYTES")
-            occupancy = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor
-            blocks = context.call(occupancy, self.function, header.threads, header.shared_bytes)
-            return Attributes(
-                registers=registers,
-                local_bytes=get("LOCAL_SIZE_BYTES"),
-                static_shared_bytes=static,
-                dynamic_shared_bytes=header.shared_bytes,
-                threads=header.threads,
-                blocks_per_sm=blocks,
-                occupancy=blocks * header.threads / context.facts.threads_per_sm,
-                limited_by=limiting_resource(context.facts, registers, header.threads, static + header.shared_bytes),
-            )
+def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attributes:
+    """Asks the driver about a function that it has loaded."""
+    cuda = driver.bindings()
+    names = cuda.CUfunction_attribute
+
+    def get(name: str) -> int:
+        return context.call(cuda.cuFuncGetAttribute, getattr(names, f"CU_FUNC_ATTRIBUTE_{name}"), function)
+
+    with context.current():
+        registers, static = get("NUM_REGS"), get("SHARED_SIZE_BYTES")
+        occupancy = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        blocks = context.call(occupancy, function, code.threads, code.shared_bytes)
+        return Attributes(
+            registers=registers,
+            local_bytes=get("LOCAL_SIZE_BYTES"),
+            static_shared_bytes=static,
+            dynamic_shared_bytes=code.shared_bytes,
+            threads=code.threads,
+            blocks_per_sm=blocks,
+            occupancy=blocks * code.threads / context.facts.threads_per_sm,
+            limited_by=limiting_resource(context.facts, registers, code.threads, static + code.shared_bytes),
+        )
 
 
 def limiting_resource(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> str:
@@ -84,45 +107,72 @@ _lock = threading.Lock()
 
 
 def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
-    """Loads an entry of `ptx` and sets its attributes.
-
-    Raises LaunchError `target` or `shared` when the device cannot run it, DeviceError `ptx` with the PTX line when the
-    driver refuses the text.
-    """
-    _check_device(context.facts, header)
+    """Loads an entry of `ptx` and sets its attributes; raises what `load_function` does."""
+    function = load_function(context, ptx, header)
     cuda = driver.bindings()
-    key = (hashlib.sha256(ptx.encode()).hexdigest(), context.ordinal, header.maxregs)
     with context.current():
-        with _lock:
-            if key not in _modules:
-                _modules[key] = _load_module(context, ptx, header.maxregs)
-        function = context.call(cuda.cuModuleGetFunction, _modules[key], header.entry.encode())
-        attributes = cuda.CUfunction_attribute
-        if header.shared_bytes:
-            dynamic = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            context.call(cuda.cuFuncSetAttribute, function, dynamic, header.shared_bytes)
-        if header.cluster > PORTABLE_CLUSTER:
-            wide = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-            context.call(cuda.cuFuncSetAttribute, function, wide, 1)
-        known = attributes.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
+        known = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
         says_cluster = header.cluster == 1 or context.call(cuda.cuFuncGetAttribute, known, function) == header.cluster
     has_record = any(argument.kind == "record" for argument in header.arguments)
     record = context.add_record(header.label) if has_record else 0
     return LoadedKernel(context, header, function, record, says_cluster)
 
 
-def _check_device(facts: DeviceFacts, header: Header) -> None:
+def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
+    """The driver's function of an entry of `ptx`, which may take its shared memory and form its clusters.
+
+    Raises LaunchError `target` or `shared` when the device cannot run it, DeviceError `ptx` with the PTX line when the
+    driver refuses the text.
+    """
+    _check_device(context.facts, code)
+    cuda = driver.bindings()
+    key = (hashlib.sha256(ptx.encode()).hexdigest(), context.ordinal, code.maxregs)
+    with context.current():
+        with _lock:
+            if key not in _modules:
+                _modules[key] = _load_module(context, ptx, code.maxregs)
+        function = context.call(cuda.cuModuleGetFunction, _modules[key], code.entry.encode())
+        attributes = cuda.CUfunction_attribute
+        if code.shared_bytes:
+            dynamic = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            context.call(cuda.cuFuncSetAttribute, function, dynamic, code.shared_bytes)
+        if code.cluster > PORTABLE_CLUSTER:
+            wide = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            context.call(cuda.cuFuncSetAttribute, function, wide, 1)
+    return function
+
+
+def launch_config(
+    grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, cluster: tuple[int, int, int]
+) -> Any:
+    """The CUlaunchConfig of a launch in clusters, on the legacy default stream."""
+    cuda = driver.bindings()
+    attribute = cuda.CUlaunchAttribute()
+    attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    value = cuda.CUlaunchAttributeValue()
+    value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster
+    attribute.value = value
+    config = cuda.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = block
+    config.sharedMemBytes = shared_bytes
+    if cluster != (1, 1, 1):
+        config.numAttrs, config.attrs = 1, [attribute]
+    return config
+
+
+def _check_device(facts: DeviceFacts, code: LaunchedCode) -> None:
     """PTX runs on its own architecture and later ones, that of the `a` kind on its own only (PTX ISA, `.target`)."""
-    number, has = int(re.sub(r"\D", "", header.arch)), int(re.sub(r"\D", "", facts.arch))
-    fits = {"a": has == number, "f": has // 10 == number // 10 and has >= number}.get(header.arch[-1], has >= number)
+    number, has = int(re.sub(r"\D", "", code.arch)), int(re.sub(r"\D", "", facts.arch))
+    fits = {"a": has == number, "f": has // 10 == number // 10 and has >= number}.get(code.arch[-1], has >= number)
     if not fits:
         raise LaunchError(
-            "target", f"{header.label} is compiled for {header.arch}, the device {facts.name} is {facts.arch}"
+            "target", f"{code.label} is compiled for {code.arch}, the device {facts.name} is {facts.arch}"
         )
-    if header.shared_bytes > facts.shared_per_block:
+    if code.shared_bytes > facts.shared_per_block:
         raise LaunchError(
             "shared",
-            f"{header.label} takes {header.shared_bytes} bytes of shared memory a block, "
+            f"{code.label} takes {code.shared_bytes} bytes of shared memory a block, "
             f"the device {facts.name} has {facts.shared_per_block}",
         )
 

@@ -62,7 +62,7 @@ NAMES = tuple(column.name for column in fields(Counters))
 @dataclass(slots=True)
 class LaunchCounters:
     """Totals and the same by line of the kernel's own file, and by file and line of others; by array its sectors; by
-    line of the PTX where that was asked for.
+    line of the PTX where that was asked for. file: the kernel's own, as the PTX names it.
 
     An instruction inlined from another file counts at the line of the kernel's file that it was inlined into, where the
     PTX tells it; one without any `.loc` counts only in the totals.
@@ -73,6 +73,7 @@ class LaunchCounters:
     elsewhere: dict[tuple[str, int], Counters] = field(default_factory=dict)
     by_array: dict[str, Counters] = field(default_factory=dict)
     by_ptx_line: dict[int, Counters] = field(default_factory=dict)
+    file: str | None = None
 
     def at(self, line: int) -> Counters:
         return self.by_line.setdefault(line, Counters())
@@ -81,7 +82,7 @@ class LaunchCounters:
         return self.elsewhere.setdefault((file, line), Counters())
 
     def __add__(self, other: LaunchCounters) -> LaunchCounters:
-        result = LaunchCounters(self.totals + other.totals)
+        result = LaunchCounters(self.totals + other.totals, file=self.file)
         for part in (self, other):
             for line, counters in part.by_line.items():
                 result.at(line).add(counters)

@@ -495,8 +495,8 @@ class RunningLaunch:
         return found
 
     def counted(self, ptx_lines: bool) -> LaunchCounters:
-        result = LaunchCounters(by_array=self.device.counted())
         main = self.main_file()
+        result = LaunchCounters(by_array=self.device.counted(), file=main)
 
         def add(location: Location | None, counters: Counters, times: int = 1) -> None:
             result.totals.add(counters, times)

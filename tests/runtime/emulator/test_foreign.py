@@ -10,13 +10,22 @@ import numpy as np
 import pytest
 
 from runtime.emulator import Memory, Result, emulate
+from runtime.foreign import ForeignKernel
 
 FOREIGN = Path(__file__).parent / "foreign"
 SEEDS = (0, 7)
 
 
 def run(name: str, entry: str, grid: Any, block: Any, args: list[Any], **options: Any) -> Result:
-    return emulate((FOREIGN / f"{name}.ptx").read_text(), entry, grid, block, args, **options)
+    kernel = ForeignKernel((FOREIGN / f"{name}.ptx").read_text(), entry)
+    shape = kernel.shape(three(grid), three(block), None, (options.pop("shared_bytes", 0), 0))
+    names = [f"argument {number}" for number in range(len(args))]
+    return kernel.emulate(shape, args, names, **options).result
+
+
+def three(extents: Any) -> tuple[int, int, int]:
+    x, y, z = [*(extents if isinstance(extents, tuple) else (extents,)), 1, 1][:3]
+    return x, y, z
 
 
 def random(*shape: int) -> np.ndarray:
@@ -137,7 +146,7 @@ def test_saxpy_in_a_grid_stride_loop() -> None:
 
 def test_hello_prints_and_uses_structs_locals_constants_and_calls() -> None:
     out = np.zeros(40, np.float32)
-    pair = np.array([(3, (0.5, 0.25, 0.125))], [("first", np.int32), ("weights", np.float32, 3)]).tobytes()
+    pair = np.array([(3, (0.5, 0.25, 0.125))], [("first", np.int32), ("weights", np.float32, 3)])
     result = run("hello", "hello", 1, 40, [pair, out])
     assert result.output == "first 3 weight 0.25 text x 100%\n"
     table, weights = np.array([3, 1, 4, 1]), np.array([0.5, 0.25, 0.125, 0.5])
@@ -166,8 +175,9 @@ def test_pointers_of_one_memory_may_point_into_one_allocation() -> None:
     memory = Memory()
     x = random(256)
     both = memory.allocate(np.concatenate([x, np.zeros(256, np.float32)]))
+    text = (FOREIGN / "saxpy.ptx").read_text()
     for _ in range(2):
-        run("saxpy", "saxpy", 1, 64, [1.0, both, both + 1024, 256])
+        emulate(text, "saxpy", 1, 64, [1.0, both, both + 1024, 256])
     np.testing.assert_array_equal(memory.read(both + 1024, np.float32, 256), x + x)
 
 

@@ -20,6 +20,7 @@ from lowering.location import printable
 COMMANDS = {
     "run": "Run a file's example, and check and measure it.",
     "bench": "Show the kernels and schedules of a file side by side.",
+    "count": "Count what launches of PTX texts cost, of any compiler, side by side.",
     "tune": "Find the fastest point of the schedules' tune sets.",
     "ablate": "Show what each choice is worth: taken another way, all else as chosen.",
     "bisect": "Find the choice, or the commit, at which a figure changes.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def show_check(check: Check) -> None:
         error = ""  # a condition, not a comparison
     else:
         error = f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"
-    line("expect", f"{check.text}  (line {check.line})")
+    line("expect", check.text + (f"  (line {check.line})" if check.line else ""))
     click.echo(f"  {'':<{LABEL}}{word}{': ' + error if error else ''}")
     if not check.passed and check.first is not None:
         line("", f"{number(check.wrong)} of {number(check.size)} elements differ: {check.pattern}")
@@ -207,6 +207,11 @@ def show_counters(report: Report) -> None:
             row = files.setdefault(file or report.file, {}).setdefault(int(number_of), {})
             for name, count in counts.items():
                 row[name] = row.get(name, 0) + count
+    show_counted(files, report.file)
+
+
+def show_counted(files: Mapping[str, Mapping[int, dict[str, float]]], whole: str | None) -> None:
+    """Lines of files with their counters beside them; of the file `whole` those between, too."""
     rows = [row for by_line in files.values() for row in by_line.values()]
     for row in rows:
         row["active_lanes"] = row["thread_instructions"] / row["instructions"] if row["instructions"] else 0
@@ -218,15 +223,15 @@ def show_counters(report: Report) -> None:
     click.echo(styled(f"{columns([COUNTED[name] for name in used], widths)} | {about}", bold=True))
     for file, by_line in files.items():
         source = source_lines(file)
-        if file != report.file:
-            click.echo(styled(f"{columns([''] * len(used), widths)} | {file}", bold=True))
+        if file != whole:
+            click.echo(styled(f"{columns([''] * len(used), widths)} | {printable(file)}", bold=True))
         first, last = min(by_line, default=1), max(by_line, default=0)
-        shown = range(max(1, first - 3), min(last + 1, len(source)) + 1) if file == report.file else sorted(by_line)
+        shown = range(max(1, first - 3), min(last + 1, len(source)) + 1) if file == whole else sorted(by_line)
         for at in shown:
             row = by_line.get(at, {})
             values = [number(row[name]) if row.get(name) else "" for name in used]
             text = printable(source[at - 1]) if at <= len(source) else ""
-            click.echo(f"{columns(values, widths)} | {at:4d}  {text}")
+            click.echo(f"{columns(values, widths)} | {at:4d}  {text}".rstrip())
 
 
 def source_lines(file: str) -> list[str]:

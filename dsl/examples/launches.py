@@ -26,6 +26,8 @@ from lowering.location import TileError
 COUNTED_BLOCKS = 64
 COUNTED_BYTES = 1 << 30
 """What the emulator counts of a launch on a GPU: its first blocks, unless the arrays have more bytes."""
+OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget", "workspace not zero")
+"""Kinds of findings that only the first blocks of a right launch may have: others write what those wait for."""
 MOST_KEPT = 1 << 28
 """Bytes of arrays whose writers are kept from launch to launch: their records take up to eight times as many."""
 
@@ -305,19 +307,21 @@ def copy_back(given: Mapping[str, Any], arrays: Mapping[str, Any], names: set[st
         arrays[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)
 
 
-def assembled(ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False, must: bool = True) -> None:
+def assembled(ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False, must: bool = True) -> Any:
     """Registers and spills by ptxas, instructions of the machine code by nvdisasm, where these are installed. On a GPU
     its driver assembles, and has said what registers that takes. Raises LaunchError for PTX that ptxas refuses, unless
-    it need not take it: one that is older than the PTX then says nothing."""
+    it need not take it: one that is older than the PTX then says nothing. What ptxas said; None for nothing."""
     from runtime import assemble
     from runtime.errors import DeviceError, LaunchError
     from runtime.machine_code import machine_code
 
+    figures = None
     with suppress(DeviceError) if must else suppress(DeviceError, LaunchError):
         figures = assemble(ptx, header.arch, header.entry, header.maxregs)
         if not on_gpu:
             report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads
         report.machine_code = asdict(machine_code(figures.cubin, header.entry))
+    return figures
 
 
 def explanation(plan: Plan, kernel: CompiledKernel) -> Explanation:

@@ -11,6 +11,7 @@ from types import TracebackType
 from uuid import uuid4
 
 from dsl.calls.plan import Plan
+from dsl.examples.launches import OF_A_PART
 from dsl.examples.overrides import Overrides
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request
@@ -18,7 +19,7 @@ from dsl.lab.assignments import Assignment
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import STAGES
-from dsl.lab.runner import FIRST_BLOCKS, OF_A_PART, RACES, LazyCase, Ready, Runner, in_words, prepared
+from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, in_words, prepared
 from dsl.lab.space import TuningCall, TuningPlace, calls
 from dsl.lab.trial import Log, Trial, versions
 from dsl.text import tree as ast

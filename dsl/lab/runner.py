@@ -21,8 +21,6 @@ COUNT_SECONDS = 60.0
 """What the emulator counts of a launch on a GPU, for each of many trials, unless it is told otherwise."""
 RACES = ("race", "uninitialised read", "in flight")
 """Kinds of findings where somebody did not wait for somebody."""
-OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget", "workspace not zero")
-"""Kinds of findings that only the first blocks of a right launch may have: others write what those wait for."""
 
 
 @dataclass(slots=True)

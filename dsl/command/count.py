@@ -1,0 +1,137 @@
+"""`dsl count`: what launches of PTX texts cost, of any compiler, side by side."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsl.command.failures import DIFFERS, show, told
+from dsl.command.options import SECONDS, SEED
+from dsl.command.run import TIME_LIMIT, choose_device
+from lowering.location import TileError, printable
+
+if TYPE_CHECKING:
+    from dsl.studies.count import CountedFile
+
+EXTENTS = "X[,Y[,Z]]"
+
+
+@click.command(short_help="Count what launches of PTX texts cost, of any compiler, side by side.")
+@click.argument("words", nargs=-1, metavar="FILE.ptx... [NAME=VALUE]...")
+@click.option(
+    "--entry", "entries", multiple=True, metavar="NAME", help="The entry to launch, where a text has several."
+)
+@click.option("--grid", "grids", multiple=True, metavar=EXTENTS, help="Blocks; expressions: --grid 'cdiv(n, 256)'.")
+@click.option("--block", "blocks", multiple=True, metavar=EXTENTS, help="Threads of a block, unless the text says it.")
+@click.option("--cluster", "clusters", multiple=True, metavar=EXTENTS, help="Blocks of a cluster, likewise.")
+@click.option(
+    "--shared", multiple=True, metavar="BYTES[,ALIGN]", help="Dynamic shared memory; what a driver aligns it to."
+)
+@click.option(
+    "--args", "arguments", multiple=True, metavar="EXPR,...", help="The arguments; without it all values, in order."
+)
+@click.option("--expect", "expects", multiple=True, metavar="CONDITION", help="As in examples: 'y ~= 2 * x within 0'.")
+@click.option("--save", "saves", multiple=True, metavar="NAME=FILE.npy", help="Write this value after the launch.")
+@click.option(
+    "--by", type=click.Choice(["source", "ptx", "array"]), help="Also counters by source line, PTX line or array."
+)
+@click.option("--first", "only", type=click.IntRange(1), metavar="N", help="Count the first N blocks of the grid only.")
+@click.option("--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to launch, as in dsl run.")
+@click.option("--arch", metavar="TARGET", help="The device that the emulator is; the text's target without.")
+@click.option("--seed", type=SEED, default=0, help="Seed of the random values, and of orders on the emulator.")
+@click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that a launch may take.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(words: tuple[str, ...], device: str, by: str | None, as_json: bool, **options: Any) -> int:
+    """Launch PTX texts of any compiler and count what they do: on the emulator, which finds their faults, too, and on
+    a GPU if there is one, which times them. Several are set side by side, on the same values.
+
+    Values are expressions of the language, as in an example, or .npy files: x='randn(f16[9, 1000])' n=1000 y=FILE.npy.
+    The parameters take them in their order; 2=VALUE is of parameter 2, counted from 0. What a text needs to be launched
+    is said once for all texts, or once for each. Texts of dsl compile have a header that says it.
+
+    Exit status: 0 fine, 1 a result differs or a fault is found, 2 the input is wrong, 3 the device failed.
+    """
+    from dsl.command.count_table import show_file, show_files
+    from dsl.examples.report import finite
+
+    files = [word for word in words if word.endswith(".ptx") and "=" not in word]
+    try:
+        if not files:
+            raise TileError("option", None, "no PTX text is named", "dsl count K.ptx --grid X --block X NAME=VALUE…")
+        place, why = choose_device(device, False)
+        options = {name: list(given) if isinstance(given, tuple) else given for name, given in options.items()}
+        values = [word for word in words if word not in files]
+        found = counted({"files": files, "values": values, "device": place, "why": why, **options}, as_json)
+    except Exception as error:
+        status = show(error)
+        if as_json:
+            click.echo(json.dumps(told(error, files[0] if files else "")))
+        return status
+    if as_json:
+        click.echo(json.dumps({"files": [finite(record(each)) for each in found]}))
+    elif len(found) == 1:
+        show_file(found[0], by)
+    else:
+        show_files(found, by)
+    return DIFFERS if any(each.is_right is False for each in found) else 0
+
+
+def counted(request: dict[str, Any], as_json: bool) -> list[CountedFile]:
+    """The texts of a request: counted here on the emulator, in a child process on a GPU."""
+    if request["device"] == "emulator":
+        told = answer(request)
+    else:
+        from dsl.command.child import answer_of_child
+
+        asked = {**request, "file": request["files"][0]}
+        told = answer_of_child(__name__, asked, sys.stderr if as_json else None, request["time_limit"])
+    return [file_from_json(each) for each in told["files"]]
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """What a request asks for, both as JSON."""
+    from dsl.studies.count import CountRequest, count
+
+    request = {name: value for name, value in request.items() if name != "file"}
+    return {"files": [asdict(each) for each in count(CountRequest(**request))]}
+
+
+def file_from_json(told: dict[str, Any]) -> CountedFile:
+    """The inverse of `asdict`."""
+    from dsl.examples.report import from_json
+    from dsl.studies.count import CountedFile
+
+    return CountedFile(**{**told, "report": from_json(told["report"])})
+
+
+def record(found: CountedFile) -> dict[str, Any]:
+    """What --json prints of a text."""
+    report, launch = found.report, found.launch
+    keys = ("grid", "threads", "shared_bytes", "registers", "spills", "occupancy", "limited_by", "machine_code")
+    return {
+        "file": report.file,
+        "entry": found.entry,
+        "target": found.target,
+        "device": report.device,
+        "chip": report.chip,
+        "arguments": found.arguments,
+        "block": found.block,
+        "cluster": found.cluster,
+        **{key: getattr(launch, key) for key in keys},
+        "passed": found.is_right,
+        "checks": [asdict(check) for check in report.checks],
+        "findings": found.findings,
+        "notes": found.notes,
+        "times_us": report.times,
+        "counted_blocks": found.counted,
+        "counters": launch.counters,
+        "figures": found.figures(),
+        "by_line": launch.by_line,
+        "by_ptx_line": found.by_ptx_line,
+        "by_array": found.by_array,
+        "output": printable(launch.output),
+    }

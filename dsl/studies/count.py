@@ -1,0 +1,377 @@
+"""What launches of PTX texts cost, side by side: ours and those of any compiler, on the same values.
+
+Each text is launched once on the emulator, which counts, finds faults and writes the results; ptxas says what the
+machine code takes. On a GPU it is launched and timed there, and the emulator counts its first blocks before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from dsl.examples.launches import COUNTED_BLOCKS, COUNTED_BYTES, OF_A_PART, LaunchSettings, assembled, timed
+from dsl.examples.overrides import Overrides
+from dsl.examples.report import LaunchReport, Report
+from dsl.examples.run import ExampleRun
+from dsl.studies.launched_text import (
+    AskedLaunch,
+    Counted,
+    ForeignText,
+    LaunchedText,
+    MapOf,
+    OwnText,
+    described,
+    read_value,
+)
+from dsl.text import tree as ast
+from dsl.text.files import MAX_TEXT, read_text
+from dsl.text.program import parse_program
+from lowering.location import TileError
+from runtime.errors import LaunchError
+
+HARMFUL = ("out of bounds", "misaligned", "trap")
+"""Kinds of findings behind which a text is not launched on a GPU: they poison the process."""
+PER_LAUNCH = ("grids", "blocks", "clusters", "shared", "entries", "arguments")
+OPTION_OF = {"grids": "grid", "blocks": "block", "clusters": "cluster", "entries": "entry", "arguments": "args"}
+
+
+@dataclass(frozen=True, slots=True)
+class CountRequest:
+    """What to count. values: NAME=VALUE texts. Of entries, grids, blocks, clusters, shared and arguments, one for all
+    texts without a header, or one for each of them. saves: NAME=FILE; only: the blocks that are counted."""
+
+    files: list[str]
+    values: list[str]
+    device: str
+    why: str
+    entries: list[str] = field(default_factory=list)
+    grids: list[str] = field(default_factory=list)
+    blocks: list[str] = field(default_factory=list)
+    clusters: list[str] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    expects: list[str] = field(default_factory=list)
+    saves: list[str] = field(default_factory=list)
+    seed: int = 0
+    arch: str | None = None
+    only: int | None = None
+    time_limit: float = 300.0
+
+
+@dataclass(slots=True)
+class CountedFile:
+    """A text that was launched. In `report` its one launch, and the checks; counted: blocks that the counters are of,
+    None where nothing was; arguments: name → what it was. findings, notes: of the emulator, as data. by_ptx_line and
+    by_array as `by_line` of the launch, whose numbers are lines of `source`. unjudged: why there are no results;
+    unassembled: why there is no machine code; uncounted: what the counters leave out; advice: what a caller may have
+    left out."""
+
+    report: Report
+    entry: str
+    target: str
+    is_foreign: bool
+    block: list[int]
+    cluster: list[int]
+    arguments: dict[str, str]
+    counted: int | None = None
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[dict[str, Any]] = field(default_factory=list)
+    by_ptx_line: dict[str, dict[str, float]] = field(default_factory=dict)
+    by_array: dict[str, dict[str, float]] = field(default_factory=dict)
+    source: str | None = None
+    unjudged: str | None = None
+    unassembled: str | None = None
+    uncounted: str | None = None
+    advice: str | None = None
+
+    @property
+    def launch(self) -> LaunchReport:
+        return self.report.launches[0]
+
+    @property
+    def is_right(self) -> bool | None:
+        """Whether its results are as expected; None where nobody can say."""
+        return False if self.findings else self.report.passed
+
+    def figures(self) -> dict[str, float | None]:
+        """What a table compares, of the whole launch: counters of a part of the blocks are made whole."""
+        launch, code = self.launch, self.launch.machine_code or {}
+        found: dict[str, float | None] = {
+            "time_us": self.report.time_us,
+            "blocks": prod(launch.grid),
+            "threads": launch.threads,
+            "shared_bytes": launch.shared_bytes,
+            "registers": launch.registers,
+            "spills": launch.spills,
+            "occupancy": launch.occupancy,
+            "sass": code.get("instructions"),
+            "sass_loop": code.get("loop"),
+        }
+        if launch.counters is None or not self.counted:
+            return found
+        whole, c = prod(launch.grid) / self.counted, launch.counters
+        found |= {name: count if name == "active_lanes" else count * whole for name, count in c.items()}
+        sectors = c["global_load_sectors"] + c["global_store_sectors"] + c["global_atomic_sectors"]
+        fewest = {"sectors_over_fewest": (sectors, c["global_ideal_sectors"])}
+        fewest["wavefronts_over_fewest"] = (c["shared_wavefronts"], c["shared_ideal"])
+        found |= {name: count / least if least else None for name, (count, least) in fewest.items()}
+        return found
+
+
+# ---- what was asked ----
+
+
+@dataclass(slots=True)
+class GivenValues:
+    """The values as they were typed: `names` in their order, lines of an example for those that are expressions, files
+    for the others."""
+
+    names: list[str]
+    lines: dict[str, ast.Assign]
+    files: dict[str, str]
+    expects: list[ast.Expect]
+
+    def evaluate(self, run: ExampleRun) -> None:
+        """Gives the example the names, new each time."""
+        for name in self.names:
+            if name in self.files:
+                run.names[name] = read_value(self.files[name], run.host, None)
+            else:
+                run.names[name] = read_value("", run.host, self.lines[name].value)
+
+
+def given_values(request: CountRequest) -> GivenValues:
+    """Raises TileError for what is no NAME=VALUE and no expectation."""
+    names: list[str] = []
+    files: dict[str, str] = {}
+    texts: list[str] = []
+    for each in request.values:
+        name, equals, value = each.partition("=")
+        name = f"parameter_{name}" if name.isdecimal() else name
+        if not equals or not value or not name.isidentifier() or "\n" in each:
+            message = f"'{each}' is no PTX text and not NAME=VALUE"
+            raise TileError("option", None, message, "x='randn(f16[9, 1000])', n=1000, y=FILE.npy; 2=n for parameter 2")
+        if name in names:
+            raise TileError("option", None, f"'{name.removeprefix('parameter_')}' is given twice")
+        names.append(name)
+        if value.endswith(".npy"):
+            files[name] = value
+        else:
+            texts.append(f"{name} = {value}")
+    program = parse_program("".join(f"example:\n    {text}\n" for text in texts), "<values>")
+    lines: dict[str, ast.Assign] = {}
+    for text, example in zip(texts, program.examples, strict=True):
+        (line,) = example.lines
+        assert isinstance(line, ast.Assign), text
+        lines[text.partition(" ")[0]] = line
+    return GivenValues(names, lines, files, expectations(request.expects))
+
+
+def expectations(texts: Sequence[str]) -> list[ast.Expect]:
+    program = parse_program("".join(f"example:\n    expect {text}\n" for text in texts), "--expect")
+    found: list[ast.Expect] = []
+    for example in program.examples:
+        for line in example.lines:
+            if not isinstance(line, ast.Expect):
+                raise TileError("expect", line.loc, "this compares nothing", "y ~= ref.softmax(x) within 1e-3")
+            found.append(line)
+    return found
+
+
+def asked_launches(request: CountRequest, count: int) -> list[AskedLaunch]:
+    """What is said of each of so many texts without a header. Raises TileError."""
+    said: dict[str, list[str | None]] = {}
+    for name in PER_LAUNCH:
+        given: list[str] = getattr(request, name)
+        if len(given) > 1 and len(given) != count:
+            option = OPTION_OF.get(name, name)
+            message = f"--{option} is given {len(given)} times for {count} PTX texts without a header"
+            raise TileError("option", None, message, f"once for all, or once for each in their order ({count})")
+        said[name] = [given[0] if len(given) == 1 else given[at] if given else None for at in range(count)]
+    rows = zip(*(said[name] for name in ("entries", "grids", "blocks", "clusters", "shared", "arguments")), strict=True)
+    return [AskedLaunch(*row) for row in rows]
+
+
+# ---- one text ----
+
+
+class Counter:
+    """Counts the texts of a request, one after the other."""
+
+    def __init__(self, request: CountRequest):
+        self.request = request
+        self.given = given_values(request)
+        self.saves = dict(each.partition("=")[::2] for each in request.saves)
+        for name, file in self.saves.items():
+            if name not in self.given.names or not file.endswith(".npy"):
+                message = f"--save {name}={file}: a value's name, and a .npy file"
+                raise TileError("option", None, message, f"known: {', '.join(self.given.names)}")
+        if self.saves and len(request.files) > 1:
+            raise TileError("option", None, "--save is for one PTX text: several would write the same file")
+        if request.only is not None and request.device == "emulator" and (self.saves or request.expects):
+            raise TileError("option", None, "--first leaves results unfinished: no --expect and no --save with it")
+
+    @property
+    def ordinal(self) -> int | None:
+        return None if self.request.device == "emulator" else int(self.request.device.partition(":")[2] or 0)
+
+    def all(self) -> list[CountedFile]:
+        texts = {file: read_text(Path(file), MAX_TEXT) for file in self.request.files}
+        foreign = [file for file in self.request.files if not has_header(texts[file])]
+        asked = iter(asked_launches(self.request, len(foreign)))
+        if not foreign and any(getattr(self.request, name) for name in PER_LAUNCH if name != "entries"):
+            raise TileError("option", None, "these texts say themselves how they are launched: they have a header")
+        if self.request.arch is not None and len(foreign) < len(self.request.files):
+            raise TileError("option", None, "--arch is for texts without a header, which says what ours is for")
+        entry = self.request.entries[0] if self.request.entries and not foreign else None
+        return [
+            self.one(file, texts[file], next(asked) if file in foreign else None, entry) for file in self.request.files
+        ]
+
+    def prepared(
+        self, file: str, text: str, asked: AskedLaunch | None, entry: str | None
+    ) -> tuple[ExampleRun, LaunchedText]:
+        """The values, made anew, and the text with its arguments."""
+        program = parse_program("example:\n    nothing = 0\n", file)
+        settings = LaunchSettings(seed=self.request.seed)
+        run = ExampleRun(program, program.examples[0], "emulator", self.request.why, Overrides(), settings)
+        self.given.evaluate(run)
+        if asked is not None:
+            return run, ForeignText(text, file, asked, run.host, self.given.names)
+        return run, OwnText(text, entry, run.names, self.request.device, self.request.seed)
+
+    def one(self, file: str, text: str, asked: AskedLaunch | None, entry: str | None) -> CountedFile:
+        run, launched = self.prepared(file, text, asked, entry)
+        found = self.described(file, run, launched)
+        ordinal, writers = self.ordinal, None
+        counted = self.counted(found, launched)
+        if ordinal is None:
+            writers = None if counted is None or self.request.only is not None else counted.writers
+        elif any(each["kind"] in HARMFUL for each in found.findings):
+            found.unjudged = "it is not launched on the GPU, which that would poison"
+        else:
+            run, launched = self.prepared(file, text, asked, entry)
+            self.launch(found, launched, ordinal)
+            writers = []
+        run.report = found.report
+        self.judge(found, run, writers)
+        return found
+
+    def described(self, file: str, run: ExampleRun, launched: LaunchedText) -> CountedFile:
+        """What is known before the launch, and what ptxas says."""
+        from runtime import device_facts
+        from runtime.chips import most_blocks
+
+        request = self.request
+        facts = device_facts(request.device, request.arch or launched.arch)
+        report = run.report
+        report.file, report.example, report.device = file, None, request.device
+        report.chip = f"{facts.name}, {launched.arch}"
+        launch = LaunchReport(launched.label, launched.schedule, list(launched.grid), prod(launched.block), 0)
+        launch.shared_bytes, launch.maxregs = launched.shared_bytes, launched.maxregs
+        report.launches = [launch]
+        code = reason = None
+        try:
+            code = assembled(launched.ptx, launched, launch, on_gpu=self.ordinal is not None)
+        except LaunchError as error:
+            reason = " ".join(error.message.splitlines()[:2])
+        if code is not None and self.ordinal is None:
+            launch.shared_bytes += code.shared
+            limits = most_blocks(facts, code.registers, launch.threads, launch.shared_bytes)
+            launch.limited_by = min(limits, key=lambda name: limits[name])
+            launch.occupancy = limits[launch.limited_by] * launch.threads / facts.threads_per_sm
+        said = {name: described(value) for name, value in zip(launched.names, launched.values, strict=True)}
+        foreign, block, cluster = launched.is_foreign, list(launched.block), list(launched.cluster)
+        found = CountedFile(report, launched.entry, launched.arch, foreign, block, cluster, said)
+        if "cp.async.bulk" in launched.ptx:
+            found.uncounted = "copies in bulk (TMA) are not among the sectors"
+        found.unassembled = reason or (None if code else "no machine code: ptxas is not installed")
+        return found
+
+    def counted(self, found: CountedFile, launched: LaunchedText) -> Counted | None:
+        """Counters and findings of the emulator; None where the arrays are too large for it beside a GPU."""
+        only = self.request.only
+        if self.ordinal is not None:
+            if array_bytes_of(launched) > COUNTED_BYTES:
+                return None
+            only = only or COUNTED_BLOCKS
+        made = launched.count(only, self.request.arch, self.request.seed, self.request.time_limit)
+        launch = found.launch
+        launch.output, found.counted = made.output, made.blocks
+        is_part = made.blocks < prod(launch.grid)
+        found.findings = [as_data(each) for each in made.findings if not (is_part and each.kind in OF_A_PART)]
+        found.notes = [as_data(each) for each in made.notes]
+        if not launched.shared_bytes and any("shared address" in each["message"] for each in found.findings):
+            found.advice = "the text gives its dynamic shared memory no size: --shared BYTES"
+        if made.counters is None:
+            return made
+        counters = made.counters
+        launch.counters = counters.totals.as_dict()
+        launch.by_line = {str(line): each.as_dict() for line, each in sorted(counters.by_line.items())}
+        others = sorted(counters.elsewhere.items())
+        launch.by_line |= {f"{file}:{line}": each.as_dict() for (file, line), each in others}
+        found.by_ptx_line = {str(line): each.as_dict() for line, each in sorted(counters.by_ptx_line.items())}
+        found.by_array = {name: each.as_dict() for name, each in counters.by_array.items()}
+        found.source = counters.file
+        return made
+
+    def launch(self, found: CountedFile, launched: LaunchedText, ordinal: int) -> None:
+        """Launches on the GPU, once for the results and then to be timed."""
+        on_gpu = launched.on_gpu(ordinal)
+        on_gpu.submit()
+        on_gpu.copy_back()
+        attributes, launch = on_gpu.attributes(), found.launch
+        launch.registers, launch.spills = attributes.registers, attributes.local_bytes
+        launch.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
+        launch.occupancy, launch.limited_by = attributes.occupancy, attributes.limited_by
+        found.report.times = timed([on_gpu.submit], ordinal)
+
+    def judge(self, found: CountedFile, run: ExampleRun, writers: list[Any] | None) -> None:
+        """Compares and saves the results, if there are any. writers: who wrote them, None for no results."""
+        if writers is None or (found.findings and self.ordinal is None):
+            found.unjudged = found.unjudged or ("nothing is written back behind a finding" if found.findings else None)
+            return
+        run.launcher.written = writers
+        for line in self.given.expects:
+            check = run.expect(line)
+            check.line = 0  # of no file
+            found.report.checks.append(check)
+        for name, file in self.saves.items():
+            import numpy as np
+
+            if isinstance(run.names[name], MapOf):
+                raise TileError(
+                    "option", None, f"--save {name}: a tensor map is no array", "name the array, and save it"
+                )
+            try:
+                np.save(file, run.names[name])
+            except OSError as error:
+                raise TileError("file", None, f"{file}: {error.strerror or error}") from None
+
+
+def has_header(text: str) -> bool:
+    from runtime.header import PREFIX
+
+    return any(line.startswith(PREFIX) for line in text.partition(".version")[0].splitlines())
+
+
+def array_bytes_of(launched: LaunchedText) -> int:
+    arrays = [value.array if isinstance(value, MapOf) else value for value in launched.values]
+    return sum(array.nbytes for array in {id(each): each for each in arrays if hasattr(each, "nbytes")}.values())
+
+
+def as_data(finding: Any) -> dict[str, Any]:
+    """A finding of the emulator, for people as `text`."""
+    kind, place = str(finding.kind.value), {"file": finding.file, "line": finding.line, "ptx_line": finding.ptx_line}
+    where = {"block": finding.block and list(finding.block), "thread": finding.thread and list(finding.thread)}
+    return {"kind": kind, "message": finding.message, **place, **where, "text": str(finding)}
+
+
+def count(request: CountRequest) -> list[CountedFile]:
+    """Counts each text of a request. Raises TileError, LaunchError or DeviceError."""
+    if not request.files:
+        raise LaunchError("option", "no PTX text is named", "dsl count K.ptx --grid X --block X NAME=VALUE…")
+    return Counter(request).all()

@@ -1,0 +1,352 @@
+"""A PTX text that can be launched: one of any compiler, whose arguments and grid the caller says, or one with our
+header, which says all that itself. Both are counted, launched on a GPU and described in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from dsl.examples.launches import on_device
+from dsl.examples.ptx_run import choose_dims, random_arguments
+from dsl.text import tree as ast
+from dsl.text.program import parse_program
+from dsl.values.arrays import Arrays
+from lowering.location import Loc, Source, TileError, closest
+from runtime.errors import LaunchError
+from runtime.foreign import Extents, ForeignKernel, MapOf
+
+MAP_USAGE = "tensor_map(x, [64, 128], swizzle=128): the box along the axes of x"
+
+
+@dataclass(slots=True)
+class Counted:
+    """What the emulator says of a launch. blocks: those that ran; None where it launched nothing."""
+
+    counters: Any
+    blocks: int
+    findings: list[Any] = field(default_factory=list)
+    notes: list[Any] = field(default_factory=list)
+    output: str = ""
+    writers: list[Any] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OnGpu:
+    """A launch on a GPU: `submit` launches, `copy_back` waits and writes the arrays, `attributes` is what the driver
+    made of the text."""
+
+    submit: Callable[[], None]
+    copy_back: Callable[[], None]
+    attributes: Callable[[], Any]
+
+
+class LaunchedText(Protocol):
+    """A text with all that one launch of it needs; `names` are those of the arguments, which are `values`."""
+
+    is_foreign: bool
+    ptx: str
+    entry: str
+    label: str
+    schedule: str | None
+    arch: str
+    maxregs: int | None
+    grid: Extents
+    block: Extents
+    cluster: Extents
+    shared_bytes: int
+    names: list[str]
+    values: list[Any]
+
+    def count(self, blocks: int | None, arch: str | None, seed: int, time_limit: float) -> Counted:
+        """Launches on the emulator, of the first blocks if so many are asked for; faults are collected."""
+
+    def on_gpu(self, ordinal: int) -> OnGpu:
+        """A launch on a GPU, where the arrays are copied to."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedLaunch:
+    """What a caller says of a text without a header, as it was typed; None where nothing is said. Expressions of the
+    language over the values' names; the extents along x, y, z."""
+
+    entry: str | None = None
+    grid: str | None = None
+    block: str | None = None
+    cluster: str | None = None
+    shared: str | None = None
+    arguments: str | None = None
+
+
+# ---- values ----
+
+
+def expressions(text: str, option: str) -> list[ast.Expr]:
+    """Expressions between commas, located in what was typed. Raises TileError."""
+    if "\n" in text:
+        raise TileError("option", None, f"{option} is one line")
+    program = parse_program(f"example:\n    given = [{text}]\n", option)
+    (line,) = program.examples[0].lines
+    assert isinstance(line, ast.Assign) and isinstance(line.value, ast.Sequence)
+    return line.value.items
+
+
+def map_of(node: ast.Expr, host: Arrays) -> MapOf | None:
+    """The tensor map that `tensor_map(x, [64, 128], swizzle=128)` means; None for another expression. Raises
+    TileError."""
+    if not (isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "tensor_map"):
+        return None
+    box = node.args[1] if len(node.args) == 2 else None
+    if not isinstance(box, ast.Sequence) or node.keywords.keys() - {"swizzle"}:
+        raise TileError("call", node.loc, "a tensor map has an array, a box, and perhaps a swizzle", MAP_USAGE)
+    array = host(node.args[0])
+    if not hasattr(array, "ctypes"):
+        raise TileError("type", node.args[0].loc, "a tensor map is of an array", MAP_USAGE)
+    swizzle = host.integer(node.keywords["swizzle"], "a swizzle") if "swizzle" in node.keywords else 0
+    return MapOf(row_major(array), tuple(host.integer(extent, "an extent") for extent in box.items), swizzle)
+
+
+def row_major(value: Any) -> Any:
+    """An array as kernels of other compilers take it, without gaps; any other value as it is."""
+    if not hasattr(value, "ctypes") or value.flags.c_contiguous:
+        return value
+    import numpy as np
+
+    return np.ascontiguousarray(value)
+
+
+def described(value: Any) -> str:
+    """A value in words: `f16[9, 1000]`, `1000`."""
+    from runtime import describe
+
+    if isinstance(value, MapOf):
+        swizzle = f", swizzle {value.swizzle}" if value.swizzle else ""
+        return f"map of {described(value.array)} in boxes of {list(value.box)}{swizzle}"
+    if hasattr(value, "ctypes"):
+        return f"{describe(value).dtype}{list(value.shape)}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# ---- of any compiler ----
+
+
+class ForeignText:
+    """A text without a header, with the arguments of one launch. given: the values in the order in which the caller
+    has named them. Raises TileError or LaunchError."""
+
+    is_foreign = True
+    schedule: str | None = None
+
+    def __init__(self, text: str, file: str, asked: AskedLaunch, host: Arrays, given: Sequence[str]):
+        self.source, self.host = Source(file, text), host
+        try:
+            self.kernel = ForeignKernel(text, asked.entry)
+        except LaunchError as error:
+            raise TileError(error.code, None, f"{file}: {error.message}", error.hint or "--entry NAME") from None
+        self.ptx, self.entry, self.label = text, self.kernel.entry, self.kernel.entry
+        self.arch, self.maxregs = self.kernel.target, self.kernel.maxregs
+        self.values, self.names = self.bound(asked.arguments, given)
+        grid = self.extents(asked.grid, "--grid")
+        if grid is None:
+            raise TileError("grid", self.place, f"how many blocks does {self.entry} have?", "--grid X[,Y[,Z]]")
+        block, cluster = self.extents(asked.block, "--block"), self.extents(asked.cluster, "--cluster")
+        shared = self.numbers(asked.shared or "0", "--shared", 2)
+        try:
+            self.shape = self.kernel.shape(grid, block, cluster, (shared[0], shared[1] if len(shared) > 1 else 0))
+        except LaunchError as error:
+            raise TileError(error.code, self.place, error.message, error.hint) from None
+        self.grid, self.block, self.cluster = self.shape.grid, self.shape.block, self.shape.cluster
+        self.shared_bytes = self.shape.shared_bytes
+
+    @property
+    def place(self) -> Loc:
+        """Where the entry stands in its text."""
+        return Loc(self.source, self.kernel.signature.start, self.kernel.signature.end)
+
+    def numbers(self, text: str, option: str, most: int) -> list[int]:
+        """Integers that an option gives, none below 0."""
+        nodes = expressions(text, option)
+        if not 1 <= len(nodes) <= most:
+            raise TileError("option", None, f"{option} takes 1 to {most} numbers, not {len(nodes)}")
+        found = [self.host.integer(node, f"a number of {option}") for node in nodes]
+        for node, number in zip(nodes, found, strict=True):
+            if not 0 <= number < 1 << 31:
+                raise TileError("option", node.loc, f"{number} is no number of {option}", "0 to 2147483647")
+        return found
+
+    def extents(self, text: str | None, option: str) -> Extents | None:
+        if text is None:
+            return None
+        x, y, z = [*self.numbers(text, option, 3), 1, 1][:3]
+        if 0 in (x, y, z):
+            raise TileError("grid", None, f"{option} {text} has no blocks" if option == "--grid" else f"{option}: a 0")
+        return x, y, z
+
+    # ---- arguments ----
+
+    def bound(self, arguments: str | None, given: Sequence[str]) -> tuple[list[Any], list[str]]:
+        """Each parameter's value, and what to call it: those of --args, or the given ones in their order."""
+        if arguments is None:
+            nodes: list[ast.Expr | None] = [None] * len(self.kernel.parameters)
+            names = self.placed(given)
+            values = [self.host.names[name] for name in names]
+        else:
+            found = expressions(arguments, "--args")
+            names = [written(node) for node in found]
+            values = [map_of(node, self.host) or row_major(self.value(node)) for node in found]
+            nodes = list(found)
+            self.check_count(names, len(found))
+        for parameter, name, value, node in zip(self.kernel.parameters, names, values, nodes, strict=True):
+            if fault := self.kernel.fault(parameter, value):
+                place = Loc(self.source, parameter.start, parameter.end) if node is None else node.loc
+                message = f"{parameter.name} {fault}: '{name}' is {described(value)}"
+                raise TileError("call", place, message, MAP_USAGE if "tensor map" in fault else None)
+        return values, names
+
+    def value(self, node: ast.Expr) -> Any:
+        """A name is its very value, so that what is written there is seen under that name."""
+        if isinstance(node, ast.Name) and node.id in self.host.names:
+            return self.host.names[node.id]
+        return self.host(node)
+
+    def placed(self, given: Sequence[str]) -> list[str]:
+        """The value of each parameter, by its number, its own name, or the order of those that are left."""
+        params = [parameter.name for parameter in self.kernel.parameters]
+        at: dict[int, str] = {}
+        for name in given:
+            index = numbered(name)
+            index = params.index(name) if name in params else index
+            if index is None:
+                continue
+            if index >= len(params) or index in at:
+                what = "is given twice" if index in at else f"there is none: {self.entry} takes {len(params)}"
+                raise TileError("call", self.place, f"parameter {index}: {what}")
+            at[index] = name
+        rest = [name for name in given if name not in at.values()]
+        free = [index for index in range(len(params)) if index not in at]
+        at |= dict(zip(free, rest, strict=False))
+        self.check_count(given, len(given), [index for index in free if index not in at])
+        return [at[index] for index in range(len(params))]
+
+    def check_count(self, names: Sequence[str], count: int, missing: Sequence[int] = ()) -> None:
+        """TileError unless there is one value for each parameter."""
+        params = self.kernel.parameters
+        if count == len(params):
+            return
+        if count > len(params):
+            hint = f"--args says which of the values: --args '{', '.join(names[: len(params)])}'"
+            message = f"{self.entry} takes {len(params)} arguments, {count} are given: {', '.join(names)}"
+            raise TileError("call", self.place, message, hint)
+        first = params[missing[0] if missing else count]
+        hint = f"{self.entry} takes {', '.join(f'{each.name} (.{each.type})' for each in params)}"
+        if len(params) - count == 2 and all(each.is_pointer for each in params[-2:]):
+            hint = "Triton's last two parameters are workspaces: 0 where a kernel has none (scratch=0 profile=0)"
+        message = f"{self.entry} takes {len(params)} arguments, {count} are given; {first.name} is the first without"
+        raise TileError("call", Loc(self.source, first.start, first.end), message, hint)
+
+    # ---- launches ----
+
+    def count(self, blocks: int | None, arch: str | None, seed: int, time_limit: float) -> Counted:
+        options: dict[str, Any] = {"on_finding": "collect", "ptx_lines": True, "seed": seed, "time_limit": time_limit}
+        found = self.kernel.emulate(self.shape, self.values, self.names, arch=arch, blocks=blocks, **options)
+        result = found.result
+        ran = blocks_run(self.grid, self.cluster, blocks)
+        return Counted(result.counters, ran, result.findings, result.notes, result.output, found.writers)
+
+    def on_gpu(self, ordinal: int) -> OnGpu:
+        launch = self.kernel.load(self.shape, self.values, self.names, ordinal)
+        return OnGpu(launch, launch.copy_back, launch.attributes)
+
+
+def written(node: ast.Expr) -> str:
+    """What to call an argument: its text, or the array of a tensor map."""
+    if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "tensor_map":
+        node = node.args[0] if node.args else node
+    return " ".join(node.loc.source.text[node.loc.start : node.loc.end].split())
+
+
+def numbered(name: str) -> int | None:
+    """The parameter that a value named `parameter_2` is for: `2=…` on the command line."""
+    number = name.removeprefix("parameter_")
+    return int(number) if number != name and number.isdecimal() else None
+
+
+def blocks_run(grid: Sequence[int], cluster: Sequence[int], blocks: int | None) -> int:
+    """How many blocks run of the first ones that are asked for: whole clusters."""
+    x, y, z = grid
+    size = cluster[0] * cluster[1] * cluster[2]
+    return x * y * z if blocks is None else min(x * y * z, -(-blocks // size) * size)
+
+
+# ---- ours ----
+
+
+class OwnText:
+    """A text with our header. Its arguments are the values of its parameters' names; where no array is among them,
+    random ones, as in `dsl run`, of the dims that are given. Raises TileError or LaunchError."""
+
+    is_foreign = False
+
+    def __init__(self, text: str, entry: str | None, names: Mapping[str, Any], device: str, seed: int):
+        from runtime import Kernel, device_facts
+
+        self.kernel = Kernel(text, entry, "emulator")
+        header = self.header = self.kernel.header
+        self.ptx, self.entry, self.schedule = text, header.entry, header.schedule
+        self.label, self.arch, self.maxregs = header.kernel, header.arch, header.maxregs
+        self.block, self.cluster = (header.threads, 1, 1), (header.cluster, 1, 1)
+        self.shared_bytes = header.shared_bytes
+        bound = self.bound(names, device_facts(device, header.arch).sms, seed)
+        self.names, self.values = list(bound), list(bound.values())
+        self.grid: Extents = self.kernel.grid(*self.values)
+
+    def bound(self, names: Mapping[str, Any], sms: int, seed: int) -> dict[str, Any]:
+        header = self.header
+        arrays = {tensor.name for tensor in header.tensors}
+        if not arrays & names.keys():
+            numbers = {name: value for name, value in names.items() if isinstance(value, bool | int | float)}
+            dims = choose_dims(header, {name: numbers[name] for name in header.dims if name in numbers}, sms)
+            return random_arguments(header, dims, numbers, seed)
+        optional = {param.name for param in header.params if param.name not in arrays and hasattr(param, "dims")}
+        wanted = [param.name for param in header.params if param.name not in optional]
+        for name in wanted:
+            if name not in names:
+                hint = closest(name, names) or f"it takes {', '.join(wanted)}, by their names"
+                raise TileError("call", None, f"{header.label} has no value for '{name}'", hint)
+        return {param.name: names.get(param.name) for param in header.params}
+
+    def count(self, blocks: int | None, arch: str | None, seed: int, time_limit: float) -> Counted:
+        options: dict[str, Any] = {"on_finding": "collect", "ptx_lines": True, "time_limit": time_limit}
+        options |= {"seed": seed} if seed else {}
+        options |= {"writers": True} if blocks is None else {"blocks": blocks}
+        found = self.kernel.run(*self.values, **options)
+        ran = blocks_run(self.grid, self.cluster, blocks)
+        return Counted(found.counters, ran, list(found.findings), [], found.output, list(found.writers))
+
+    def on_gpu(self, ordinal: int) -> OnGpu:
+        from runtime import Kernel, is_array, synchronize
+
+        kernel = Kernel(self.ptx, self.entry, f"cuda:{ordinal}")
+        arrays = on_device(dict(zip(self.names, self.values, strict=True)), ordinal)
+
+        def copy_back() -> None:
+            synchronize()
+            for name, host in zip(self.names, self.values, strict=True):
+                if host is not None and is_array(host):
+                    arrays[name].allocation.copy_out(host.ctypes.data, host.nbytes)
+
+        return OnGpu(kernel.bind(*arrays.values()), copy_back, lambda: kernel.attributes(ordinal))
+
+
+def read_value(text: str, host: Arrays, node: ast.Expr | None) -> Any:
+    """The value of `NAME=VALUE`: of a .npy file, or of an expression. Raises TileError."""
+    if node is not None:
+        return map_of(node, host) or row_major(host(node))
+    import numpy as np
+
+    try:
+        return row_major(np.load(Path(text), allow_pickle=False))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise TileError("file", None, f"{text} is no .npy file that can be read: {reason}") from None

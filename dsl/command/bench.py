@@ -34,6 +34,12 @@ TIME_LIMIT = 600.0
 @click.option("--schedule", "schedules", multiple=True, metavar="NAME", help="This schedule only.")
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write all figures there; - for stdout.")
 @click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
+@click.option(
+    *("--vs", "peers"),
+    multiple=True,
+    metavar="PEER",
+    help="Beside the kernels, this function: FILE.py::NAME, MODULE::NAME, torch:softmax(dim=-1); may be repeated.",
+)
 @FROM
 @CHOOSE
 @SKIP_PASS
@@ -91,7 +97,7 @@ def row_from_json(record: dict[str, Any]) -> BenchRow:
 
 def as_json(file: str, rows: list[BenchRow]) -> dict[str, Any]:
     """What --json writes: figures by row, times in microseconds."""
-    some = next(row.report for row in rows if row.report)
+    some = next(row.report for row in rows if row.report and row.peer is None)
     return {"file": file, "device": some.device, "chip": some.chip, "rows": [row_as_json(row) for row in rows]}
 
 
@@ -100,6 +106,8 @@ def row_as_json(row: BenchRow) -> dict[str, Any]:
     named |= {"kernels": row.kernels, "schedules": row.schedules}
     if row.edited is not None:
         named["from"] = row.edited
+    if row.peer is not None:
+        named["peer"] = row.peer
     if row.report is None:
         return named | {"failed": row.failed}
     report = row.report
@@ -140,7 +148,7 @@ def row_as_json(row: BenchRow) -> dict[str, Any]:
 def show_rows(file: str, rows: list[BenchRow]) -> None:
     """The rows that ran as a table, with what they share above it and what is to be said of others below."""
     ran = [row for row in rows if row.report is not None]
-    reports = [row.report for row in ran if row.report]
+    reports = [row.report for row in ran if row.report and row.peer is None]
     first = reports[0]
     click.echo(styled(printable(file), bold=True))
     why = first.why.partition(': "')[0]  # without the driver's own words
@@ -180,7 +188,11 @@ def names_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
         ("kernel", [joined(row.kernels) for row in rows]),
         (
             "schedule",
-            [joined(row.schedules) + (" *" if others and not row.schedule and not row.edited else "") for row in rows],
+            [
+                joined(row.schedules)
+                + (" *" if others and not row.schedule and not row.edited and not row.peer else "")
+                for row in rows
+            ],
         ),
         ("options", [options_of(row) for row in rows]),
         ("from", [row.edited or "" for row in rows]),
@@ -206,6 +218,7 @@ def figures_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
     """Columns of figures: (title, a text a row), without those that no row has."""
     figures = [row.figures() for row in rows]
     reports = [row.report for row in rows if row.report]
+    ours = [row.report.launches if row.report and row.peer is None else [] for row in rows]
     medians = [report.time_us for report in reports]
     jobs = [row.example if compared_within_examples(rows) else None for row in rows]
 
@@ -225,16 +238,16 @@ def figures_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
 
     def most(name: str) -> list[str | None]:
         """Of a row's launches."""
-        rows = [[getattr(launch, name) for launch in report.launches] for report in reports]
+        rows = [[getattr(launch, name) for launch in launches] for launches in ours]
         return told([max((v for v in values if v is not None), default=None) for values in rows], number)
 
     def most_code(name: str) -> list[str | None]:
         """Of the machine code of a row's launches."""
-        rows = [[(launch.machine_code or {}).get(name) for launch in report.launches] for report in reports]
+        rows = [[(launch.machine_code or {}).get(name) for launch in launches] for launches in ours]
         return told([max((v for v in values if v is not None), default=None) for values in rows], number)
 
     table: list[tuple[str, list[str | None]]] = [
-        ("result", ["WRONG" if report.passed is False else None for report in reports]),
+        ("result", [result_of(row) for row in rows]),
         ("us", told(medians, "{:.1f}".format)),
         ("20%", told([report.times[0] if report.times else None for report in reports], "{:.1f}".format)),
         ("80%", told([report.times[2] if report.times else None for report in reports], "{:.1f}".format)),
@@ -242,7 +255,7 @@ def figures_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
         ("GB/s", told([report.gbps for report in reports], "{:,.0f}".format)),
         ("of peak", told([report.share_of_limit for report in reports], "{:.0%}".format)),
         ("TFLOPS", told([report.tflops for report in reports], number)),
-        ("blocks", [number(sum(map(block_count, report.launches))) for report in reports]),
+        ("blocks", [number(sum(map(block_count, launches))) if launches else None for launches in ours]),
         ("instructions", counted("instructions", "{:,.0f}".format)),
         ("moves", counted("moves", "{:,.0f}".format)),
         ("lanes", counted("active_lanes", "{:.1f}".format)),
@@ -261,6 +274,13 @@ def figures_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
         ("shared", most("shared_bytes")),
     ]
     return [(title, [text or "-" for text in column]) for title, column in table if any(column)]
+
+
+def result_of(row: BenchRow) -> str | None:
+    """What is to be said of a row that ran, if there is something."""
+    if row.report and row.report.passed is False:
+        return "WRONG"
+    return "right, not timed" if row.peer is not None and row.report and row.report.times is None else None
 
 
 def short(value: float) -> str:
@@ -291,8 +311,13 @@ def notes(rows: list[BenchRow]) -> list[str]:
         found.append("us: medians of 50 launches in turns, each with a cold L2")
     if any(row.schedule and row.report for row in rows):
         found.append("*: what the file chooses")
+    peers = [row for row in rows if row.peer is not None]
+    if any(row.report and not row.report.times for row in peers):
+        found.append("peers are checked, and neither counted nor timed: that takes a GPU")
+    elif any(row.report for row in peers):
+        found.append("us of a peer: all that the device does between its call and its return, as of the kernels")
     for row in rows:
         if row.failed is not None:
-            name = " ".join(filter(None, [row.example, row.schedule, options_of(row), row.edited]))
+            name = " ".join(filter(None, [row.example, row.schedule, options_of(row), row.edited, row.peer]))
             found.append(f"{name or 'example'}: {row.failed}")
     return found

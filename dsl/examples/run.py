@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dsl.calls.api import Module, ModuleFunction
@@ -37,7 +38,7 @@ class ExampleRun:
         why: str,
         overrides: Overrides,
         settings: LaunchSettings,
-        launcher: type[Launcher] = Launcher,
+        launcher: Callable[..., Any] = Launcher,
     ):
         self.program, self.example, self.overrides, self.settings = program, example, overrides, settings
         parameters = type_parameters(reached_kernels(program, example))

@@ -1,13 +1,15 @@
 """The examples of a file side by side: each kernel and schedule that serves them, checked, counted and measured.
 
-A row is an example done one way: as the file chooses, with another option of its dispatch, or with another schedule.
-All rows are checked before any is measured. They are measured in turns, so that a drift of the clocks meets all alike.
+A row is an example done one way: as the file chooses, with another option of its dispatch, with another schedule, or by
+a peer (`peers.py`). All rows are checked before any is measured. They are measured in turns, so that a drift of the
+clocks meets all alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from random import Random
 from typing import Any
@@ -26,6 +28,7 @@ from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
 from dsl.kernels.edited import Edited, edited_from
+from dsl.studies.peers import Peer, PeerCall, PeerFailed, PeerLauncher, peers_of, roles_of
 from dsl.text import tree as ast
 from dsl.text.branches import named_ways, names_of_branch
 from dsl.text.program import Program, reached_kernels
@@ -52,7 +55,7 @@ class BenchWay:
 class BenchRow:
     """An example done one way. `counted`: blocks of each launch that its counters are of; without a report, `failed`
     says why, and `is_wrong` that it should have run: it is what the file chooses. `edited`: the file, IR or PTX by
-    hand, that a kernel of it is from."""
+    hand, that a kernel of it is from; `peer`: who did it in the kernels' place."""
 
     example: str | None
     options: dict[str, Any]
@@ -62,6 +65,7 @@ class BenchRow:
     failed: str | None = None
     is_wrong: bool = False
     edited: str | None = None
+    peer: str | None = None
 
     @property
     def kernels(self) -> list[str]:
@@ -196,6 +200,7 @@ class Bench:
         self.settings = settings
         self.rows: list[BenchRow] = []
         self.calls: list[list[ExampleCall]] = []
+        self.peers: dict[int, PeerCall] = {}  # by row
         self.errors: list[Exception] = []
 
     def add(self, example: ast.Example, overrides: Overrides, way: BenchWay) -> BenchRow:
@@ -218,6 +223,23 @@ class Bench:
         self.calls.append(run.launcher.calls if row.report else [])
         return row
 
+    def add_peer(self, example: ast.Example, overrides: Overrides, peer: Peer, beside: int) -> BenchRow:
+        """A further row, of a peer in the place of the launch of the row `beside`, run and checked once. What the peer
+        does wrong is the row's."""
+        row = BenchRow(example.name, {}, None, peer=peer.name)
+        launcher = partial(PeerLauncher, peer=peer, roles=roles_of(self.calls[beside][0]))
+        run = ExampleRun(self.program, example, self.device, self.why, overrides, self.settings, launcher)
+        self.rows.append(row)
+        self.calls.append([])
+        try:
+            row.report = run.run()
+        except PeerFailed as error:
+            row.failed, row.is_wrong = str(error), True
+            return row
+        row.counted = [0]
+        self.peers[len(self.rows) - 1] = run.launcher.call
+        return row
+
     def count(self) -> None:
         """Counters and resources of the rows: on a GPU, of each launch's first blocks, by the emulator."""
         for row, calls in zip(self.rows, self.calls, strict=True):
@@ -238,10 +260,16 @@ class Bench:
     def measure(self) -> None:
         """Times of the rows that passed, on a GPU."""
         passed = [i for i, row in enumerate(self.rows) if row.report is not None and row.report.passed is not False]
-        launches = [[bound for call in self.calls[i] for bound in call.prepared()] for i in passed]
+        launches = [self.prepared(i) for i in passed]
         times = interleaved(launches, int(self.device.partition(":")[2] or 0))
         for i, found in zip(passed, times, strict=True):
             self.rows[i].report.times = found  # type: ignore[union-attr]
+
+    def prepared(self, number: int) -> list[Callable[[], Any]]:
+        """The launches of a row, to be repeated."""
+        if number in self.peers:
+            return [self.peers[number].submit]
+        return [bound for call in self.calls[number] for bound in call.prepared()]
 
 
 def one_line(error: TileError | RuntimeFault) -> str:
@@ -287,14 +315,17 @@ def bench(
     time_limit: float | None = None,
     choose: Mapping[str, str] | None = None,
     edited: Sequence[str] = (),
+    peers: Sequence[str] = (),
 ) -> list[BenchRow]:
-    """The rows of a file's examples, in its order; `edited` are files of IR or PTX, whose kernels make further rows.
+    """The rows of a file's examples, in its order; `edited` are files of IR or PTX, whose kernels make further rows,
+    `peers` functions of Python that do each example, too.
     Raises TileError, LaunchError or DeviceError if there is none."""
     settings = LaunchSettings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
     made = Bench(program, device, why, settings)
     missing = dict.fromkeys(schedules)
     by_hand = {file: edited_from(file, choose or {}) for file in edited}
     unused = dict(by_hand)
+    others = peers_of(peers, chosen_examples(program, examples, kernels))
     for example in chosen_examples(program, examples, kernels):
         overrides = resolve(program, example, values)
         shown: list[list[str]] = []
@@ -312,6 +343,10 @@ def bench(
             if base is not None:
                 made.add(example, overrides, BenchWay(base.options, base.schedule, kernels_of))
                 unused.pop(file, None)
+        ran = next((at for at in range(first, len(made.rows)) if made.calls[at]), None)
+        for peer in others:
+            if ran is not None and peer.does(example):
+                made.add_peer(example, overrides, peer, ran)
     if any(row.report for row in made.rows):
         settings.choose.check()
     if missing:

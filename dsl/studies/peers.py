@@ -1,0 +1,353 @@
+"""Peers of an example's launch: Python functions that compute the same, of torch, Triton, CuPy or numpy.
+
+A peer takes the place of the launch line: it gets the same arrays, the lines below judge what it makes of them, and on
+a GPU it is timed in the same rounds. It is called with the arguments that its parameters name; where they name others,
+with the arrays that the kernels read, in their order. It writes the outputs that it takes, or returns them.
+
+On a GPU it gets tensors of torch, or arrays of CuPy without torch; elsewhere numpy's, where nothing is timed.
+"""
+
+from __future__ import annotations
+
+import ast as python
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dsl.calls.api import ModuleFunction
+from dsl.calls.plan import FromCall
+from dsl.examples.launches import ExampleCall, Launcher, copy_back, on_device
+from dsl.examples.report import LaunchReport
+from dsl.text import tree as ast
+from lowering.location import TileError, closest
+from runtime.dtypes import BIT_FIELDS, DTYPES
+
+USAGE = "FILE.py::FUNCTION, MODULE::FUNCTION, or torch:softmax(dim=-1); EXAMPLE=… for one example only"
+OF = re.compile(r"(\w+)=(?!=)(.*)", re.DOTALL)
+TORCH_HOMES = ("torch", "torch.nn.functional")
+
+
+class PeerFailed(Exception):
+    """What a peer does wrong, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A function to compare with, and the name of its row. on_host: `torch` where it takes tensors there, too. of: the
+    example that it does, or what that launches; any where it is None."""
+
+    name: str
+    function: Callable[..., Any]
+    on_host: str = "numpy"
+    of: str | None = None
+
+    def does(self, example: ast.Example) -> bool:
+        launched = [line.name for line in example.lines if isinstance(line, ast.Launch)]
+        return self.of is None or self.of == example.name or self.of in launched
+
+
+def peer_of(text: str) -> Peer:
+    """The peer that `--vs` names. Raises TileError."""
+    if of := OF.fullmatch(text):
+        return replace(peer_of(of[2]), of=of[1])
+    if text.startswith("torch:"):
+        return _of_torch(text)
+    home, separator, name = text.rpartition("::")
+    if not separator or not home or not name.isidentifier():
+        raise TileError("option", None, f"'{text}' is no peer", USAGE)
+    module = _module(home)
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = [key for key, value in vars(module).items() if inspect.isfunction(value) and key[0] != "_"]
+        raise TileError("name", None, f"{home} has no function '{name}'", f"known: {', '.join(known) or 'none'}")
+    if not inspect.isroutine(function) and hasattr(function, "fn"):
+        message = f"{text} is a kernel of Triton, which does not say its grid"
+        raise TileError("option", None, message, "name a Python function that launches it")
+    return Peer(f"{Path(home).name if home.endswith('.py') else home}::{name}", function)
+
+
+def _of_torch(text: str) -> Peer:
+    """`torch:softmax(dim=-1)`: a function of torch or torch.nn.functional, with literals for what is no array."""
+    try:
+        call = python.parse(text.removeprefix("torch:"), mode="eval").body
+        keywords: dict[str, Any] = {}
+        if isinstance(call, python.Call):
+            if call.args:
+                raise ValueError
+            keywords = {str(each.arg): python.literal_eval(each.value) for each in call.keywords}
+            call = call.func
+        path = python.unparse(call).split(".")
+        if not all(part.isidentifier() for part in path):
+            raise ValueError
+    except (SyntaxError, ValueError):
+        message = f"'{text}' is no function of torch with named literals"
+        raise TileError("option", None, message, "torch:softmax(dim=-1)") from None
+    try:
+        homes = [importlib.import_module(home) for home in TORCH_HOMES]
+    except ImportError as error:
+        raise TileError("option", None, f"'{text}' needs PyTorch: {error}", "pip install torch") from None
+    for home in homes:
+        found: Any = home
+        for part in path:
+            found = getattr(found, part, None)
+        if callable(found):
+            return Peer(text, partial(found, **keywords) if keywords else found, "torch")
+    raise TileError("name", None, f"neither torch nor torch.nn.functional has '{'.'.join(path)}'")
+
+
+def _module(home: str) -> Any:
+    """The module of a file, or of a name, which is looked for in the current folder, too. Raises TileError."""
+    try:
+        if not home.endswith(".py"):
+            sys.path.insert(0, "")
+            try:
+                return importlib.import_module(home)
+            finally:
+                sys.path.remove("")
+        path = Path(home)
+        if not path.is_file():
+            raise TileError("file", None, f"there is no file {home}")
+        name = f"dsl_peer_{path.stem}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # Triton looks a kernel's module up
+        spec.loader.exec_module(module)
+        return module
+    except TileError:
+        raise
+    except Exception as error:
+        raise TileError("file", None, f"{home} cannot be imported: {in_words(error)}") from None
+
+
+def in_words(error: BaseException) -> str:
+    """An exception of somebody's Python in a line: its last place that is not ours."""
+    text = f"{type(error).__name__}: {error}".splitlines()[0]
+    ours = (str(Path(__file__)), "<frozen")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    return f"{text} ({Path(frames[0].filename).name}, line {frames[0].lineno})" if frames else text
+
+
+# ---- what the kernels of the launch do with its arguments ----
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Of a launch's arguments, those that its kernels write, and those that they write before they read them."""
+
+    written: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def roles_of(call: ExampleCall) -> Roles:
+    from runtime.header import HeaderTensor
+
+    first: dict[str, str] = {}
+    written: dict[str, None] = {}
+    for launch, _ in call.launches:
+        for argument, param in zip(launch.step.arguments, launch.kernel.header.params, strict=True):
+            if isinstance(argument, FromCall) and isinstance(param, HeaderTensor):
+                first.setdefault(argument.name, param.access)
+                written |= {argument.name: None} if param.written else {}
+    in_order = [name for name in call.given if name in written]
+    return Roles(tuple(in_order), tuple(name for name in in_order if first[name] == "w"))
+
+
+# ---- a call ----
+
+
+@dataclass(slots=True)
+class PeerCall:
+    """A peer with its arguments. arrays: the launch's arguments as the peer takes them."""
+
+    peer: Peer
+    roles: Roles
+    arrays: Mapping[str, Any]
+    submit: Callable[[], Any] = field(init=False)
+    taken: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        named = _parameters(self.peer.function)
+        known = {name for name, value in self.arrays.items() if value is not None}
+        if named is not None and named[0] <= known and named[1] & known:
+            self.taken = frozenset(named[1] & known)
+            self.submit = partial(self.peer.function, **{name: self.arrays[name] for name in self.taken})
+        else:
+            inputs = [name for name in self.arrays if name in known and name not in self.roles.outputs]
+            self.taken = frozenset(inputs)
+            self.submit = partial(self.peer.function, *(self.arrays[name] for name in inputs))
+
+    def results(self, returned: Any) -> dict[str, Any]:
+        """The outputs by name, of what a call returned and wrote. Raises PeerFailed."""
+        written = self.roles.written
+        if isinstance(returned, Mapping):
+            found = dict(returned)
+        elif returned is None:
+            found = {}
+        else:
+            values = returned if isinstance(returned, tuple | list) else (returned,)
+            wanted = [name for name in written if name in self.roles.outputs] or list(written)
+            if len(values) != len(wanted):
+                raise PeerFailed(f"it returns {len(values)} arrays; the launch writes {', '.join(wanted)}")
+            found = dict(zip(wanted, values, strict=True))
+        if unknown := found.keys() - set(written):
+            raise PeerFailed(f"it returns {', '.join(sorted(unknown))}; the launch writes {', '.join(written)}")
+        missing = [name for name in written if name not in found and name not in self.taken]
+        if missing:
+            raise PeerFailed(f"it neither takes nor returns {', '.join(missing)}")
+        return {name: found.get(name, self.arrays[name]) for name in written}
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[set[str], set[str]] | None:
+    """Names that a call must give, and all that it may; None where Python does not know."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return None
+    named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    return {each.name for each in named if each.default is each.empty}, {each.name for each in named}
+
+
+class PeerLauncher(Launcher):
+    """Launches a peer in the place of the kernels, and puts its results into the example's arrays."""
+
+    def __init__(self, *given: Any, peer: Peer, roles: Roles):
+        super().__init__(*given)
+        self.peer, self.roles = peer, roles
+        self.call: PeerCall | None = None
+
+    def launch(
+        self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
+    ) -> None:
+        if self.call is not None:
+            raise PeerFailed("the example has several launches: a peer takes the place of one")
+        arrays = given if self.ordinal is None else on_device(given, self.ordinal)
+        frame = _framework(self.peer, self.ordinal)
+        self.call = PeerCall(self.peer, self.roles, {name: frame(value) for name, value in arrays.items()})
+        try:
+            returned = self.call.submit()
+        except Exception as error:
+            raise PeerFailed(in_words(error)) from error
+        if self.ordinal is not None:
+            from runtime.cuda.context import context
+
+            context(self.ordinal).synchronize()
+        results = self.call.results(returned)
+        in_place = {name for name, value in results.items() if value is self.call.arrays[name]}
+        if self.ordinal is not None:
+            copy_back(given, arrays, in_place)
+        for name, value in results.items():
+            if name not in in_place or (self.ordinal is None and not _shares(value, given[name])):
+                put(given[name], value, name, self.ordinal)
+        self.report.launches.append(LaunchReport(self.peer.name, None, [0, 0, 0], 0, 0))
+
+    def writer_of(self, array: Any, index: list[int]) -> str | None:
+        return None
+
+
+def _shares(value: Any, array: Any) -> bool:
+    """Whether an array that a peer got is the example's memory."""
+    from runtime import describe
+
+    return describe(value).pointer == describe(array).pointer
+
+
+def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
+    """Copies a result to the example's array. Raises PeerFailed for one of another shape or type."""
+    import ctypes
+
+    import numpy as np
+
+    from runtime import RuntimeFault, describe
+    from runtime.cuda import driver
+    from runtime.cuda.context import context
+
+    try:
+        found, wanted = describe(value), describe(array)
+    except RuntimeFault as error:
+        raise PeerFailed(f"{name}: {error.message}") from None
+    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+        texts = [f"{each.dtype}{list(each.shape)}" for each in (found, wanted)]
+        raise PeerFailed(f"it makes {texts[0]} of {name}, which is {texts[1]}")
+    if found.device != ordinal:
+        raise PeerFailed(f"it makes {name} elsewhere than its inputs are")
+    if not found.is_contiguous:
+        value = value.contiguous() if hasattr(value, "contiguous") else value.copy(order="C")
+        found = describe(value)
+    made = np.empty(array.shape, array.dtype)
+    if ordinal is None:
+        ctypes.memmove(made.ctypes.data, found.pointer, made.nbytes)
+    else:
+        owner = context(ordinal)
+        with owner.current():
+            owner.call(driver.bindings().cuMemcpyDtoH, made.ctypes.data, found.pointer, made.nbytes)
+    array[...] = made
+
+
+def _framework(peer: Peer, ordinal: int | None) -> Callable[[Any], Any]:
+    """What makes a peer's argument of ours: the same memory, as an array of the framework that it takes."""
+    if ordinal is None and peer.on_host == "numpy":
+        return _as_numpy
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        return _as_cupy()
+    return partial(_as_torch, torch, ordinal)
+
+
+def _as_numpy(value: Any) -> Any:
+    """bf16 and floats of 8 bits as ml_dtypes', with which numpy calculates."""
+    from runtime.dtypes import numpy_dtype
+
+    names = getattr(getattr(value, "dtype", None), "names", None)
+    return value if not names else value.view(numpy_dtype(names[0]))
+
+
+def _as_torch(torch: Any, ordinal: int | None, value: Any) -> Any:
+    from runtime import describe, is_array
+
+    if value is None or not is_array(value):
+        return value
+    dtype = describe(value).dtype
+    if ordinal is not None:
+        tensor = torch.as_tensor(value, device=f"cuda:{ordinal}")
+    else:
+        names = value.dtype.names
+        tensor = torch.from_numpy(value if not names else value.view(BIT_FIELDS[dtype]))
+    return tensor.view(getattr(torch, DTYPES[dtype].numpy)) if dtype in BIT_FIELDS else tensor
+
+
+def _as_cupy() -> Callable[[Any], Any]:
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError:
+        message = "on a GPU a peer takes tensors of torch or arrays of CuPy, and neither is installed"
+        raise TileError("option", None, message, "pip install torch") from None
+
+    def framed(value: Any) -> Any:
+        from runtime import is_array
+
+        return cupy.asarray(value) if value is not None and is_array(value) else value
+
+    return framed
+
+
+def peers_of(texts: Sequence[str], examples: Sequence[ast.Example]) -> list[Peer]:
+    """The peers that are named, each imported now, so that none is missed behind a long run. Raises TileError, also for
+    one of no example."""
+    found = [peer_of(text) for text in texts]
+    for peer in found:
+        if not any(map(peer.does, examples)):
+            names = {line.name for example in examples for line in example.lines if isinstance(line, ast.Launch)}
+            known = sorted(names | {example.name for example in examples if example.name})
+            hint = closest(peer.of or "", known) or f"known: {', '.join(known)}"
+            raise TileError("example", None, f"no example here is '{peer.of}', nor launches it", hint)
+    return found

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from dsl.kernels.compile import stages_of
+from dsl.kernels.plain_rows import ir_rows
 from dsl.kernels.variant import Request
 from dsl.text.files import write_text
 from dsl.text.program import Program
@@ -16,13 +17,11 @@ from lowering.text.printer import PrintedNames, printed
 
 CONTEXT = 2
 """Lines around a difference."""
-BOOKKEEPING = ("passes [", "holds [")
-"""Rows that every pass changes, which differences leave out."""
 
 
 def write_trace(program: Program, request: Request, folder: Path) -> None:
-    """Writes NN-PASS.ir, which the compiler reads, and NN-PASS.diff into a folder, and says a line a pass. Values keep
-    their names from stage to stage. TileError `file`."""
+    """Writes NN-PASS.ir, which the compiler reads, and NN-PASS.diff into a folder, and says a line a pass; differences
+    leave out rows that every pass changes. Values keep their names from stage to stage. TileError `file`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -33,7 +32,7 @@ def write_trace(program: Program, request: Request, folder: Path) -> None:
         text = printed(stage, names)
         label = f"{number:02}-{name}"
         write_text(folder / f"{label}.ir", text)
-        lines = [line for line in text.partition("\nsource 0 ")[0].splitlines() if not line.startswith(BOOKKEEPING)]
+        lines = ir_rows(text)
         said = f"{label:<28}{seconds * 1e3:8.1f} ms"
         if before:
             difference = list(unified_diff(before, lines, "before", label, n=CONTEXT, lineterm=""))

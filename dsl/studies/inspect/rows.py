@@ -8,22 +8,12 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
+from dsl.kernels.plain_rows import DEBUG, LOC, METADATA, NODE, WITHOUT_CODE, ir_rows, split_place, without_metadata
 from lowering.ir import Function, walk
 from lowering.location import Loc, Source
 from lowering.text.printer import PrintedNames, printed
 from lowering.text.stage import Stage
 
-BOOKKEEPING = ("passes [", "holds [")
-"""Rows of the IR's text that every pass changes."""
-PLACE = re.compile(r" @([\d:+<]+)(?=$| \{$| \{ \(.*\)$)")
-"""The place of an operation: at the end of its row, or before the region that it opens."""
-DEBUG = re.compile(r",? !dbg !(\d+)")
-LOOP = re.compile(r", !llvm\.loop !\d+")
-NODE = re.compile(r"^!(\d+) = !DILocation\(line: (\d+),")
-METADATA = "!llvm.dbg.cu"
-LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
-WITHOUT_CODE = re.compile(r"^\s*(?:$|\.loc\s|\.file\s|\$L__(?:tmp|func_))")
-"""Rows of PTX that differ where its lines are other ones."""
 NO_INSTRUCTION = re.compile(r"^\s*(?:[.(){}$]?$|[.)}$]|//)")
 """Rows of PTX that are none: labels, directives, braces, comments."""
 
@@ -96,19 +86,17 @@ class IrRows:
         self.stages: list[StageRows] = []
 
     def add(self, name: str, seconds: float, stage: Stage) -> None:
-        text = printed(stage, self.names).partition("\nsource 0 ")[0]
+        text = printed(stage, self.names)
         files = [self.places.source(source) for source in self.names.sources]  # in the order of their numbers
-        rows = [self.row(line, files) for line in text.splitlines() if not line.startswith(BOOKKEEPING)]
+        rows = [self.row(line, files) for line in ir_rows(text)]
         matcher = SequenceMatcher(None, self.rows, rows, autojunk=False)
         changes = [(i, j - i, rows[m:n]) for tag, i, j, m, n in matcher.get_opcodes() if tag != "equal"]
         self.stages.append(StageRows(name, seconds, changes))
         self.rows = rows
 
     def row(self, line: str, files: Sequence[int]) -> Row:
-        found = PLACE.search(line)
-        if found is None:
-            return line, -1
-        return line[: found.start()] + line[found.end() :], self.places.read(found[1], files)
+        text, place = split_place(line)
+        return text, self.places.read(place, files) if place else -1
 
     def operations(self) -> list[int]:
         """The row of each operation of the last stage, in the order of `walk`."""
@@ -133,7 +121,7 @@ def llvm_rows(text: str, numbered: str) -> list[Row]:
     """Rows of LLVM IR without debug information, each with the number of its operation or -1. numbered: the same text,
     whose lines are such numbers."""
     code, _, metadata = numbered.partition(METADATA)
-    nodes = {m[1]: int(m[2]) - 1 for m in map(NODE.match, metadata.splitlines()) if m}
+    nodes = {found[1]: int(found[2]) - 1 for found in NODE.finditer(metadata)}
     out = []
     for row, other in zip(text.partition(METADATA)[0].splitlines(), code.splitlines(), strict=True):
         found, plain = DEBUG.search(other), without_metadata(row)
@@ -143,17 +131,13 @@ def llvm_rows(text: str, numbered: str) -> list[Row]:
     return out
 
 
-def without_metadata(row: str) -> str:
-    return LOOP.sub("", DEBUG.sub("", row))
-
-
 def ptx_operations(text: str, numbered: str, head: int) -> list[int]:
     """The number of the operation that each row of PTX belongs to, or -1 before the code. numbered: the same PTX, whose
     lines are such numbers; `head` for what LLVM says to have no line, which it made of several."""
     operations, now = [], -1
     for row in numbered.splitlines():
         if found := LOC.match(row):
-            now = int(found[1]) - 1 if int(found[1]) else head
+            now = int(found["line"]) - 1 if int(found["line"]) else head
         elif not WITHOUT_CODE.match(row):
             operations.append((row, now))
     left = iter(operations)

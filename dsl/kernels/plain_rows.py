@@ -1,0 +1,62 @@
+"""Rows of a stage's text without what its places alone decide: debug information, bookkeeping, comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+BOOKKEEPING = ("passes [", "holds [")
+"""Rows of the IR's text that every pass changes."""
+PLACE = re.compile(r" @([\d:+<]+)(?=$| \{$| \{ \(.*\)$)")
+"""The place of an operation: at the end of its row, or before the region that it opens."""
+DEBUG = re.compile(r",? !dbg !(\d+)")
+LOOP = re.compile(r", !llvm\.loop !\d+")
+METADATA = "!llvm.dbg.cu"
+NODE = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+),.*?scope: !(\d+)(?:, inlinedAt: !(\d+))?", re.M)
+"""Of debug information: number, line, scope, number of the call."""
+OWNER = re.compile(r"^!(\d+) = (?:distinct )?!DISubprogram\(.*file: !(\d+)", re.M)
+LOC = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)(?:.*inlined_at (?P<caller>\d+) (?P<at>\d+))?")
+WITHOUT_CODE = re.compile(r"^\s*(?:$|\.loc\s|\.file\s|\$L__(?:tmp|func_))")
+"""Rows of PTX that differ where its lines are other ones."""
+
+
+def ir_rows(text: str) -> list[str]:
+    """The rows of an IR's text, without the quoted sources and what every pass changes."""
+    return [row for row in text.partition("\nsource 0 ")[0].splitlines() if not row.startswith(BOOKKEEPING)]
+
+
+def split_place(row: str) -> tuple[str, str]:
+    """A row of the IR without its place, and that: `1:6:3+8<4:9+4`, the innermost first, or nothing."""
+    found = PLACE.search(row)
+    return (row, "") if found is None else (row[: found.start()] + row[found.end() :], found[1])
+
+
+def without_metadata(row: str) -> str:
+    """A row of LLVM IR without references to debug information."""
+    return LOOP.sub("", DEBUG.sub("", row))
+
+
+def llvm_lines(text: str) -> dict[str, int]:
+    """The source line of each `!dbg` of LLVM IR by its number: the innermost one in the kernel's own file."""
+    nodes = {found[1]: (int(found[2]), found[3], found[4]) for found in NODE.finditer(text)}
+    files = dict(OWNER.findall(text))
+    head = DEBUG.search(text)  # of the kernel itself
+    own = None if head is None else files.get(head[1])
+
+    def line_of(number: str) -> int:
+        line, scope, caller = nodes[number]
+        return line if caller not in nodes or files.get(scope, own) == own else line_of(caller)
+
+    return {number: line_of(number) for number in nodes}
+
+
+def ptx_lines(text: str) -> Iterator[tuple[str, int | None]]:
+    """Each row of PTX with its source line in the kernel's own file, or that of the call; None before the first one."""
+    line: int | None = None
+    own: str | None = None
+    for row in text.splitlines():
+        if found := LOC.match(row):
+            own = own or found["file"]
+            is_inlined = found["file"] != own and found["at"]
+            line = int(found["at"] if is_inlined else found["line"]) or line
+        yield row, line

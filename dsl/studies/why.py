@@ -7,17 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dsl.calls.decisions import all_choices, branch_choice
 from dsl.calls.plan import Plan
-from dsl.calls.planner import Planner
-from dsl.calls.tuned import StepChoice, tuned_path
+from dsl.calls.tuned import tuned_path
 from dsl.calls.tuned_file import usable
 from dsl.examples.shapes import LaunchFacts
 from dsl.kernels.compile import Compiled, compile_variant
 from dsl.kernels.variant import Request
-from dsl.schedules import ResolvedSchedule
 from dsl.studies.check import at, planner_of
 from dsl.text.program import Program
-from lowering.choices import Choice, Choices, keys_of, kinds
+from lowering.choices import Choice, keys_of, kinds
 from lowering.location import Loc, TileError, closest
 
 
@@ -32,12 +31,9 @@ class ExplainedKernel:
     branch: Choice | None = None
 
     @property
-    def choices(self) -> dict[str, Choice]:
+    def choices(self) -> Mapping[str, Choice]:
         """By key, those of the dispatch and of `tune` sets first."""
-        variant = self.compiled.variant
-        first = [] if self.branch is None else [self.branch]
-        first += tuned_choices(self.request, variant.schedule)
-        return {choice.stem: choice for choice in first} | variant.function.choices.keyed()
+        return all_choices(self.request, self.compiled, self.branch)
 
     @property
     def title(self) -> str:
@@ -88,44 +84,6 @@ def kernels_of(
                 seen.append(step.request)
                 request = replace(step.request, choices=choose or {})
                 yield ExplainedKernel(program, request, plan, compile_variant(program, request), branch)
-
-
-def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | None:
-    """The branch of a dispatch as a choice among those that may serve the call. It is no `Choices.choose`: whether a
-    branch is right, its conditions say, and a caller asks for another one by `--schedule`."""
-    if planner.name not in planner.program.dispatches:
-        return None
-    taken = said_steps(tuple(StepChoice(s.request.kernel, s.request.schedule, {}) for s in plan.steps))
-    others = [said_steps(steps) for steps in planner.alternatives()]
-    options = {name: name for name in dict.fromkeys([taken, *others])}
-    choices = Choices()
-    loc = None if planner.branch is None else planner.branch.loc
-    line = "--schedule {option}" if all(len(steps) == 1 for steps in planner.alternatives()) else None
-    choices.choose("branch", planner.name, options, taken, loc=loc, because="; ".join(plan.reasons), line=line)
-    (made,) = choices.made
-    made.by = "--schedule" if asked else made.by
-    return made
-
-
-def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
-    """The names that are tuned, as choices among the values of their sets."""
-    choices = Choices()
-    for name, values in schedule.tune.items():
-        taken = schedule.warps if name == "warps" else schedule.constants[name]
-        given = name in request.constants
-        choices.choose(
-            "tune",
-            name,
-            {str(value): value for value in dict.fromkeys([*values, taken])},
-            str(taken),
-            because="given by the branch, its tuned entry or the caller" if given else "the first of its set",
-            line=f"{name} = {{option}}",
-        )
-    return choices.made
-
-
-def said_steps(steps: tuple[StepChoice, ...]) -> str:
-    return " then ".join(step.schedule or step.kernel for step in steps)
 
 
 def chosen(

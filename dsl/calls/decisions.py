@@ -1,0 +1,58 @@
+"""What a plan decides before a kernel is built, as choices: the branch of a dispatch, the values of `tune` sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dsl.calls.plan import Plan
+from dsl.calls.planner import Planner
+from dsl.calls.tuned import StepChoice
+from dsl.kernels.compile import Compiled
+from dsl.kernels.variant import Request
+from dsl.schedules import ResolvedSchedule
+from lowering.choices import Choice, Choices
+
+
+def all_choices(request: Request, compiled: Compiled, branch: Choice | None) -> Mapping[str, Choice]:
+    """The choices of a kernel of a plan by key, those of the dispatch and of `tune` sets first."""
+    first = [] if branch is None else [branch]
+    first += tuned_choices(request, compiled.variant.schedule)
+    return {choice.stem: choice for choice in first} | compiled.variant.function.choices.keyed()
+
+
+def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | None:
+    """The branch of a dispatch as a choice among those that may serve the call. It is no `Choices.choose`: whether a
+    branch is right, its conditions say, and a caller asks for another one by `--schedule`."""
+    if planner.name not in planner.program.dispatches:
+        return None
+    taken = said_steps(tuple(StepChoice(s.request.kernel, s.request.schedule, {}) for s in plan.steps))
+    others = [said_steps(steps) for steps in planner.alternatives()]
+    options = {name: name for name in dict.fromkeys([taken, *others])}
+    choices = Choices()
+    loc = None if planner.branch is None else planner.branch.loc
+    line = "--schedule {option}" if all(len(steps) == 1 for steps in planner.alternatives()) else None
+    choices.choose("branch", planner.name, options, taken, loc=loc, because="; ".join(plan.reasons), line=line)
+    (made,) = choices.made
+    made.by = "--schedule" if asked else made.by
+    return made
+
+
+def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
+    """The names that are tuned, as choices among the values of their sets."""
+    choices = Choices()
+    for name, values in schedule.tune.items():
+        taken = schedule.warps if name == "warps" else schedule.constants[name]
+        given = name in request.constants
+        choices.choose(
+            "tune",
+            name,
+            {str(value): value for value in dict.fromkeys([*values, taken])},
+            str(taken),
+            because="given by the branch, its tuned entry or the caller" if given else "the first of its set",
+            line=f"{name} = {{option}}",
+        )
+    return choices.made
+
+
+def said_steps(steps: tuple[StepChoice, ...]) -> str:
+    return " then ".join(step.schedule or step.kernel for step in steps)

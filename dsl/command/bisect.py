@@ -106,17 +106,9 @@ def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decis
 
 def of_log(text: str) -> dict[str, str]:
     """The options that a trial of a log forced: `FILE`, whose last line it is, or `FILE:LINE`. TileError."""
-    from dsl.text.files import read_lines
+    from dsl.lab.trial import trial_at
 
-    stem, colon, number = text.rpartition(":")
-    path, line = (stem, int(number)) if colon and number.isdigit() else (text, 0)
-    lines = read_lines(Path(path))
-    try:
-        choices = json.loads(lines[line - 1])["choices"]
-        assert all(isinstance(one, str) for pair in choices.items() for one in pair)
-    except (ValueError, LookupError, TypeError, AttributeError, AssertionError):
-        raise TileError("option", None, f"--from {text}: that is no trial", "a log of dsl ablate --log") from None
-    return choices
+    return trial_at(text).choices
 
 
 def show_choices(made: Bisection, asked: Predicate) -> None:
@@ -141,9 +133,9 @@ def show_choices(made: Bisection, asked: Predicate) -> None:
 
 def between_commits(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
     from dsl.command.trials import find_place
-    from dsl.lab.commits import TreeQuestion, bisect_commits, git
+    from dsl.lab.commits import TreeQuestion, bisect_commits, file_in_repository
+    from dsl.lab.diff_choices import option_of
     from dsl.lab.predicates import predicate
-    from dsl.text.files import resolved
 
     for name, given in (
         ("--from", options["start"]),
@@ -156,24 +148,28 @@ def between_commits(file: str, values: tuple[str, ...], as_json: bool, options: 
     if options["good"] is None:
         raise TileError("option", None, "--bad needs a commit to start from", "--good COMMIT")
     asked = predicate(options["until"])
-    path = resolved(Path(file))
-    root = Path(git(path.parent, "rev-parse", "--show-toplevel"))
+    root, name_there = file_in_repository(file)
     device = find_place(options["device"], options["arch"]).device
     run, why = [f"--device={device}", *(["--counters"] if device == "emulator" else [])], []
     for name in ("example", "schedule", "arch"):
         if options[name] is not None:
             why.append(f"--{name}={options[name]}")
     why += [f"--choose={text}" for text in options["choose"]] + [f"--skip-pass={name}" for name in options["skip_pass"]]
-    question = TreeQuestion(str(path.relative_to(root)), values, [*run, *why, f"--seed={options['seed']}"], why)
+    question = TreeQuestion(name_there, values, [*run, *why, f"--seed={options['seed']}"], why)
     with Bar() as bar:
         bar.begin("bisect", 0)
         made = bisect_commits(root, options["good"], options["bad"] or "HEAD", question, asked, bar.advance)
     if not as_json:
         show_commits(made, asked)
-    return {"until": asked.text, **asdict(made)}
+    choices = {
+        key: [option_of(one.first, None), option_of(one.second, None)] for one in made.choices for key in one.keys
+    }
+    return {"until": asked.text, **asdict(made), "choices": choices}
 
 
 def show_commits(made: CommitBisection, asked: Predicate) -> None:
+    from dsl.lab.diff_choices import option_of
+
     tell(f"{made.commits} commits: first {asked.said(made.start)}; last {asked.said(made.end)}")
     answer = "no longer holds" if made.holds_at_start else "holds"
     where = f"'{asked.text}' {answer} from here on, after {made.trials} runs"
@@ -183,12 +179,8 @@ def show_commits(made: CommitBisection, asked: Predicate) -> None:
     tell(f"  before: {asked.said(made.before)}; behind: {asked.said(made.after)}")
     if not made.choices:
         tell("no choice of the kernels differs between the two trees")
-    alike: dict[tuple[str, str | None, str | None], list[str]] = {}
-    for key, (before, after) in made.choices.items():
-        alike.setdefault((key.partition("[")[0], before, after), []).append(key)
-    for (stem, before, after), keys in alike.items():
-        label = keys[0] if len(keys) == 1 else f"{stem} ×{len(keys)}"
-        tell(f"  {label}: {before or 'not made'} → {after or 'not made'}")
+    for each in made.choices:
+        tell(f"  {each.label}: {option_of(each.first)} → {option_of(each.second)}")
 
 
 def tell(text: str) -> None:

@@ -33,7 +33,7 @@ def show_ablation(made: Ablation, console: Console) -> None:
     """The rows of one launch as a table, those of the chosen code in one line below it."""
     base = made.base
     console.print()
-    console.print(f"[bold]{escape(printable(title(made)))}[/bold] on {escape(base.device)}", highlight=False)
+    console.print(f"[bold]{escape(printable(base.title))}[/bold] on {escape(base.device)}", highlight=False)
     timed = bool(base.times_us)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
@@ -54,13 +54,6 @@ def show_ablation(made: Ablation, console: Console) -> None:
 
 def trials(made: Ablation) -> list[Trial]:
     return [made.base, *(flip.trial for flip in made.flips)]
-
-
-def title(made: Ablation) -> str:
-    blank = made.base
-    kernels = " then ".join(f"{step['kernel']} with {step['schedule'] or 'no schedule'}" for step in blank.steps)
-    about = ", ".join(f"{name}={value}" for name, value in {**blank.types, **blank.dims, **blank.options}.items())
-    return f"{blank.call}: {kernels}, {about}"
 
 
 def figures(trial: Trial, base: Trial | None, columns: dict[str, str]) -> list[str]:
@@ -162,7 +155,7 @@ def draw(made: list[Ablation], path: Path) -> None:
         else:
             _draw_counters(axes, each.base, flips)
         axes.axvline(1, color="black", linewidth=0.8)
-        axes.set_title(title(each), fontsize=8)
+        axes.set_title(each.base.title, fontsize=8)
         axes.invert_yaxis()
         axes.grid(axis="x", alpha=0.3)
     figure.savefig(path, dpi=150)

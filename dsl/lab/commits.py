@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from dsl.lab.assignments import halve
+from dsl.lab.diff_choices import ChoiceDifference, Numbered, Taken, differing, taken_in
 from dsl.lab.predicates import Predicate, ends_differ
+from dsl.text.files import resolved
 from lowering.location import TileError
 
 TIME_LIMIT = 600.0
@@ -28,7 +30,7 @@ TIME_LIMIT = 600.0
 @dataclass(slots=True)
 class CommitBisection:
     """found: (hash, subject) of the commits where the answer changed, one unless what lies between could not be run;
-    before, after: figures on both sides; choices: those of the two trees that differ, (before, after) by key."""
+    before, after: figures on both sides; choices: those of the two trees that differ."""
 
     commits: int
     start: Mapping[str, Any]
@@ -37,7 +39,7 @@ class CommitBisection:
     found: list[tuple[str, str]] = field(default_factory=list)
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
-    choices: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    choices: list[ChoiceDifference] = field(default_factory=list)
     trials: int = 0
 
 
@@ -64,6 +66,13 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
+def file_in_repository(file: str) -> tuple[Path, str]:
+    """The root of a file's repository, and its name there. TileError."""
+    path = resolved(Path(file))
+    root = Path(git(path.parent, "rev-parse", "--show-toplevel"))
+    return root, str(path.relative_to(root))
+
+
 @contextmanager
 def worktree(root: Path, commit: str) -> Iterator[Path]:
     """A tree of the repository beside its own, taken away at the end."""
@@ -76,15 +85,19 @@ def worktree(root: Path, commit: str) -> Iterator[Path]:
             git(root, "worktree", "remove", "--force", str(tree))
 
 
-def said_by(tree: Path, *words: str) -> dict[str, Any]:
-    """What a `dsl` command with `--json` says in a tree; `error` where it is no JSON."""
+def answer_of(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What a `dsl` command does in a tree. Raises subprocess.TimeoutExpired."""
     paths = [str(tree), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "dsl", *words, "--json"]
+    command = [sys.executable, "-m", "dsl", *words]
+    how: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace", "timeout": TIME_LIMIT}
+    return subprocess.run(command, cwd=tree, env=environment, **how)
+
+
+def said_by(tree: Path, *words: str) -> dict[str, Any]:
+    """What a `dsl` command with `--json` says in a tree; `error` where it is no JSON."""
     try:
-        done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT
-        )
+        done = answer_of(tree, *words, "--json")
         said = json.loads(done.stdout)
         return said if isinstance(said, dict) else {"error": "no object"}
     except subprocess.TimeoutExpired:
@@ -119,21 +132,19 @@ def figures_of(said: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def taken_in(said: Mapping[str, Any]) -> dict[str, str]:
-    """The options that were taken, by kernel and key, of what `dsl why --json --all` says."""
+def taken_in_all(said: Mapping[str, Any]) -> dict[Numbered, Taken]:
+    """The options that were taken in all kernels, of what `dsl why --json --all` says."""
     kernels = said.get("kernels", [])
-    several = len(kernels) > 1
-    found: dict[str, str] = {}
+    found: dict[Numbered, Taken] = {}
     for kernel in kernels:
-        name = str(kernel["kernel"]).split()[0]
-        for row in kernel["choices"]:
-            found |= {f"{name}: {key}" if several else key: row["taken"] for key in row["keys"]}
+        name = f"{kernel_of(kernel)}: " if len(kernels) > 1 else ""
+        found |= {(f"{name}{stem}", number): taken for (stem, number), taken in taken_in(kernel["choices"]).items()}
     return found
 
 
-def differing(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    names = dict.fromkeys([*before, *after])
-    return {n: (before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)}
+def kernel_of(said: Mapping[str, Any]) -> str:
+    """The name of a kernel of `dsl why --json`."""
+    return str(said["kernel"]).split()[0]
 
 
 def bisect_commits(
@@ -165,6 +176,6 @@ def bisect_commits(
         logs = []
         for at in (border.low, border.high):
             git(tree, "checkout", "--detach", "--force", "--quiet", commits[at])
-            logs.append(taken_in(said_by(tree, "why", asked.file, *asked.values, "--all", *asked.why)))
+            logs.append(taken_in_all(said_by(tree, "why", asked.file, *asked.values, "--all", *asked.why)))
         made.choices, made.trials = differing(*logs), len(known)
     return made

@@ -15,6 +15,7 @@ from typing import Any
 
 from dsl.lab.contest import median_interval
 from dsl.text.files import append_line, read_lines, resolved
+from lowering.location import TileError
 
 SCHEMA = 2
 VERDICTS = {
@@ -115,6 +116,13 @@ class Trial:
         return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
+    def title(self) -> str:
+        """The call, its kernels with their schedules, types and dims."""
+        kernels = " then ".join(f"{step['kernel']} with {step['schedule'] or 'no schedule'}" for step in self.steps)
+        about = ", ".join(f"{name}={value}" for name, value in {**self.types, **self.dims, **self.options}.items())
+        return f"{self.call}: {kernels}" + (f", {about}" if about else "")
+
+    @property
     def is_fine(self) -> bool:
         return self.status in ("measured", "counted")
 
@@ -173,6 +181,34 @@ def default_log(path: Path) -> Path:
     return Path(root, "dsl", "tune", f"{path.stem}-{place}.jsonl")
 
 
+def read_trial(line: str) -> Trial | None:
+    """The trial of a line of a log; None for what is none, or of another schema."""
+    try:
+        record = json.loads(line)
+        launches = [StepFacts(**row) for row in record.pop("launches")]
+        trial = Trial(**record, launches=launches)
+        if trial.schema != SCHEMA or trial.status not in VERDICTS or not trial.is_sound:
+            raise ValueError
+        assert all(isinstance(one, str) for pair in trial.choices.items() for one in pair)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, AssertionError):
+        return None
+    return trial
+
+
+def trial_at(text: str) -> Trial:
+    """The trial of `LOG`, whose last line it is, or of `LOG:LINE`. TileError `file` or `option`."""
+    stem, colon, number = text.rpartition(":")
+    is_numbered = bool(colon) and number.isdigit()
+    lines = read_lines(Path(stem if is_numbered else text))
+    line = int(number) if is_numbered else len(lines)
+    is_there = 1 <= line <= len(lines)
+    found = read_trial(lines[line - 1]) if is_there else None
+    if found is None:
+        has = "that is no trial" if is_there else f"it has {len(lines)} lines"
+        raise TileError("option", None, f"{text}: {has}", "a log of dsl ablate --log, and a line of it")
+    return found
+
+
 class Log:
     """The trials of a file of JSON lines; new ones are appended at once. A line that is cut short is left out."""
 
@@ -185,16 +221,11 @@ class Log:
                 self._read(line)
 
     def _read(self, line: str) -> None:
-        try:
-            record = json.loads(line)
-            launches = [StepFacts(**row) for row in record.pop("launches")]
-            trial = Trial(**record, launches=launches)
-            if trial.schema != SCHEMA or trial.status not in VERDICTS or not trial.is_sound:
-                raise ValueError
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        trial = read_trial(line)
+        if trial is None:
             self.unread += 1
-            return
-        self.trials[trial.key] = trial
+        else:
+            self.trials[trial.key] = trial
 
     def find(self, trial: Trial) -> Trial | None:
         """The same trial, if it was made before."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +48,21 @@ def experiment(path: Path, *values: str, wanted: Wanted | None = None, **conditi
     overrides = resolve(program, program.examples[0], list(values))
     made = Conditions(wanted=wanted or Wanted("none"), **conditions)
     return Experiment(program, program.examples[0], overrides, PLACE, 0, made)
+
+
+def git(folder: Path, *words: str) -> str:
+    who = {f"GIT_{role}_{what}": "x@y.example" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    calm = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    done = subprocess.run(
+        ["git", "-C", str(folder), *words],
+        env={**os.environ, **who, **calm},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def committed(folder: Path, subject: str) -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", subject)

@@ -4,15 +4,13 @@ passed over and told."""
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from random import Random
 
 import pytest
 from click.testing import CliRunner, Result
-from lab_kernel import experiment, written
+from lab_kernel import committed, experiment, git, written
 
 from dsl.command import cli
 from dsl.lab.assignments import halve, reduced
@@ -190,24 +188,6 @@ else:
     print((tree / "said").read_text())
 """
 """A compiler whose answers lie in its tree."""
-
-
-def git(folder: Path, *words: str) -> str:
-    who = {f"GIT_{role}_{what}": "x@y.example" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    calm = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    done = subprocess.run(
-        ["git", "-C", str(folder), *words],
-        env={**os.environ, **who, **calm},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
-def committed(folder: Path, subject: str) -> None:
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", subject)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -1,0 +1,70 @@
+"""The choices of two kernels joined by key: what each took, who took it, and which are there on one side only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lowering.choices import RULE, Choice
+
+KEY = re.compile(r"(.*?)(?:\[(\d+)\])?$")
+Numbered = tuple[str, int]
+"""A choice by its stem and number: `vector.x.load` is the same one as `vector.x.load[0]` of a kernel with several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An option that a choice took, and who took it: the compiler's rule, a line of the schedule, or the command."""
+
+    option: str
+    by: str = RULE
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceDifference:
+    """Choices of one kind and subject that differ in the same way. first, second: None where they are not made."""
+
+    keys: tuple[str, ...]
+    first: Taken | None
+    second: Taken | None
+
+    @property
+    def label(self) -> str:
+        """As `dsl ablate` names a group."""
+        return self.keys[0] if len(self.keys) == 1 else f"{self.keys[0].partition('[')[0]} ×{len(self.keys)}"
+
+
+def option_of(taken: Taken | None, without: Any = "not made") -> Any:
+    """The option, or what stands for a choice that is not made."""
+    return without if taken is None else taken.option
+
+
+def taken_by(choices: Iterable[Choice]) -> dict[Numbered, Taken]:
+    """What choices took."""
+    return {(each.stem, each.number): Taken(each.taken, each.by) for each in choices}
+
+
+def taken_in(rows: Iterable[Mapping[str, Any]]) -> dict[Numbered, Taken]:
+    """The same of a kernel's rows of `dsl why --all --json`."""
+    found: dict[Numbered, Taken] = {}
+    for row in rows:
+        for key in row["keys"]:
+            stem, number = KEY.fullmatch(key).groups()  # type: ignore[union-attr]
+            found[stem, int(number or 0)] = Taken(row["taken"], row.get("by", RULE))
+    return found
+
+
+def differing(first: Mapping[Numbered, Taken], second: Mapping[Numbered, Taken]) -> list[ChoiceDifference]:
+    """The choices whose options differ, equal differences together, in the order in which they are made."""
+    counts: dict[str, int] = {}
+    for stem, number in [*first, *second]:
+        counts[stem] = max(counts.get(stem, 0), number + 1)
+    alike: dict[tuple[str, Taken | None, Taken | None], list[str]] = {}
+    for stem, number in dict.fromkeys([*first, *second]):
+        pair = first.get((stem, number)), second.get((stem, number))
+        if option_of(pair[0]) != option_of(pair[1]):
+            key = f"{stem}[{number}]" if counts[stem] > 1 else stem
+            alike.setdefault((stem, *pair), []).append(key)
+    return [ChoiceDifference(tuple(keys), first, second) for (_, first, second), keys in alike.items()]

@@ -55,11 +55,14 @@ class ListedInstruction:
     live: dict[str, int] = field(default_factory=dict)
 
 
-def listing(cubin: bytes, entry: str) -> list[ListedInstruction]:
-    """The code of one entry, without the filling at the end. Raises DeviceError `tool` as `machine_code` does."""
+def listing(cubin: bytes, entry: str, lives: bool = True) -> list[ListedInstruction]:
+    """The code of one entry, without the filling at the end; with live registers, which nvdisasm has to be asked for
+    once more. Raises DeviceError `tool` as `machine_code` does."""
     code = _section(sass(cubin, "--print-line-info-ptx"), entry)
     rows, labels = _read(code)
     listed = _listed(code, _end(rows, labels))
+    if not lives:
+        return listed
     live = _live(sass(cubin, "--life-range-mode", "count"), entry)
     for each in listed:
         if each.address is not None:

@@ -11,6 +11,7 @@ import click
 
 from dsl.command.failures import show
 from dsl.command.options import ARCH, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
+from dsl.command.sides import applied
 from lowering.location import TileError
 
 if TYPE_CHECKING:
@@ -87,20 +88,9 @@ def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict
 
 def other(values: Sequence[str], options: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
     """Values and options of the second variant. TileError for what is no NAME=VALUE."""
-    from lowering.choices import is_key
-
-    more, changed = list(values), {**options}
     for text in options["vs"]:
-        name, equals, value = text.partition("=")
-        if not equals or not name or not value:
-            raise TileError("option", None, f"'{text}' is not NAME=VALUE", "--vs swizzle.s=none, --vs schedule=NAME")
-        if name == "schedule":
-            changed["schedule"] = value
-        elif is_key(name):
-            changed["choose"] = [*(c for c in changed["choose"] if not c.startswith(f"{name}=")), text]
-        else:
-            more = [*(v for v in more if v.partition("=")[0] != name), text]
-    return more, changed
+        values, options = applied(text, values, options)
+    return list(values), options
 
 
 def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel:

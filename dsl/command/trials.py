@@ -70,8 +70,8 @@ def find_place(device: str, arch: str | None = None) -> TuningPlace:
 
 
 def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wanted: Wanted) -> list[Experiment]:
-    """The launches of an example, one experiment each; `index` in the options names it where it has no name. Raises
-    TileError."""
+    """The launches of an example, one experiment each; `index` in the options names it where it has no name; `chosen`
+    and `given` are as for Conditions. Raises TileError."""
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import examine, find_example
     from dsl.lab.experiment import Conditions, Experiment
@@ -95,7 +95,8 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
         raise TileError("example", example.loc, "this example launches nothing")
     numbers = range(len(facts.launches)) if options["launch"] is None else [options["launch"] - 1]
     blocks = options["blocks"] or FIRST_BLOCKS
-    conditions = Conditions(options["schedule"], choose, jobs, options["seed"], log, wanted, blocks)
+    elsewhere = {"chosen": options.get("chosen"), "given": options.get("given", {})}
+    conditions = Conditions(options["schedule"], choose, jobs, options["seed"], log, wanted, blocks, **elsewhere)
     return [Experiment(program, example, overrides, place, at, conditions) for at in numbers]
 
 

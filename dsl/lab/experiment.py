@@ -11,10 +11,10 @@ from types import TracebackType
 from uuid import uuid4
 
 from dsl.calls.plan import Plan
+from dsl.calls.tuned import StepChoice
 from dsl.examples.launches import OF_A_PART
 from dsl.examples.overrides import Overrides
 from dsl.kernels.compile import compile_variant
-from dsl.kernels.variant import Request
 from dsl.lab.assignments import Assignment
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
@@ -46,9 +46,10 @@ class Wanted:
 
 @dataclass(slots=True)
 class Conditions:
-    """schedule: in place of the dispatch's choice; choose: options that all assignments are over; jobs: compiling
-    processes, 0 for none; seed: of inputs and orders; log: where trials are kept; blocks: that the emulator counts of a
-    launch on a GPU."""
+    """schedule: in place of the dispatch's choice, or `chosen`, the steps of a branch; choose: options that all
+    assignments are over; jobs: compiling processes, 0 for none; seed: of inputs and orders; log: where trials are kept;
+    blocks: that the emulator counts of a launch on a GPU; given: by kernel, code in the place of what it compiles to.
+    """
 
     schedule: str | None = None
     choose: Assignment = field(default_factory=dict)
@@ -57,6 +58,8 @@ class Conditions:
     log: Log | None = None
     wanted: Wanted = field(default_factory=Wanted)
     blocks: int = FIRST_BLOCKS
+    chosen: Sequence[StepChoice] | None = None
+    given: Mapping[str, Made] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -73,8 +76,8 @@ class Attempt:
 class Experiment:
     """The trials of one launch. A context manager, whose compiling processes end with it.
 
-    `made`: the choices as they are taken, by name, of all kernels of the plan. Raises TileError for what cannot be
-    planned or compiled as chosen.
+    `compiled`: the kernels of the plan as chosen; `made`: the choices as they are taken, by name, of all of them.
+    Raises TileError for what cannot be planned or compiled as chosen.
     """
 
     def __init__(
@@ -93,10 +96,12 @@ class Experiment:
         self.call = call_of(program, example, overrides, place, index, case)
         self.runner = Runner(place, self.compiler, case, index)
         self.runner.lines, self.runner.blocks = conditions.wanted.lines, conditions.blocks
-        planner = self.call.planner(schedule=conditions.schedule or self.call.facts.schedule)
+        asked = None if conditions.chosen else conditions.schedule or self.call.facts.schedule
+        planner = self.planner = self.call.planner(schedule=asked, chosen=conditions.chosen)
         self.chosen, self.facts = planner.plan(), planner.facts()
         self.reasons = self.chosen.reasons
-        logs = [self.log_of(step.request) for step in self.plan({}).steps]
+        self.compiled = [compile_variant(program, step.request) for step in self.plan({}).steps]
+        logs = [each.variant.function.choices for each in self.compiled]
         self.made: list[tuple[str, Choice]] = [pair for each in logs for pair in each.keyed().items()]
         self.check_met(logs)
         self.trials: dict[tuple[tuple[str, str], ...], Trial] = {}
@@ -112,9 +117,6 @@ class Experiment:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
         self.compiler.__exit__(kind, error, trace)
 
-    def log_of(self, request: Request) -> Choices:
-        return compile_variant(self.program, request).variant.function.choices
-
     def check_met(self, logs: Sequence[Choices]) -> None:
         """TileError for an option of the conditions that no kernel has taken."""
         asked = Asked(dict(self.conditions.choose))
@@ -128,7 +130,7 @@ class Experiment:
             source=self.program.digest(),
             device=self.place.name,
             driver=self.place.driver,
-            versions=versions(),
+            versions=versions() | self.from_elsewhere(),
             call=self.call.name,
             example=self.example.name,
             index=self.call.index,
@@ -138,6 +140,11 @@ class Experiment:
             dims=dict(facts.dims),
             steps=[{"kernel": s.request.kernel, "schedule": s.request.schedule} for s in self.chosen.steps],
         )
+
+    def from_elsewhere(self) -> dict[str, str]:
+        """What tells trials of code that is given."""
+        texts = [each.ptx or "" for each in self.conditions.given.values()]
+        return {"from": sha256("".join(texts).encode()).hexdigest()[:12]} if texts else {}
 
     def plan(self, assignment: Assignment) -> Plan:
         """The launches with an assignment over the conditions' own."""
@@ -181,7 +188,7 @@ class Experiment:
             self.conditions.log.add(trial)
 
     def attempt(self, choices: Assignment, plan: Plan) -> Attempt:
-        trial, made = replace(self.blank, choices=dict(choices), launches=[]), self.runner.made(plan)
+        trial, made = replace(self.blank, choices=dict(choices), launches=[]), self.code(plan)
         code, taken = tuple(map(code_of, made)), [each.taken for each in made]
         if "" not in code and (same := self.by_code.get(code)) is not None:
             return Attempt(replace(same.trial, choices=dict(choices)), code, taken, same.ready)
@@ -196,6 +203,11 @@ class Experiment:
         if self.runner.budget is None and trial.counters:
             self.runner.budget = int(BUDGET_FACTOR * trial.counters["thread_instructions"])
         return attempt
+
+    def code(self, plan: Plan) -> list[Made]:
+        """The code of each step."""
+        given = self.conditions.given
+        return [given.get(step.request.kernel) or self.compiler.made(step.request) for step in plan.steps]
 
     def is_known_to_fail(self, trial: Trial) -> bool:
         """Whether the log says that this failed on the GPU, which it may then poison again."""

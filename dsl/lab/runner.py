@@ -142,25 +142,13 @@ class Runner:
         from runtime import Kernel
 
         kernels = [Kernel(each.ptx or "", each.entry, self.place.device) for each in made]
-        trial.launches = [self.describe(kernel, each) for kernel, each in zip(kernels, made, strict=True)]
+        trial.launches = [described(*pair, self.place) for pair in zip(kernels, made, strict=True)]
         return kernels
 
     def ready(self, plan: Plan, kernels: list[Any]) -> Ready:
         launched = self.case().recorder.launched[self.index]
         bound = BoundPlan(launched.function, plan, kernels)
         return Ready(bound, [bound.arguments(step, launched.arrays) for step in plan.steps])
-
-    def describe(self, kernel: Any, made: Made) -> StepFacts:
-        header = kernel.header
-        facts = StepFacts(header.kernel, header.schedule, dict(header.constants), header.threads)
-        facts.registers, facts.spills, facts.instructions = made.registers, made.spills, made.instructions
-        facts.shared_bytes = header.shared_bytes
-        if self.place.ordinal is not None:
-            attributes = kernel.attributes(self.place.ordinal)
-            facts.registers, facts.spills = attributes.registers, attributes.local_bytes
-            facts.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
-            facts.occupancy, facts.limited_by = attributes.occupancy, attributes.limited_by
-        return facts
 
     def check(self, trial: Trial, ready: Ready, whole: bool = False) -> None:
         """Runs it once: `measured` on a GPU (its times are to come) and `counted` on the emulator, or `wrong`. The
@@ -221,6 +209,20 @@ class Runner:
 
         assert self.place.ordinal is not None
         return measure_rounds(launches, rounds, order=order, device=self.place.ordinal)
+
+
+def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
+    """What a kernel takes of the device."""
+    header = kernel.header
+    facts = StepFacts(header.kernel, header.schedule, dict(header.constants), header.threads)
+    facts.registers, facts.spills, facts.instructions = made.registers, made.spills, made.instructions
+    facts.shared_bytes = header.shared_bytes
+    if place.ordinal is not None:
+        attributes = kernel.attributes(place.ordinal)
+        facts.registers, facts.spills = attributes.registers, attributes.local_bytes
+        facts.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
+        facts.occupancy, facts.limited_by = attributes.occupancy, attributes.limited_by
+    return facts
 
 
 def in_words(finding: Any) -> str:

@@ -1,0 +1,264 @@
+"""`dsl diff`: what differs between two launches, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsl.command.failures import DIFFERS, show, told
+from dsl.command.options import choices_of
+from dsl.command.sides import SideWords, side_words
+from dsl.command.trials import experiments, find_place, trying
+from lowering.location import TileError, closest
+
+if TYPE_CHECKING:
+    from dsl.lab.diff import Difference, Side
+    from dsl.lab.experiment import Experiment
+    from dsl.lab.space import TuningPlace
+
+SIDE = "KEY=OPTION|NAME=VALUE|@COMMIT|LOG:LINE|FILE"
+
+
+@click.command(
+    short_help="Tell what differs between two launches, and what it costs.",
+    epilog="For example: dsl diff samples/int8_conv.tile --vs swizzle.sf=none",
+)
+@click.argument("file", type=click.Path())
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--from", "start", multiple=True, metavar=SIDE, help="What A has otherwise; may be repeated.")
+@click.option("--vs", multiple=True, metavar=SIDE, help="What B has otherwise; may be repeated.")
+@click.option("--kernel", metavar="NAME", help="Only this kernel.")
+@click.option("--stage", metavar="STAGE", help="Show this stage, all of it: ast, build, a pass, ir, llvm, ptx, sass.")
+@click.option("--context", type=click.IntRange(0), default=3, show_default=True, metavar="N", help="Rows around.")
+@click.option("--rounds", type=click.IntRange(6), metavar="N", help="Rounds of the contest on a GPU; 56 without.")
+@trying
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
+    """Compare two ways to do the launches that an example of FILE makes. Both take FILE, NAME=VALUE and the options; A
+    is that with what --from says, B with what --vs says: another option of a choice (swizzle.sf=none), schedule=NAME,
+    kernel=, example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a trial of a log
+    (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR in the kernel's place. Two PTX files are compared, too.
+
+    Told are the choices that differ, the figures side by side, the lines whose counters differ most, and the first
+    stage at which the code differs.
+
+    Exit status: 0 equal, 1 they differ, 2 the input is wrong, 3 the device failed.
+    """
+    try:
+        return diff(file, values, as_json, options)
+    except Exception as error:
+        status = show(error, file)
+        if as_json:
+            click.echo(json.dumps(told(error, file)))
+        return status
+
+
+def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
+    from dsl.command.console import Terminal
+    from dsl.examples.report import finite
+    from dsl.lab.diff import DiffSettings, compared
+    from dsl.lab.diff import as_json as record
+    from dsl.lab.diff_report import show_difference
+    from dsl.lab.experiment import ROUNDS
+
+    for text in values:
+        if "=" not in text:
+            raise TileError("option", None, f"'{text}' is not NAME=VALUE", f"--vs {text} compares with that")
+    if not options["start"] and not options["vs"]:
+        raise TileError("option", None, "there is nothing to compare with", "--vs swizzle.s=none, --vs @HEAD")
+    sides = [side_words(file, values, options, options[name]) for name in ("start", "vs")]
+    check_pair(*sides)
+    console = Terminal(width=None if sys.stdout.isatty() else 200)
+    made: list[Difference] = []
+    with ExitStack() as stack:
+        place = find_place(options["device"], options["arch"])
+        first, second = (sides_of(each, place, stack) for each in sides)
+        if len(first) != len(second):
+            message = f"A has {len(first)} launches, B {len(second)}"
+            raise TileError("option", None, message, "--launch N, or launch=N on a side")
+        for pair in zip(first, second, strict=True):
+            settings = DiffSettings(options["context"], options["rounds"] or ROUNDS, options["seed"], place.ordinal)
+            made.append(compared(*pair, settings))
+            stage = None if options["stage"] is None else known_stage(options["stage"], made[-1])
+            if not as_json:
+                show_difference(made[-1], stage, console)
+    if as_json:
+        launches = [record(each) for each in made]
+        click.echo(json.dumps(finite({"file": file, "device": place.name, "launches": launches})))
+    return 0 if all(each.is_equal for each in made) else DIFFERS
+
+
+def known_stage(name: str, made: Difference) -> str:
+    """The stage that is asked for; `ir` is that of the last pass. TileError."""
+    from dsl.lab.diff_stages import kind_of
+
+    known = list(dict.fromkeys(one.stage for each in made.kernels for one in each.stages.stages))
+    if name == "ir" and (passes := [each for each in known if kind_of(each) == "ir"]):
+        return passes[-1]
+    if name not in known:
+        raise TileError("option", None, f"there is no stage '{name}' of both", closest(name, known) or ", ".join(known))
+    return name
+
+
+# ---- sides ----
+
+
+def check_pair(first: SideWords, second: SideWords) -> None:
+    """TileError for code by itself beside an example: each would have arrays of its own."""
+    for code, other, option in ((first, second, "--from"), (second, first, "--vs")):
+        if other.file.endswith(".tile") and not code.file.endswith(".tile"):
+            message = f"{code.file} is run by itself, {other.file} by its example"
+            raise TileError("option", None, message, f"dsl diff {other.file} {option} {code.file}")
+
+
+def sides_of(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:
+    """A side for each launch. Raises TileError, which names the side, LaunchError, DeviceError."""
+    try:
+        return made_sides(words, place, stack)
+    except TileError as error:
+        if not words.is_said or len(error.errors) > 1 or words.label in error.message:
+            raise
+        raise TileError(error.code, error.loc, f"{words.label}: {error.message}", error.hint) from None
+
+
+def made_sides(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:
+    if words.commit is not None:
+        found = sides_at(words, place, stack)
+    elif words.file.endswith(".tile"):
+        found = sides_in(words, place)
+    else:
+        from dsl.kernels.edited import ptx_from
+        from dsl.lab.diff_code import code_side
+
+        options = words.options
+        made = ptx_from(words.file, choices_of(options["choose"], options["skip_pass"]))
+        label = words.label if words.is_said else words.file
+        found = [code_side(made, words.file, label, place, words.values, options["seed"], options["kernel"])]
+    for side in found:
+        side.notes += words.notes
+    return found
+
+
+def sides_in(words: SideWords, place: TuningPlace) -> list[Side]:
+    """Of a `.tile` file, with code by hand in the place of a kernel, if there is some."""
+    from dsl.kernels.edited import ptx_from
+    from dsl.lab.diff_code import code_side, given_kernels, is_foreign
+
+    if words.code is None:
+        return launched(words, place, {})
+    options = words.options
+    ptx = ptx_from(words.code, choices_of(options["choose"], options["skip_pass"]))
+    if is_foreign(ptx):
+        kernel = options["kernel"] if "kernel" in words.own else None  # else it is the file's
+        return [code_side(ptx, words.code, words.label, place, (), options["seed"], kernel)]
+    return launched(words, place, given_kernels(ptx, words.code))
+
+
+def launched(words: SideWords, place: TuningPlace, given: dict[str, Any]) -> list[Side]:
+    """The launches of the example, those with the kernel that is asked for."""
+    from dsl.lab.diff import launched_side
+    from dsl.lab.experiment import Wanted
+
+    options = {**words.options, "given": {name: each.made for name, each in given.items()}, "chosen": words.chosen}
+    kernel = options["kernel"]
+    if (alone := kernel_alone(words.file, options)) is not None:
+        return [by_name(words, place, given, alone)]
+    found = experiments(words.file, tuple(words.values), options, Wanted(lines=True, times=True))
+    wanted = {kernel} if kernel is not None else {*given} if words.commit is None else set()
+    having = [each for each in found if not wanted or wanted & {*launched_kernels(each)}]
+    if not having:
+        names = [*dict.fromkeys(name for each in found for name in launched_kernels(each))]
+        asked = ", ".join(wanted)
+        hint = closest(asked, names) or f"it launches {', '.join(names)}"
+        raise TileError("option", None, f"the example of {words.file} does not launch '{asked}'", hint)
+    for name in dict.fromkeys(name for each in having for name in launched_kernels(each)):
+        if words.commit is not None and name not in given:
+            message = f"{words.commit} launches {', '.join(given)}; what runs its code here comes to {name}"
+            raise TileError("option", None, message, "schedule=NAME on the side says which branch of a dispatch")
+    if words.trial is not None:
+        words.notes += notes_of(words, having[0])
+    return [launched_side(each, words.label, kernel, given) for each in having]
+
+
+def kernel_alone(file: str, options: dict[str, Any]) -> str | None:
+    """The kernel to compile by itself: the one that is named, or the only one, where no example launches it; else
+    None. TileError."""
+    from dsl.examples.shapes import find_example
+    from dsl.text.program import load, reached_kernels
+
+    program, name = load(file), options["kernel"]
+    if not program.examples and options["example"] is None:
+        if name is None and len(program.kernels) != 1:
+            names = " or ".join(f"--kernel {each}" for each in program.kernels)
+            raise TileError("option", None, f"{file} has no example that says what to compare", names or None)
+        return program.kernel(name or next(iter(program.kernels))).name
+    if name is None or program.kernel(name) in reached_kernels(program, find_example(program, options["example"])):
+        return None
+    return name
+
+
+def by_name(words: SideWords, place: TuningPlace, given: dict[str, Any], kernel: str) -> Side:
+    """A kernel that no example launches, compiled alone."""
+    from dsl.command.compile import requests_for
+    from dsl.lab.diff import compiled_side
+    from dsl.text.program import load
+
+    options, program = words.options, load(words.file)
+    names = (kernel, options["schedule"], options["arch"] or place.arch, options["example"])
+    (request,) = requests_for(program, words.values, *names)
+    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants, which have to be met
+    request = replace(request, constants={**request.constants, **chosen})
+    return compiled_side(program, request, words.label, place, given.get(request.kernel))
+
+
+def launched_kernels(experiment: Experiment) -> list[str]:
+    return [step.request.kernel for step in experiment.chosen.steps]
+
+
+def notes_of(words: SideWords, experiment: Experiment) -> list[str]:
+    """Where a trial that is repeated is not what it was. TileError where its kernels are others."""
+    trial, now = words.trial, experiment.blank
+    assert trial is not None
+    before, after = (
+        " then ".join(f"{step['kernel']} with {step['schedule']}" for step in each.steps) for each in (trial, now)
+    )
+    if before != after:
+        message = f"{words.label}: the trial was of {before}; the call comes to {after} now"
+        raise TileError("option", None, message, "the same file and example, and the NAME=VALUE of then")
+    names = {"source": "of another text of the file", "device": f"on {trial.device}"}
+    found = [f"{words.label} was {text}" for name, text in names.items() if getattr(trial, name) != getattr(now, name)]
+    if trial.versions.get("compiler") != now.versions.get("compiler"):
+        found.append(f"{words.label} was made by another compiler")
+    return [f"{each}; it is made anew here" for each in found]
+
+
+def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:
+    """Of a commit: its compiler makes the code and tells the choices; what it costs is found here."""
+    from dsl.lab.commits import TreeQuestion, file_in_repository, git, worktree
+    from dsl.lab.diff_commits import kernels_in
+    from lowering.targets import target
+
+    assert words.commit is not None
+    commit = words.commit.removeprefix("@")
+    root, name = file_in_repository(words.file)
+    found = git(root, "rev-parse", "--verify", f"{commit}^{{commit}}")
+    tree = stack.enter_context(worktree(root, found))
+    if not (tree / name).is_file():
+        raise TileError("file", None, f"{name} is not in {words.commit}", "a commit that has the file")
+    options = words.options
+    asked = [f"--{each}={options[each]}" for each in ("example", "schedule") if options[each] is not None]
+    alone = kernel_alone(str(tree / name), options)
+    asked += [] if alone is None else [f"--kernel={alone}"]
+    asked.append(f"--arch={options['arch'] or place.arch}")
+    asked += [f"--choose={text}" for text in options["choose"]]
+    asked += [f"--skip-pass={each}" for each in options["skip_pass"]]
+    given = kernels_in(tree, TreeQuestion(name, words.values, (), asked), words.commit)
+    if target(place.arch).sms != place.sms:
+        words.notes.append(f"{words.commit} compiles for {target(place.arch).sms} multiprocessors, not {place.sms}")
+    words.notes.append(f"{words.commit} is {found[:12]} {git(root, 'show', '--no-patch', '--format=%s', found)}")
+    return launched(replace(words, file=str(tree / name)), place, given)

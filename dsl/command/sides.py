@@ -1,0 +1,131 @@
+"""What stands on a side of a comparison: words over a file, its values and the options of a command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dsl.examples.overrides import PREFIXES
+from dsl.text.files import is_file
+from lowering.choices import is_key
+from lowering.location import TileError
+
+if TYPE_CHECKING:
+    from dsl.calls.tuned import StepChoice
+    from dsl.lab.trial import Trial
+
+LOG = re.compile(r".*\.jsonl(?::\d+)?")
+LAUNCH_WORDS = ("schedule", "kernel", "example", "launch", "arch")
+"""Options that a side may say for itself."""
+AS_IT_IS = "as it is"
+KINDS = "KEY=OPTION, schedule=NAME, NAME=VALUE, @COMMIT, LOG.jsonl:LINE, OTHER.tile, CODE.ptx"
+
+
+@dataclass(slots=True)
+class SideWords:
+    """One side. commit: whose tree makes it; code: a file of PTX, LLVM IR or IR for the launch; trial: of a log, that
+    it repeats; chosen: the steps that it had; own: the options that it says for itself."""
+
+    file: str
+    values: list[str]
+    options: dict[str, Any]
+    label: str
+    commit: str | None = None
+    code: str | None = None
+    trial: Trial | None = None
+    chosen: list[StepChoice] | None = None
+    notes: list[str] = field(default_factory=list)
+    own: set[str] = field(default_factory=set)
+
+    @property
+    def is_said(self) -> bool:
+        """Whether it has words of its own."""
+        return self.label != AS_IT_IS
+
+
+def applied(
+    text: str, values: Sequence[str], options: dict[str, Any], words: Collection[str] = ("schedule",)
+) -> tuple[list[str], dict[str, Any]]:
+    """Values and options with one of NAME=VALUE, KEY=OPTION of a choice, or a word of `words`, over them. TileError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise TileError("option", None, f"'{text}' is not NAME=VALUE", "--vs swizzle.s=none, --vs schedule=NAME")
+    if name in words:
+        return list(values), {**options, name: value}
+    if is_key(name) and name.partition(".")[0] not in PREFIXES:
+        choose = [each for each in options["choose"] if not each.startswith(f"{name}=")]
+        return list(values), {**options, "choose": [*choose, text]}
+    return [*(each for each in values if each.partition("=")[0] != name), text], options
+
+
+def side_words(file: str, values: Sequence[str], options: dict[str, Any], words: Sequence[str]) -> SideWords:
+    """A side by its words. TileError for one that is none."""
+    side = SideWords(file, list(values), dict(options), " ".join(words) or AS_IT_IS)
+    rest = []
+    for word in words:
+        if word.startswith("@"):
+            once(side.commit, word)
+            side.commit = word
+        elif LOG.fullmatch(word):
+            once(side.trial, word)
+            take_trial(side, word)
+        elif word.endswith(".tile"):
+            side.file = word
+        elif "=" in word and not is_file(Path(word)):
+            rest.append(word)
+        else:
+            once(side.code, word)
+            take_code(side, word)
+    side.own = {word.partition("=")[0] for word in rest} & {*LAUNCH_WORDS}
+    for word in rest:
+        side.values, side.options = applied(word, side.values, side.options, LAUNCH_WORDS)
+    side.options["launch"] = launch_number(side.options["launch"])
+    if side.commit is not None and side.code is not None:
+        raise TileError("option", None, f"{side.commit} and {side.code} exclude each other: the code is there")
+    if side.commit is not None and side.chosen is not None:
+        message = f"{side.label}: a commit is not asked for a point of a tune set"
+        raise TileError("option", None, message, "NAME=VALUE with the constants of the point")
+    return side
+
+
+def once(known: Any, word: str) -> None:
+    if known is not None:
+        raise TileError("option", None, f"'{word}': a side has one commit, one log line and one code", KINDS)
+
+
+def take_code(side: SideWords, word: str) -> None:
+    if not is_file(Path(word)):
+        raise TileError("option", None, f"'{word}' is no side, and no such file is there", KINDS)
+    if side.file.endswith(".tile"):
+        side.code = word
+    else:
+        side.file = word
+
+
+def take_trial(side: SideWords, word: str) -> None:
+    """What a trial of a log was given."""
+    from dsl.calls.tuned import StepChoice
+    from dsl.lab.trial import trial_at
+
+    trial = side.trial = trial_at(word)
+    names = trial.values.keys()
+    side.values = [each for each in side.values if each.partition("=")[0] not in names]
+    side.values += [f"{name}={value}" for name, value in trial.values.items()]
+    side.options |= {"choose": [f"{key}={option}" for key, option in trial.choices.items()], "skip_pass": ()}
+    side.options |= {"example": trial.example, "launch": trial.index + 1}
+    if any("constants" in step for step in trial.steps):
+        side.chosen = [StepChoice(**{**step, "fixed": tuple(step.get("fixed", ()))}) for step in trial.steps]
+    elif len(trial.steps) == 1:
+        side.options["schedule"] = trial.steps[0]["schedule"]
+
+
+def launch_number(given: Any) -> int | None:
+    """What `launch=N` says."""
+    if given is None or isinstance(given, int):
+        return given
+    if not given.isdigit() or int(given) < 1:
+        raise TileError("option", None, f"launch={given}: a launch is a number from 1 on", "launch=2")
+    return int(given)

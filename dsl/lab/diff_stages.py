@@ -1,0 +1,138 @@
+"""A kernel at all its stages as texts, and where two kernels first differ on their way to code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from dsl.kernels.compile import Compiled, stages_of
+from dsl.kernels.plain_rows import ptx_lines
+from dsl.kernels.stages import tree
+from dsl.kernels.variant import Request
+from dsl.lab.diff_text import LayoutNames, StageDifference, difference, numbered_row, plain_instruction, rows_of
+from dsl.text.program import Program
+from lowering.text.printer import PrintedNames, printed
+
+CODE_STAGES = ("ast", "llvm", "ptx", "sass")
+"""Those that are no pass."""
+
+
+@dataclass(slots=True)
+class KernelTexts:
+    """The texts of a kernel by stage (`ast`, `build`, the passes, `llvm`, `ptx`, `sass`), in order; the entry of its
+    PTX; why there is none of a stage."""
+
+    texts: dict[str, str]
+    entry: str | None = None
+    missing: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class StagesDifference:
+    """The stages that both have, in order, with what differs; those that one has; the first one that differs."""
+
+    stages: list[StageDifference]
+    only: dict[str, str]
+    missing: list[str]
+
+    @property
+    def first(self) -> StageDifference | None:
+        return next((each for each in self.stages if each.hunks), None)
+
+
+def kernel_texts(program: Program, request: Request, compiled: Compiled) -> KernelTexts:
+    """All stages of a variant that is compiled."""
+    texts = {"ast": tree(program.kernels[request.kernel])}
+    names = PrintedNames()
+    for name, _, stage in stages_of(program, request):
+        texts[name] = printed(stage, names)
+    made = code_texts(compiled.ptx, compiled.header, compiled.header.entry)
+    return KernelTexts(texts | {"llvm": compiled.llvm} | made.texts, made.entry, made.missing)
+
+
+def code_texts(ptx: str, header: Any, entry: str, arch: str | None = None) -> KernelTexts:
+    """PTX, with what its launch is as its first row, and machine code. header: None of PTX that another compiler made,
+    whose target is `arch`."""
+    first, cap = ("", None) if header is None else (launch_row(header), header.maxregs)
+    code, why = machine_text(ptx, arch or header.arch, entry, cap)
+    texts = {"ptx": first + ptx} | ({} if code is None else {"sass": code})
+    return KernelTexts(texts, entry, [] if why is None else [f"no sass: {why}"])
+
+
+@lru_cache(maxsize=16)
+def machine_text(ptx: str, arch: str, entry: str, maxregs: int | None) -> tuple[str | None, str | None]:
+    """Machine code, each instruction behind its source line, without the numbers of registers; or why there is none.
+    Two sides often have one text."""
+    from runtime.errors import DeviceError, LaunchError
+    from runtime.machine_code import listing
+    from runtime.tools import assemble
+
+    try:
+        listed = listing(assemble(ptx, arch, entry, maxregs).cubin, entry, lives=False)
+    except (DeviceError, LaunchError) as error:
+        return None, str(error).splitlines()[0]
+    lines = [line for _, line in ptx_lines(ptx)]
+    rows = [(plain_instruction(each.text), each.ptx_line) for each in listed]
+    return "\n".join(numbered_row(text, lines[at - 1] if at else None) for text, at in rows), None
+
+
+def launch_row(header: Any) -> str:
+    """What a launch takes of its kernel."""
+    figures = {"threads": header.threads, "shared bytes": header.shared_bytes, "cluster": header.cluster}
+    figures |= {} if header.maxregs is None else {"registers at most": header.maxregs}
+    grid = " x ".join(map(said_tree, header.grid))
+    return f"launch: grid {grid}, {', '.join(f'{name} {value}' for name, value in figures.items())}\n"
+
+
+def said_tree(tree: Any) -> str:
+    """An expression of a header: `cdiv(m, TM)`."""
+    return f"{tree[0]}({', '.join(map(said_tree, tree[1:]))})" if isinstance(tree, list | tuple) else str(tree)
+
+
+def kind_of(stage: str) -> str:
+    return stage if stage in CODE_STAGES else "ir"
+
+
+def compared_stages(a: KernelTexts, b: KernelTexts, context: int) -> StagesDifference:
+    """Each stage of two kernels. A pass that one of them leaves out leaves its IR as it was."""
+    order = merged([*a.texts], [*b.texts])
+    texts = [carried(each.texts, order) for each in (a, b)]
+    layouts = LayoutNames()
+    made = StagesDifference([], {}, [*dict.fromkeys([*a.missing, *b.missing])])
+    for stage in order:
+        kind = kind_of(stage)
+        if any(stage not in each for each in texts):
+            made.only[stage] = "A" if stage in texts[0] else "B"
+            continue
+        mine, others = (rows_of(kind, t[stage], layouts, k.entry) for t, k in zip(texts, (a, b), strict=True))
+        made.stages.append(difference(stage, kind, mine, others, context))
+    return made
+
+
+def merged(a: Sequence[str], b: Sequence[str]) -> list[str]:
+    """Names of two lists in an order that both have, where there is one."""
+    out: list[str] = []
+    rest = list(b)
+    for name in a:
+        if name in rest:
+            at = rest.index(name)
+            out += [each for each in rest[:at] if each not in a]
+            rest = rest[at + 1 :]
+        out.append(name)
+    return out + [each for each in rest if each not in a]
+
+
+def carried(texts: dict[str, str], order: Sequence[str]) -> dict[str, str]:
+    """The texts with those of passes that were left out."""
+    out: dict[str, str] = {}
+    last: str | None = None
+    for stage in order:
+        if kind_of(stage) == "ir":
+            last = texts.get(stage, last)
+            if last is not None:
+                out[stage] = last
+        elif stage in texts:
+            out[stage] = texts[stage]
+    return out

@@ -1,0 +1,282 @@
+"""Two texts of one stage compared: what only names differ in is equal, and what differs stands at its source line.
+
+Values, registers and labels are numbered as they come, so an operation more would rename all behind it. Rows are
+matched with their numbers left out; each matched pair says which name of one text is which of the other, and the most
+frequent answer wins. Registers of machine code have no one meaning and are compared by kind alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import pairwise
+
+from dsl.kernels.plain_rows import (
+    DEBUG,
+    METADATA,
+    WITHOUT_CODE,
+    ir_rows,
+    llvm_lines,
+    ptx_lines,
+    split_place,
+    without_metadata,
+)
+
+NAMES = {
+    "ir": re.compile(r'%(?:\d+|(?:[A-Za-z_][\w.]*|"(?:[^"\\]|\\.)*")(?:#\d+)?)'),
+    "llvm": re.compile(r'%(?:[\w.$-]+|"[^"]*")'),
+    "ptx": re.compile(r"%[a-z]+\d+\b|\$L_?_?\w+"),
+}
+"""What numbers the values of a stage, by its kind."""
+NUMBER = re.compile(r"#\d+$|\d+(?:_\d+)?$")
+ROUNDS = 6
+"""In which names are matched, at most."""
+LITERAL = re.compile(r"\d+(?:\.\d+)?")
+LLVM_LABEL = re.compile(r"^([\w.$-]+):")
+LAYOUT_ROW = re.compile(r"^layout (#\d+) = (.*)$")
+LAYOUT = re.compile(r'(?<![%\w"])#\d+\b')
+ASKED = (
+    *("tile-ir", "schedule ", "constant ", "attribute ", "pin ", "instruction ", "swizzle ", "line ", "choose "),
+    *("void ", "branches "),
+)
+"""Rows of the IR's head that say what was asked for: what came of it is in the rows below."""
+CONDITION = re.compile(r'^requires .* text "(.*)" line \d+(?: hint .*)?$')
+NUMBERED_ROW = re.compile(r"^( {0,4}\d+|     ) (.*)$")
+DECLARED = re.compile(r"^\s*\.reg\s+\S+\s+%\w+<\d+>;$")
+MACHINE_NAME = re.compile(r"\b(U?R|U?P|S?B)\d+\b(?:\.reuse)?")
+MACHINE_LABEL = re.compile(r"\.L_x_\d+")
+NEW = "'"
+"""Behind a name of the second text that is none of the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRow:
+    """A row of a stage's text, and the line of the `.tile` file that it comes from."""
+
+    text: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Rows that differ with those around them: `-` of the first text, `+` of the second, ` ` of both. line: where the
+    first of them comes from, and whether that is a line of the second file."""
+
+    line: int | None
+    is_second: bool
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StageDifference:
+    """A stage in two texts: rows that one has and the other has not."""
+
+    stage: str
+    added: int
+    removed: int
+    hunks: tuple[Hunk, ...]
+
+
+@dataclass(slots=True)
+class LayoutNames:
+    """Layouts by what they are: equal ones have one name in all texts."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    def of(self, content: str) -> str:
+        return self.known.setdefault(content, f"#{len(self.known)}")
+
+
+# ---- rows ----
+
+
+def rows_of(kind: str, text: str, layouts: LayoutNames, entry: str | None = None) -> list[PlacedRow]:
+    """The rows of a stage's text without what says nothing. kind: `ast`, `ir`, `llvm`, `ptx` or `sass`, whose rows are
+    `LINE TEXT`; entry: the kernel's name in LLVM IR and PTX, which is left out."""
+    match kind:
+        case "ast" | "sass":
+            found = map(NUMBERED_ROW.match, text.splitlines())
+            return [PlacedRow(row[2], int(row[1]) if row[1].strip() else None) for row in found if row]
+        case "ir":
+            return list(_ir(text, layouts))
+        case "llvm":
+            return list(_llvm(text, entry))
+    return list(_ptx(text, entry))
+
+
+def _ir(text: str, layouts: LayoutNames) -> Iterator[PlacedRow]:
+    texts = ir_rows(text)
+    contents = {found[1]: found[2] for found in map(LAYOUT_ROW.match, texts) if found}
+    head = [each for each in texts[: texts.index("body {")] if not each.startswith((*ASKED, "layout "))]
+    body = [split_place(each) for each in texts[texts.index("body {") :]]
+    used: dict[str, str] = {}
+
+    def renamed(found: re.Match[str]) -> str:
+        content = contents.get(found[0])
+        if content is None:
+            return found[0]
+        return used.setdefault(content, layouts.of(content))
+
+    rows = [PlacedRow(LAYOUT.sub(renamed, row), _own_line(place)) for row, place in body]
+    for each in head:
+        row, place = split_place(each)
+        row = re.sub(r"^kernel \S+ ", "kernel ", CONDITION.sub(r"requires \1", row))
+        yield PlacedRow(row, _own_line(place))
+    for content, name in sorted(used.items(), key=lambda item: int(item[1][1:])):
+        yield PlacedRow(f"layout {name} = {content}")
+    yield from rows
+
+
+def _own_line(place: str) -> int | None:
+    """The innermost line in the kernel's own file, of a place such as `1:6:3+8<4:9+4`."""
+    parts = [each.split(":") for each in place.split("<")] if place else []
+    return next((int(each[0]) for each in parts if len(each) == 2), None)
+
+
+def _llvm(text: str, entry: str | None) -> Iterator[PlacedRow]:
+    lines, line = llvm_lines(text), None
+    name = re.compile(rf"@{re.escape(entry or 'kernel')}\b")
+    for row in text.partition(METADATA)[0].splitlines():
+        if row.startswith(";") or not row.strip():
+            continue
+        if found := DEBUG.search(row):
+            line = lines.get(found[1], line)
+        yield PlacedRow(LLVM_LABEL.sub(r"%\1:", name.sub("@kernel", without_metadata(row))), line)
+
+
+def _ptx(text: str, entry: str | None) -> Iterator[PlacedRow]:
+    """The rows of one entry, and those of the module before the first one."""
+    name = re.compile(rf"\b{re.escape(entry or 'kernel')}(?=_param_|\b)")
+    is_ours = True
+    for row, line in ptx_lines(text):
+        if found := re.search(r"\.entry\s+([\w$]+)", row):
+            is_ours = entry in (None, found[1])
+        if row.lstrip().startswith(".section"):
+            return
+        row = row.partition("//")[0].rstrip()
+        if is_ours and not WITHOUT_CODE.match(row) and not DECLARED.match(row):
+            yield PlacedRow(name.sub("kernel", row).replace("\t", " ").strip(), line)
+
+
+def numbered_row(text: str, line: int | None) -> str:
+    """A row with its line before it, as syntax trees have it."""
+    return f"{'' if line is None else line:>5} {text}"
+
+
+def plain_instruction(text: str) -> str:
+    """An instruction without the numbers of its registers and labels."""
+    return MACHINE_LABEL.sub(".L_x", MACHINE_NAME.sub(r"\1", text))
+
+
+# ---- names ----
+
+
+def kind_of_name(name: str) -> str:
+    """A name without its number."""
+    return NUMBER.sub("", name)
+
+
+def matched_names(a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) -> dict[str, str]:
+    """Which name of the rows `a` a name of the rows `b` is. Rows that are equal but for names say it, again and again
+    with the names that are known; then, of names that are left, rows that differ in numbers alone."""
+    found: dict[str, str] = {}
+    for _ in range(ROUNDS):
+        mine, others = known_rows(a, {name: name for name in found.values()}, pattern), known_rows(b, found, pattern)
+        matches = equal_rows(mine, others)
+        votes: Counter[tuple[str, str]] = Counter()
+        for i, j, count in matches:
+            vote(votes, a[i : i + count], b[j : j + count], pattern)
+        before, found = found, elected(votes, {})
+        if found == before:
+            break
+    votes = Counter()
+    for (i, m, first), (j, n, _) in pairwise([(0, 0, 0), *matches]):
+        mine, others = blurred(a[i + first : j], pattern), blurred(b[m + first : n], pattern)
+        for k, l, count in equal_rows(mine, others):
+            vote(votes, a[i + first + k :][:count], b[m + first + l :][:count], pattern)
+    return elected(votes, found)
+
+
+def equal_rows(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Blocks of equal rows in order, (in `a`, in `b`, how many), the last one empty at both ends. What both begin and
+    end with is taken at once: rows that occur often make it slow to look for."""
+    first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    most = min(len(a), len(b)) - first
+    last = next((i for i in range(most) if a[-1 - i] != b[-1 - i]), most)
+    matcher = SequenceMatcher(None, a[first : len(a) - last], b[first : len(b) - last], autojunk=False)
+    inner = [(i + first, j + first, count) for i, j, count in matcher.get_matching_blocks()[:-1]]
+    return [(0, 0, first), *inner, (len(a) - last, len(b) - last, last), (len(a), len(b), 0)]
+
+
+def blurred(rows: Sequence[str], pattern: re.Pattern[str]) -> list[str]:
+    """Rows without names and numbers."""
+    return [LITERAL.sub("0", pattern.sub("%", row)) for row in rows]
+
+
+def vote(votes: Counter[tuple[str, str]], a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) -> None:
+    for row, other in zip(a, b, strict=True):
+        votes.update(zip(pattern.findall(other), pattern.findall(row), strict=False))
+
+
+def elected(votes: Counter[tuple[str, str]], known: Mapping[str, str]) -> dict[str, str]:
+    """Each name's most frequent answer, beside what is known, if it is not taken."""
+    found, taken = dict(known), {*known.values()}
+    for (other, name), _ in votes.most_common():
+        if other not in found and name not in taken:
+            found[other] = name
+            taken.add(name)
+    return found
+
+
+def known_rows(rows: Sequence[str], known: Mapping[str, str], pattern: re.Pattern[str]) -> list[str]:
+    """Rows with the names that are known, and the others without their numbers."""
+    return [pattern.sub(lambda found: known.get(found[0], kind_of_name(found[0])), row) for row in rows]
+
+
+def renamed_rows(a: Sequence[PlacedRow], b: Sequence[PlacedRow], kind: str) -> list[PlacedRow]:
+    """The rows `b` with the names of the rows `a`."""
+    pattern = NAMES.get(kind)
+    if pattern is None or [row.text for row in a] == [row.text for row in b]:
+        return list(b)
+    found = matched_names([row.text for row in a], [row.text for row in b], pattern)
+    present = {name for row in a for name in pattern.findall(row.text)}
+
+    def name(match: re.Match[str]) -> str:
+        return found.get(match[0], match[0] + NEW if match[0] in present else match[0])
+
+    return [PlacedRow(pattern.sub(name, row.text), row.line) for row in b]
+
+
+# ---- differences ----
+
+
+def difference(stage: str, kind: str, a: Sequence[PlacedRow], b: Sequence[PlacedRow], context: int) -> StageDifference:
+    """What differs between the rows of two texts, with `context` rows around it."""
+    b = renamed_rows(a, b, kind)
+    matcher = SequenceMatcher(None, [row.text for row in a], [row.text for row in b], autojunk=False)
+    changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    added, removed = sum(n - m for *_, m, n in changes), sum(j - i for _, i, j, _, _ in changes)
+    hunks = [_hunk(group, a, b) for group in matcher.get_grouped_opcodes(context)] if changes else []
+    return StageDifference(stage, added, removed, tuple(hunks))
+
+
+def _hunk(group: Sequence[tuple[str, int, int, int, int]], a: Sequence[PlacedRow], b: Sequence[PlacedRow]) -> Hunk:
+    rows: list[str] = []
+    places: list[tuple[int, bool]] = []
+    for tag, i, j, m, n in group:
+        if tag == "equal":
+            rows += [f" {row.text}" for row in a[i:j]]
+            continue
+        rows += [f"-{row.text}" for row in a[i:j]] + [f"+{row.text}" for row in b[m:n]]
+        places += [(row.line, False) for row in a[i:j] if row.line] + [(row.line, True) for row in b[m:n] if row.line]
+    line, is_second = places[0] if places else (None, False)
+    return Hunk(line, is_second, tuple(rows))
+
+
+def joined_lines(a: str, b: str) -> Mapping[int, int]:
+    """Which line of the text `a` a line of the text `b` is, from 1 on, of those that are equal."""
+    blocks = SequenceMatcher(None, a.splitlines(), b.splitlines(), autojunk=False).get_matching_blocks()
+    return {each.b + k + 1: each.a + k + 1 for each in blocks for k in range(each.size)}

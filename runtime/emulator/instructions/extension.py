@@ -1,0 +1,82 @@
+"""Instructions that the emulator is told of at run time: a legal form, and what it computes, as a function of arrays.
+
+The form says how operands are read and written, so that a builder and the check of legal forms follow from one line.
+What is told is known to the whole process. No instruction of the emulator's own can be told anew: a text without the
+new ones means what it meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..code import DTYPES, PACKED, Code, Op, Values
+from ..launch import program_of
+from ..legal.check import forms_of, table
+from ..legal.forms import FormTable, LegalForm
+from ..reader import PtxInstruction
+from .registry import ROWS, Row, row_of_opcode
+
+Function = Callable[..., Any]
+_told: dict[str, tuple[str, LegalForm]] = {}  # by opcode: who told of it, and its form
+
+
+def extend(text: str, function: Function, owner: str, refuse: Callable[[str], Exception] = ValueError) -> None:
+    """Adds an instruction: `text` is a legal form (`legal/forms.py`) of a plain opcode with one destination and one or
+    more sources, each a register or constant. `function` takes one array for each source, of its type and of as many
+    elements as there are threads, or one, and gives the destination's. The same `owner` may tell of it again. `refuse`
+    makes the error for what it gives in another type or shape. Raises ValueError for what is no such form, or is known
+    already."""
+    form = _form(text)
+    known = _told.get(form.pattern)
+    if known is not None and known[0] == owner:
+        table().forms[form.root].remove(known[1])
+    elif known is not None or forms_of(form.pattern) or form.pattern in ROWS:
+        raise ValueError(f"'{form.pattern}' is known already" + (f", by {known[0]}" if known is not None else ""))
+    _told[form.pattern] = owner, form
+    table().forms.setdefault(form.root, []).append(form)
+    ROWS[form.pattern] = Row(_builder(form, function, refuse))
+    for cached in (forms_of, row_of_opcode, program_of):
+        cached.cache_clear()
+
+
+def _form(text: str) -> LegalForm:
+    found = FormTable()
+    found.add(text, {})
+    forms = [form for each in found.forms.values() for form in each]
+    if len(forms) != 1 or any(sign in forms[0].pattern for sign in "[]{}"):
+        raise ValueError(f"{text!r} is no one opcode with its operands, as 'abs.s32 : =s32 s32 : sm_80 7.0'")
+    slots = forms[0].slots
+    plain = all(not (slot.mark or slot.count or slot.second or slot.optional or slot.when) for slot in slots)
+    unknown = {slot.type for slot in slots} - DTYPES.keys() - PACKED.keys()
+    if (
+        not plain
+        or unknown
+        or [slot.is_target for slot in slots] != [True] + [False] * (len(slots) - 1)
+        or not slots[1:]
+    ):
+        raise ValueError(f"{text!r} has not one destination, =TYPE, and sources of types after it")
+    return forms[0]
+
+
+def _builder(
+    form: LegalForm, function: Function, refuse: Callable[[str], Exception]
+) -> Callable[[Code, PtxInstruction], Op]:
+    target, *kinds = (slot.type for slot in form.slots)
+    kind = np.dtype(DTYPES[PACKED[target][0] if target in PACKED else target])
+
+    def build(code: Code, ins: PtxInstruction) -> Op:
+        sources = [code.read(operand, kind) for operand, kind in zip(ins.operands[1:], kinds, strict=True)]
+        result = code.write(ins.operands[0], target)
+
+        def run(v: Values, g: Any) -> None:
+            made, into = np.asarray(function(*(v[entry] for entry in sources))), v[result]
+            if made.dtype != kind or made.shape not in ((), into.shape, (1, *into.shape[1:])):
+                raise refuse(f"gave {made.dtype}{[*made.shape]}; '{form.pattern}' is {kind}{[*into.shape]}")
+            into[...] = made
+
+        return run
+
+    return build

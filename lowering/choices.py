@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from lowering.location import Loc, TileError, closest
+from lowering.plugins import About, Opening, Plugins, current
 
 ON_OFF = {"on": True, "off": False}
 PLAIN = re.compile(r"[A-Za-z_]\w*|\d+(, \d+)*")
@@ -60,6 +61,7 @@ class Choice:
     line: str | None
     _costs: Costs | None
     _because: Reason
+    added: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -84,17 +86,19 @@ class Choice:
 
     def override(self, option: str, key: str) -> str:
         """The line of a schedule that takes an option."""
-        own = self.line is not None and not self.is_pinned and key == self.stem
+        own = self.line is not None and not self.is_pinned and key == self.stem and option not in self.added
         return self.line.format(option=option) if own and self.line is not None else choose_line(key, option)
 
 
 @dataclass(slots=True)
 class Choices:
-    """What is forced of one kernel's choices, by key, and those that were made."""
+    """What is forced of one kernel's choices, by key, and those that were made. plugins: whose options they have, too,
+    and what else the kernel is compiled with."""
 
     forced: dict[str, Forced] = field(default_factory=dict)
     made: list[Choice] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    plugins: Plugins = field(default_factory=current)
 
     def choose(
         self,
@@ -110,13 +114,21 @@ class Choices:
         unsafe: tuple[str, ...] = (),
         pinned: Loc | None = None,
         line: str | None = None,
+        opening: Opening | None = None,
     ) -> Any:
         """The value of the option that is taken: `rule`, or the one that is forced.
 
         options: values by name, all of them right here but for `unsafe` ones. pinned: the line of the schedule that
         `rule` stands in, if it is no rule's. line: how a schedule says it, if not by `choose`. costs, because may be
-        functions: they are asked for when someone looks.
+        functions: they are asked for when someone looks. opening: what plug-ins are told that may add options.
         """
+        added: tuple[str, ...] = ()
+        if opening is not None and (by_plugins := self.plugins.of("option", kind)):
+            known = costs() if callable(costs) else costs or {}
+            about = About(subject, options, rule, known, unit, opening.of)
+            about, why = opening.widened(about, by_plugins, is_pinned=pinned is not None)
+            added = tuple(about.options)[len(options) :]
+            options, rule, costs, because = about.options, about.rule, about.costs, why or because
         stem = f"{kind}.{subject}"
         number = self.counts[stem]
         self.counts[stem] = number + 1
@@ -138,7 +150,7 @@ class Choices:
         names = tuple(options)
         is_property = pinned is not None and by == str(pinned)
         self.made.append(
-            Choice(stem, number, loc, names, rule, taken, by, is_property, unit, unsafe, line, costs, because)
+            Choice(stem, number, loc, names, rule, taken, by, is_property, unit, unsafe, line, costs, because, added)
         )
         return options[taken]
 

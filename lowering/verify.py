@@ -31,6 +31,8 @@ def _block(block: Block, defined: set[Value], after: str, with_layouts: bool) ->
 
 def flaw(op: Op, with_layouts: bool) -> str | None:
     """What is wrong with an operation by itself, in words. `with_layouts`: tiles must have them."""
+    if op.name != op.spec.name:
+        return f"its row is that of '{op.spec.name}'"
     least, most = op.spec.arity if isinstance(op.spec.arity, tuple) else (op.spec.arity, op.spec.arity)
     if len(op.operands) < least or (most is not None and len(op.operands) > most):
         return f"{len(op.operands)} operands"

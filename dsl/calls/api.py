@@ -16,6 +16,7 @@ from dsl.calls.short_way import MOST_WAYS, ShortWay, short_way
 from dsl.calls.tuned import Tuned, stale_errors, tuned_path
 from dsl.calls.tuned_file import usable
 from dsl.kernels.compile import Compiled
+from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request, Variant, stride_class
 from dsl.kernels.variants import Variants
 from dsl.text import tree as ast
@@ -35,14 +36,16 @@ def load(
     arch: str | None = None,
     strict_bounds: bool = False,
     choose: Mapping[str, str] | Asked | None = None,
+    plugins: Sequence[str | Path] = (),
 ) -> Module:
-    """The module of a `.tile` file. `device` as for `runtime.Kernel`; `arch` as for `Module`. Raises TileError.
+    """The module of a `.tile` file. `device` as for `runtime.Kernel`; `arch` as for `Module`. `plugins`: Python files
+    that add to the compiler, for this module alone (docs/plugins.md). Raises TileError.
 
     With `strict_bounds` its kernels assert that index tiles lie inside of their axes, wherever they run. `choose`:
     options of choices by key, for all kernels that have them; `Module.asked.check()` is an error for one that no kernel
     had.
     """
-    return Module(load_program(path), device, arch, strict_bounds, choose)
+    return Module(load_program(path, plugins=load_plugins(plugins)), device, arch, strict_bounds, choose)
 
 
 def parse(

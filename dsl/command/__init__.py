@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 import warnings
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +17,7 @@ import click
 
 from dsl.command import failures
 from lowering.location import printable
+from lowering.plugins import NONE, Plugins, give
 
 COMMANDS = {
     "run": "Run a file's example, and check and measure it.",
@@ -40,6 +42,32 @@ COMMANDS = {
 """Subcommands with their one-line help; `dsl.command.NAME` has the function `command`."""
 
 
+def take_plugins(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> None:
+    """Has programs compiled with these plug-ins until the command ends: read once, where they are first asked for, so
+    that what is wrong in one is told as what is wrong in the command's file."""
+
+    @cache
+    def plugins() -> Plugins:
+        from dsl.kernels.plugin_files import load_plugins
+
+        return load_plugins(files)
+
+    if files:
+        give(plugins)
+        context.call_on_close(lambda: give(lambda: NONE))
+
+
+PLUGIN = click.Option(
+    ["--plugin"],
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE.py",
+    expose_value=False,
+    callback=take_plugins,
+    help="A Python file that adds to the compiler (docs/plugins.md); may be repeated.",
+)
+
+
 class Commands(click.Group):
     """A group whose subcommands are imported when they are needed."""
 
@@ -49,7 +77,10 @@ class Commands(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        return import_module(f"dsl.command.{'new_file' if name == 'new' else name}").command
+        command: click.Command = import_module(f"dsl.command.{'new_file' if name == 'new' else name}").command
+        if name != "new" and PLUGIN not in command.params:
+            command.params.append(PLUGIN)
+        return command
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS:

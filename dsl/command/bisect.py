@@ -12,6 +12,7 @@ import click
 from dsl.command.failures import show, told
 from dsl.command.trials import Bar, experiments, trying
 from lowering.location import TileError, printable
+from lowering.plugins import current
 
 if TYPE_CHECKING:
     from dsl.lab.bisect import Bisection, Decision
@@ -155,6 +156,7 @@ def between_commits(file: str, values: tuple[str, ...], as_json: bool, options: 
         if options[name] is not None:
             why.append(f"--{name}={options[name]}")
     why += [f"--choose={text}" for text in options["choose"]] + [f"--skip-pass={name}" for name in options["skip_pass"]]
+    why += [f"--plugin={plugin}" for plugin in current().files]
     question = TreeQuestion(name_there, values, [*run, *why, f"--seed={options['seed']}"], why)
     with Bar() as bar:
         bar.begin("bisect", 0)

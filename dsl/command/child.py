@@ -14,7 +14,9 @@ from typing import Any
 from dsl.command.failures import DEVICE_FAILED, INTERNAL, ChildFailure, record, told
 from dsl.command.request import CommandRequest
 from dsl.examples.report import Report, from_json
+from dsl.kernels.plugin_files import load_plugins
 from lowering.location import TileError
+from lowering.plugins import current, give
 
 
 def run_in_child(request: CommandRequest, output: Any, time_limit: float) -> Report:
@@ -27,7 +29,7 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
     `file`. Raises ChildFailure."""
     with tempfile.TemporaryDirectory(prefix="dsl-run-") as folder:
         asked, answered = Path(folder, "request.json"), Path(folder, "answer.json")
-        asked.write_text(json.dumps(request))
+        asked.write_text(json.dumps({"plugins": current().files, "request": request}))
         command = [sys.executable, "-m", "dsl.command.child", module, str(asked), str(answered)]
         sys.stdout.flush()
         try:
@@ -50,8 +52,12 @@ def failure(code: str, message: str) -> ChildFailure:
 
 def main(module: str, asked: str, answered: str) -> None:
     """The child: answers the request, or writes the error."""
-    request = json.loads(Path(asked).read_text())
+    given = json.loads(Path(asked).read_text())
+    request = given["request"]
     try:
+        if given["plugins"]:
+            plugins = load_plugins(given["plugins"])
+            give(lambda: plugins)
         said = import_module(module).answer(request)
     except Exception as error:
         said = told(error, request["file"])

@@ -10,11 +10,12 @@ import click
 import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.command.error_codes import read_codes
 from dsl.command.failures import show
-from dsl.schedules.properties import PROPERTIES
+from dsl.schedules.properties import PROPERTIES, rows_of
 from dsl.text.contracts import KNOWN, NAMES, TERMS
 from dsl.text.program import library_names
 from dsl.values.table import PLACES, ROWS, Builtin
 from lowering.location import TileError, closest
+from lowering.plugins import current
 
 
 def names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -40,12 +41,16 @@ def command(name: str | None, as_json: bool) -> int:
     if name is not None and name.startswith("error[") and name.endswith("]"):
         name = name[6:-1]
     codes = read_codes()
-    known = [*codes, *PROPERTIES, *NAMES, *ROWS]
+    try:
+        rows_known = rows_of(current())
+    except Exception as error:
+        return show(error)
+    known = [*codes, *rows_known, *NAMES, *ROWS]
     if name is not None and name not in known:
         message = f"there is no error code, property, term or function '{name}'"
         return show(TileError("option", None, message, closest(name, known)))
     chosen = {code: row for code, row in codes.items() if name in (None, code)}
-    properties = [row for row in PROPERTIES.values() if name in (None, row.name)]
+    properties = [row for row in rows_known.values() if name in (None, row.name)]
     terms = [row for row in TERMS.values() if name in (None, row.name)]
     functions = {each: row for each, row in ROWS.items() if name in (None, each)}
     if as_json:

@@ -84,6 +84,8 @@ def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
         return error.text, error.status
     known = located(error, file)
     if known is not None:
+        if known.code == "plugin" and os.environ.get("DSL_TRACEBACK") == "1":
+            click.echo(printable("".join(traceback.format_exception(error))), err=True)
         return known.render(), error.exit_status if isinstance(error, RuntimeFault) else WRONG_INPUT
     text = printable(f"internal error: {type(error).__name__}: {error}")
     if os.environ.get("DSL_TRACEBACK") == "1":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, show, told
+from dsl.command.options import said_plugins
 from dsl.command.trials import Bar, experiments, trying
 from lowering.location import TileError, printable
 
@@ -85,5 +86,5 @@ def show_found(file: str, values: tuple[str, ...], found: Fuzzed, left_out: list
         click.echo(printable(f"  refused {count} times: {reason}"))
     for each in found.failures:
         click.echo(printable(f"number {each.number}: {each.verdict}: {each.reason}"))
-        click.echo(printable(f"  dsl run {' '.join([file, *values])} {each.options}"))
+        click.echo(printable(f"  dsl run {' '.join([file, *values, *said_plugins()])} {each.options}"))
         click.echo(f"  {len(each.needed)} of the {len(each.drawn)} that were drawn")

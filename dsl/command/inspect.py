@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import show
-from dsl.command.options import ARCH, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
+from dsl.command.options import ARCH, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of, said_plugins
 from dsl.command.sides import applied
 from lowering.location import TileError
 
@@ -77,7 +77,7 @@ def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict
         places.source(kernel.program.source)
         counted = counters(kernel, each, asked) if options["counters"] else None
         variants.append(inspected(kernel, label, places, counted))
-    words = [f"dsl inspect {file}", *values, *(f"--vs {text}" for text in options["vs"])]
+    words = [f"dsl inspect {file}", *values, *said_plugins(), *(f"--vs {text}" for text in options["vs"])]
     return {
         "title": " ".join(words),
         "files": [{"name": name, "text": source} for name, source in places.sources],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any
 
 import click
 
 from lowering.location import TileError
+from lowering.plugins import current
 
 MAX_SECONDS = 1e7
 
@@ -54,6 +56,11 @@ FROM = click.option(
     help="Beside what is compiled, this IR, LLVM IR or PTX, edited or not; may be repeated.",
 )
 SKIP_PASS = click.option("--skip-pass", multiple=True, metavar="PASS", help="Leave out this pass; may be repeated.")
+
+
+def said_plugins() -> list[str]:
+    """The plug-ins of this command, as options of another one that does the same."""
+    return [f"--plugin {quote(name)}" for name in current().files]
 
 
 def choices_of(choose: Sequence[str], skip: Sequence[str] = ()) -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dsl.examples.report import Report
+from lowering.plugins import current
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ def execute(request: CommandRequest) -> Report:
     if request.file.endswith(".ptx"):
         from dsl.examples.ptx_run import run_ptx
 
+        current()  # which tells the emulator of instructions
         text = read_text(Path(request.file), MAX_TEXT)
         return run_ptx(text, request.file, request.device, request.why, request.values, settings, request.example)
     from dsl.examples.overrides import resolve

@@ -6,7 +6,7 @@ what was written, and then measures the same launches again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -128,6 +128,7 @@ class Launcher:
             self.judge_schedules()
 
     def run(self, plan: Plan, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
+        self.check_plugins(launch.step, launch.names, values)
         report = run_kernel(launch.kernel, values, self.ordinal, self.settings, self.keep)
         request = launch.step.request
         report.dims = {name: int(extent) for name, extent in request.dims.items()}
@@ -137,6 +138,14 @@ class Launcher:
         if self.settings.contracts:
             self.evidence.append(self.evidence_of(launch, report))
         return report
+
+    def check_plugins(self, step: Step, names: Sequence[str], values: Sequence[Any]) -> None:
+        """TileError `plugin` where a pass of a plug-in changes what is about to be launched."""
+        if self.module.program.plugins.added:
+            from dsl.kernels.kept_meaning import check_meaning
+
+            given = {n: v.numpy() if hasattr(v, "allocation") else v for n, v in zip(names, values, strict=True)}
+            check_meaning(self.module.program, self.module.as_asked(step.request), given)
 
     def evidence_of(self, launch: ExampleLaunch, report: LaunchReport) -> Evidence:
         from runtime.emulator.counters import LaunchCounters

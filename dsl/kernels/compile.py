@@ -13,7 +13,7 @@ from dsl.text.program import Program
 from lowering.budget import Budget
 from lowering.location import Loc, Source, TileError
 from lowering.mlir import to_mlir
-from lowering.passes import PASSES, Pass, check_complete, named, run_passes
+from lowering.passes import Pass, check_complete, named, passes_of, run_passes
 from lowering.text.stage import Stage
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ class Lowered:
 def lower(
     program: Program,
     request: Request,
-    passes: Sequence[Pass] = PASSES,
+    passes: Sequence[Pass] | None = None,
     print_after: tuple[str, ...] = (),
     check: bool = False,
     budget: Budget | None = None,
     resolved: Resolved | None = None,
 ) -> Lowered:
-    """Builds the variant and runs the passes; TileError or Errors for what is wrong in the file. `budget`, `resolved`:
-    as for `build_variant`."""
+    """Builds the variant and runs the passes, the program's without `passes`; TileError or Errors for what is wrong in
+    the file. `budget`, `resolved`: as for `build_variant`."""
     start = time.perf_counter()
     variant = build_variant(program, request, budget, resolved)
     built = time.perf_counter()
@@ -170,7 +170,7 @@ def stages_of(program: Program, request: Request) -> Iterator[tuple[str, float, 
     start = time.perf_counter()
     stage = Lowered(build_variant(program, request), {}, {}).stage(program)
     yield BUILT, time.perf_counter() - start, stage
-    for each in PASSES:
+    for each in passes_of(program.plugins):
         start = time.perf_counter()
         if go_through(stage, [each]):
             yield each.name, time.perf_counter() - start, stage
@@ -180,7 +180,7 @@ def stage_after(program: Program, request: Request, name: str) -> Stage:
     """A variant after the pass of that name, or as it is built for `build`. TileError `call` for a pass that is left
     out."""
     if name != BUILT:
-        named([name])
+        named([name], passes_of(program.plugins))
     for done, _, stage in stages_of(program, request):
         if done == name:
             return stage
@@ -197,9 +197,10 @@ def go_through(stage: Stage, passes: Sequence[Pass]) -> bool:
 def finish(stage: Stage, level: int | None = None, choices: Mapping[str, str] | None = None) -> Generated:
     """The code of a kernel that was read at any stage: the passes behind the last of those that were run are run, with
     these `choices`."""
-    last = max((i for i, each in enumerate(PASSES, 1) if each.name in stage.passes), default=0)
+    passes = passes_of(stage.function.choices.plugins)
+    last = max((i for i, each in enumerate(passes, 1) if each.name in stage.passes), default=0)
     stage.function.choices.force(choices or {}, "--choose")
-    go_through(stage, PASSES[last:])
+    go_through(stage, passes[last:])
     check_complete(stage.function)
     record_access(stage.function)
     return generate(stage, level)

@@ -260,6 +260,7 @@ class _Variant:
         function.instructions = schedule.instructions
         function.swizzles = schedule.swizzles
         function.lines = schedule.lines
+        function.choices.plugins = self.program.plugins
         function.choices.forced |= schedule.choices
         function.choices.force(request.choices, "--choose", must=False)
         large = resolved.is_large

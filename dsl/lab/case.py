@@ -63,6 +63,9 @@ class Recorder(Launcher):
         line = self.lines[len(self.launched)]
         launched = Launched(line, function, given, arrays, names, written, before)
         self.launched.append(launched)
+        for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
+            parameters = [param.name for param in kernel.compiled.header.params]
+            self.check_plugins(step, parameters, bound.arguments(step, arrays))
         bound.launch(arrays)
         self.synchronize()
         self.report.launches += [LaunchReport(s.request.kernel, s.request.schedule, [], 0, 0) for s in bound.plan.steps]

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request
 from dsl.kernels.variants import request_key
 from dsl.text.program import Program, load
@@ -44,7 +45,7 @@ class Compiler:
 
     def __init__(self, program: Program, jobs: int, code: Code):
         assert program.path is not None
-        self.task = (str(program.path), program.digest())
+        self.task = (str(program.path), digest_of(program), program.plugins.files)
         self.jobs, self.code = jobs, code
         if not jobs:
             _programs[self.task] = program
@@ -65,11 +66,11 @@ class Compiler:
             return
         if not self.jobs:
             self.futures[key] = Future()
-            self.futures[key].set_result(compile_request(*self.task, request, self.code))
+            self.futures[key].set_result(compile_request(self.task, request, self.code))
             return
         if self.pool is None:  # not forked: a GPU's driver does not survive it
             self.pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), ignore_interrupts)
-        self.futures[key] = self.pool.submit(compile_request, *self.task, request, self.code)
+        self.futures[key] = self.pool.submit(compile_request, self.task, request, self.code)
 
     def made(self, request: Request) -> Made:
         """Waits for a request. Raises TileError where the file has changed or a process has died."""
@@ -87,20 +88,28 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-_programs: dict[tuple[str, str], Program] = {}
+Task = tuple[str, str, tuple[str, ...]]
+"""A program: its file, the digest of all its texts, the files of its plug-ins."""
+_programs: dict[Task, Program] = {}
 
 
-def compile_request(path: str, digest: str, request: Request, code: Code) -> Made:
-    """In a process of the pool, mostly. Raises TileError `file` if the file is not the one that the digest is of."""
+def digest_of(program: Program) -> str:
+    """Of the texts of a program's files and of its plug-ins."""
+    return " ".join((program.digest(), *program.plugins.digests.values()))
+
+
+def compile_request(task: Task, request: Request, code: Code) -> Made:
+    """In a process of the pool, mostly. Raises ChangedError if the files are not those that the digest is of."""
     from dsl.kernels.compile import compile_variant
 
-    if (path, digest) not in _programs:
-        program = load(Path(path))
-        if program.digest() != digest:
+    if task not in _programs:
+        path, digest, plugins = task
+        program = load(Path(path), plugins=load_plugins(plugins))
+        if digest_of(program) != digest:
             raise ChangedError(path)
-        _programs[path, digest] = program
+        _programs[task] = program
     try:
-        compiled = compile_variant(_programs[path, digest], request)
+        compiled = compile_variant(_programs[task], request)
     except TileError as error:
         return Made(error=error.render())
     made = made_of(compiled.ptx, compiled.header, code)

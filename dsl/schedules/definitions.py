@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
-from dsl.schedules.properties import Setting, settings_of
+from dsl.schedules.properties import Setting, rows_of, settings_of
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from dsl.text.tree import names_in
@@ -102,7 +102,7 @@ def _collect(
                 own[name] = definition
                 order[name] = None
         else:
-            for key, setting in settings_of(line, caller).items():
+            for key, setting in settings_of(line, rows_of(program.plugins), caller).items():
                 if key in own_settings:
                     hint = f"first at {own_settings[key].loc}"
                     raise TileError("schedule", setting.loc, f"'{' '.join(filter(None, key))}' is set twice", hint)

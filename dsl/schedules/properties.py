@@ -7,7 +7,9 @@ one row, and a line where a pass or the emission reads it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from textwrap import wrap
 from typing import Any
 
@@ -15,6 +17,7 @@ from dsl.text import tree as ast
 from dsl.values.numbers import Numbers
 from dsl.values.walk import WORDS
 from lowering.location import Loc, TileError, closest
+from lowering.plugins import Added, Plugins
 from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS
 
@@ -537,20 +540,51 @@ _ROWS = (
 PROPERTIES = {row.name: row for row in _ROWS}
 
 
+def rows_of(plugins: Plugins) -> Mapping[str, PropertyRow]:
+    """The properties, with those that plug-ins add. TileError `plugin` for one that cannot be."""
+    return _with_added(plugins) if plugins.added else PROPERTIES
+
+
+@lru_cache(maxsize=64)
+def _with_added(plugins: Plugins) -> Mapping[str, PropertyRow]:
+    found = dict(PROPERTIES)
+    for each in plugins.every("directive"):
+        if not each.name.isidentifier() or each.name in (*found, "like", "choose"):
+            raise each.wrong(f"adds a property '{each.name}', which is no new word", "another word")
+        about = each.about
+        found[each.name] = PropertyRow(each.name, about["subject"], _takes(each), about["doc"], about["example"])
+    return found
+
+
+def _takes(added: Added) -> Takes:
+    """What a plug-in's property takes, as it says so in values of Python."""
+    match added.about["takes"]:
+        case range(step=1) as span if len(span):
+            return Whole(span.start, span.stop - 1)
+        case (str(), *_) as words if all(isinstance(each, str) for each in words):
+            return Word(*words)
+        case None if added.about["subject"] is not None:
+            return Nothing()
+        case kind if kind is bool and added.about["subject"] is not None:
+            return Condition()
+    hint = "range(1, 9), ('on', 'off'); bool or None, of a subject"
+    raise added.wrong(f"takes {added.about['takes']!r:.60}, which says no values", hint)
+
+
 def settings_of(
-    line: ast.LayoutLine | ast.Property, caller: Loc | None = None
+    line: ast.LayoutLine | ast.Property, rows: Mapping[str, PropertyRow], caller: Loc | None = None
 ) -> dict[tuple[str, str | None], Setting]:
-    """The settings of a line by property and subject; `caller`: the `like` line that brought it. TileError for a
-    property that there is not, or another form."""
+    """The settings of a line by property and subject, one of `rows`; `caller`: the `like` line that brought it.
+    TileError for a property that there is not, or another form."""
     if isinstance(line, ast.LayoutLine):
-        row, at = PROPERTIES["layout"], line.loc
+        row, at = rows["layout"], line.loc
         named = {name: ast.Name(at, name) for name in line.names}
         return {("layout", name): Setting(row, node, [], at, line.parts, caller) for name, node in named.items()}
-    if line.name not in PROPERTIES:
-        known = ["like", *PROPERTIES]
+    if line.name not in rows:
+        known = ["like", *rows]
         hint = closest(line.name, known) or ", ".join(known)
         raise TileError("schedule", line.loc, f"a schedule has no property '{line.name}'", hint)
-    row, subjects, values = PROPERTIES[line.name], line.subject, line.values
+    row, subjects, values = rows[line.name], line.subject, line.values
     if row.subject is not None and not subjects and row.takes.count in (None, 0):
         subjects, values = values, []
     if row.subject is None and (subjects or len(values) != 1):

@@ -62,8 +62,8 @@ class ResolvedSchedule:
     @property
     def lines(self) -> dict[tuple[str, str], Loc]:
         """Where each property that passes read stands, by property and subject: one of the kernel by its own name."""
-        read = {row.name for row in PROPERTIES.values() if row.field == "attrs"}
-        return {(row, name or row): loc for (row, name), loc in self.places.items() if row in read}
+        apart = {row.name for row in PROPERTIES.values() if row.field != "attrs"}
+        return {(row, name or row): loc for (row, name), loc in self.places.items() if row not in apart}
 
 
 def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
@@ -167,18 +167,18 @@ def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: N
     parameters = {p.name for p in kernel.params}
     for (row, subject), setting in said.settings.items():
         try:
-            if PROPERTIES[row].subject == "tensor" and subject not in parameters and setting.subject is not None:
+            if setting.row.subject == "tensor" and subject not in parameters and setting.subject is not None:
                 hint = closest(str(subject), parameters)
                 raise TileError("name", setting.subject.loc, f"the kernel has no parameter '{subject}'", hint)
-            if PROPERTIES[row].subject == "functions" and subject not in FAST and setting.subject is not None:
+            if setting.row.subject == "functions" and subject not in FAST and setting.subject is not None:
                 hint = closest(str(subject), FAST) or ", ".join(FAST)
                 raise TileError("name", setting.subject.loc, f"'{subject}' is no function with an approximation", hint)
             value = setting.read(names)
         except TileError as error:
             raise through(error, setting.caller) from None
         out.places[row, subject] = setting.loc if setting.subject is None else setting.subject.loc
-        place: dict[str, Any] = getattr(out, PROPERTIES[row].field)
-        if PROPERTIES[row].field == "attrs" and subject is not None:
+        place: dict[str, Any] = getattr(out, setting.row.field)
+        if setting.row.field == "attrs" and subject is not None:
             place.setdefault(row, {})[subject] = value
         else:
             place[subject or row] = value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.kernels.variant import Variant
-from dsl.schedules.properties import PROPERTIES
+from dsl.schedules.properties import PropertyRow, rows_of
 from dsl.schedules.resolve import ResolvedSchedule
 from dsl.text.program import Program
 from lowering.choices import Choice, choose_line
@@ -28,7 +28,8 @@ class Line:
 
 def schedule_text(program: Program, variant: Variant, name: str, reasons: list[str]) -> str:
     """The complete schedule of a variant, which gives its code wherever its kernel is called as here."""
-    lines = [*constants(program, variant), *properties(variant.schedule), *chosen(variant.function.choices.keyed())]
+    lines = [*constants(program, variant), *properties(variant.schedule, rows_of(program.plugins))]
+    lines += chosen(variant.function.choices.keyed())
     head = [*(f"# {each}" for each in reasons), f"schedule {name} of {variant.request.kernel}:"]
     return "\n".join([*head, *map(str, lines)])
 
@@ -62,11 +63,11 @@ def said(value: Any) -> str:
     return str(value)
 
 
-def properties(schedule: ResolvedSchedule) -> list[Line]:
+def properties(schedule: ResolvedSchedule, rows: Mapping[str, PropertyRow]) -> list[Line]:
     """The lines of its properties, as they came out."""
     found = []
     for (name, subject), loc in schedule.places.items():
-        row = PROPERTIES[name]
+        row = rows[name]
         values: Any = getattr(schedule, row.field)
         value = values[name][subject] if row.field == "attrs" and subject is not None else values[subject or name]
         found.append(Line(row.line(subject, value), f"{loc.source.name}:{loc.line}"))

@@ -19,6 +19,7 @@ from dsl.text.syntax import parse
 from dsl.text.tree import names_in
 from lowering.choices import is_key
 from lowering.location import Errors, Loc, Source, TileError, closest
+from lowering.plugins import Plugins, current
 
 Found = TypeVar("Found")
 ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contract
@@ -26,7 +27,7 @@ ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contr
 
 @dataclass(slots=True)
 class Program:
-    """`path` is None for a text without a file."""
+    """`path` is None for a text without a file. plugins: what it is compiled with."""
 
     source: Source
     path: Path | None = None
@@ -37,6 +38,7 @@ class Program:
     choices: dict[str, ast.ChoiceBlock] = field(default_factory=dict)
     dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
     examples: list[ast.Example] = field(default_factory=list)
+    plugins: Plugins = field(default_factory=current, repr=False, compare=False)
     found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # by `once`
 
     def once(self, what: Callable[[Program, str], Found], name: str) -> Found:
@@ -172,12 +174,14 @@ def dim_names(kernel: ast.KernelDef, absent: Collection[str] = ()) -> list[str]:
     return list(dict.fromkeys(name for name in named if name not in constants))
 
 
-def load(path: str | Path, name: str | None = None) -> Program:
-    """The program of a file; TileError of code 'file' if it cannot be read."""
+def load(path: str | Path, name: str | None = None, plugins: Plugins | None = None) -> Program:
+    """The program of a file; TileError of code 'file' if it cannot be read. `plugins`: what it is compiled with, in
+    place of what the command's line says."""
     path = Path(path)
     text = read_text(path)
     program = parse_program(text, name or str(path), resolved(path).parent)
     program.path = path
+    program.plugins = program.plugins if plugins is None else plugins
     return program
 
 

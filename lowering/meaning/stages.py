@@ -22,7 +22,7 @@ from lowering.location import Loc
 from lowering.meaning.run import MeaningMemory, Outside, Run, Undecided, arguments_of, blocks_of, carried_blocks
 from lowering.ops import operand
 from lowering.ops.matrix import factors_of
-from lowering.passes import PASSES, Pass
+from lowering.passes import Pass, passes_of
 from lowering.targets import WARP, Target
 from lowering.types import DType, TileType
 from lowering.verify import Malformed, verify
@@ -282,14 +282,15 @@ def compare_stages(
     given: Mapping[str, Any],
     grid: Sequence[int],
     blocks: Sequence[Block],
-    passes: Sequence[Pass] = PASSES,
+    passes: Sequence[Pass] | None = None,
     grid_of: Callable[[], Sequence[int]] | None = None,
 ) -> Stages:
     """Runs the passes one by one, and the kernel after each. Raises Undecided where the kernel has no meaning.
 
     A pass that gives blocks other work is compared by what all blocks leave; the values behind it are those of the
-    same blocks again. `grid_of`: the grid of the function as it is then.
+    same blocks again. `passes`: all of the function's without. `grid_of`: the grid of the function as it is then.
     """
+    passes = passes_of(function.choices.plugins) if passes is None else passes
     comparison = StageComparison(None)
     before = run_stage(function, given, grid, blocks, comparison)
     found = Stages(before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from lowering.choices import ON_OFF
 from lowering.directives import align, fragments, grid, loop, parts, peel, pipeline, split, stage, tabulate, turns
@@ -33,8 +34,9 @@ from lowering.passes import (
     swizzle_shared,
     unroll_loops,
 )
+from lowering.plugins import Added, Plugins, current
 from lowering.targets import Target
-from lowering.verify import verify
+from lowering.verify import Malformed, verify
 
 LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies lowered", "shared memory placed"
 
@@ -44,7 +46,8 @@ class Pass:
     """One pass. needs, gives: what must hold of the IR before it, and what holds behind it. reads: properties of
     the schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked;
     unless `sound`, code that is wrong, or where barriers are written by hand, unless `by_hand`. deals: whether it
-    may give the blocks of a kernel other work; resums: in which sums are added in another order."""
+    may give the blocks of a kernel other work; resums: in which sums are added in another order. plugin: who added it,
+    if it is none of the compiler's own."""
 
     name: str
     run: Callable[[Function, Target], None]
@@ -56,6 +59,7 @@ class Pass:
     resums: bool = False
     sound: bool = True
     by_hand: bool = True
+    plugin: Added | None = None
 
     def apply(self, function: Function, target: Target) -> None:
         """Runs it. TileError `call` where the function lacks what it needs."""
@@ -130,6 +134,54 @@ PASSES = (
 EMISSION_NEEDS = (LAYOUTS, EXCHANGES, COPIES, PLACES)
 
 
+def passes_of(plugins: Plugins) -> Sequence[Pass]:
+    """The passes, with those that plug-ins add where they ask to stand. TileError `plugin` for one that cannot."""
+    return _with_added(plugins) if plugins.added else PASSES
+
+
+@lru_cache(maxsize=64)
+def _with_added(plugins: Plugins) -> Sequence[Pass]:
+    found = list(PASSES)
+    for each in plugins.every("pass", "directive"):
+        names = [row.name for row in found]
+        if each.name in names:
+            raise each.wrong(f"adds a pass '{each.name}', which there is already", "another name")
+        side = "before" if each.about["before"] is not None else "after"
+        other = each.about[side]
+        if other not in names:
+            hint = closest(str(other), names) or ", ".join(names)
+            raise each.wrong(f"is to stand {side} '{other}', and there is no such pass", hint)
+        at = names.index(other) + (side == "after")
+        while side == "after" and at < len(found) and _follows(found[at], other):
+            at += 1  # those that stand after the same one, in the order of the files
+        found.insert(at, Pass(each.name, _checked(each), plugin=each))
+    return tuple(found)
+
+
+def _follows(row: Pass, other: str) -> bool:
+    return row.plugin is not None and row.plugin.about["after"] == other
+
+
+def _checked(added: Added) -> Callable[[Function, Target], None]:
+    """A pass of a plug-in: what it leaves is well-formed, or it is told so. A directive's is not run without lines."""
+
+    def run(function: Function, target: Target) -> None:
+        said = []
+        if added.kind == "directive":
+            if added.name not in function.attrs:
+                return
+            said = [function.attrs[added.name]]
+        added(function, target, *said)
+        try:
+            verify(function, added.name)
+        except Malformed as malformed:
+            raise added.wrong(f"leaves IR that is not well-formed: {malformed}") from None
+        if function.facts is not None:
+            function.facts = None  # of the operations that were
+
+    return run
+
+
 @dataclass(slots=True)
 class Trace:
     """What a run of the passes leaves: seconds by pass, and the IR after those that were asked for, with the
@@ -143,12 +195,13 @@ class Trace:
 def run_passes(
     function: Function,
     target: Target,
-    passes: Sequence[Pass] = PASSES,
+    passes: Sequence[Pass] | None = None,
     print_after: tuple[str, ...] = (),
     check: bool = False,
 ) -> Trace:
-    """Runs `passes` but those that a choice leaves out; with `check`, verifies after each. TileError `call` for a pass
-    that is none, or whose need nothing gives."""
+    """Runs `passes` (all of the function's) but those that a choice leaves out; with `check`, verifies after each.
+    TileError `call` for a pass that is none, or whose need nothing gives."""
+    passes = passes_of(function.choices.plugins) if passes is None else passes
     named(print_after, passes)
     trace = Trace()
     for each in passes:
@@ -166,21 +219,21 @@ def run_passes(
     return trace
 
 
-def named(names: Sequence[str], passes: Sequence[Pass] = PASSES) -> list[Pass]:
+def named(names: Sequence[str], passes: Sequence[Pass] | None = None) -> list[Pass]:
     """The passes of these names. TileError `call` for a name that is none."""
-    known = {each.name: each for each in passes}
+    known = {each.name: each for each in (passes_of(current()) if passes is None else passes)}
     for name in names:
         if name not in known:
             raise TileError("call", None, f"there is no pass '{name}'", closest(name, known) or ", ".join(known))
     return [known[name] for name in names]
 
 
-def left_out(names: Sequence[str], passes: Sequence[Pass] = PASSES) -> dict[str, str]:
+def left_out(names: Sequence[str]) -> dict[str, str]:
     """The choices that leave out the passes of these names. TileError `call` for one that is none, or is needed for
     code."""
-    for each in named(names, passes):
+    for each in named(names):
         if not each.may_go:
-            free = ", ".join(other.name for other in passes if other.may_go)
+            free = ", ".join(other.name for other in PASSES if other.may_go)
             raise TileError("call", None, f"the pass '{each.name}' cannot be left out: code needs what it makes", free)
     return {f"pass.{name}": "off" for name in names}
 

@@ -67,7 +67,7 @@ def test_an_example_leads_to_its_code(name: str, tmp_path: Path, monkeypatch: py
 def test_what_is_not_shown_needs_more_than_a_text() -> None:
     """A GPU, an edited file, a package that is not installed, a note, a fault of the compiler."""
     assert CODES.keys() - SHOWN.keys() == {
-        "check", "tuned", "ir", "time-limit", "internal", "tool", "no-gpu", "cuda", "poisoned",
+        "check", "tuned", "ir", "time-limit", "internal", "tool", "no-gpu", "cuda", "poisoned", "plugin",
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dsl.kernels.variant import Request, Resolved, Variant, build_variant, record_access
 from dsl.text.program import Program
 from lowering.budget import Budget
+from lowering.ir import Function
 from lowering.location import Loc, Source, TileError
 from lowering.mlir import to_mlir
 from lowering.passes import Pass, check_complete, named, passes_of, run_passes
@@ -134,10 +135,31 @@ def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | 
     body = (known or {}).get(llvm)
     level = level_for(stage.function) if level is None else level
     if body is None:
-        body = to_ptx(llvm, stage.target, version, level)
+        try:
+            body = to_ptx(llvm, stage.target, version, level)
+        except RuntimeError as error:
+            raise refused(stage.function, llvm) or error from error
     seconds = {"emit": emitted - start, "llvm": time.perf_counter() - emitted}
     stage.function.choices.check_met()
     return Generated(make_header(stage), llvm, body, seconds, version, level)
+
+
+def refused(function: Function, llvm: str) -> TileError | None:
+    """The error for text that LLVM does not take, where a rule of a plug-in has a part in it."""
+    from lowering.codegen import wrong_in
+    from lowering.emit.rules import OWN
+
+    taken = [made for made in function.choices.made if made.kind == "rule" and made.taken != OWN]
+    rules = function.choices.plugins.every("rule")
+    mine = [each for each in rules if any(made.taken == each.label for made in taken)]
+    wrong = wrong_in(llvm) if mine else None
+    if wrong is None:
+        return None
+    line, _, message = wrong
+    others = ", ".join(each.place for each in mine[1:])
+    text = llvm.splitlines()[line - 1].strip().partition(", !dbg")[0]
+    hint = f"or that of {others}" if others else "w.llvm(dtype) is the type of an element"
+    return mine[0].wrong(f"writes what LLVM does not take: {message}: {text}", hint)
 
 
 def ptx_of_llvm(text: str, name: str) -> str:

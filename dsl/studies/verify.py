@@ -18,16 +18,19 @@ from dsl.examples.launches import ExampleLaunch, Launcher, LaunchSettings
 from dsl.examples.overrides import assigned_names, resolve
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
-from dsl.kernels.variant import Request, Variant, build_variant, record_access
+from dsl.kernels.kept_meaning import grid_of
+from dsl.kernels.variant import Request, build_variant, record_access
 from dsl.text import tree as ast
 from dsl.text.program import Program
+from lowering.choices import Choice
+from lowering.emit.rules import OWN
 from lowering.ir import Block, Function, Op, walk
 from lowering.location import TileError
 from lowering.meaning import Outside, as_memory, blocks_of, carried_blocks
 from lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, met, name_of
 from lowering.ops import OPS
 from lowering.ops.control import parting
-from lowering.passes import PASSES, Pass, left_out, run_passes
+from lowering.passes import Pass, passes_of, run_passes
 from lowering.shared_map import period
 from lowering.targets import WARP, Target
 from runtime.errors import DeviceError, LaunchError
@@ -80,9 +83,11 @@ def verify_kernel(
     request: Request,
     given: Mapping[str, Any],
     most: int = BLOCKS,
-    passes: Passes = PASSES,
+    passes: Passes | None = None,
 ) -> Verified:
-    """Compares the stages of one variant on these arguments, which stay as they are, and then its PTX."""
+    """Compares the stages of one variant on these arguments, which stay as they are, and then its PTX. `passes`: the
+    program's without."""
+    passes = passes_of(program.plugins) if passes is None else passes
     variant = build_variant(program, request)
     grid = grid_of(variant, given)
     function, blocks = variant.function, blocks_of(grid, most)
@@ -94,7 +99,9 @@ def verify_kernel(
         regrid = partial(grid_of, variant, given)
         stages = compare_stages(function, variant.target, given, grid, blocks, passes, regrid)
         found.stages, found.values, found.divergence = stages.passes, stages.values, stages.divergence
-        if found.divergence is None:
+        if found.divergence is not None:
+            found.divergence.stage = _whose(found.divergence.stage, passes)
+        else:
             found.divergence = launch.divergence(passes)
             if found.divergence is not None:
                 now = regrid()
@@ -117,18 +124,21 @@ class _Emulated:
     request: Request
     given: Mapping[str, Any]
     most: int
+    rules: dict[str, Choice] = field(default_factory=dict)  # of plug-ins, as the last compile has taken them
 
-    def divergence(self, passes: Passes, skip: str | None = None) -> Divergence | None:
-        """Compiles the variant, runs its PTX, and compares what it leaves with the meaning of its last IR."""
+    def divergence(self, passes: Passes, forced: Mapping[str, str] | None = None) -> Divergence | None:
+        """Compiles the variant, with these choices, runs its PTX, and compares what it leaves with the meaning of its
+        last IR."""
         from dsl.kernels.compile import Lowered, compile_lowered
         from runtime import Kernel
         from runtime.errors import DeviceAssertError
 
         variant = build_variant(self.program, self.request)
-        variant.function.choices.force({} if skip is None else left_out([skip]), "verify")
+        variant.function.choices.force(forced or {}, "verify")
         run_passes(variant.function, variant.target, passes)
         record_access(variant.function)
         compiled = compile_lowered(self.program, Lowered(variant, {}, {}))
+        self.rules = {k: c for k, c in variant.function.choices.keyed().items() if c.kind == "rule"}
         copies: dict[int, Any] = {}  # an array that is given twice stays one
         values: dict[str, Any] = {}
         for param in compiled.header.params:
@@ -153,24 +163,37 @@ class _Emulated:
         return compare_ptx(variant.function, self.given, made, grid, blocks, failed)
 
     def to_blame(self, passes: Passes) -> str:
-        """The pass without which the PTX agrees, the last one first: passes also say what the meaning does not see,
-        where elements lie, which threads wait, who loads. Else the emission."""
+        """The rule of a plug-in without which the PTX agrees, else the pass, the last one first: passes also say what
+        the meaning does not see, where elements lie, which threads wait, who loads. Else the emission."""
+        by_rule: dict[str, list[str]] = {}
+        for key, choice in self.rules.items():
+            if choice.taken != OWN:
+                by_rule.setdefault(f"rule {choice.taken} ({choice.because})", []).append(key)
+        for rule, keys in by_rule.items():
+            if self.divergence(passes, dict.fromkeys(keys, OWN)) is None:
+                return rule
         for at in reversed(range(len(passes))):
             name = passes[at].name
-            skip: str | None = None
+            forced: dict[str, str] = {}
             tried = list(passes)
             if name in INSTEAD:
                 tried[at : at + 1] = INSTEAD[name](passes[at])
             elif not passes[at].may_go:
                 continue
             else:
-                skip = name
+                forced = {f"pass.{name}": "off"}
             try:
-                if self.divergence(tuple(tried), skip) is None:
-                    return name
+                if self.divergence(tuple(tried), forced) is None:
+                    return _whose(name, passes)
             except (TileError, LaunchError):
                 continue
         return "emission"
+
+
+def _whose(name: str, passes: Passes) -> str:
+    """A pass, with the place of the plug-in that added it."""
+    added = next((each.plugin for each in passes if each.name == name), None)
+    return name if added is None else f"{name} ({added.place})"
 
 
 def _of_finding(error: Any, function: Function) -> Divergence:
@@ -253,28 +276,13 @@ class _Finished(Exception):
     """Ends an example: nothing follows, or what follows reads what a wrong kernel has left."""
 
 
-def grid_of(variant: Variant, given: Mapping[str, Any]) -> tuple[int, ...]:
-    """The grid of a launch with these arguments."""
-    from runtime import device_facts
-    from runtime.expressions import compile_expression
-
-    names: dict[str, Any] = {"sms": variant.request.sms or device_facts("emulator", variant.target.arch).sms}
-    for p in variant.function.params:
-        if p.kind == "scalar":
-            names[p.name] = given[p.name]
-        elif p.kind == "tensor" and given.get(p.name) is not None:
-            names |= {d: e for d, e in zip(p.dims, given[p.name].shape, strict=True) if isinstance(d, str)}
-    names = {**variant.constants, **names}
-    return tuple(int(compile_expression(e).evaluate(names)) for e in variant.grid)
-
-
 def verify_example(
     program: Program,
     example: ast.Example,
     given: Sequence[str] = (),
     settings: LaunchSettings | None = None,
     most: int = BLOCKS,
-    passes: Passes = PASSES,
+    passes: Passes | None = None,
     boundaries: Sequence[int] = BOUNDARIES,
 ) -> Verification:
     """Verifies every kernel that an example launches, with `given` (NAME=VALUE) and with boundary extents for the

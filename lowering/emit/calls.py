@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from lowering.emit.text import Text
@@ -13,10 +13,10 @@ from ptx_templates import Instruction, UnknownInstruction, instruction
 
 
 class Calls:
-    """ptx: the PTX version that the instructions called so far need."""
+    """ptx: the PTX version that the instructions called so far need. added: rows of plug-ins by name."""
 
-    def __init__(self, text: Text, target: Target):
-        self.text, self.target = text, target
+    def __init__(self, text: Text, target: Target, added: Mapping[str, Instruction]):
+        self.text, self.target, self.added = text, target, added
         self.ptx = target.ptx
         self.declarations: dict[str, str] = {}
 
@@ -30,9 +30,9 @@ class Calls:
         return self.text.let(f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in arguments)})")
 
     def template(self, name: str, inputs: list[str], op: Op | None = None) -> list[str]:
-        """A call of a row of `ptx_templates`; its outputs."""
+        """A call of a row of `ptx_templates`, or of a plug-in; its outputs."""
         try:
-            row = instruction(name)
+            row = self.added.get(name) or instruction(name)
         except UnknownInstruction as error:
             raise TileError("instruction", op.loc if op else None, f"there is no instruction '{name}'") from error
         if not row.available(self.target.arch):

@@ -21,7 +21,8 @@ class Writer:
     def __init__(self, function: Function, target: Target, numbered: bool = False):
         self.function, self.target = function, target
         self.text = text = Text(function, numbered)
-        self.calls = calls = Calls(text, target)
+        self.plugins = function.choices.plugins
+        self.calls = calls = Calls(text, target, self.plugins.instructions)
         self.head = Head(text, calls, function.choices)
         self.words = Words(text)
         self.registers = self.words.registers

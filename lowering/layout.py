@@ -35,6 +35,19 @@ def apply(bases: Iterable[int], value: int) -> int:
     return out
 
 
+def flaw_of_layout(layout: object, shape: tuple[int, ...], warps: int) -> str:
+    """What is wrong with something as a layout of a tile in the registers of a block; "" if nothing."""
+    if not isinstance(layout, Layout) or layout.shape != shape or [*layout.bases] != ["register", "lane", "warp"]:
+        return f"it takes a Layout of {list(shape)}, by register, lane and warp"
+    if len(layout.lane) != 5 or 1 << len(layout.warp) != warps:
+        return f"the block has {warps} warps of 32 lanes; this is for {1 << len(layout.warp)}"
+    try:
+        layout.invert()
+    except LayoutError as error:
+        return str(error)
+    return ""
+
+
 class BasisSpan:
     """The space that some vectors span, in echelon form, remembering how each was made.
 

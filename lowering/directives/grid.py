@@ -35,10 +35,12 @@ from lowering.ir import Block, Function, Op, Value, replace_uses, uses, walk
 from lowering.location import Loc, TileError
 from lowering.ops import OPS, operand
 from lowering.ops.memory import BONDS, by_threads, leave_out, space_of, writes
+from lowering.plugins import Opening
 from lowering.types import INDEX, TileType
 
 USUAL = 8
 GROUPS = (1, 2, 4, 8, 16)
+MOST = 1024
 AT_ONCE = (0, 1, 2, 4)
 ORDERS = {"ascending": False, "descending": True}
 
@@ -82,8 +84,14 @@ def _rows_of_group(function: Function) -> int:
         because="one operand hangs on block(0), the other one on block(1): groups read less of both",
         pinned=loc if named else None,
         line="grouped {option}",
+        opening=Opening(function, _no_group),
     )
     return group
+
+
+def _no_group(value: Any) -> str:
+    """What is wrong with a plug-in's number of rows."""
+    return "" if type(value) is int and 1 <= value <= MOST else f"a group has 1 to {MOST} rows of tiles"
 
 
 def _descends(function: Function) -> bool:

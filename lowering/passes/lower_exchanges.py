@@ -8,14 +8,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lowering.ir import Block, Function, Op, Rewriter, Value, uses
-from lowering.layout import Layout, bits_of, row_major
+from lowering.layout import Layout, bits_of, flaw_of_layout, row_major
 from lowering.ops import OPS
+from lowering.plugins import Opening
 from lowering.types import INDEX, S32, S64, DType, SharedType, TileType
 
 
 def lower_exchanges(function: Function) -> None:
     _ExchangeLowering(function).run()
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeSubject:
+    """What plug-ins are told of an `exchange`: the value, the layout that it is to have, the operation that asks for
+    it, and the warps of a block."""
+
+    value: Value
+    layout: Layout
+    op: Op
+    warps: int
 
 
 class _ExchangeLowering(Rewriter):
@@ -93,19 +107,31 @@ class _ExchangeLowering(Rewriter):
         if have == layout:
             return value
         in_thread = have.registers_of(layout) is not None
-        way = self.function.choices.choose(
+        size = value.tile.size * max(value.dtype.bits // 8, 1)
+        way: bool | Layout = self.function.choices.choose(
             "exchange",
             value.name or "value",
             {"registers": True, "shared": False} if in_thread else {"shared": False},
             "registers" if in_thread else "shared",
             loc=op.loc,
             because="each thread has its own elements" if in_thread else "elements change threads",
-            costs={"registers": 0, "shared": value.tile.size * max(value.dtype.bits // 8, 1)},
+            costs={"registers": 0, "shared": size},
             unit="bytes through shared memory",
+            opening=Opening(
+                ExchangeSubject(value, layout, op, self.function.warps),
+                lambda via: flaw_of_layout(via, value.tile.shape, self.function.warps),
+                lambda via: size * sum(a.registers_of(b) is None for a, b in ((have, via), (via, layout))),
+            ),
         )
-        if way:
-            return self.make(op, "convert_layout", [value], [value.tile.with_layout(layout)], layout=layout).result
-        return self.through_scratch(value, layout, op)
+        if isinstance(way, Layout):
+            return self.moved(self.moved(value, way, op), layout, op)
+        return self.moved(value, layout, op) if way else self.through_scratch(value, layout, op)
+
+    def moved(self, value: Value, layout: Layout, op: Op) -> Value:
+        """In another layout, within each thread's registers where these have all of its elements."""
+        if value.tile.layout is not None and value.tile.layout.registers_of(layout) is None:
+            return self.through_scratch(value, layout, op)
+        return self.make(op, "convert_layout", [value], [value.tile.with_layout(layout)], layout=layout).result
 
     def through_scratch(self, value: Value, layout: Layout | None, op: Op) -> Value:
         """Stored in its own layout, loaded in `layout`. An index lies in memory as the integer that it is here."""

@@ -8,15 +8,17 @@ access has more lanes than banks are left above the widest one, it takes as few 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 from lowering.access_width import slot_bytes
 from lowering.facts import facts_of
 from lowering.ir import Function, Op, walk
 from lowering.layout import BasisSpan
 from lowering.location import TileError, closest
+from lowering.plugins import Opening
 from lowering.schedule import SwizzlePin
 from lowering.shared_map import (
     BANKS,
@@ -83,6 +85,7 @@ def swizzle_shared(function: Function) -> None:
             unit="passes over the banks, a phase of each access",
             pinned=None if wanted is None else wanted.loc,
             line=f"swizzle {op.attrs['name']}: {{option}}",
+            opening=None if dictated is not None else _opened(type, phases, max(widest, default=1)),
         )
         if swizzle:
             op.attrs["type"] = op.result.type = replace(type, swizzle=swizzle)
@@ -189,6 +192,41 @@ def _options(widest: int, type: SharedType, rule: Swizzle) -> dict[str, Swizzle]
 
 def _passes(phases: list[Phase] | None, options: dict[str, Swizzle]) -> dict[str, float]:
     return {} if phases is None else {name: sum(p.passes(s) for p in phases) for name, s in options.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SwizzleSubject:
+    """What plug-ins are told of a `swizzle`: the tile's type, a phase of each access (None where one is not known), how
+    many low bits of an offset may take part, and the bytes of the widest access, which stay together."""
+
+    type: SharedType
+    phases: list[Phase] | None
+    bits: int
+    widest: int
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(type(each) is int for each in value)
+
+
+def _opened(tile: SharedType, phases: list[Phase] | None, widest: int) -> Opening:
+    """A swizzle as plug-ins may give one: pairs of a bit and the mask that is XORed where it is on."""
+    bits, keep = _bits(tile), widest.bit_length() - 1
+
+    def check(value: Any) -> str:
+        if not isinstance(value, tuple) or not all(_is_pair(p) for p in value):
+            return "a swizzle is a tuple of pairs (bit, mask)"
+        movers = sum(1 << bit for bit in {bit for bit, _ in value} if 0 <= bit < bits)
+        if movers.bit_count() != len(value) or any(mask & movers for _, mask in value):
+            return f"bits are from 0 to {bits - 1}, each once, and no mask has one of them"
+        if any(not 0 < mask < 1 << bit or mask & (1 << keep) - 1 for bit, mask in value):
+            return f"a mask has bits from {keep} up to below its bit: the {widest} bytes of an access stay together"
+        return ""
+
+    def weigh(value: Swizzle) -> float | None:
+        return None if phases is None else sum(p.passes(value) for p in phases)
+
+    return Opening(SwizzleSubject(tile, phases, bits, widest), check, weigh)
 
 
 def bits_swizzle(count: int, base: int, shift: int) -> Swizzle:

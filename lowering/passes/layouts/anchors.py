@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from math import ceil, prod
 
 from lowering.access_width import lies_along, masked_groups
 from lowering.facts import Analysis
 from lowering.ir import Function, Op, Value, walk
-from lowering.layout import Layout, LayoutError
+from lowering.layout import Layout, LayoutError, flaw_of_layout
 from lowering.location import Loc, TileError
 from lowering.ops import operand
 from lowering.ops.control import started
@@ -16,9 +17,11 @@ from lowering.ops.matrix import product_of
 from lowering.ops.memory import moved_by, space_of, subject_of
 from lowering.passes.check_names import defined_tiles
 from lowering.passes.layouts.spread import Layouts
+from lowering.plugins import Opening
 from lowering.schedule import WANTED, Pin, extents_of, resolve_pin
 from lowering.targets import WARP, Target
 from lowering.tensor_cores import Mma, accumulator, fitting, product, replicated, splits_of_warps
+from lowering.types import TileType
 from lowering.warpgroup import INSTRUCTION, Warpgroups, sums_layout, warpgroups
 
 
@@ -80,6 +83,29 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
     while best > 1 and total // best < WARP * warps:
         best //= 2
     return best, fast
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSubject:
+    """What plug-ins are told of a `vector`: the type of the tile, the operation that makes or accesses it, the warps of
+    a block, the axis along which memory has neighbours, and how many of them an access may take."""
+
+    tile: TileType
+    op: Op | None
+    warps: int
+    axis: int
+    widest: int
+
+
+def opened(tile: TileType, op: Op | None, warps: int, axis: int, widest: int) -> Opening:
+    """A `vector` as plug-ins may add to it: a `Layout` of the tile."""
+
+    subject = VectorSubject(tile, op, warps, axis, widest)
+    return Opening(
+        subject,
+        lambda layout: flaw_of_layout(layout, tile.shape, warps),
+        lambda layout: layout.count / min(layout.vectors[axis], widest),
+    )
 
 
 class _Anchors:
@@ -145,7 +171,7 @@ class _Anchors:
     def vectors(self, value: Value, subject: str, op: Op | None, rule: int, widest: int, axis: int, why: str) -> Layout:
         shape = value.tile.shape
         options = {str(1 << i): 1 << i for i in reversed(range(widest.bit_length()))}
-        width = self.function.choices.choose(
+        chosen: int | Layout = self.function.choices.choose(
             "vector",
             subject,
             options,
@@ -154,7 +180,11 @@ class _Anchors:
             because=why,
             costs={name: ceil(value.tile.size / (WARP * self.warps * each)) for name, each in options.items()},
             unit="accesses a thread",
+            opening=opened(value.tile, op, self.warps, axis, widest),
         )
+        if isinstance(chosen, Layout):
+            return chosen
+        width = chosen
         return self.warps_of(value, subject, op, Layout.default(shape, self.warps, width, axis), (width, axis))
 
     def warps_of(self, value: Value, subject: str, op: Op | None, along: Layout, vector: tuple[int, int]) -> Layout:

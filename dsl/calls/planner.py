@@ -162,10 +162,12 @@ class Planner:
         """The plan of the entry that serves this call; None, with the reason noted, if none does."""
         if tuned.path is None:
             return None
-        found = tuned.find(device, self.facts())
+        found = tuned.find(device, self.facts(), self.program.plugins.digests)
         if found is None:
             absent = "" if tuned.path.is_file() else f": there is no {tuned.path.name}"
-            self.reasons.append(f"no tuned entry for {device} serves this call{absent}")
+            others = sorted({name for e in tuned.entries for name in e.plugins.keys() - self.program.plugins.digests})
+            under = f"; some were made under {', '.join(others)}, and are taken under it alone" if others else ""
+            self.reasons.append(f"no tuned entry for {device} serves this call{absent}{under}")
             return None
         steps = found.entry.steps
         differing = {k for s in steps for k, v in self.constants.items() if k in s.constants and s.constants[k] != v}

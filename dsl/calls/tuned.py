@@ -60,7 +60,7 @@ class CallFacts:
 class Entry:
     """A winner. ranges: dims that it serves from … to (None is no end) whatever the tuned extent. text: digest of its
     kernels and schedules when it was made. median_us, interval_us: microseconds, None by the emulator's counters.
-    ties: points that tie with it, itself among them."""
+    ties: points that tie with it, itself among them. plugins: digests of those that it was made under, by name."""
 
     device: str
     call: str
@@ -74,14 +74,15 @@ class Entry:
     median_us: float | None = None
     interval_us: tuple[float, float] | None = None
     ties: int = 1
+    plugins: Mapping[str, str] = field(default_factory=dict)
     loc: Loc | None = None
 
     @property
     def key(self) -> str:
         """What it is for; sorts as a reader would, numbers by their size."""
         dims = ",".join(f"{name}={extent:020d}" for name, extent in sorted(self.dims.items()))
-        parts = (self.device, self.call, _pairs(self.options), _pairs(self.types), ",".join(self.absent), dims)
-        return "\n".join(parts)
+        parts = [self.device, self.call, _pairs(self.options), _pairs(self.types), ",".join(self.absent), dims]
+        return "\n".join([*parts, ",".join(sorted(self.plugins))] if self.plugins else parts)
 
     def distance(self, dims: Mapping[str, int], inner: frozenset[str]) -> tuple[float, float] | None:
         """How far a call's dims are: the sum of |log2| of the quotients, of the dims without a range and then of those
@@ -114,6 +115,7 @@ class Entry:
         out["absent"] = list(self.absent)
         out["dims"] = dict(sorted(self.dims.items()))
         out["ranges"] = {name: list(ends) for name, ends in sorted(self.ranges.items())}
+        out["plugins"] = dict(sorted(self.plugins.items()))
         out = {key: value for key, value in out.items() if value}
         out |= {"steps": steps, "ties": self.ties, "text": self.text}
         if self.median_us is not None and self.interval_us is not None:
@@ -156,10 +158,18 @@ class Tuned:
     path: Path | None = None
     entries: list[Entry] = field(default_factory=list)
 
-    def find(self, device: str, call: CallFacts) -> Found | None:
-        """The nearest entry that serves the call."""
+    def find(self, device: str, call: CallFacts, plugins: Mapping[str, str]) -> Found | None:
+        """The nearest entry that serves the call: of those made under just these plug-ins, else of those without. What
+        was found under other ones is never taken."""
+        mine = [entry for entry in self.entries if entry.plugins == plugins]
+        found = self._nearest(mine, device, call)
+        if found is None and plugins:
+            found = self._nearest([entry for entry in self.entries if not entry.plugins], device, call)
+        return found
+
+    def _nearest(self, entries: Sequence[Entry], device: str, call: CallFacts) -> Found | None:
         best: tuple[tuple[float, float], Entry] | None = None
-        for entry in self.entries:
+        for entry in entries:
             if entry.device != device or entry.call != call.call or entry.absent != call.absent:
                 continue
             if dict(entry.options) != dict(call.options) or dict(entry.types) != dict(call.types):

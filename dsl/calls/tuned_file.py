@@ -117,8 +117,8 @@ class _Fields:
 
 
 _MISSING = object()
-FIELDS = ("device", "call", "options", "types", "absent", "dims", "ranges", "steps", "ties", "text", "median_us",
-          "interval_us")  # fmt: skip
+FIELDS = ("device", "call", "options", "types", "absent", "dims", "ranges", "plugins", "steps", "ties", "text",
+          "median_us", "interval_us")  # fmt: skip
 STEP_FIELDS = ("kernel", "schedule", "constants", "fixed")
 
 
@@ -156,6 +156,10 @@ def _are_words(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_word, value))
 
 
+def _are_digests(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_word(name) and _is_word(digest) for name, digest in value.items())
+
+
 def _is_some_list(value: Any) -> bool:
     return isinstance(value, list) and bool(value)
 
@@ -183,6 +187,7 @@ def _entry(row: Any, loc: Loc) -> Entry:
         fields.take("median_us", _is_time, "microseconds", None),
         None if interval is None else tuple(interval),
         fields.take("ties", lambda v: _is_count(v) and v > 0, "a count", 1),
+        fields.take("plugins", _are_digests, "NAME: DIGEST", {}),
         loc,
     )
     fields.done(FIELDS)

@@ -204,4 +204,5 @@ def entry_of(outcome: Outcome, place: TuningPlace, ranges: dict[str, tuple[int |
         median if is_timed else None,
         (low, high) if is_timed else None,
         len(outcome.ties),
+        outcome.call.program.plugins.digests,
     )

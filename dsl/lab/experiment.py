@@ -130,7 +130,7 @@ class Experiment:
             source=self.program.digest(),
             device=self.place.name,
             driver=self.place.driver,
-            versions=versions() | self.from_elsewhere(),
+            versions=versions(self.program.plugins) | self.from_elsewhere(),
             call=self.call.name,
             example=self.example.name,
             index=self.call.index,

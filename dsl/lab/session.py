@@ -108,7 +108,7 @@ class Session:
         for edited in settings.edited:
             if not edited.headers.keys() & {*reached}:
                 raise edited.not_launched(f"this example may launch {', '.join(reached) or 'none'}")
-        self.digest, self.versions = program.digest(), versions()
+        self.digest, self.versions = program.digest(), versions(program.plugins)
 
     def run(self, cases: Sequence[Overrides]) -> Iterator[Outcome]:
         """The outcomes, one after the other. Raises TileError; DeviceError after a fault that poisons the device, which

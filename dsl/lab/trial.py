@@ -16,6 +16,7 @@ from typing import Any
 from dsl.lab.contest import median_interval
 from dsl.text.files import append_line, read_lines, resolved
 from lowering.location import TileError
+from lowering.plugins import NONE, Plugins
 
 SCHEMA = 2
 VERDICTS = {
@@ -35,10 +36,10 @@ ROOMS = ("dsl", "lowering", "ptx_templates")
 """The packages that make the PTX; the trials themselves and the command do not."""
 
 
-def versions() -> dict[str, str]:
-    """Versions of the packages that decide what is measured, and a digest of the compiler, so that the log of an
-    earlier one is not taken for its own."""
-    found = {"compiler": compiler_digest()}
+def versions(plugins: Plugins = NONE) -> dict[str, str]:
+    """Versions of the packages that decide what is measured, and digests of the compiler and its plug-ins, so that the
+    log of other ones is not taken for its own."""
+    found = {"compiler": compiler_digest(), **{f"plugin {name}": each for name, each in plugins.digests.items()}}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
             found[package] = version(package)

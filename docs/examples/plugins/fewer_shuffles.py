@@ -1,0 +1,26 @@
+"""A layout: a row that is reduced lies in 8 lanes, not in 32.
+
+The compiler spreads a row over all lanes of a warp, so that a sum of it takes 5 shuffles, each for one row. Here 8
+lanes have a row, in four times as many registers, and a warp has four rows: 3 shuffles, each for four rows. Accesses
+are as wide as before, and 8 lanes of 16 bytes still read a whole line of 128.
+
+    dsl ablate FILE --kinds vector --plugin fewer_shuffles.py
+    dsl run FILE --choose vector.x.load=eight_lanes --plugin fewer_shuffles.py
+"""
+
+from dsl.plugin import About, Option, option
+from lowering.layout import Layout
+
+LANES = 8
+
+
+@option("vector")
+def eight_lanes(about: About) -> Option | None:
+    tile, axis, width = about.of.tile, about.of.axis, int(about.rule)
+    if len(tile.shape) != 2 or axis != 1 or tile.shape[1] < LANES * width:
+        return None
+    rows = 32 // LANES
+    if tile.shape[0] < rows * about.of.warps:  # else warps would hold the same rows twice
+        return None
+    layout = Layout.blocked(tile.shape, vector=(1, width), lanes=(rows, LANES), warps=(about.of.warps, 1))
+    return Option("eight_lanes", layout)

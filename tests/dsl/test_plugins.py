@@ -1,0 +1,422 @@
+"""Plug-ins: what they add is compiled, chosen, tried and verified; what is wrong in one is told at its line."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import dsl
+from dsl.calls.tuned import CallFacts, Entry, Tuned
+from dsl.calls.tuned_file import read_tuned
+from dsl.command import cli
+from dsl.command.child import answer_of_child
+from dsl.kernels.compile import compile_variant, stages_of
+from dsl.kernels.kept_meaning import NotCompared
+from dsl.kernels.plugin_files import load_plugins
+from dsl.kernels.variant import Request
+from dsl.lab.compiling import Compiler
+from dsl.lab.trial import versions
+from dsl.text.program import load
+from lowering.location import TileError
+from lowering.passes import PASSES, passes_of
+from lowering.plugins import NONE, OPEN, current, give
+from runtime import assemble
+from runtime.errors import DeviceError
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "plugins"
+ROWS = EXAMPLES / "rows.tile"
+M = {"m": 64}
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a plug-in that imports all there is."""
+
+    def made(text: str, name: str = "mine.py") -> Path:
+        head = "from dsl.plugin import *\nfrom lowering.ir import walk\nfrom lowering.ops import OPS\n"
+        (tmp_path / name).write_text(head + text)
+        return tmp_path / name
+
+    return made
+
+
+def command(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, [str(word) for word in words], standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return done.return_value, done.output
+
+
+def ptx(*plugins: Path, schedule: str = "plain", choices: dict[str, str] | None = None, arch: str = "sm_90") -> str:
+    program = load(ROWS, plugins=load_plugins(plugins))
+    return compile_variant(program, Request("rows", schedule, M, choices=choices or {}, arch=arch)).ptx
+
+
+def told(path: Path) -> TileError:
+    """What a compile says of a plug-in."""
+    with pytest.raises(TileError) as error:
+        ptx(path)
+    assert error.value.code == "plugin" and error.value.loc is not None
+    assert Path(error.value.loc.source.name).suffix in (".py", ".toml")
+    return error.value
+
+
+# ---- the examples of the documents ----
+
+
+def counters(*words: object) -> dict[str, Any]:
+    status, said = command("run", *words, "--json")
+    assert status == 0, said
+    return json.loads(said)["counters"]
+
+
+def test_a_layout_takes_fewer_shuffles() -> None:
+    plugin = ["--plugin", EXAMPLES / "fewer_shuffles.py"]
+    as_ever, other = counters(ROWS, *plugin), counters(ROWS, *plugin, "--choose", "vector.x.load=eight_lanes")
+    assert (as_ever["shuffles"], other["shuffles"]) == (640, 96)
+    _, said = command("why", ROWS, *plugin, "--choice", "vector")
+    assert "eight_lanes: 4" in said and "choose vector.x.load: eight_lanes" in said
+    _, said = command("schedule", ROWS, *plugin, "--choose", "vector.x.load=eight_lanes")
+    assert "choose vector.x.load: eight_lanes" in said
+
+
+def test_a_choose_line_takes_an_option_of_a_plug_in(tmp_path: Path) -> None:
+    file, plugins = tmp_path / "rows.tile", [EXAMPLES / "fewer_shuffles.py"]
+    file.write_text(ROWS.read_text().replace("16, 256\n", "16, 256\n    choose vector.x.load: eight_lanes\n"))
+    forced = ptx(*plugins, choices={"vector": "eight_lanes"}).partition(".version")[2]
+    mine = dsl.load(file, plugins=plugins).compile("rows", "plain", m=64).ptx.partition(".version")[2]
+    assert mine.count("shfl") == forced.count("shfl") == 6
+    with pytest.raises(TileError, match="has no option 'eight_lanes' here") as error:
+        dsl.load(file).compile("rows", "plain", m=64)
+    assert error.value.loc is not None and error.value.loc.line == 13
+
+
+def test_passes_join_barriers_and_may_be_left_out() -> None:
+    words = [ROWS, "--schedule", "across", "--plugin", EXAMPLES / "join_reductions.py"]
+    assert counters(*words)["barriers"] == 256
+    assert counters(*words, "--skip-pass", "loads_late")["barriers"] == 512
+    status, said = command("verify", *words, "--given-only")
+    assert status == 0 and f"{len(PASSES) + 2} passes and the PTX agree" in said
+
+
+def test_a_directive_moves_a_load_ahead_of_barriers() -> None:
+    words = [EXAMPLES / "early.tile", "--schedule", "ahead", "--plugin", EXAMPLES / "early.py"]
+    _, text = command("compile", *words)
+    assert text.rindex("ld.global") < text.index("bar.sync")
+    assert command("verify", *words, "--given-only")[0] == 0
+    _, text = command("compile", ROWS, "--schedule", "across")
+    assert text.rindex("ld.global") > text.index("bar.sync")
+    _, said = command("schedule", *words)
+    assert "\n    early weight  # " in said
+    assert "early VALUES" in command("explain", "early", *words[-2:])[1]
+
+
+def test_the_word_of_a_directive_is_unknown_without_its_plug_in(tmp_path: Path) -> None:
+    file = EXAMPLES / "early.tile"
+    with pytest.raises(TileError, match="a schedule has no property 'early'") as error:
+        dsl.load(file).compile("rows", "ahead", m=64)
+    assert error.value.loc is not None and error.value.loc.line == 5
+    plugins = [EXAMPLES / "early.py"]
+    (tmp_path / "rows.tile").write_text(ROWS.read_text())
+    for line, wanted in (("early weight: 3", "early VALUES"), ("early weigth", "no value 'weigth'")):
+        (tmp_path / "x.tile").write_text(file.read_text().replace("early weight", line))
+        with pytest.raises(TileError, match=wanted) as error:
+            dsl.load(tmp_path / "x.tile", plugins=plugins).compile("rows", "ahead", m=64)
+        assert error.value.errors[0].loc is not None and error.value.errors[0].loc.line == 5
+
+
+def test_an_instruction_is_emitted_run_and_assembled() -> None:
+    words = [ROWS, "--arch", "sm_100", "--plugin", EXAMPLES / "packed.py"]
+    _, text = command("compile", *words)
+    assert "mul.rn.f32x2" in text
+    assert "f32x2" not in command("compile", *words, "--choose", "rule=own")[1]
+    assert "f32x2" not in command("compile", ROWS, "--plugin", EXAMPLES / "packed.py")[1]  # sm_90 has none
+    status, said = command("verify", *words)
+    assert status == 0 and said.count("agree") == 3
+    with suppress(DeviceError):  # where there is no assembler
+        assert assemble(text, "sm_100", "rows", None).registers > 0
+
+
+MEANT = ("a.astype(float)", "a[:1].repeat(3)", "a.nope", "np.add(a)")
+
+
+@pytest.mark.parametrize("number", range(len(MEANT)))
+def test_a_meaning_that_gives_something_else_is_told(write: Write, tmp_path: Path, number: int) -> None:
+    name = f"mine{number}.f32"  # the emulator keeps what it was told by another file
+    row = {
+        "name": name,
+        "asm": f"{name} {{d}}, {{a}}, {{b}};",
+        "arch": "sm_80",
+        "ptx": "7.0",
+        "section": "",
+        "meaning": "",
+    }
+    lines = [f"{key} = {json.dumps(text)}" for key, text in row.items()]
+    operands = 'operands = ["out d f32", "in a f32", "in b f32"]'
+    (tmp_path / "mine.toml").write_text("\n".join(["[[instruction]]", *lines, operands]))
+    path = write(
+        f"import numpy as np\ninstructions('mine.toml')\n@semantics('{name} : =f32 f32 f32 : sm_80 7.0')\n"
+        f"def meant(a, b): return {MEANT[number]}\n@rule('mul', when=lambda op, target: op.result.dtype.is_float)\n"
+        f"def mine(w, op, x): return w.template('{name}', x, op)[0]\n"
+    )
+    kernel = dsl.load(ROWS, "emulator", plugins=[path]).compile("rows", m=16)
+    with pytest.raises(TileError) as error:
+        kernel.run(np.zeros(16, np.float32), np.ones((16, 256), np.float16), np.ones(16, np.float32))
+    assert error.value.code == "plugin" and error.value.loc is not None and error.value.loc.line in (6, 7)
+
+
+def test_the_meaning_of_an_instruction_is_the_plug_ins_alone() -> None:
+    """Halves are added, and not the words: what the emulator does is the function that was given."""
+    (made, *_) = load_plugins([EXAMPLES / "packed.py"]).every("semantics")
+    a, b = np.array([1.5, -2.0], np.float32), np.array([0.25, 8.0], np.float32)
+    assert list(made(a.view(np.uint64), b.view(np.uint64)).view(np.float32)) == [1.75, 6.0]
+
+
+# ---- what goes by plug-ins ----
+
+
+def test_nothing_changes_without_one_and_two_never_mix(write: Write) -> None:
+    before = ptx()
+    changed = ptx(EXAMPLES / "fewer_shuffles.py", choices={"vector": "eight_lanes"})
+    assert changed != before == ptx()
+    module = dsl.load(ROWS, plugins=[EXAMPLES / "join_reductions.py"])
+    assert module.compile("rows", "across", m=64).ptx != dsl.load(ROWS).compile("rows", "across", m=64).ptx
+    assert passes_of(load(ROWS).plugins) is PASSES and load(ROWS).plugins is NONE
+
+
+def test_a_file_is_read_once_for_each_of_its_texts(write: Write) -> None:
+    text = '@pass_(after="sink")\ndef mine(function, target): pass\n'
+    path = write(text)
+    first = load_plugins([path, path])
+    assert first is load_plugins([str(path)]) and len(first.added) == 1
+    second = load_plugins([write(text + "# another text\n")])
+    assert second is not first and second.digests != first.digests
+
+
+def test_a_command_leaves_nothing_behind() -> None:
+    command("compile", ROWS, "--plugin", EXAMPLES / "packed.py")
+    assert current() is NONE
+
+
+def test_other_processes_load_them_again(write: Write, tmp_path: Path) -> None:
+    path = EXAMPLES / "fewer_shuffles.py"
+    program = load(ROWS, plugins=load_plugins([path]))
+    request = Request("rows", "plain", M, choices={"vector": "eight_lanes"})
+    with Compiler(program, 1, "none") as compiler:
+        made = compiler.made(request)
+    assert made.error is None and made.taken["vector.x.load"] == "eight_lanes"
+    assert versions(program.plugins).keys() - versions().keys() == {"plugin fewer_shuffles.py"}
+    asked = {"file": str(ROWS), "device": "emulator", "why": "", "choose": {"vector": "eight_lanes"}}
+    give(lambda: program.plugins)
+    try:
+        said = answer_of_child("dsl.command.request", asked, None, 100.0)
+    finally:
+        give(lambda: NONE)
+    assert said["launches"][0]["counters"]["shuffles"] == 96
+
+
+def test_what_was_tuned_under_one_serves_it_alone(tmp_path: Path) -> None:
+    def entry(**plugins: str) -> Entry:
+        return Entry("d", "f", {}, {}, {"n": 8}, (), (), "0", plugins=plugins)
+
+    call, mine = CallFacts("f", {}, {}, {"n": 8}), {"mine": "1"}
+    under = Tuned(None, [entry(mine="1")])
+    found = under.find("d", call, mine)
+    assert found is not None and found.entry.plugins == mine
+    assert under.find("d", call, {}) is under.find("d", call, {"mine": "2"}) is None
+    both = Tuned(None, [entry(mine="1"), entry()])
+    for plugins, wanted in ((mine, mine), ({}, {}), ({"other": "1"}, {})):
+        found = both.find("d", call, plugins)
+        assert found is not None and found.entry.plugins == wanted
+    file = tmp_path / "rows.tile"
+    file.write_text(ROWS.read_text().replace("warps = 4", "tune warps in 4, 2"))
+    words = ["--emulator", "--jobs", "1", "--log", tmp_path / "log.jsonl", "--plugin", EXAMPLES / "early.py"]
+    assert command("tune", file, "--schedule", "plain", *words, "--write")[0] == 0
+    (made,) = read_tuned(tmp_path / "rows.tuned.json").entries
+    assert made.plugins.keys() == {"early.py"}
+    assert "and are taken under it alone" in command("run", file, "--explain")[1]
+
+
+# ---- options ----
+
+
+def test_a_cost_below_the_rules_wins_and_preferred_always(write: Write) -> None:
+    text = '@option("grouped")\ndef rows(about):\n    assert about.rule == "8" and about.of.name == "product"\n'
+    program = Path(__file__).parents[2] / "samples" / "matmul.tile"
+
+    def said(option: str) -> str:
+        path = write(f"{text}    return Option('three', 3, {option})\n")
+        return command("why", program, "--plugin", path, "--choice", "grouped", "--all")[1]
+
+    assert "three*" in said("preferred=True, because='odd'") and "odd (mine.py:4)" in said(
+        "preferred=True, because='odd'"
+    )
+    offered = said("cost=1.0")  # the choice has no costs
+    assert "8*" in offered and "three: 1" in offered and "choose grouped.grid: three" in offered
+    swizzle = """
+@option("swizzle")
+def worse(about):
+    return Option("worse", (), COST)
+"""
+    path = write(swizzle.replace(", COST", ""))
+    assert "3, 4, 4*: 34" in command("why", program, "--plugin", path, "--choice", "swizzle.sa", "--all")[1]
+    path = write(swizzle.replace("COST", "cost=1"))
+    assert "worse*: 1" in command("why", program, "--plugin", path, "--choice", "swizzle", "--all")[1]
+
+
+def test_a_change_of_layout_goes_by_another(write: Write) -> None:
+    """By the layout that it has and by the one that it gets; results stay."""
+    path = write('@option("exchange")\ndef via(about):\n    return Option("via", about.of.layout)\n')
+    sample = Path(__file__).parents[2] / "samples" / "attention.tile"
+    status, said = command("run", sample, "s=32", "t=32", "--plugin", path, "--choose", "exchange=via")
+    assert status == 0, said
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "wanted"),
+    [
+        ("vector", "8", "it takes a Layout of [16, 256]"),
+        ("vector", "type(about.of.tile.layout)", "it takes a Layout"),
+        ("vector", "L.default((16, 256), 8)", "the block has 4 warps of 32 lanes; this is for 8"),
+        ("vector", "L.registers((16, 256), [], [1, 2, 4, 8, 16], [32, 64])", "lies nowhere"),
+    ],
+)
+def test_a_value_that_is_none_is_told(write: Write, kind: str, value: str, wanted: str) -> None:
+    text = (
+        f"from lowering.layout import Layout as L\n@option('{kind}')\ndef mine(about): return Option('mine', {value})\n"
+    )
+    error = told(write(text))
+    assert wanted in error.message and error.loc is not None and error.loc.line == 5
+
+
+@pytest.mark.parametrize(
+    "value", ["7", "((3, 16),)", "((7, 128),)", "((7, 1),)", "((40, 16),)", "((7, 16), (7, 32))", "((7, 16), (4, 1))"]
+)
+def test_a_swizzle_that_is_none_is_told(write: Write, value: str) -> None:
+    path = write(f"@option('swizzle')\ndef mine(about): return Option('mine', {value})\n")
+    sample = Path(__file__).parents[2] / "samples" / "matmul.tile"
+    with pytest.raises(TileError, match="gave 'mine' the value") as error:
+        dsl.load(sample, plugins=[path]).compile("product", "tile", m=64, n=64, k=64)
+    assert error.value.code == "plugin"
+
+
+def test_the_kinds_that_are_open_are_those_that_hand_something_over() -> None:
+    root = Path(__file__).parents[2]
+    opened = set()
+    for path in (root / "lowering").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and any(each.arg == "opening" for each in node.keywords):
+                opened.add(ast.literal_eval(node.args[0]))
+    assert opened == OPEN.keys()
+    text = (root / "docs" / "plugins.md").read_text()
+    assert all(f"| `{kind}` |" in text for kind in OPEN)
+
+
+# ---- what is wrong ----
+
+DIRECTIVE = '@directive("{}", subject="v", takes={}, doc="", example="", after="sink")\ndef f(*a): pass'
+WRONG = {
+    "import nosuch": (4, "ModuleNotFoundError"),
+    "def f(:": (4, "SyntaxError"),
+    "raise SystemExit(3)": (4, "SystemExit"),
+    '@pass_(after="recompte")\ndef f(function, target): pass': (4, "no such pass"),
+    "@pass_()\ndef f(function, target): pass": (4, "stands nowhere"),
+    '@pass_(after="sink")\ndef simplify(function, target): pass': (4, "there is already"),
+    '@option("swizle")\ndef f(about): pass': (4, "not open"),
+    '@option("vector")\ndef f(about): return 3': (4, "gave 3"),
+    '@option("vector")\ndef f(about): return Option("8", 8)': (4, "names its option '8'"),
+    '@rule("mull")\ndef f(w, op, x): pass': (4, "no such operation"),
+    '@rule("store")\ndef f(w, op, x): pass': (4, "which has none"),
+    '@rule("mul")\ndef f(w, op, x): pass': (4, "gave None for an element"),
+    '@rule("mul", whole=True)\ndef f(w, op): pass': (4, "without values"),
+    '@rule("mul", when=lambda op, target: op.nope)\ndef f(w, op, x): pass': (4, "AttributeError"),
+    '@rule("mul")\ndef f(w, op, x): return w.let("mull i7 1")': (4, "LLVM does not take"),
+    '@semantics("add.f32 : =f32 f32 f32")\ndef f(a, b): pass': (4, "known already"),
+    '@semantics("mine.f32 : f32")\ndef f(a): pass': (4, "one destination"),
+    'instructions("nix.toml")': (4, "cannot read"),
+    '@directive("unroll", subject="v", takes=None, doc="", example="", after="sink")\ndef f(*a): pass': (
+        4,
+        "no new word",
+    ),
+    '@directive("mine", subject="v", takes=3.5, doc="", example="", after="sink")\ndef f(*a): pass': (4, "takes 3.5"),
+    'def g(x):\n    return x.nope\n@pass_(after="sink")\ndef f(function, target): g(function)': (5, "'f' raised"),
+    '@pass_(after="sink")\ndef f(function, target): function.body.ops.reverse()': (4, "not well-formed"),
+}
+
+
+@pytest.mark.parametrize("text", WRONG, ids=range(len(WRONG)))
+def test_a_mistake_is_told_at_its_line(write: Write, text: str) -> None:
+    line, wanted = WRONG[text]
+    error = told(write(text + "\n"))
+    assert error.loc is not None and (error.loc.line, wanted in error.message) == (line, True), error.render()
+
+
+def test_rows_that_do_more_than_compute_are_refused(write: Write, tmp_path: Path) -> None:
+    row = (EXAMPLES / "packed.toml").read_text()
+    path = write('instructions("mine.toml")\n')
+    for text, wanted in (
+        (row + "convergent = true\n", "does more than compute"),
+        (row.replace("{op}.rn.f32x2", "{op}.f32").replace('"add", "sub", "mul"', '"rcp.approx"'), "already"),
+        ("[", "no rows"),
+    ):
+        (tmp_path / "mine.toml").write_text(text)
+        assert wanted in told(path).message
+
+
+CHANGE = """
+@pass_(before="assign_layouts")
+def change(function, target):
+    for op in walk(function.body):
+        if op.name == "mul":
+            op.spec, op.name = OPS["add"], "add"
+"""
+
+
+@pytest.mark.parametrize("name", ["run", "bench", "fuzz"])
+def test_a_pass_that_changes_the_meaning_is_told_where_something_is_launched(write: Write, name: str) -> None:
+    path = write(CHANGE)
+    status, said = command(name, ROWS, "--plugin", path)
+    assert status == 2 and "mine.py:5:1: error[plugin]: 'change' changes what rows means: value 'r' differs" in said
+    assert command("run", ROWS, "--plugin", path, "--skip-pass", "change")[0] == 0
+
+
+def test_what_has_no_meaning_in_numpy_is_launched_with_a_warning(write: Write, tmp_path: Path) -> None:
+    file = tmp_path / "asm.tile"
+    file.write_text(
+        "kernel f(y: s32[n], a: s32[n]):\n    grid 1\n    v = a[0 : 32]\n"
+        '    y[0 : 32] = asm("add.s32 {d}, {0}, {1};", s32, v, v)\n\n'
+        "example:\n    a = randint(s32[32], 0, 100)\n    y = empty(s32[32])\n    f(y, a)\n    expect y == a + a\n"
+    )
+    path = write('@pass_(after="sink")\ndef mine(function, target): pass\n')
+    with pytest.warns(NotCompared, match="'mine' makes of f is not compared"):
+        assert command("run", file, "--plugin", path)[0] == 0
+
+
+def test_verify_names_the_plug_ins_pass_and_rule(write: Write) -> None:
+    status, said = command("verify", ROWS, "--plugin", write(CHANGE), "--given-only")
+    assert status == 1 and "first diverging pass change (mine.py:5): value 'r' differs" in said
+    text = "from lowering.types import F32\n@rule('mul', when=lambda op, target: op.result.dtype is F32)\n"
+    path = write(text + "def wrong(w, op, x): return w.let(f'fadd float {x[0]}, {x[1]}')\n")
+    status, said = command("verify", ROWS, "--plugin", path, "--given-only")
+    assert status == 1 and "first diverging pass rule wrong (mine.py:5): tensor 'y' differs" in said
+    assert command("run", ROWS, "--plugin", path)[0] == 1
+
+
+def test_stages_have_the_passes_of_plug_ins_in_their_places(write: Write) -> None:
+    path = write(
+        '@pass_(after="sink")\ndef one(function, target): pass\n'
+        '@pass_(after="sink")\ndef two(function, target): pass\n'
+        '@pass_(before="one")\ndef zero(function, target): pass\n'
+    )
+    names = [name for name, _, _ in stages_of(load(ROWS, plugins=load_plugins([path])), Request("rows", "plain", M))]
+    at = names.index("sink")
+    assert names[at : at + 4] == ["sink", "zero", "one", "two"]

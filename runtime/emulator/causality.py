@@ -216,6 +216,8 @@ class Causality:
         if not strong.observes or not found.items or not self.can_observe(found, block, strong):
             return
         items = found.items
+        if self.ordering.time is not None:
+            self.ordering.time.reach(lanes, found.came)
         if strong.acquires:
             taken, items = self.usable(items, block, strong.scope)
             if taken is not None:
@@ -319,7 +321,9 @@ class Causality:
         if found is not None:
             found.previous = None
         block = int(self.blocks[slot])
-        self.clock.published[address] = Published(time, block, thread, strong.scope, strong.size, items, own, found)
+        came = 0 if self.ordering.time is None else self.ordering.time.behind(lane)
+        made = Published(time, block, thread, strong.scope, strong.size, items, own, found, came)
+        self.clock.published[address] = made
 
     def fence(self, lanes: Any, scope: int, acquires: bool, releases: bool, sequential: bool) -> None:
         """Each of these threads by itself: what it has read is known now, and what it writes later is a release.

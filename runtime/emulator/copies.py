@@ -76,6 +76,7 @@ class Tracked:
     threads: Any
     known: Any  # what is before the arrivals
     copies: list[list[tuple[Landings, Any, int]]]  # for each thread: where, which granules, the copy's number
+    began: int = 0  # the logical time
 
 
 def granule(space: Space) -> int:
@@ -233,7 +234,8 @@ class Copies:
                     copies[lane].append(
                         (landings_of(operation.memory, self.wave), units[at], int(operation.numbers[at]))
                     )
-        return Tracked(site, threads, self.wave.ordering.snapshot(threads), copies)
+        began = 0 if self.wave.time is None else self.wave.time.behind(threads)
+        return Tracked(site, threads, self.wave.ordering.snapshot(threads), copies, began)
 
     def land(self, tracked: Tracked, lane: int, landing: Landing) -> None:
         """The copies of one of the threads arrive."""

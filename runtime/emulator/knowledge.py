@@ -121,6 +121,7 @@ class Published:
     items: Items
     own: Items = field(default_factory=dict)
     previous: Published | None = None
+    came: int = 0  # the logical time of the write
 
 
 @dataclass

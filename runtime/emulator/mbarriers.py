@@ -61,6 +61,8 @@ class Mbarrier:
     loads: list[TensorLoad] = field(default_factory=list)  # tensor copies whose bytes are still to come
     landing: Landing | None = None  # the copies that have arrived in this phase
     landed: list[Landing] = field(default_factory=list)  # those of the last phases
+    coming: int = 0  # the logical time at which the last arrival of this phase, or the start of a copy, came
+    came: int = 0  # of the last phase that is complete
 
     def join(self, known: Snapshot | None, reach: int) -> None:
         """An arrival of a thread of another block (`reach` CLUSTER) is nothing to waits of the scope of the block."""
@@ -81,6 +83,7 @@ class Mbarrier:
             return False
         self.phase += 1
         self.pending = self.expected
+        self.came, self.coming = max(self.came, self.coming), 0
         self.published = [joined(*each) for each in zip(self.published, self.arriving, strict=True)]
         self.arriving = [None] * 3
         if self.landing is not None:
@@ -238,6 +241,8 @@ class Mbarriers:
         owner = place.index // (memory.arena // BYTES) == g.lane("slot")
         for key, lanes in teams(keys).items():
             found = self.objects[key]
+            if self.wave.time is not None:
+                found.coming = max(found.coming, self.wave.time.behind(g.index()[lanes]))
             known = [self.released(g, lanes, owner, reach, order) for reach in (BLOCK, CLUSTER, COPIES)]
             for lane in lanes:
                 state[lane] = found.state()
@@ -328,6 +333,7 @@ class Mbarriers:
         loads, found.loads = found.loads, []
         for load in loads:
             load.land(found.arrived())
+            found.coming = max(found.coming, load.began)
             found.arrived().loads.append(load)
             found.bytes -= load.bytes
             if abs(found.bytes) > MOST:
@@ -354,6 +360,7 @@ class Mbarriers:
             return
         deferred, found.deferred = found.deferred, []
         for tracked in deferred:
+            found.coming = max(found.coming, tracked.began)
             part = self.wave.lanes_at(tracked.threads)
             for lane in range(part.n):
                 self.wave.copies.land(tracked, lane, found.arrived())
@@ -427,6 +434,8 @@ class Mbarriers:
             if key < 0:
                 continue
             found = self.objects[key]
+            if self.wave.time is not None:
+                self.wave.time.reach(index[lanes], found.came)
             published = found.published[order.reach]
             if published is not None:
                 learn = self.wave.relaxed.saw if order.relaxed else self.wave.ordering.learn

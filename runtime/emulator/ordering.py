@@ -79,10 +79,19 @@ class Ordering(BarrierTimes):
     """What the threads of one wave know.  `vector` gives every thread a clock of its own."""
 
     def __init__(
-        self, clock: Clock, blocks: Any, block_lanes: int, cluster: int, exists: Any, vector: bool, narrow: bool
+        self,
+        clock: Clock,
+        blocks: Any,
+        block_lanes: int,
+        cluster: int,
+        exists: Any,
+        vector: bool,
+        narrow: bool,
+        timed: bool = False,
     ):
-        """`blocks` are their linear numbers; `narrow`: does the program name a scope below .gpu?"""
-        super().__init__(clock, blocks, block_lanes, cluster, exists, vector)
+        """`blocks` are their linear numbers; `narrow`: does the program name a scope below .gpu? `timed`: does it read
+        a clock?"""
+        super().__init__(clock, blocks, block_lanes, cluster, exists, vector, timed)
         self.freed: Any = None  # clocks of what is before the copies that a thread starts, beyond its own clock
         self.copies = False  # are copies being started?
         self.causality = Causality(clock, self, blocks, narrow)

@@ -18,6 +18,7 @@ from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
 from .knowledge import GPU, scope_of
 from .limits import MOST_VARIABLE
 from .liveness import live_at_starts
+from .logical_time import CLOCKS
 from .order import components, weak_topological_order
 from .provenance import stored_through
 from .reader import (
@@ -63,6 +64,7 @@ class Segment:
 
     number: int
     ops: list[Op] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)  # of these among its instructions
     end: End = field(default_factory=lambda: End("exit"))
     sync: str = ""
     mask: int | None = None
@@ -131,6 +133,7 @@ class EmulatedProgram:
         self.guesses, self.constant_stores = guesses(self.segments), constant_stores(self.segments)
         self.undefined = Undefined(self.segments, self.start, self.code)
         self.allocate_slots()
+        self.reads_clocks = any(self.code.uses[name] for name in CLOCKS)
         self.special_entries = [each for each in enumerate(self.code.entries) if each[1].kind in ("special", "symbol")]
         self.granules = self.smallest_accesses(body)
         self.stored_through = stored_through(body, self.function, inliner.registers)
@@ -265,6 +268,7 @@ class EmulatedProgram:
         segment.steps.append(step_of(self.code, record, ins, site, row.effect, len(segment.ops)))
         if not (ins.opcode[0] == "mov" and str(ins.operands[0]) in self.code.known):
             segment.ops.append(op)
+            segment.places.append(segment.size)
         segment.records.append(record)
         segment.counters.append((site, "moves" if self.is_move(ins) else row.counts))
         segment.size += 1

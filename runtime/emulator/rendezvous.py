@@ -151,6 +151,7 @@ class BarrierMeeting:
     turn: int = 0  # as of groups: where the loops of those who have arrived stand
     back_edges: int = 0
     segment: Segment | None = None
+    came: int = 0  # the logical time at which the last of them came
 
     @property
     def kind(self) -> str:
@@ -182,6 +183,8 @@ class BlockMeetings:
         self.lane_phase = np.zeros(wave.lanes, np.int64)
         self.cluster_known: dict[int, Any] = {}
         self.cluster_published: dict[int, Any] = {}
+        self.cluster_coming = np.zeros(clusters, np.int64)  # the logical time at which the last of this phase came
+        self.cluster_came = np.zeros(clusters, np.int64)  # of the phase before
 
     def arrive(self, segment: Segment, g: Group) -> None:
         barrier = segment.barrier
@@ -211,7 +214,10 @@ class BlockMeetings:
         if self.is_everybody(g, number, count, barrier.mode):
             if self.split:
                 self.check_split(segment, g)
-            self.wave.ordering.blocks_joined(np.unique(g.lane("slot")) if g.threads is not None else slice(None))
+            slots = np.unique(g.lane("slot")) if g.threads is not None else slice(None)
+            self.wave.ordering.blocks_joined(slots)
+            if self.wave.time is not None:
+                self.wave.time.meet_blocks(slots, self.wave.block_lanes // 32)
             self.wave.run(segment, g)
             return
         self.some(segment, g, np.broadcast_to(number, g.n), None if count is None else np.broadcast_to(count, g.n))
@@ -342,6 +348,8 @@ class BlockMeetings:
             meeting.arrived.append(index[lanes])
             meeting.turn, meeting.back_edges = max(meeting.turn, g.turn), max(meeting.back_edges, g.back_edges)
             meeting.following.append(None if barrier.mode == "arrive" else segment.end.targets[0])
+            if self.wave.time is not None:
+                meeting.came = max(meeting.came, self.wave.time.latest(index[lanes]))
             meeting.flags.append(None if flags is None else flags[lanes])
             is_arrival = barrier.mode == "arrive"
             meeting.known.append(self.wave.ordering.snapshot(index[lanes]) if is_arrival else None)
@@ -408,6 +416,8 @@ class BlockMeetings:
                     if known is not None:
                         self.wave.ordering.learn(together, known)
             self.give_result(meeting)
+            if self.wave.time is not None and waiting:
+                self.wave.time.reach(np.concatenate(waiting), meeting.came)
             for lanes, after in zip(meeting.arrived, meeting.following, strict=True):
                 if after is not None:
                     self.wave.put(Group(self.wave, np.sort(lanes), meeting.turn, meeting.back_edges), after)
@@ -466,6 +476,8 @@ class BlockMeetings:
             self.lane_phase[index] = self.cluster_phase[clusters]
             for cluster in np.unique(clusters):
                 lanes = index[clusters == cluster]
+                if self.wave.time is not None:
+                    self.cluster_coming[cluster] = max(self.cluster_coming[cluster], self.wave.time.behind(lanes))
                 known = ordering.snapshot(lanes) if barrier.orders else self.wave.relaxed.released(lanes, CLUSTER)
                 if known is not None:
                     before = self.cluster_known.get(int(cluster))
@@ -475,7 +487,10 @@ class BlockMeetings:
             return
         ready = self.lane_phase[index] < self.cluster_phase[clusters]
         for cluster in np.unique(clusters[ready]):
-            ordering.learn(index[ready & (clusters == cluster)], self.cluster_published[int(cluster)])
+            lanes = index[ready & (clusters == cluster)]
+            ordering.learn(lanes, self.cluster_published[int(cluster)])
+            if self.wave.time is not None:
+                self.wave.time.reach(lanes, int(self.cluster_came[cluster]))
         self.cluster_owed[index[ready]] = False
         self.sleep_until(segment, g, ready)
 
@@ -485,6 +500,7 @@ class BlockMeetings:
         arrived = self.cluster_arrived.reshape(-1, lanes).any(1)
         for cluster in np.flatnonzero(here & arrived):
             self.cluster_phase[cluster] += 1
+            self.cluster_came[cluster], self.cluster_coming[cluster] = self.cluster_coming[cluster], 0
             self.cluster_arrived.reshape(-1, lanes)[cluster] = False
             known = self.cluster_known.pop(int(cluster), None)
             if known is None:

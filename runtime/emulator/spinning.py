@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .code import Site
+from .logical_time import CLOCKS
 from .memory import GLOBAL_WINDOW
 from .reader import PtxInstruction
 from .shadow import SpacePlace
@@ -19,7 +20,6 @@ from .spaces import Space
 
 ROTATIONS = 3  # without a change: late writes (`delays.py`) have been seen after the first
 MOST_NAMED = 3  # words, and lines
-CLOCKS = {"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"}
 
 
 @dataclass(slots=True)

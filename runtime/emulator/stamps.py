@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .knowledge import Knowledge, Published
+from .logical_time import LogicalTime
 
 U = np.uint64
 SITE_BITS, THREAD_BITS, LEVEL_BITS, TIME_BITS = 12, 28, 2, 22
@@ -56,11 +57,15 @@ class Clock:
 
 
 class BarrierTimes:
-    """What barriers tell the threads of one wave.  `vector` gives every thread a clock of its own."""
+    """What barriers tell the threads of one wave.  `vector` gives every thread a clock of its own; `time` is for
+    programs that read a clock (`timed`)."""
 
-    def __init__(self, clock: Clock, blocks: Any, block_lanes: int, cluster: int, exists: Any, vector: bool):
+    def __init__(
+        self, clock: Clock, blocks: Any, block_lanes: int, cluster: int, exists: Any, vector: bool, timed: bool = False
+    ):
         """`blocks` are their linear numbers."""
         lanes = len(exists)
+        self.time = LogicalTime(lanes) if timed else None
         self.clock = clock
         self.block_lanes = block_lanes
         self.block_shift = block_lanes.bit_length() - 1 if block_lanes & (block_lanes - 1) == 0 else None

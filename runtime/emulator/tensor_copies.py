@@ -193,7 +193,9 @@ class TensorLoads:
             source = SourceReading(part, site, boxes[lane])
             if source.is_bad:
                 continue
-            load = TensorLoad(wave, part, site, boxes[lane], int(starts[lane]), units[lane], int(numbers[lane]), source)
+            own = int(starts[lane]), units[lane], int(numbers[lane])
+            began = 0 if wave.time is None else wave.time.behind(part.index())
+            load = TensorLoad(wave, part, site, boxes[lane], *own, source, began)
             wave.mbarriers.await_copy(keys[lane], load)
 
 
@@ -235,6 +237,7 @@ class TensorLoad:
     units: Any
     number: int
     source: SourceReading
+    began: int  # the logical time
 
     @property
     def bytes(self) -> int:

@@ -150,11 +150,12 @@ class Undefined:
                 if check is not None:
                     segment.arrival.append(check)
         ops: list[Op] = []
+        places: list[int] = []
         for at, op in enumerate([*segment.ops, None]):
-            ops += added.get(at, [])
-            if op is not None:
-                ops.append(op)
-        segment.ops = ops
+            here = [*added.get(at, []), *([] if op is None else [op])]
+            ops += here
+            places += [segment.places[at] if op is not None else segment.size] * len(here)
+        segment.ops, segment.places = ops, places
 
     def operation(self, step: RegisterStep) -> Op | None:
         """What comes before the instruction; None where it touches none of the registers."""

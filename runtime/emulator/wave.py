@@ -69,9 +69,10 @@ class Wave:
         self.exists = np.tile(np.arange(self.block_lanes) < launch.threads, self.slots)
         self.live = self.exists.copy()
         self.constants: dict[str, Any] = {}
-        vector = self.program.needs_clocks
-        narrow = self.program.names_narrow_scopes
-        self.ordering = Ordering(launch.clock, blocks, self.block_lanes, self.cluster, self.exists, vector, narrow)
+        program = self.program
+        how = program.needs_clocks, program.names_narrow_scopes, program.reads_clocks
+        self.ordering = Ordering(launch.clock, blocks, self.block_lanes, self.cluster, self.exists, *how)
+        self.time = self.ordering.time
         self.causality = self.ordering.causality
         self.spaces: dict[str, Space] = {"global": launch.device, "const": launch.constant_memory}
         self.make_spaces()
@@ -230,8 +231,13 @@ class Wave:
         if self.block_meetings.watched and not segment.only_leaves:
             self.block_meetings.check_watched(segment, g)
         values = g.frame(segment)
-        for op in segment.ops:
-            op(values, g)
+        if self.time is None:
+            for op in segment.ops:
+                op(values, g)
+        else:
+            for self.time.position, op in zip(segment.places, segment.ops, strict=True):
+                op(values, g)
+            self.time.position = 0
         self.account(segment, g)
         self.go_on(segment, g, values)
 
@@ -240,6 +246,8 @@ class Wave:
         launch.segment_warps[segment.number] += g.warps
         launch.segment_lanes[segment.number] += g.n
         launch.spent += g.n * segment.size
+        if self.time is not None:
+            self.time.passed(g, segment.size)
         launch.check_limits(g, segment)
 
     def go_on(self, segment: Segment, g: Group, values: list[Any]) -> None:

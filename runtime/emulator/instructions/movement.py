@@ -61,11 +61,11 @@ def copy(d: int, a: int) -> Op:
 
 
 def read_clock(code: Code, ins: PtxInstruction, type_name: str) -> Op:
-    """Clocks count the instructions that the launch has run."""
+    """Clocks count the turns of a warp (`logical_time.py`)."""
     d = code.write(ins.operands[0], type_name)
 
     def run(v: Values, g: Any) -> None:
-        v[d][...] = np.uint64(g.launch.spent).astype(v[d].dtype)
+        v[d][...] = g.ordering.time.now(g).astype(v[d].dtype)
 
     return run
 

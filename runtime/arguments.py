@@ -2,8 +2,8 @@
 
 The buffer begins with what changes from call to call, packed by one `struct.pack_into`: the tensors' pointers in the
 order of the parameters, then the scalars and tables. Behind it stands what is fixed for a class of calls on a stream:
-dims, strides, workspaces, the assert record. `cuLaunchKernel` takes one address an argument and copies, so the order is
-free.
+dims, strides, workspaces, the assert record, the timeline. `cuLaunchKernel` takes one address an argument and copies,
+so the order is free.
 
 Tensor maps stand among the fixed ones, as zeros. All of a map but the address of its tensor is fixed for a class of
 calls: `MappedValues` packs the changing part and sets the maps of its pointers.
@@ -70,9 +70,15 @@ class ParamLayout:
         self.size = changing.size + self._fixed.size
 
     def template(
-        self, arrays: Mapping[str, Array], dims: Mapping[str, int], record: int, workspaces: Mapping[str, int]
+        self,
+        arrays: Mapping[str, Array],
+        dims: Mapping[str, int],
+        record: int,
+        workspaces: Mapping[str, int],
+        timeline: int = 0,
     ) -> bytes:
-        """A buffer with the fixed part filled in. record: the address of the assert record; workspaces: theirs."""
+        """A buffer with the fixed part filled in. record, timeline: the addresses of the assert record and of the
+        records of warps; workspaces: theirs."""
 
         def value(argument: Argument) -> int | bytes:
             if argument.kind == "map":
@@ -80,7 +86,8 @@ class ParamLayout:
             if argument.kind == "stride":
                 return arrays[argument.of].strides[argument.axis]
             known: Mapping[str, int] = {"dim": dims, "workspace": workspaces}.get(argument.kind, {})
-            return record if argument.kind == "record" else known[argument.of]
+            own = {"record": record, "timeline": timeline}.get(argument.kind)
+            return known[argument.of] if own is None else own
 
         return bytes(self._fixed_at) + self._fixed.pack(*map(value, self.fixed))
 

@@ -6,7 +6,9 @@ take half as long again in all. So it works with bound names and without helper 
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy as shallow_copy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,13 +16,14 @@ from typing import Any
 from runtime.arguments import Buffer, MappedValues, ParamLayout
 from runtime.checks import CallClass, Checker
 from runtime.cuda import driver
-from runtime.cuda.memory import HostCopy
+from runtime.cuda.memory import Allocation, HostCopy
 from runtime.cuda.module import LoadedKernel, launch_config
 from runtime.cuda.tensor_maps import encode
 from runtime.cuda.workspaces import StreamWorkspaces, of_stream
 from runtime.errors import LaunchError
 from runtime.frameworks import Framework, find_framework, unrecognised
 from runtime.repeated import Again, Repeated, never
+from runtime.timeline import TimelineSpace
 
 
 class Streams(dict[int, Any]):
@@ -63,6 +66,8 @@ class CudaLaunch(Repeated):
 
     is_short = True
     """Whether a launch is nothing but packing and the driver's call."""
+    memory: Allocation | None = None
+    """Where its warps record, if they do."""
 
     def __init__(
         self,
@@ -98,7 +103,8 @@ class CudaLaunch(Repeated):
 
     def _filled(self, workspaces: Mapping[str, int]) -> bytes:
         """A buffer of this class in which the arguments stand that do not change. workspaces: their addresses."""
-        return self._layout.template(self.call.arrays, self.call.dims, self.kernel.record, workspaces)
+        kernel = self.kernel
+        return self._layout.template(self.call.arrays, self.call.dims, kernel.record, workspaces, kernel.timeline)
 
     def buffer(self, of: StreamWorkspaces | None = None) -> Buffer:
         """A new argument buffer of this class. of: the workspaces of the stream that it is for, where it has some."""
@@ -233,6 +239,27 @@ class CudaLaunch(Repeated):
                 for event in (start, end):
                     cuda.cuEventDestroy(event)
         return milliseconds * 1e3
+
+    def recording(self, space: TimelineSpace) -> CudaLaunch:
+        """The same launches, but that warps record at marks: each over what the one before has left."""
+        context = self.kernel.context
+        memory = Allocation(context, space.size)
+        zeros = ctypes.create_string_buffer(space.head, space.size)
+        memory.copy_in(ctypes.addressof(zeros), space.size)
+        self.synchronize()  # a launch may be on a stream that does not wait for the copy
+        other = shallow_copy(self)
+        other.kernel, other.memory = replace(self.kernel, timeline=memory.pointer), memory
+        other._template = b"" if self.call.workspaces else other._filled({})
+        other._free, other._free_on = [], {}
+        return other
+
+    def recorded(self) -> bytearray:
+        """Waits, and gives what warps have recorded in the last launch."""
+        assert self.memory is not None
+        self.synchronize()
+        raw = bytearray(self.memory.size)
+        self.memory.copy_out(ctypes.addressof((ctypes.c_char * len(raw)).from_buffer(raw)), len(raw))
+        return raw
 
     def synchronize(self) -> None:
         """Waits for the device. Raises what failed, an `assert` included."""

@@ -13,12 +13,14 @@ from runtime.arguments import ParamLayout
 from runtime.arrays import Array
 from runtime.checks import CallClass, Checker
 from runtime.errors import DeviceError, FindingError, LaunchError
-from runtime.header import RECORD_WORDS, Header
+from runtime.header import RECORD_WORDS, Argument, Header
 from runtime.record import assert_error
 from runtime.repeated import Repeated
+from runtime.timeline import NO_RECORDS, TimelineSpace
 
 if TYPE_CHECKING:
     from runtime.emulator import Memory
+    from runtime.emulator.memory import DevicePointer
     from runtime.emulator.origins import Writers
     from runtime.tensor_map import TensorMap
 
@@ -40,7 +42,7 @@ class EmulatedLaunch(Repeated):
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         """Runs the kernel, and writes what it prints to standard output; the stream does not matter."""
         try:
-            result, _ = self.run(values, arguments)
+            result, *_ = self.run(values, arguments)
         except DeviceError as error:
             show(error.output)
             raise
@@ -55,10 +57,11 @@ class EmulatedLaunch(Repeated):
         values: Sequence[Any],
         arguments: Sequence[Any],
         writers: bool = False,
+        timeline: TimelineSpace | None = None,
         **options: Any,
-    ) -> tuple[Any, list[WrittenArray]]:
-        """Runs the kernel; the emulator's Result, and with `writers` what last wrote an element. `options` go to
-        `emulate`: seed, budget, on_finding.
+    ) -> tuple[Any, list[WrittenArray], bytes]:
+        """Runs the kernel; the emulator's Result, with `writers` what last wrote an element, and the memory of a
+        `timeline`. `options` go to `emulate`: seed, budget, on_finding.
 
         Raises FindingError for a fault of the program, DeviceError `ptx` for PTX that the emulator does not know.
         """
@@ -80,19 +83,21 @@ class EmulatedLaunch(Repeated):
             if param.name in copies and isinstance(argument, ScratchArray):
                 memory.scratch.append((copies[param.name].pointer, argument.scratch))
         workspaces = EmulatedWorkspaces(memory, self.header, self.call)
+        own = {"record": record, "timeline": self._timeline(memory, timeline) if self.header.timeline else record}
         if writers:
             options["watch"] = [copies[name].pointer.address for name in self._written]
-        given: list[Any] = []
-        for argument, raw in zip(self.header.arguments, self._layout.split(packed), strict=True):
+
+        def given(argument: Argument, raw: bytes) -> Any:
             if argument.kind == "pointer":
-                given.append(copies[argument.of].pointer)
-            elif argument.kind == "map":
-                given.append(_encoded(self.call.maps[argument], copies[argument.of].pointer.address))
-            elif argument.kind == "workspace":
-                given.append(workspaces.pointers[argument.of])
-            else:
-                given.append(record if argument.kind == "record" else raw)
-        result = self._emulate(given, options)
+                return copies[argument.of].pointer
+            if argument.kind == "map":
+                return _encoded(self.call.maps[argument], copies[argument.of].pointer.address)
+            if argument.kind == "workspace":
+                return workspaces.pointers[argument.of]
+            return own.get(argument.kind, raw)
+
+        passed = [*map(given, self.header.arguments, self._layout.split(packed))]
+        result = self._emulate(passed, options)
         failed = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
         if failed is not None:
             failed.output = result.output
@@ -101,7 +106,17 @@ class EmulatedLaunch(Repeated):
             workspaces.check(self.header)
         for name in self._written:
             copies[name].copy_back()
-        return result, [copies[name].written(result) for name in self._written] if writers else []
+        recorded = b"" if timeline is None else memory.read(own["timeline"], numpy.uint8, timeline.size).tobytes()
+        return result, [copies[name].written(result) for name in self._written] if writers else [], recorded
+
+    def _timeline(self, memory: Memory, space: TimelineSpace | None) -> DevicePointer:
+        """What warps record in, which has room for nothing unless it is asked for."""
+        import numpy
+
+        head = NO_RECORDS if space is None else space.head
+        marks = numpy.zeros(len(head) if space is None else space.size, numpy.uint8)
+        marks[: len(head)] = numpy.frombuffer(head, numpy.uint8)
+        return memory.allocate(marks, "timeline")
 
     def _emulate(self, given: list[Any], options: dict[str, Any]) -> Any:
         """The emulator's Result; its errors as those of a launch."""

@@ -34,8 +34,12 @@ from runtime.tensor_map import (
 SCHEMA = 1
 PREFIX = "//dsl "
 MAX_LINE = 1 << 20
-ADDRESSES = ("pointer", "workspace", "record")
+ADDRESSES = ("pointer", "workspace", "record", "timeline")
 """Kinds of arguments that are an address."""
+NAMELESS = ("record", "timeline")
+"""Kinds of which a kernel has one at most."""
+MARKS = ("life", "empty", "barriers", "loops", "lines")
+"""Kinds of marks."""
 FIRST_WITH_MAPS = 90
 """The first compute capability, times ten, that copies by tensor maps (PTX ISA, "cp.async.bulk.tensor")."""
 RECORD_WORDS = 8
@@ -107,20 +111,30 @@ class HeaderChannel:
     of: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class HeaderMark:
+    """What warps note the begin and the end of, at a line of the `.tile` file (0: none): `life` of a warp, `empty`,
+    which is nothing, `barriers`, `loops` or `lines`."""
+
+    kind: str
+    name: str
+    line: int
+
+
 Param = HeaderTensor | Scalar | HeaderTable
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One `.param` of the entry. `of` is the tensor, scalar, table, dim or workspace that it comes from; none for a
-    record.
+    record and a timeline.
 
     Of a map, a tensor map for copies by TMA: `axes` of its tensor, the innermost first; `box`, elements along each of
     them that one copy moves; `swizzle`, 0 or bytes (see `TensorMap`). With a `window`, for im2col copies, `box` is
     channels and pixels.
     """
 
-    kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record", "map"]
+    kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record", "timeline", "map"]
     of: str = ""
     axis: int = 0
     axes: tuple[int, ...] = ()
@@ -160,6 +174,7 @@ class Header:
     index_bits: Literal[32, 64]
     workspaces: tuple[HeaderWorkspace, ...] = ()
     channels: tuple[HeaderChannel, ...] = ()
+    timeline: tuple[HeaderMark, ...] = ()
     requires: tuple[Requirement, ...] = ()
     moves: Tree | None = None
     computes: Tree | None = None
@@ -210,15 +225,15 @@ def to_json(header: Header) -> dict[str, Any]:
     }
     record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
-    for optional in ("moves", "computes", "workspaces", "channels"):
+    for optional in ("moves", "computes", "workspaces", "channels", "timeline"):
         if record[optional] in (None, ()):
             del record[optional]
     return record
 
 
 def _argument_json(argument: Argument) -> dict[str, Any]:
-    if argument.kind == "record":
-        return {"kind": "record"}
+    if argument.kind in NAMELESS:
+        return {"kind": argument.kind}
     if argument.kind in ("dim", "workspace"):
         return {"kind": argument.kind, "name": argument.of}
     if argument.kind == "stride":
@@ -311,6 +326,7 @@ def parse(record: Any) -> Header:
         index_bits=index_bits,  # type: ignore[arg-type]
         workspaces=tuple(_workspace(row) for row in fields.optional_records("workspaces")),
         channels=tuple(_channel(row) for row in fields.optional_records("channels")),
+        timeline=tuple(_mark(row) for row in fields.optional_records("timeline")),
         requires=tuple(_require(row) for row in fields.records("requires")),
         moves=fields.optional("moves"),
         computes=fields.optional("computes"),
@@ -353,8 +369,8 @@ def _param(row: Fields) -> Param:
 
 def _argument(row: Fields) -> Argument:
     kind = row.text("kind")
-    if kind == "record":
-        argument = Argument("record")
+    if kind in NAMELESS:
+        argument = Argument(kind)  # type: ignore[arg-type]
     elif kind in ("dim", "workspace"):
         argument = Argument(kind, row.name("name"))  # type: ignore[arg-type]
     elif kind == "stride":
@@ -410,6 +426,12 @@ def _channel(row: Fields) -> HeaderChannel:
     return channel
 
 
+def _mark(row: Fields) -> HeaderMark:
+    mark = HeaderMark(row.word("kind", MARKS), row.text("name"), row.integer("line", 0, 1 << 31))
+    row.done()
+    return mark
+
+
 def _require(row: Fields) -> Requirement:
     require = Requirement(
         row.value("expr"), row.text("text"), row.integer("line", 0, 1 << 31), row.text("hint", null=True)
@@ -453,7 +475,9 @@ def _check_names(header: Header, fields: Fields) -> None:
 
 
 def _check_argument(header: Header, argument: Argument, fields: Fields, where: str) -> None:
-    if argument.kind == "record":
+    if argument.kind in NAMELESS:
+        if argument.kind == "timeline" and not header.timeline:
+            fields.fail(where, "is a timeline, whose marks are missing")
         return
     known = {"dim": header.dims, "workspace": [workspace.name for workspace in header.workspaces]}
     if argument.kind in known:

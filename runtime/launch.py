@@ -23,6 +23,7 @@ from runtime.frameworks import Framework, Reader, Recogniser, framework_of, read
 from runtime.header import Header, HeaderTensor, Scalar, read
 from runtime.repeated import Again, Repeated, never
 from runtime.result import LaunchResult
+from runtime.timeline import records, space_for
 
 if TYPE_CHECKING:
     from runtime.cuda.module import Attributes, LoadedKernel
@@ -85,9 +86,14 @@ class Kernel:
         launch.launch(values, arguments, stream)
 
     def bind(self, *arguments: Any, **named: Any) -> Bound:
-        """The launch with these arguments, checked now: a callable without arguments that keeps the arrays alive."""
+        """The launch with these arguments, checked now: a callable without arguments that keeps the arrays alive. With
+        `timeline=` (events of a warp, blocks or None) on a GPU its warps record at marks, for nobody: what that costs.
+        """
+        asked: tuple[int, int | None] | None = named.pop("timeline", None)
         arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
+        if asked is not None and not isinstance(launch, EmulatedLaunch | EmptyLaunch):
+            launch = launch.recording(space_for(self.header, launch.call.grid, *asked))
         return Bound(launch.bind(values, arguments, stream), arguments)
 
     def grid(self, *arguments: Any) -> tuple[int, int, int]:
@@ -104,9 +110,11 @@ class Kernel:
 
         `time` measures on a GPU; `counters` insists on the emulator's. `seed=`, `budget=` (instructions),
         `time_limit=` (seconds), `on_finding=`, `writers=` (keep who wrote each byte of the arrays),
-        `blocks=` (run so many of the first ones) and `ptx_lines=` (count by line of the PTX) go to the emulator. Raises
-        DeviceError and DeviceAssertError for what failed.
+        `blocks=` (run so many of the first ones) and `ptx_lines=` (count by line of the PTX) go to the emulator.
+        `timeline=` (events of a warp, blocks or None) keeps what warps record at the kernel's marks. Raises DeviceError
+        and DeviceAssertError for what failed.
         """
+        asked: tuple[int, int | None] | None = named.pop("timeline", None)
         emulation = {key: named.pop(key) for key in EMULATION if key in named}
         arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
@@ -120,18 +128,24 @@ class Kernel:
         )
         if isinstance(launch, EmptyLaunch):
             return about
+        space = None if asked is None else space_for(self.header, call.grid, *asked)
         if isinstance(launch, EmulatedLaunch):
-            result, writers = launch.run(values, arguments, **emulation)
+            result, writers, raw = launch.run(values, arguments, timeline=space, **emulation)
             return replace(
                 about,
                 counters=result.counters,
                 findings=tuple(result.findings),
                 output=result.output,
                 writers=tuple(writers),
+                timeline=None if space is None else records(space, raw),
             )
         if counters or emulation:
             raise LaunchError("device", f"counters, {', '.join(EMULATION)} are the emulator's", "device=emulator")
         microseconds = None
+        if space is not None:
+            launch = launch.recording(space)
+            launch.launch(values, arguments, stream)
+            return replace(about, timeline=records(space, launch.recorded()))
         if time:
             microseconds = launch.timed(values, arguments, stream)
         else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.timeline import WarpRecord
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchResult:
@@ -13,6 +15,7 @@ class LaunchResult:
     `device`: `cuda:0` … or `emulator`; `time_us`: microseconds between two events around the launch, None unless asked
     for; `counters`, `findings`, `output`: the emulator's (None and empty on a GPU); `writers`: who wrote
     each byte of the arrays that the kernel writes, where that was asked for.
+    `timeline`: what warps recorded at marks, where that was asked for (`WarpRecord`).
     `moves` and `computes`: bytes and operations of the launch, where the header has them.
     """
 
@@ -26,3 +29,4 @@ class LaunchResult:
     writers: tuple[Any, ...] = ()
     moves: int | float | None = None
     computes: int | float | None = None
+    timeline: list[WarpRecord] | None = None

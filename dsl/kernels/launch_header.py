@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from dsl.kernels.variant import source_digest
 from lowering.boxes import maps_of
@@ -14,6 +14,7 @@ from runtime.header import (
     Argument,
     Header,
     HeaderChannel,
+    HeaderMark,
     HeaderTable,
     HeaderTensor,
     HeaderWorkspace,
@@ -58,8 +59,8 @@ def make_header(stage: Stage) -> Header:
     for map in maps_of(function.body):
         window = Window(*zip(*map.walks, strict=True)) if map.walks else None
         arguments.append(Argument("map", map.tensor, axes=map.axes, box=map.box, swizzle=map.swizzle, window=window))
-    if function.attrs.get("record"):
-        arguments.append(Argument("record"))
+    own: tuple[tuple[str, Literal["record", "timeline"]], ...] = (("record", "record"), ("marks", "timeline"))
+    arguments += [Argument(kind) for attribute, kind in own if function.attrs.get(attribute)]
     given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
     dims = dict.fromkeys(d for p in given for d in p.dims if isinstance(d, str))
     return Header(
@@ -80,6 +81,7 @@ def make_header(stage: Stage) -> Header:
         index_bits=function.index_bits,  # type: ignore[arg-type]
         workspaces=tuple(HeaderWorkspace(w.name, w.dtype.name, w.each, w.zero) for w in function.workspaces),
         channels=tuple(channels_of(function)),
+        timeline=marks_of(function),
         requires=tuple(Requirement(c.expr, c.text, c.line, c.hint) for c in stage.requires),
     )
 
@@ -90,6 +92,13 @@ def channels_of(function: Function) -> Iterator[HeaderChannel]:
         if op.spec.concurrent:
             tensors = dict.fromkeys(map.tensor for map in maps_of(op.regions[0]))
             yield HeaderChannel(tile_offset(op.operands[0]), op.attrs["slots"], tuple(tensors))
+
+
+def marks_of(function: Function) -> tuple[HeaderMark, ...]:
+    """What the marks of a kernel are of, by their numbers."""
+    found = {op.attrs["number"]: op for op in walk(function.body) if op.name == "mark"}
+    rows = ([found[number].attrs[key] for key in ("kind", "name", "line")] for number in sorted(found))
+    return tuple(HeaderMark(*row) for row in rows)
 
 
 def ascii_name(name: str) -> str:

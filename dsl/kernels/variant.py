@@ -44,7 +44,8 @@ class Request:
     what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
     align: bytes that each tensor's pointer is a multiple of (16 unless said). absent: optional tensors not given.
     index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count.
-    strict_bounds: assert that index tiles lie inside of their axes. choices: options by key, over those of the
+    strict_bounds: assert that index tiles lie inside of their axes. marks: what a timeline is of, as
+    `lowering/passes/marks.py` reads it; "" for none. choices: options by key, over those of the
     schedule; keys that the variant does not have are left to whoever gave them.
     strides: of strided tensors, representatives of what decides their code: see `stride_class`.
     """
@@ -61,6 +62,7 @@ class Request:
     sms: int | None = None
     index_bits: int | None = None
     strict_bounds: bool = False
+    marks: str = ""
     choices: Mapping[str, str] = field(default_factory=dict)
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -155,7 +157,7 @@ class Resolved:
             *map(
                 repr,
                 (
-                    *(*plain, units, signs, request.strict_bounds, self.index_bits),
+                    *(*plain, units, signs, request.strict_bounds, request.marks, self.index_bits),
                     *(sorted(part.items()) for part in parts),
                 ),
             ),
@@ -256,6 +258,8 @@ class _Variant:
         function.attrs.update(schedule.attrs)
         if request.strict_bounds:
             function.attrs["strict_bounds"] = True
+        if request.marks:
+            function.attrs["marks"] = request.marks
         function.pins = schedule.pins
         function.instructions = schedule.instructions
         function.swizzles = schedule.swizzles

@@ -35,6 +35,7 @@ def request_key(request: Request) -> tuple:
         request.sms,
         request.index_bits,
         request.strict_bounds,
+        request.marks,
         frozen(request.choices),
         tuple(sorted(request.strides.items())),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowering.boxes import MAP_ALIGN, MAP_BYTES, maps_of
-from lowering.emit import channels, control, elementwise, memory, shapes, tensor, threads
+from lowering.emit import channels, control, elementwise, marks, memory, shapes, tensor, threads
 from lowering.emit.chains import emit_ops
 from lowering.emit.demand import mark_needed
 from lowering.emit.rules import RULES
@@ -16,7 +16,7 @@ from lowering.ir import Function, Parameter
 from lowering.nesting import deep_recursion
 from lowering.targets import Target
 
-__all__ = ["RULES", "channels", "control", "elementwise", "emit", "memory", "shapes", "tensor", "threads"]
+__all__ = ["RULES", "channels", "control", "elementwise", "emit", "marks", "memory", "shapes", "tensor", "threads"]
 
 
 @deep_recursion()
@@ -54,6 +54,8 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
         arguments.append(f'{kind} "nvvm.grid_constant" %{map.name}')
     if function.attrs.get("record"):
         arguments.append("ptr addrspace(1) align 4 %record")
+    if function.attrs.get("marks"):
+        arguments.append("ptr addrspace(1) align 16 %timeline")
     w.maps.given = set(w.registers)
     mark_needed(w, function)
     with w.head.stretches_of(function.body):

@@ -21,6 +21,12 @@ def chosen(condition: np.ndarray, yes: Array, no: Array) -> Array:
     return np.where(condition, yes, no)
 
 
+@meaning("mark")
+def _mark(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """When something happens makes no difference."""
+    return []
+
+
 @meaning("for")
 def _for(run: Run, op: Op, x: list[Array]) -> list[Array]:
     start, stop, step = (int(v) for v in x[:3])

@@ -41,12 +41,12 @@ row(
 # A box of a tensor to the slot of a number, `at` elements behind its start; one index an axis for its first element.
 row("bulk_copy", (4, 12), nothing, "has box at", effects=_effects, fills=True)
 # channel, number: the slot is free, and is full again when so many bytes have come.
-row("fill", 2, nothing, "bytes slots", keep=True, fills=True)
+row("fill", 2, nothing, "bytes slots", keep=True, fills=True, waits="wait for a free slot")
 # channel, number: it is there.
-row("filled", 2, nothing, "slots", keep=True, at_channel="wait")
+row("filled", 2, nothing, "slots", keep=True, at_channel="wait", waits="wait for a full slot")
 # channel, number: this warp has read it.
 row("release", 2, nothing, "slots", keep=True)
 # channel, number: one group of warps after the other does what stands between. Of so many groups, each has a barrier
 # behind those of the slots.
-row("turn_begin", 2, nothing, "slots groups", keep=True, at_channel="begin")
+row("turn_begin", 2, nothing, "slots groups", keep=True, at_channel="begin", waits="wait for the turn")
 row("turn_end", 2, nothing, "slots groups", keep=True, at_channel="end")

@@ -88,4 +88,7 @@ def factors_of(op: Op, result: Value) -> tuple[Value, Value, Value]:
 # a, several b, as many accumulators: products of warp groups by the same instructions, as their columns lie together.
 row("dots", (5, None), _infer_dots, "instruction", product=True)
 # Of products of warp groups, before: the sums, which are there behind it.
-row("product_wait", (1, None), lambda o, a: [each.type for each in o], keep=True, spread=alike)
+row(
+    "product_wait", (1, None), lambda o, a: [each.type for each in o], keep=True, spread=alike,
+    waits="wait for products",
+)  # fmt: skip

@@ -198,5 +198,5 @@ row(
 )  # fmt: skip
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True, allocates=True)
 row("commit", 0, nothing, keep=True, becomes="cp.async.commit_group")
-row("wait", 0, nothing, "groups", keep=True, becomes="cp.async.wait_group")
-row("barrier", 0, nothing, "scope", keep=True, becomes="bar.sync")
+row("wait", 0, nothing, "groups", keep=True, becomes="cp.async.wait_group", waits="wait for copies")
+row("barrier", 0, nothing, "scope", keep=True, becomes="bar.sync", waits="barrier of the {scope}")

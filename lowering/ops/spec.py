@@ -93,6 +93,7 @@ class OpSpec:
     leading: operands ahead of those that go through regions: bounds, a condition.
     counters: arguments of its regions ahead of those that are carried.
     ends: it ends a region.
+    waits: what its threads wait for, in words that its attributes complete.
     spread, takes, place: how layouts go through it (`ops/placing.py`).
     anywhere: it can be done in every layout, if it is pure.
     accesses: it moves a tile between memory and registers, each thread its own elements: it is a "read", a "write" or
@@ -142,6 +143,7 @@ class OpSpec:
     leading: int = 0
     counters: int = 0
     ends: bool = False
+    waits: str = ""
     spread: Spread = apart
     takes: Takes = same
     place: Place = plain

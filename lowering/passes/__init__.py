@@ -24,6 +24,7 @@ from lowering.passes import (
     lower_copies,
     lower_exchanges,
     lower_matrix_accesses,
+    marks,
     narrow_scalars,
     peel_loops,
     place_shared,
@@ -130,6 +131,8 @@ PASSES = (
     # Last: which tiles may share bytes follows from the barriers that stand.
     Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
     Pass("check_turns", on_function(turns.check_turns), may_go=False),
+    # Behind all others: what has marks is the code as it is without them.
+    Pass("marks", on_function(marks.marks), may_go=False),
 )
 EMISSION_NEEDS = (LAYOUTS, EXCHANGES, COPIES, PLACES)
 

@@ -83,6 +83,14 @@ class Context:
         self.records.append((kernel, pointer))
         return pointer
 
+    def add_constant(self, data: bytes) -> int:
+        """Allocates memory with these bytes, for as long as the context; its address."""
+        cuda = driver.bindings()
+        with self.current():
+            pointer = int(self.call(cuda.cuMemAlloc, len(data)))
+            self.call(cuda.cuMemcpyHtoD, pointer, data, len(data))
+        return pointer
+
     def synchronize(self) -> None:
         """Waits for the device. Raises DeviceError for what failed, DeviceAssertError for an `assert` that did."""
         cuda = driver.bindings()

@@ -13,6 +13,7 @@ from runtime.cuda import driver
 from runtime.cuda.context import Context
 from runtime.errors import DeviceError, LaunchError
 from runtime.header import Header
+from runtime.timeline import NO_RECORDS
 
 LOG_BYTES = 1 << 14
 PORTABLE_CLUSTER = 8
@@ -66,6 +67,8 @@ class LoadedKernel:
     record: int
     says_cluster: bool
     """Whether its text says how large its clusters are, if it has some, so that no launch need do so."""
+    timeline: int = 0
+    """Where its warps record at marks: nothing, in launches that do not ask for it."""
 
     def attributes(self) -> Attributes:
         """Asks the driver."""
@@ -115,7 +118,8 @@ def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
         says_cluster = header.cluster == 1 or context.call(cuda.cuFuncGetAttribute, known, function) == header.cluster
     has_record = any(argument.kind == "record" for argument in header.arguments)
     record = context.add_record(header.label) if has_record else 0
-    return LoadedKernel(context, header, function, record, says_cluster)
+    timeline = context.add_constant(NO_RECORDS) if header.timeline else 0
+    return LoadedKernel(context, header, function, record, says_cluster, timeline)
 
 
 def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:

@@ -89,6 +89,15 @@ def measure_rounds(
                 cuda.cuEventDestroy(event)
 
 
+def flush_l2(device: int = 0) -> None:
+    """Overwrites the L2, so that the next launch finds it cold; waits."""
+    owner = context(device)
+    trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes)
+    with owner.current():
+        owner.call(driver.bindings().cuMemsetD32, trash.pointer, 0, trash.size // 4)
+        owner.synchronize()
+
+
 def measure_copy(size: int, device: int = 0, repeats: int = 20) -> list[float]:
     """Microseconds of each of `repeats` copies of `size` bytes by the driver, the L2 cold before each."""
     cuda, owner = driver.bindings(), context(device)

@@ -60,9 +60,8 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         context = SimpleNamespace(ordinal=0, cu_context=1, launched={}, check=cuda.check)
 
         def load(kernel: runtime.Kernel, ordinal: int) -> Any:
-            return SimpleNamespace(
-                header=kernel.header, context=context, record=0, says_cluster=True, function=kernel.header.entry
-            )
+            own = {"record": 0, "timeline": 0, "says_cluster": True}
+            return SimpleNamespace(header=kernel.header, context=context, function=kernel.header.entry, **own)
 
         def given(own: Any, header: Any, counts: Any) -> dict[str, int]:
             return dict.fromkeys(counts, 256)

@@ -162,7 +162,7 @@ class FakeCuda(ExitStack):
         context = SimpleNamespace(ordinal=0, cu_context=1, launched={}, check=self.check)
         context.current, context.call = nullcontext, lambda function, *given: next(iter(function(*given)[1:]), None)
         loaded: Any = SimpleNamespace(
-            header=kernel.header, context=context, record=0, says_cluster=True, function="copy"
+            header=kernel.header, context=context, record=0, timeline=0, says_cluster=True, function="copy"
         )
         kernel._loaded[0] = loaded
         return kernel

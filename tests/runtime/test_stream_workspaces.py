@@ -77,7 +77,7 @@ class Cuda(FakeCuda):
         """`total`, loaded."""
         kernel = runtime.Kernel(parse(TEXT).compile("total", arch="sm_90").ptx, device="cuda")
         loaded: Any = SimpleNamespace(
-            header=kernel.header, context=self.context, record=0, says_cluster=True, function="total"
+            header=kernel.header, context=self.context, record=0, timeline=0, says_cluster=True, function="total"
         )
         kernel._loaded[0] = loaded
         return kernel

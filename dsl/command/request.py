@@ -12,7 +12,7 @@ from lowering.plugins import current
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
     """A file with an example (by name, by index, or the first) or a PTX text, and how to run it. `most_bytes` bounds
-    the arrays of a launch."""
+    the arrays of a launch. `timeline`: the file to write it to, of these `marks`."""
 
     file: str
     device: str
@@ -31,6 +31,10 @@ class CommandRequest:
     strict_bounds: bool = False
     arch: str | None = None
     choose: dict[str, str] = field(default_factory=dict)
+    timeline: str | None = None
+    marks: str = ""
+    events: int = 0
+    blocks: int | None = None
 
 
 def execute(request: CommandRequest) -> Report:
@@ -38,6 +42,7 @@ def execute(request: CommandRequest) -> Report:
     from pathlib import Path
 
     from dsl.examples.launches import LaunchSettings
+    from dsl.examples.timeline import TimelineSettings
     from dsl.kernels.edited import ptx_from
     from dsl.text.files import MAX_TEXT, read_text
     from lowering.choices import Asked
@@ -56,6 +61,9 @@ def execute(request: CommandRequest) -> Report:
         arch=request.arch,
         choose=Asked(request.choose),
         contracts=True,
+        timeline=None
+        if request.timeline is None
+        else TimelineSettings(request.timeline, request.marks, request.events, request.blocks),
     )
     if request.file.endswith(".ptx"):
         from dsl.examples.ptx_run import run_ptx

@@ -18,6 +18,8 @@ TIME_LIMIT = 300.0
 EMULATED_BYTES = 64 << 20
 EMULATED_BUDGET = 1 << 32
 """What is repeated on the emulator after a fault of a GPU: bytes of the arrays, thread instructions."""
+MARKS, EVENTS = "barriers,loops", 1024
+"""What a timeline is of, and events of a warp, unless options say otherwise."""
 
 
 @click.command(short_help="Run a file's example, and check and measure it.")
@@ -39,6 +41,18 @@ EMULATED_BUDGET = 1 << 32
 @click.option("--example", metavar="NAME", help="The example to run; the first one without.")
 @click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
 @click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
+@click.option(
+    "--timeline", type=click.Path(), metavar="FILE", help="Write what warps do when, in Chrome-trace JSON for Perfetto."
+)
+@click.option(
+    "--marks",
+    default=MARKS,
+    show_default=True,
+    metavar="barriers,loops,LINES",
+    help="What the timeline is of; LINES are of the file, for example 12,20-24.",
+)
+@click.option("--events", type=click.IntRange(16, 1 << 20), default=EVENTS, show_default=True, help="Of each warp.")
+@click.option("--blocks", type=click.IntRange(1), help="Record so many of the grid's first blocks; 128 without.")
 @click.option("--strict-bounds", is_flag=True, help="Assert that every index lies inside of its axis.")
 @ARCH_OF_DEVICE
 @CHOOSE
@@ -69,6 +83,7 @@ def command(
             if settings[option] and file.endswith(".ptx"):
                 flag = "--" + option.replace("_", "-")
                 raise LaunchError("option", f"{flag} is for a .tile file: a .ptx text is compiled already")
+        check_timeline(file, run_all, settings)
         place, why = choose_device(device, settings["counters"])
         settings["time_limit"] = time_limit
         requests = requests_for(file, values, place, why, example, run_all, settings)
@@ -97,6 +112,28 @@ def command(
         one = records[0] if not run_all else {"file": file, "passed": passed, "examples": records}
         click.echo(json.dumps(one))
     return DIFFERS if any(report.passed is False for report in reports) else 0
+
+
+def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
+    """TileError `option` for what does not go with a timeline, or is nothing without one."""
+    from pathlib import Path
+
+    from lowering.passes.marks import parse_marks
+
+    if settings["timeline"] is None:
+        for option, default in (("marks", MARKS), ("events", EVENTS), ("blocks", None)):
+            if settings[option] != default:
+                raise TileError("option", None, f"--{option} is of a timeline", "--timeline t.json")
+        return
+    others = {"--all": run_all, "--counters": settings["counters"], "--from": settings["ptx"] is not None}
+    for option, is_given in {**others, "a .ptx file": file.endswith(".ptx")}.items():
+        if is_given:
+            message = f"--timeline and {option} exclude each other: it compiles the kernels of an example with marks"
+            raise TileError("option", None, message)
+    parse_marks(settings["marks"])
+    folder = Path(settings["timeline"]).resolve().parent
+    if not folder.is_dir():
+        raise TileError("file", None, f"{settings['timeline']} cannot be written: there is no folder {folder.name}")
 
 
 def choose_device(name: str, counters: bool) -> tuple[str, str]:
@@ -151,7 +188,8 @@ def repeated(request: CommandRequest) -> tuple[str, list[dict[str, Any]]]:
     """What the emulator says of a launch that a GPU failed at, in words, and the faults that it finds as data."""
     from dataclasses import replace
 
-    again = replace(request, device="emulator", budget=EMULATED_BUDGET, most_bytes=EMULATED_BYTES, explain=False)
+    again = replace(request, device="emulator", budget=EMULATED_BUDGET, most_bytes=EMULATED_BYTES)
+    again = replace(again, explain=False, timeline=None)
     try:
         report = execute(again)
     except Exception as error:

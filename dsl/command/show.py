@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from dsl.command.show_timeline import show_timeline
 from dsl.examples.report import Check, LaunchReport, Report, Verdict
 from dsl.text.files import MAX_TEXT, read_text
 from lowering.location import TileError, printable
@@ -79,6 +80,9 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
         show_resources(launch, len(report.launches) > 1)
         if launch.output:
             click.echo(printable(launch.output.rstrip("\n")))
+    for launch in report.launches:
+        if launch.timeline is not None:
+            show_timeline(launch.timeline)
     for launch in report.launches:
         if explain and launch.explanation is not None:
             show_explanation(launch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ from dsl.calls.plan import BoundPlan, FromCall, Plan, Step
 from dsl.examples.contracts import JudgedContracts
 from dsl.examples.evidence import Evidence
 from dsl.examples.report import Explanation, LaunchReport, Report
+from dsl.examples.timeline import Timeline, TimelineSettings, check_lines, timeline_of, write_trace
 from dsl.kernels.edited import headers_of
 from dsl.kernels.variant import resolve
 from lowering.choices import Asked
@@ -39,7 +40,7 @@ class LaunchSettings:
     own; `most_bytes`: of the arrays of a launch;
     `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
     `arch`: the target, None for the device's; `choose`: options of choices by key; `contracts`: judge them;
-    `ptx_lines`: count by line of the PTX, too."""
+    `ptx_lines`: count by line of the PTX, too; `timeline`: launch kernels with marks, and what to make of these."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -55,6 +56,7 @@ class LaunchSettings:
     choose: Asked = field(default_factory=Asked)
     contracts: bool = False
     ptx_lines: bool = False
+    timeline: TimelineSettings | None = None
 
 
 @dataclass(slots=True)
@@ -96,6 +98,8 @@ class Launcher:
         self.judged = JudgedContracts(report.contracts)
         self.evidence: list[Evidence] = []  # of the kernels of the last launch line
         self.edited = edited_kernels(settings.ptx, module.device) if settings.ptx is not None else {}
+        self.timelines: list[Timeline] = []
+        self.recorded: Any = None  # by warps, in the last launch
 
     def launch(
         self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
@@ -106,7 +110,7 @@ class Launcher:
         plan = function.plan(function.facts(arrays), schedule=schedule, **rest)
         bound = BoundPlan(function, plan)
         launches = [
-            ExampleLaunch(step, compiled, self.edited.get(step.request.kernel, compiled.kernel))
+            ExampleLaunch(step, compiled, self.runs(step, compiled))
             for step, compiled in zip(plan.steps, bound.kernels, strict=True)
         ]
         if self.edited and not any(launch.kernel is not launch.compiled.kernel for launch in launches):
@@ -127,9 +131,17 @@ class Launcher:
         if self.settings.contracts:
             self.judge_schedules()
 
+    def runs(self, step: Step, compiled: CompiledKernel) -> Any:
+        """What is launched for a step: what was compiled for it, its like with marks, or what was edited."""
+        if self.settings.timeline is None:
+            return self.edited.get(step.request.kernel, compiled.kernel)
+        return self.module.variant(replace(step.request, marks=self.settings.timeline.marks)).kernel
+
     def run(self, plan: Plan, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
         self.check_plugins(launch.step, launch.names, values)
         report = run_kernel(launch.kernel, values, self.ordinal, self.settings, self.keep)
+        if self.recorded is not None:
+            report.timeline = self.add_timeline(launch, report, self.recorded).as_record()
         request = launch.step.request
         report.dims = {name: int(extent) for name, extent in request.dims.items()}
         report.types = dict(request.types)
@@ -146,6 +158,43 @@ class Launcher:
 
             given = {n: v.numpy() if hasattr(v, "allocation") else v for n, v in zip(names, values, strict=True)}
             check_meaning(self.module.program, self.module.as_asked(step.request), given)
+
+    def add_timeline(self, launch: ExampleLaunch, report: LaunchReport, warps: Any) -> Timeline:
+        """The timeline of a launch, which begins where the one before ends. warps: what they recorded."""
+        start = max((each.end for each in self.timelines), default=0.0)
+        on_gpu, number = self.ordinal is not None, len(self.timelines)
+        made = timeline_of(launch.kernel.header, report.grid, warps, on_gpu, number, start)
+        self.timelines.append(made)
+        return made
+
+    def record(self, launch: ExampleLaunch, values: list[Any], report: LaunchReport) -> None:
+        """The timeline of a launch on a GPU that was made before, so that its code is there; the L2 is cold. Beside it
+        the kernel's time and registers without marks and with them."""
+        from runtime.cuda.timing import flush_l2
+
+        assert self.ordinal is not None and self.settings.timeline is not None
+        both = launch.compiled.kernel, launch.kernel
+        asked = self.settings.timeline.events, self.settings.timeline.blocks
+        times = in_turn([both[0].bind(*values), both[1].bind(*values, timeline=asked)], self.ordinal)
+        flush_l2(self.ordinal)
+        result = launch.kernel.run(*values, timeline=asked)
+        if result.timeline is not None:
+            made = self.add_timeline(launch, report, result.timeline)
+            made.times_us = times
+            attributes = [kernel.attributes(self.ordinal) for kernel in both]
+            made.registers = [[each.registers, each.local_bytes] for each in attributes]
+            report.timeline = made.as_record()
+
+    def end(self) -> None:
+        """All lines of the example have run: writes the timelines. TileError for lines without operations."""
+        if self.settings.timeline is None:
+            return
+        launches = [launch for call in self.calls for launch, _ in call.launches]
+        functions = [launch.compiled.compiled.variant.function for launch in launches]
+        check_lines(self.settings.timeline.marks, [launch.kernel.header for launch in launches], functions)
+        if not self.timelines:
+            raise TileError("call", None, "the example launches nothing that has a timeline")
+        write_trace(self.settings.timeline.path, self.timelines, f"{self.report.device} ({self.report.chip})")
 
     def evidence_of(self, launch: ExampleLaunch, report: LaunchReport) -> Evidence:
         from runtime.emulator.counters import LaunchCounters
@@ -169,11 +218,21 @@ class Launcher:
         """The contracts of the schedules of the last launch line's kernels."""
         for evidence in self.evidence:
             for stated in resolve(self.module.program, evidence.request).schedule.contracts:
-                self.judged.judge(stated, [evidence])
+                if self.settings.timeline is None:
+                    self.judged.judge(stated, [evidence])
+                else:
+                    self.judged.leave(stated, "it is of the kernel without marks")
 
     def measure(self, call: ExampleCall) -> None:
-        """Times the launches of a call: each alone where there are several, and all together."""
+        """Times the launches of a call: each alone where there are several, and all together. For a timeline it records
+        those with marks, and times those without."""
         assert self.ordinal is not None
+        if self.settings.timeline is not None:
+            reports = self.report.launches[-len(call.launches) :]
+            for (launch, values), report in zip(call.launches, reports, strict=True):
+                self.record(launch, values, report)
+            plain = [(replace(each, kernel=each.compiled.kernel), values) for each, values in call.launches]
+            call = replace(call, launches=plain)
         prepared = call.prepared()
         reports = self.report.launches[-len(prepared) :]
         for bound, report in zip(prepared, reports, strict=True):
@@ -195,7 +254,7 @@ class Launcher:
     def keep(self, result: Any) -> None:
         """The counters of the last launch, and who wrote what in the last ones, as many as `MOST_KEPT` allows; the
         newest always."""
-        self.counted = result.counters
+        self.counted, self.recorded = result.counters, result.timeline
         self.written += result.writers
         while sum(one.size for one in self.written) > MOST_KEPT and len(self.written) > len(result.writers):
             self.written.pop(0)
@@ -221,6 +280,8 @@ def run_kernel(
         options["writers"] = True
     if settings.ptx_lines and ordinal is None:
         options["ptx_lines"] = True
+    if settings.timeline is not None and ordinal is None:
+        options["timeline"] = settings.timeline.events, settings.timeline.blocks
     result = kernel.run(*values, **options)
     if keep is not None:
         keep(result)
@@ -260,6 +321,13 @@ def timed(launches: list[Any], ordinal: int) -> list[float]:
             bound()
 
     return list(percentiles(measure(launch, device=ordinal)))
+
+
+def in_turn(launches: list[Any], ordinal: int) -> list[float]:
+    """The median microseconds of each of these launches, which take turns, the L2 cold before each."""
+    from runtime.cuda.timing import measure_rounds, percentiles
+
+    return [percentiles(times)[1] for times in measure_rounds(launches, 20, device=ordinal)]
 
 
 def edited_kernels(ptx: str, device: str) -> dict[str, Any]:

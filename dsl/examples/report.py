@@ -74,7 +74,8 @@ class LaunchReport:
     """One kernel launch: the extents of its dims and its types by name. Bytes a block and a thread; `spills` in bytes a
     thread; `maxregs` is the cap on registers that the schedule sets; `machine_code` has how many `instructions` the
     assembler made, and how many of them are in the longest inner `loop`; `counters` are the emulator's totals,
-    `by_line` the same for each line of the file, and as FILE:LINE of others."""
+    `by_line` the same for each line of the file, and as FILE:LINE of others; `timeline` is what its marks found
+    (`Timeline`)."""
 
     kernel: str
     schedule: str | None
@@ -94,6 +95,7 @@ class LaunchReport:
     explanation: Explanation | None = None
     dims: dict[str, int] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
+    timeline: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -195,6 +197,8 @@ class Report:
             out["contracts"] = [asdict(each) for each in self.contracts]
         if self.failed:
             out["errors"] = [each.as_error() for each in self.failed]
+        if any(launch.timeline for launch in self.launches):
+            out["timelines"] = [launch.timeline for launch in self.launches if launch.timeline]
         if not self.passed:
             out["checks"] = [asdict(check) for check in self.checks]
         if len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches):

@@ -65,6 +65,7 @@ class ExampleRun:
                 self.contract(line)
             else:
                 self.cost(line)
+        self.launcher.end()
         return self.report
 
     def assign(self, line: ast.Assign) -> None:
@@ -157,6 +158,7 @@ class ExampleRun:
         types = {name: choice for name, choice in self.overrides.types.items() if choice != self.defaults[name]}
         given = [f"{name}={value}" for name, value in {**self.overrides.names, **types}.items()]
         given += [] if self.settings.schedule is None else [f"--schedule {self.settings.schedule}"]
+        given += [] if self.settings.timeline is None else ["--timeline"]
         return f"it is of the example as it is written, without {', '.join(given)}" if given else None
 
     def compare(self, line: ast.Expect, text: str, left: ast.Expr, right: ast.Expr, bound: float, rel: float) -> Check:

@@ -1,0 +1,73 @@
+"""What the marks of a launch found, as a table on the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lowering.location import printable
+
+MOST_SHARE = 0.05
+"""Of a launch's time that marks may add before it is said. On the emulator, whose turns are subtracted to the last,
+they add to what others wait alone."""
+MOST_ROWS = 20
+HEADINGS = ("mark", "line", "count", "total", "mean", "longest", "share", "warps")
+
+
+def show_timeline(timeline: dict[str, Any]) -> None:
+    """`timeline` is a `Timeline` as a record; the shares are of the lives of the warps that came to a mark."""
+    unit, rows = timeline["unit"], timeline["rows"]
+    click.echo(printable(f"timeline of {timeline['kernel']}, in {unit}: {_extent(timeline)}"))
+    shown = rows[:MOST_ROWS]
+    cells = [_cells(row) for row in shown]
+    widths = [max(len(row[i]) for row in [HEADINGS, *cells]) for i in range(len(HEADINGS))]
+    for row in [HEADINGS, *cells] if cells else []:
+        first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo(printable("  " + "  ".join([first.strip().ljust(widths[0]), *others])))
+    if not cells:
+        click.echo("  no marks but the lives of the warps: --marks takes lines of the file, too")
+    if len(rows) > len(shown):
+        click.echo(f"  … and {len(rows) - len(shown)} more marks: --json has them")
+    if (most := timeline["longest_wait"]) is not None:
+        where = f"at line {most['line']}, {most['name']}" if most["line"] else f"at no line, {most['name']}"
+        share = f"{most['share']:.1%} of the life of {most['warps']} warps"
+        click.echo(printable(f"  warps wait longest {where}: {share}"))
+    _show_marks(timeline)
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    times = (_time(row[key]) for key in ("total", "mean", "longest"))
+    return (row["name"], str(row["line"] or ""), f"{row['count']:,}", *times, f"{row['share']:.1%}", str(row["warps"]))
+
+
+def _time(value: float) -> str:
+    """Whole turns, or what a clock tells of a microsecond."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
+
+
+def _extent(timeline: dict[str, Any]) -> str:
+    blocks = f"{timeline['blocks']:,}"
+    if timeline["blocks"] != timeline["grid_blocks"]:
+        blocks = f"the first {blocks} of {timeline['grid_blocks']:,}"
+    return f"{timeline['events']:,} events of {timeline['warps']:,} warps in {blocks} blocks"
+
+
+def _show_marks(timeline: dict[str, Any]) -> None:
+    """What the marks cost, and what is missing."""
+    unit, cost = timeline["unit"], timeline["cost"]
+    text = f"a mark costs {_time(cost)} {unit}, subtracted above; marks are {timeline['marks_share']:.1%} of the lives"
+    share = 0.0
+    if timeline["times_us"] is not None:
+        without, with_marks = timeline["times_us"]
+        share = with_marks / without - 1
+        text += f"; the launch takes {without:.1f} us, {with_marks:.1f} us with them ({share:+.1%})"
+    click.echo(f"  {text}")
+    if timeline["registers"] is not None:
+        (registers, spills), (more, spilled) = timeline["registers"]
+        click.echo(f"  {registers} registers and {spills} bytes spilled without marks, {more} and {spilled} with them")
+    if abs(share) > MOST_SHARE:
+        click.echo(f"  more than {MOST_SHARE:.0%}: marks change what they show; fewer of them (--marks) change less")
+    if timeline["dropped"]:
+        lost = f"{timeline['dropped']:,} events did not fit and are missing"
+        click.echo(f"  {lost}, {timeline['unfinished']:,} begun spans with them: --events takes more")

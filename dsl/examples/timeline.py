@@ -1,0 +1,319 @@
+"""A timeline of a launch: records of warps → spans, a table of what the marks found, and Chrome-trace JSON.
+
+Times are microseconds on a GPU. On the emulator they are turns: a warp has one for each instruction that it issues.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any
+
+from dsl.text.files import write_text
+from lowering.ir import Function
+from lowering.location import TileError
+from lowering.passes.marks import BARRIERS, EMPTY, LIFE, LINES, lines_name, marked_lines, parse_marks, range_text
+from lowering.targets import WARP
+
+if TYPE_CHECKING:
+    from runtime.header import Header
+    from runtime.timeline import WarpRecord
+
+TURNS, MICROSECONDS = "turns", "us"
+LEAST_STEPS = 4
+"""Steps of %globaltimer that a launch must take for the rate of %clock64 to follow from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSettings:
+    """What to record and where to write it. marks: as `lowering/passes/marks.py` reads them; events: of a warp, two
+    for each span; blocks: of the first ones, None for as many as `runtime/timeline.py` takes."""
+
+    path: str
+    marks: str
+    events: int
+    blocks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedSpan:
+    """What a mark is of, once, in clocks. inner: events between its begin and its end."""
+
+    mark: int
+    begin: int
+    end: int
+    inner: int
+
+
+@dataclass(slots=True)
+class MarkRow:
+    """A mark of all warps: how often, and times without what marks cost. share: of the lives of the warps that came
+    there, `warps` of them."""
+
+    kind: str
+    name: str
+    line: int
+    count: int
+    total: float
+    mean: float
+    longest: float
+    share: float
+    warps: int
+
+
+@dataclass(slots=True)
+class Timeline:
+    """What one launch recorded. blocks: that recorded; cost: of a mark; marks_share: of the warps' lives; dropped:
+    events that did not fit; unfinished: begins without an end. step_ns: of %globaltimer, clock_mhz: of the SMs, both as
+    the records show them. times_us: of the kernel without marks and with them; registers: of a thread, and bytes that
+    it spills, likewise."""
+
+    kernel: str
+    unit: str
+    blocks: int
+    grid_blocks: int
+    warps: int
+    events: int
+    dropped: int
+    unfinished: int
+    cost: float
+    marks_share: float
+    rows: list[MarkRow]
+    step_ns: int | None = None
+    clock_mhz: float | None = None
+    times_us: list[float] | None = None
+    registers: list[list[int]] | None = None
+    trace: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    end: float = 0.0
+
+    def as_record(self) -> dict[str, Any]:
+        """What a report holds of it: all but the trace, and the wait at which warps spend most time together."""
+        found = asdict(replace(self, trace=[]))
+        del found["trace"], found["end"]
+        waits = [row for row in found["rows"] if row["kind"] == BARRIERS]
+        return {**found, "longest_wait": max(waits, key=lambda row: row["total"], default=None)}
+
+
+class Scale:
+    """From the clock of each SM to one time. rate: of a clock."""
+
+    unit = TURNS
+    step_ns: int | None = None
+    clock_mhz: float | None = None
+
+    def __init__(self) -> None:
+        self.rate, self.zero = 1.0, 0.0
+        self.offsets: dict[int, float] = defaultdict(float)
+
+    def time(self, sm: int, clock: int) -> float:
+        return clock * self.rate + self.offsets[sm] - self.zero
+
+
+class DeviceScale(Scale):
+    """By the pairs of clocks that warps read at their begin and end. All SMs have one rate, which is fitted to all
+    pairs; each has an offset of its own, the mean of its pairs, so that steps of %globaltimer cancel."""
+
+    unit = MICROSECONDS
+
+    def __init__(self, warps: Sequence[WarpRecord]):
+        super().__init__()
+        pairs: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for warp in warps:
+            pairs[warp.sm] += [warp.begin, *([] if warp.end is None else [warp.end])]
+        first = min(ns for each in pairs.values() for ns, _ in each)
+        times = sorted({ns for each in pairs.values() for ns, _ in each})
+        self.step_ns = min((b - a for a, b in pairwise(times)), default=0)
+        if times[-1] - times[0] < LEAST_STEPS * self.step_ns or not self.step_ns:
+            message = f"the launch takes {times[-1] - times[0]} ns, and the device's clock of all SMs goes in steps of "
+            hint = "a larger shape: the rates of the SMs' own clocks are found by it"
+            raise TileError("limit", None, f"{message}{self.step_ns} ns", hint)
+        above = below = 0.0
+        middles = {}
+        for sm, each in pairs.items():
+            ns, clock = mean(t - first for t, _ in each), mean(c - each[0][1] for _, c in each) + each[0][1]
+            middles[sm] = ns, clock
+            above += sum((t - first - ns) * (c - clock) for t, c in each)
+            below += sum((c - clock) ** 2 for _, c in each)
+        self.rate = above / below / 1e3
+        self.clock_mhz = 1 / self.rate
+        self.offsets.update({sm: ns / 1e3 - clock * self.rate for sm, (ns, clock) in middles.items()})
+        self.zero = min(self.time(warp.sm, warp.begin[1]) for warp in warps)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A launch as its marks tell it. spans: of each warp; cost: of a mark, in clocks."""
+
+    header: Header
+    grid: Sequence[int]
+    warps: Sequence[WarpRecord]
+    spans: Sequence[Sequence[MarkedSpan]]
+    cost: float
+    scale: Scale
+
+    def net(self, span: MarkedSpan) -> float:
+        """The time of a span without the marks between its two readings: what is left of its begin, and all inside."""
+        return max(span.end - span.begin - self.cost * (1 + span.inner), 0.0) * self.scale.rate
+
+    def life(self, warp: WarpRecord) -> MarkedSpan:
+        number = [mark.kind for mark in self.header.timeline].index(LIFE)
+        return MarkedSpan(number, warp.begin[1], end_of(warp), len(warp.events) + warp.dropped)
+
+
+def timeline_of(
+    header: Header, grid: Sequence[int], warps: Sequence[WarpRecord], on_gpu: bool, number: int = 0, start: float = 0.0
+) -> Timeline:
+    """The timeline of a launch. number, start: of the launch among those of one trace, and when it begins there."""
+    if not warps:
+        raise TileError("call", None, f"no warp of {header.label} recorded anything")
+    scale = DeviceScale(warps) if on_gpu else Scale()
+    found = [spans_of(warp) for warp in warps]
+    spans = [each for each, _ in found]
+    of = Recorded(header, grid, warps, spans, cost_of(header, spans), scale)
+    trace = [*trace_of(of, number, start)]
+    return Timeline(
+        header.label,
+        scale.unit,
+        len({warp.block for warp in warps}),
+        prod(grid),
+        len(warps),
+        sum(len(warp.events) for warp in warps),
+        sum(warp.dropped for warp in warps),
+        sum(unfinished for _, unfinished in found),
+        of.cost * scale.rate,
+        marks_share(of),
+        rows_of(of),
+        scale.step_ns,
+        scale.clock_mhz,
+        trace=trace,
+        end=max(each["ts"] + each["dur"] for each in trace if each["ph"] == "X"),
+    )
+
+
+def end_of(warp: WarpRecord) -> int:
+    """The last clock that a warp is known by."""
+    return warp.end[1] if warp.end is not None else warp.events[-1][2] if warp.events else warp.begin[1]
+
+
+def spans_of(warp: WarpRecord) -> tuple[list[MarkedSpan], int]:
+    """Begins and ends of a warp in pairs, which nest; and how many begins have no end, since the record was full."""
+    open_ones: list[tuple[int, int, int]] = []
+    found = []
+    for at, (mark, begins, clock) in enumerate(warp.events):
+        if begins:
+            open_ones.append((mark, clock, at))
+            continue
+        begun, begin, first = open_ones.pop()
+        if begun != mark:
+            raise AssertionError(f"mark {begun} of block {warp.block}, warp {warp.warp} ends as {mark}")
+        found.append(MarkedSpan(mark, begin, clock, at - first - 1))
+    return found, len(open_ones)
+
+
+def cost_of(header: Header, spans: Sequence[Sequence[MarkedSpan]]) -> float:
+    """Clocks that a mark costs: of an empty pair, whose second clock is read when the first one's mark is done. Not the
+    first pair of each warp, whose code is fetched meanwhile."""
+    empty = {number for number, mark in enumerate(header.timeline) if mark.kind == EMPTY}
+    found = [[span.end - span.begin for span in each if span.mark in empty][1:] for each in spans]
+    return float(median([clocks for each in found for clocks in each] or [0]))
+
+
+def marks_share(of: Recorded) -> float:
+    """Of the lives of all warps together, what marks take."""
+    lives = [of.life(warp) for warp in of.warps]
+    whole = sum(each.end - each.begin for each in lives)
+    return 1 - sum(map(of.net, lives)) / of.scale.rate / whole if whole else 0.0
+
+
+def rows_of(of: Recorded) -> list[MarkRow]:
+    """A row for each mark that a warp came to, the largest total first."""
+    times: dict[int, list[float]] = defaultdict(list)
+    lives: dict[int, list[float]] = defaultdict(list)  # of the warps that came there
+    for warp, spans in zip(of.warps, of.spans, strict=True):
+        for span in spans:
+            times[span.mark].append(of.net(span))
+        for number in {span.mark for span in spans}:
+            lives[number].append(of.net(of.life(warp)))
+    rows = []
+    for number, found in times.items():
+        mark, total, whole = of.header.timeline[number], sum(found), sum(lives[number])
+        if mark.kind != EMPTY:
+            figures = len(found), total, total / len(found), max(found), total / whole if whole else 0.0
+            rows.append(MarkRow(mark.kind, mark.name, mark.line, *figures, len(lives[number])))
+    return sorted(rows, key=lambda row: -row.total)
+
+
+def trace_of(of: Recorded, number: int, start: float) -> Iterator[dict[str, Any]]:
+    """Events as the Trace Event Format has them: SMs are processes, warps are threads, spans are complete events."""
+    header, scale, first = of.header, of.scale, number << 16
+    for sm in sorted({warp.sm for warp in of.warps}):
+        yield _metadata("process_name", first + sm, 0, f"{header.kernel}: SM {sm}")
+        yield _metadata("process_sort_index", first + sm, 0, first + sm)
+    for warp, spans in zip(of.warps, of.spans, strict=True):
+        block = _corner(warp.block, of.grid)
+        pid, tid = first + warp.sm, warp.block * -(-header.threads // WARP) + warp.warp
+        yield _metadata("thread_name", pid, tid, _thread_name(of, warp))
+        yield _metadata("thread_sort_index", pid, tid, tid)
+        for span in (of.life(warp), *sorted(spans, key=lambda each: (each.begin, -each.end))):
+            mark, begin = header.timeline[span.mark], scale.time(warp.sm, span.begin)
+            yield {
+                "ph": "X",
+                "pid": pid,
+                "tid": tid,
+                "ts": start + begin,
+                "dur": scale.time(warp.sm, span.end) - begin,
+                "name": mark.name if not mark.line or mark.kind == LINES else f"{mark.name} (line {mark.line})",
+                "cat": mark.kind,
+                "args": {
+                    "block": block,
+                    "warp": warp.warp,
+                    "line": mark.line,
+                    "mark": span.mark,
+                    "net": of.net(span),
+                },
+            }
+
+
+def _corner(block: int, grid: Sequence[int]) -> list[int]:
+    """The x, y and z of a block's linear number."""
+    return [block % grid[0], block // grid[0] % grid[1], block // (grid[0] * grid[1])]
+
+
+def _thread_name(of: Recorded, warp: WarpRecord) -> str:
+    """`block 3, 1 warp 2`: as many numbers of the block as the grid has axes."""
+    axes = max((axis + 1 for axis in range(3) if of.grid[axis] > 1), default=1)
+    place = ", ".join(map(str, _corner(warp.block, of.grid)[:axes]))
+    multiplying = of.header.constants.get("warps")
+    role = " (copies)" if isinstance(multiplying, int) and warp.warp >= multiplying else ""
+    return f"block {place} warp {warp.warp}{role}"
+
+
+def _metadata(about: str, pid: int, tid: int, value: int | str) -> dict[str, Any]:
+    args = {"name" if about.endswith("name") else "sort_index": value}
+    return {"ph": "M", "pid": pid, "tid": tid, "ts": 0, "name": about, "args": args}
+
+
+def check_lines(marks: str, headers: Sequence[Header], functions: Sequence[Function]) -> None:
+    """TileError `option` for lines that none of these kernels has an operation of that could have a mark."""
+    names = {mark.name for header in headers for mark in header.timeline if mark.kind == LINES}
+    for lines in parse_marks(marks)[1]:
+        if lines_name(lines) not in names:
+            kernels = ", ".join(dict.fromkeys(header.kernel for header in headers))
+            message = f"nothing that {kernels} computes or moves comes from line {range_text(lines)}"
+            found = sorted({line for function in functions for line in marked_lines(function)})
+            raise TileError("option", None, message, f"these lines have marks: {', '.join(map(str, found))}")
+
+
+def write_trace(path: str, timelines: Sequence[Timeline], device: str) -> None:
+    """One file with the launches one behind the other. TileError `file` where it cannot be written."""
+    units = "microseconds" if timelines[0].unit == MICROSECONDS else "turns: instructions that a warp has issued"
+    about = {"device": device, "ts and dur": units, "launches": [each.as_record() for each in timelines]}
+    events = [event for each in timelines for event in each.trace]
+    text = json.dumps({"traceEvents": events, "otherData": about}, separators=(",", ":"), allow_nan=False)
+    write_text(Path(path), text + "\n")

@@ -33,7 +33,7 @@ Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
 MAX_CLASSES = 1024
 """Prepared launches that a kernel keeps; beyond it starts afresh (shapes may change with every call)."""
 OPTIONS = ("grid", "stream")
-EMULATION = ("seed", "budget", "time_limit", "on_finding", "writers", "blocks", "ptx_lines")
+EMULATION = ("seed", "budget", "time_limit", "on_finding", "writers", "blocks", "from_middle", "ptx_lines")
 """Options of `Kernel.run` that are the emulator's."""
 
 
@@ -110,9 +110,9 @@ class Kernel:
 
         `time` measures on a GPU; `counters` insists on the emulator's. `seed=`, `budget=` (instructions),
         `time_limit=` (seconds), `on_finding=`, `writers=` (keep who wrote each byte of the arrays),
-        `blocks=` (run so many of the first ones) and `ptx_lines=` (count by line of the PTX) go to the emulator.
-        `timeline=` (events of a warp, blocks or None) keeps what warps record at the kernel's marks. Raises DeviceError
-        and DeviceAssertError for what failed.
+        `blocks=` (run so many of the first ones), `from_middle=` (or of the middle) and `ptx_lines=` (count by line of
+        the PTX) go to the emulator. `timeline=` (events of a warp, blocks or None) keeps what warps record at the
+        kernel's marks. Raises DeviceError and DeviceAssertError for what failed.
         """
         asked: tuple[int, int | None] | None = named.pop("timeline", None)
         emulation = {key: named.pop(key) for key in EMULATION if key in named}

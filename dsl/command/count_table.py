@@ -72,8 +72,6 @@ def show_file(found: CountedFile, by: str | None) -> None:
         line("results", found.unjudged)
     show_time(report)
     show_resources(launch, False)
-    if found.uncounted is not None:
-        line("", found.uncounted)
     if found.unassembled is not None:
         line("SASS", found.unassembled)
     if found.counted is not None and found.counted < count:
@@ -243,7 +241,6 @@ def notes(files: list[CountedFile]) -> list[str]:
     part = [each for each in files if each.counted is not None and each.counted < prod(each.launch.grid)]
     if part:
         found.append(f"counted in the first {max(each.counted or 0 for each in part)} blocks, times the grid")
-    found += dict.fromkeys(f"{heading(each, files)}: {each.uncounted}" for each in files if each.uncounted)
     found += dict.fromkeys(f"{heading(each, files)}: {each.unassembled}" for each in files if each.unassembled)
     if any(each.report.times for each in files):
         found.append("us: medians of 20 launches, each with a cold L2")

@@ -66,8 +66,7 @@ class CountedFile:
     """A text that was launched. In `report` its one launch, and the checks; counted: blocks that the counters are of,
     None where nothing was; arguments: name → what it was. findings, notes: of the emulator, as data. by_ptx_line and
     by_array as `by_line` of the launch, whose numbers are lines of `source`. unjudged: why there are no results;
-    unassembled: why there is no machine code; uncounted: what the counters leave out; advice: what a caller may have
-    left out."""
+    unassembled: why there is no machine code; advice: what a caller may have left out."""
 
     report: Report
     entry: str
@@ -84,7 +83,6 @@ class CountedFile:
     source: str | None = None
     unjudged: str | None = None
     unassembled: str | None = None
-    uncounted: str | None = None
     advice: str | None = None
 
     @property
@@ -286,8 +284,6 @@ class Counter:
         said = {name: described(value) for name, value in zip(launched.names, launched.values, strict=True)}
         foreign, block, cluster = launched.is_foreign, list(launched.block), list(launched.cluster)
         found = CountedFile(report, launched.entry, launched.arch, foreign, block, cluster, said)
-        if "cp.async.bulk" in launched.ptx:
-            found.uncounted = "copies in bulk (TMA) are not among the sectors"
         found.unassembled = reason or (None if code else "no machine code: ptxas is not installed")
         return found
 

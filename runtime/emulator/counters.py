@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, fields
 
 
@@ -15,7 +16,8 @@ class Counters:
     fewest that the same bytes could need. Those beyond the fewest are bank conflicts, except what `cp.async` takes
     because a pass writes bytes of one line of global memory, and `atomic_waits`: turns that atomic operations take on
     one address, in shared memory lanes of a warp, in global memory all of the launch at the busiest address of each
-    instruction.
+    instruction. `products` are multiply-adds of tensor cores, each as many as of 16 bits take its time; `special` are
+    instructions for the unit of exponentials, roots and the like.
     """
 
     instructions: int = 0
@@ -36,6 +38,8 @@ class Counters:
     atomic_waits: int = 0
     shuffles: int = 0
     mma: int = 0
+    products: int = 0
+    special: int = 0
 
     @property
     def active_lanes(self) -> float:
@@ -62,7 +66,8 @@ NAMES = tuple(column.name for column in fields(Counters))
 @dataclass(slots=True)
 class LaunchCounters:
     """Totals and the same by line of the kernel's own file, and by file and line of others; by array its sectors; by
-    line of the PTX where that was asked for. file: the kernel's own, as the PTX names it.
+    line of the PTX where that was asked for, and how many warps ran it: a line may have many instructions. file: the
+    kernel's own, as the PTX names it.
 
     An instruction inlined from another file counts at the line of the kernel's file that it was inlined into, where the
     PTX tells it; one without any `.loc` counts only in the totals.
@@ -73,6 +78,7 @@ class LaunchCounters:
     elsewhere: dict[tuple[str, int], Counters] = field(default_factory=dict)
     by_array: dict[str, Counters] = field(default_factory=dict)
     by_ptx_line: dict[int, Counters] = field(default_factory=dict)
+    runs_of_ptx_lines: Counter[int] = field(default_factory=Counter)
     file: str | None = None
 
     def at(self, line: int) -> Counters:
@@ -83,6 +89,7 @@ class LaunchCounters:
 
     def __add__(self, other: LaunchCounters) -> LaunchCounters:
         result = LaunchCounters(self.totals + other.totals, file=self.file)
+        result.runs_of_ptx_lines = self.runs_of_ptx_lines + other.runs_of_ptx_lines
         for part in (self, other):
             for line, counters in part.by_line.items():
                 result.at(line).add(counters)

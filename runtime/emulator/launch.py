@@ -92,6 +92,7 @@ class RunningLaunch:
         on_finding: str,
         blocks: int | None,
         time_limit: float = TIME_LIMIT,
+        from_middle: bool = False,
     ):
         """shared: bytes and alignment of the dynamic shared memory."""
         self.program, self.memory = program, memory
@@ -112,6 +113,8 @@ class RunningLaunch:
         self.block_lanes = align(self.threads, 32)
         all_blocks = volume(self.grid)
         self.blocks = all_blocks if blocks is None else min(align(blocks, self.cluster_size), all_blocks)
+        left_out = (all_blocks - self.blocks) // self.cluster_size
+        self.first_cluster = left_out // 2 if from_middle else 0
         if self.blocks * self.block_lanes >> THREAD_BITS:
             raise LaunchRefusedError(f"{self.blocks} blocks are too many to emulate")
         self.findings: list[Finding] = []
@@ -127,7 +130,8 @@ class RunningLaunch:
         self.spare_registers: list[WaveRegisters] = []
         self.addresses: dict[str, int] = {}
         self.allocations: list[EmulatedAllocation] = []
-        self.origins = Origins(self.block, self.block_lanes, self.cluster, self.cluster_grid, program.code.stamped)
+        clusters = (self.cluster, self.cluster_grid, self.first_cluster)
+        self.origins = Origins(self.block, self.block_lanes, *clusters, program.code.stamped)
         self.active: list[Wave] = []
         self.waiting: list[Any] = []  # blocks of the waves to come, the next one last
         self.begun = 0  # threads
@@ -483,16 +487,16 @@ class RunningLaunch:
             found = self.site_counters[site.number] = Counters()
         return found
 
-    def counted_by_ptx_line(self) -> dict[int, Counters]:
+    def count_ptx_lines(self, result: LaunchCounters) -> None:
         """A loop over all instructions, which only those pay who look at PTX; waits of atomics are known by now."""
-        found: dict[int, Counters] = {}
+        found, runs = result.by_ptx_line, result.runs_of_ptx_lines
         for segment in self.program.segments:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
-            for site, kind in segment.counters if warps else ():
-                found.setdefault(site.ptx_line, Counters()).add(static_counters(kind, warps, lanes))
+            for site, kind, products in segment.counters if warps else ():
+                runs[site.ptx_line] = max(runs[site.ptx_line], warps)
+                found.setdefault(site.ptx_line, Counters()).add(static_counters(kind, products, warps, lanes))
         for number, counters in self.site_counters.items():
             found.setdefault(self.program.code.sites[number].ptx_line, Counters()).add(counters)
-        return found
 
     def counted(self, ptx_lines: bool) -> LaunchCounters:
         main = self.main_file()
@@ -510,15 +514,15 @@ class RunningLaunch:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
             if not warps:
                 continue
-            places = {id(site.location): site.location for site, _ in segment.counters}
-            alike = Counter((id(site.location), kind) for site, kind in segment.counters)
-            for (place, kind), times in alike.items():  # 1,137 for 10,581 instructions
-                add(places[place], static_counters(kind, warps, lanes), times)
+            places = {id(site.location): site.location for site, *_ in segment.counters}
+            alike = Counter((id(site.location), kind, products) for site, kind, products in segment.counters)
+            for (place, kind, products), times in alike.items():  # 1,137 for 10,581 instructions
+                add(places[place], static_counters(kind, products, warps, lanes), times)
         for number, counters in self.site_counters.items():
             counters.atomic_waits += self.device.waits(number)
             add(self.program.code.sites[number].location, counters)
         if ptx_lines:
-            result.by_ptx_line = self.counted_by_ptx_line()
+            self.count_ptx_lines(result)
         return result
 
     def main_file(self) -> str | None:
@@ -553,6 +557,7 @@ def emulate(
     barriers: Mapping[int, str] | None = None,
     shared_alignment: int = 0,
     ptx_lines: bool = False,
+    from_middle: bool = False,
 ) -> Result:
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
@@ -563,11 +568,12 @@ def emulate(
     "collect" the first of each kind and instruction is kept, and the run goes on where it can. What strictly is a
     fault and does no harm does not stop a launch: the result has it as a note. `watch` holds addresses: the result
     keeps who last wrote each byte of their allocations. With `blocks` only so many of the grid's first blocks run,
-    of whole clusters: for counting what a block of a large launch costs. `barriers` has what mbarriers say, by their
-    offsets in the dynamic shared memory. That memory begins at a multiple of what the text declares and of no more, so
-    that texts which rely on more are found; where a driver is known to give more, `shared_alignment` says so. With
-    `ptx_lines` counters are kept by line of the PTX, too. PTX that cannot be read or is not known raises `PtxError`;
-    `arch` must not be older than the text's target.
+    of whole clusters: for counting what a block of a large launch costs; `from_middle`, as many of the middle of the
+    grid, where blocks mostly have no edge. `barriers` has what mbarriers say, by their offsets in the dynamic shared
+    memory. That memory begins at a multiple of what the text declares and of no more, so that texts which rely on more
+    are found; where a driver is known to give more, `shared_alignment` says so. With `ptx_lines` counters are kept by
+    line of the PTX, too. PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the
+    text's target.
     """
     keep_freed_memory()
     program = program_of(ptx, entry)
@@ -575,9 +581,8 @@ def emulate(
     arguments, shared = Arguments(program, args), (shared_bytes, shared_alignment)
     launch: RunningLaunch | None = None
     try:
-        launch = RunningLaunch(
-            program, grid, block, cluster, shared, arguments.memory, seed, budget, on_finding, blocks, time_limit
-        )
+        limits = seed, budget, on_finding, blocks, time_limit, from_middle
+        launch = RunningLaunch(program, grid, block, cluster, shared, arguments.memory, *limits)
         launch.barriers = barriers or {}
         launch.set_arguments(arguments.images())
         with suppress(BudgetSpent):

@@ -31,6 +31,20 @@ def parse_shape(shape: str) -> tuple[int, int, int]:
     return int(m), int(n), int(k)
 
 
+def warp_products(opcode: Sequence[str]) -> int:
+    """The multiply-adds of one warp in an `mma.sync` or a `wgmma`, four of whose warps share its rows: as many of 16
+    bits as take their time. That is proportional to the width; one of f64 takes sixteen times as long (989 and 67
+    TFLOPS, H100 data sheet)."""
+    at = next(i for i, word in enumerate(opcode) if word[0] == "m" and word[1:2].isdigit())
+    m, n, k = parse_shape(opcode[at])
+    types = [word for word in opcode[at + 1 :] if word in _WIDTH or word == "b1"]
+    a_type = types[1]
+    rows = m // 4 if opcode[0] == "wgmma" else m
+    weights = {"f64": (16, 1), "b1": (1, 16)}
+    times, over = weights.get(a_type, (_WIDTH.get(a_type, 16), 16))
+    return rows * n * k * times // over
+
+
 def _is_quad(mnk: tuple[int, int, int], a_type: str) -> bool:
     """mma.m8n8k4 with f16: four products, each by the lanes {4q..4q+3} and {16+4q..16+4q+3} of quad pair q."""
     return mnk == (8, 8, 4) and a_type == "f16"

@@ -23,19 +23,21 @@ def coordinates(linear: Any, shape: Extent) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The shape of a launch and the instructions that stamp: small enough to keep when the launch is over."""
+    """The shape of a launch and the instructions that stamp: small enough to keep when the launch is over. Threads are
+    numbered from the first cluster on that runs."""
 
     block: Extent
     block_lanes: int
     cluster: Extent
     cluster_grid: Extent
+    first_cluster: int
     stamped: list[Site]
 
     def where(self, gid: int) -> tuple[Extent, Extent]:
         """(block, thread) coordinates of a thread's number in the launch."""
         linear, thread = divmod(gid, self.block_lanes)
         cluster, rank = divmod(linear, self.cluster[0] * self.cluster[1] * self.cluster[2])
-        base = coordinates(np.uint32(cluster), self.cluster_grid)
+        base = coordinates(np.uint32(cluster + self.first_cluster), self.cluster_grid)
         within = coordinates(np.uint32(rank), self.cluster)
         block = [int(base[axis]) * self.cluster[axis] + int(within[axis]) for axis in range(3)]
         x, y, z = (int(each) for each in coordinates(np.uint32(thread), self.block))

@@ -19,6 +19,7 @@ from .knowledge import GPU, scope_of
 from .limits import MOST_VARIABLE
 from .liveness import live_at_starts
 from .logical_time import CLOCKS
+from .matrix import warp_products
 from .order import components, weak_topological_order
 from .provenance import stored_through
 from .reader import (
@@ -75,7 +76,7 @@ class Segment:
     exposed_slots: tuple[int, ...] = ()
     written_slots: frozenset[int] = frozenset()
     live_slots: frozenset[int] = frozenset()
-    counters: list[tuple[Site, str]] = field(default_factory=list)
+    counters: list[tuple[Site, str, int]] = field(default_factory=list)
     steps: list[RegisterStep] = field(default_factory=list)
     arrival: list[Op] = field(default_factory=list)  # run when threads come to the rendezvous
     mask_name: str = ""
@@ -270,7 +271,8 @@ class EmulatedProgram:
             segment.ops.append(op)
             segment.places.append(segment.size)
         segment.records.append(record)
-        segment.counters.append((site, "moves" if self.is_move(ins) else row.counts))
+        products = warp_products(ins.opcode) if row.counts == "mma" else 0
+        segment.counters.append((site, "moves" if self.is_move(ins) else row.counts, products))
         segment.size += 1
 
     def is_move(self, ins: PtxInstruction) -> bool:
@@ -303,7 +305,7 @@ class EmulatedProgram:
         segment.end = End(kind, targets, entry, ins.guard_negated, site, "uni" in ins.opcode)
         segment.steps.append(step_of(self.code, record, replace(ins, guard=None), site, True, len(segment.ops)))
         segment.records.append(record)
-        segment.counters.append((site, "branches" if ins.opcode[0] in {"bra", "brx"} else ""))
+        segment.counters.append((site, "branches" if ins.opcode[0] in {"bra", "brx"} else "", 0))
         segment.size += 1
 
     # Registers
@@ -513,9 +515,9 @@ def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, 
     return {name: bits for name, bits in found.items() if definitions[name] == 1}
 
 
-def static_counters(kind: str, warps: int, lanes: int) -> Counters:
-    """What one instruction adds when a group of so many warps and lanes runs it."""
-    counters = Counters(instructions=warps, thread_instructions=lanes)
+def static_counters(kind: str, products: int, warps: int, lanes: int) -> Counters:
+    """What one instruction, with so many multiply-adds a warp, adds when a group of warps and lanes runs it."""
+    counters = Counters(instructions=warps, thread_instructions=lanes, products=products * warps)
     if kind:
         setattr(counters, kind, warps)
     return counters

@@ -73,7 +73,7 @@ def check_sums(segments: list[Any], start: int) -> None:
     while todo:
         number = todo.pop()
         state = states[number].copy()
-        for record, (site, _) in zip(segments[number].records, segments[number].counters, strict=True):
+        for record, (site, *_) in zip(segments[number].records, segments[number].counters, strict=True):
             step(state, record, site, names)
         for target in segments[number].end.targets:
             known = states.get(target)

@@ -207,7 +207,10 @@ class SourceReading:
         self.device = device = part.wave.space("global")
         assert isinstance(device, GlobalSpace) and device.shadow is not None
         self.is_bad = not box.is_empty and not is_allocated(device, box, part, site, False)
-        if self.is_bad or box.is_empty or not can_be_written(device, box):
+        if self.is_bad or box.is_empty:
+            return
+        count_sectors(device, box, part, site, False)
+        if not can_be_written(device, box):
             return
         place = global_place(device, box)
         lanes = part.part(np.zeros(place.lanes, np.int64))
@@ -286,6 +289,7 @@ class TensorStores(Copies):
             device.shadow.start_copy(target, lanes, site, by_proxy=True)
             data = memory.data.reshape(-1, UNIT)[pieces(box.placed, start)].reshape(-1)
             box.seen_in(device.data)[...] = box.seen_in_box(data)
+            count_sectors(device, box, part, site, True)
             device.changes += 1
         self.made += 1
         stamps = part.lane("gid stamp") | U(site.stamp)
@@ -324,6 +328,14 @@ class TensorStores(Copies):
                 part = self.wave.lanes_at(operation.threads)
                 self.wave.launch.report(Kind.SOURCE_CHANGED, message, part, 0, operation.site)
             self.released(operation)
+
+
+def count_sectors(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, write: bool) -> None:
+    """Those of 32 bytes that the rows of a box touch, of which neighbours may share one; the fewest hold its bytes."""
+    rows = box.rows()
+    found = int((((rows + box.row_bytes - 1) >> 5) - (rows >> 5) + 1).sum())
+    ideal = -(-len(rows) * box.row_bytes // 32)
+    device.add_sectors(box.first, part.launch.counters_of(site), found, ideal, write)
 
 
 def sources_of(device: GlobalSpace) -> Sources:

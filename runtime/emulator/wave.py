@@ -159,7 +159,8 @@ class Wave:
             return np.repeat(self.blocks % 132 if name == "%smid" else self.blocks * 0, lanes).astype(np.uint32)
         axis = "xyz".index(name[-1])
         within = coordinates((self.blocks % self.cluster).astype(np.uint32), launch.cluster)[axis]
-        cluster = coordinates((self.blocks // self.cluster).astype(np.uint32), launch.cluster_grid)[axis]
+        clusters = (self.blocks // self.cluster + launch.first_cluster).astype(np.uint32)
+        cluster = coordinates(clusters, launch.cluster_grid)[axis]
         if name.startswith("%ctaid."):
             return np.repeat(cluster * np.uint32(launch.cluster[axis]) + within, lanes)
         if name.startswith("%clusterid."):

@@ -339,7 +339,7 @@ def test_counts_stand_beside_source_and_code(small_page: Path, small: dict[str, 
         (variant,) = small["variants"]
         found = variant["counters"]
         executed = page.value(f"{SASS}.rows.map(row => row.executed ?? null)")
-        counts = dict(map(tuple, found["ptx"]["instructions"]))
+        counts = dict(map(tuple, found["runs"]))
         assert executed == [None if row < 0 else counts.get(row, 0) for row in variant["sass"]["ptx"]]
         page.value("page.setHeat('global_load_sectors'), new Promise(done => setTimeout(done, 50))")
         lines = [[line, f"{count:,}"] for file, line, count in found["lines"]["global_load_sectors"] if file == 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CountedCode:
-    """Counters by line of the PTX over all `launches` of it, whose grids have so many `blocks`."""
+    """Counters by line of the PTX, and how many warps ran it, over all `launches`, with so many `blocks`."""
 
     launches: int = 0
     blocks: int = 0
     by_line: dict[int, Counters] = field(default_factory=dict)
+    runs: Counter[int] = field(default_factory=Counter)
 
 
 def counted_code(
@@ -51,6 +53,7 @@ def counted_code(
                 found.blocks += prod(report.grid)
                 for line, counters in self.counted.by_ptx_line.items():
                     found.by_line.setdefault(line, type(counters)()).add(counters)
+                found.runs += self.counted.runs_of_ptx_lines
             return report
 
     only = replace(example, lines=[*(line for line in example.lines if isinstance(line, ast.Assign | ast.Launch))])

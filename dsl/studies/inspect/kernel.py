@@ -141,6 +141,7 @@ def counters(
         "launches": counted.launches,
         "blocks": counted.blocks,
         "totals": {name: totals.as_dict()[name] for name in names},
+        "runs": [[line - 1 - header, count] for line, count in sorted(counted.runs.items())],
         "ptx": {name: [[row, each[name]] for row, each in told.items() if each[name]] for name in names},
         "lines": {name: [[*line, each[name]] for line, each in lines.items() if each[name]] for name in names},
     }

@@ -117,7 +117,7 @@ def float_divide(code: Code, ins: PtxInstruction) -> Op:
     return run
 
 
-@instruction("rcp", "sqrt", "rsqrt")
+@instruction("rcp", "sqrt", "rsqrt", counts="special")
 def root(code: Code, ins: PtxInstruction) -> Op:
     modifiers, rounding, type_name = split(code, ins)
     (a,) = reads(code, ins, type_name)
@@ -141,7 +141,7 @@ def root(code: Code, ins: PtxInstruction) -> Op:
     return run_exact
 
 
-@instruction("ex2", "lg2", "sin", "cos", "tanh")
+@instruction("ex2", "lg2", "sin", "cos", "tanh", counts="special")
 def special_function(code: Code, ins: PtxInstruction) -> Op:
     modifiers, _, type_name = split(code, ins)
     (a,) = reads(code, ins, type_name)

@@ -53,6 +53,51 @@ class ListedInstruction:
     address: int | None = None
     ptx_line: int | None = None
     live: dict[str, int] = field(default_factory=dict)
+    is_conditional: bool = False
+
+    @property
+    def opcode(self) -> str:
+        """`LDS.128` of `@!P0 LDS.128 R4, [R8]`."""
+        words = self.text.split(maxsplit=2)
+        return words[1] if words[0][0] == "@" else words[0]
+
+
+@dataclass(slots=True)
+class ListedBlock:
+    """Instructions that are issued one after the other. behind: the instruction in front, if that is a branch which may
+    lead around them. function: 0, or where the function begins that they are of, which others call; calls: the
+    functions that they call."""
+
+    instructions: list[ListedInstruction]
+    behind: ListedInstruction | None
+    function: int = 0
+    calls: list[int] = field(default_factory=list)
+
+
+def listed_blocks(cubin: bytes, entry: str) -> list[ListedBlock]:
+    """The code of one entry block by block. Raises DeviceError `tool` as `machine_code` does."""
+    return blocks_in(sass(cubin, "--print-line-info-ptx"), entry)
+
+
+def blocks_in(text: str, entry: str) -> list[ListedBlock]:
+    """The code of one entry in what nvdisasm prints with lines of PTX."""
+    code = _section(text, entry)
+    rows, labels = _read(code)
+    rows = rows[: _end(rows, labels)]
+    listed = [each for each in _listed(code, len(rows)) if each.address is not None]
+    called = {at: target for at, row in enumerate(rows)
+              if row[1].startswith("CALL") and (target := _goes_to(row, labels)) is not None}  # fmt: skip
+    found, at, function = [], 0, 0
+    for block in _blocks(rows, labels)[0]:
+        end = at + block.size
+        function = at if at in called.values() else function
+        behind = listed[at - 1] if at and rows[at - 1][0] and rows[at - 1][1].startswith("BRA") else None
+        calls = [called[each] for each in range(at, end) if each in called]
+        found.append(ListedBlock(listed[at:end], behind, function, calls))
+        at = end
+    for each, (is_conditional, _, _) in zip(listed, rows, strict=True):
+        each.is_conditional = is_conditional
+    return found
 
 
 def listing(cubin: bytes, entry: str, lives: bool = True) -> list[ListedInstruction]:

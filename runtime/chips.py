@@ -9,7 +9,8 @@ from runtime.errors import LaunchError
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """Sizes in bytes, `memory_bandwidth` in bytes a second from clock and bus width (None where unknown).
+    """Sizes in bytes, `memory_bandwidth` in bytes a second from clock and bus width, `clock` of multiprocessors in
+    Hertz, the highest (both None where unknown).
 
     `reserved_shared` is what the driver takes of each block's shared memory.
     """
@@ -26,10 +27,20 @@ class DeviceFacts:
     l2_bytes: int
     memory_bytes: int
     memory_bandwidth: float | None
+    clock: float | None
 
 
 def _row(
-    arch: str, name: str, sms: int, shared_kib: int, threads: int, blocks: int, l2_mib: int, gib: int, tb_s: float
+    arch: str,
+    name: str,
+    sms: int,
+    shared_kib: int,
+    threads: int,
+    blocks: int,
+    l2_mib: int,
+    gib: int,
+    tb_s: float,
+    ghz: float | None,
 ):
     return DeviceFacts(
         name=f"emulated {name}",
@@ -44,23 +55,24 @@ def _row(
         l2_bytes=l2_mib << 20,
         memory_bytes=gib << 30,
         memory_bandwidth=tb_s * 1e12,
+        clock=None if ghz is None else ghz * 1e9,
     )
 
 
 EMULATED = {
     facts.arch: facts
     for facts in (
-        _row("sm_80", "A100", 108, 164, 2048, 32, 40, 80, 2.04),
-        _row("sm_86", "RTX 3090", 82, 100, 1536, 16, 6, 24, 0.94),
-        _row("sm_89", "RTX 4090", 128, 100, 1536, 24, 72, 24, 1.01),
-        _row("sm_90", "H200", 132, 228, 2048, 32, 60, 141, 4.92),
-        _row("sm_100", "B200", 148, 228, 2048, 32, 126, 192, 8.0),
-        _row("sm_120", "RTX 5090", 170, 100, 1536, 24, 96, 32, 1.79),
+        _row("sm_80", "A100", 108, 164, 2048, 32, 40, 80, 2.04, 1.41),
+        _row("sm_86", "RTX 3090", 82, 100, 1536, 16, 6, 24, 0.94, 1.695),
+        _row("sm_89", "RTX 4090", 128, 100, 1536, 24, 72, 24, 1.01, 2.52),
+        _row("sm_90", "H200", 132, 228, 2048, 32, 60, 141, 4.92, 1.98),
+        _row("sm_100", "B200", 148, 228, 2048, 32, 126, 192, 8.0, None),
+        _row("sm_120", "RTX 5090", 170, 100, 1536, 24, 96, 32, 1.79, 2.407),
     )
 }
 """One chip an architecture: CUDA programming guide, "Technical specifications per compute capability", and NVIDIA's
-datasheets for multiprocessors, L2 and memory. The compiler has a table of its own (`lowering/targets.py`), so that what
-judges its code shares none with it; a test holds both equal."""
+papers and datasheets for multiprocessors, L2, memory and clocks (the H200's as its driver says it). The compiler has a
+table of its own (`lowering/targets.py`), so that what judges its code shares none with it; a test holds both equal."""
 
 
 def emulated_facts(arch: str) -> DeviceFacts:

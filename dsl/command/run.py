@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -37,6 +38,7 @@ MARKS, EVENTS = "barriers,loops", 1024
     metavar="FILE",
     help="Go on from this IR, LLVM IR or PTX, edited or not.",
 )
+@click.option("--ncu", type=click.Path(), metavar="FILE.csv", help="Put what Nsight Compute measured beside the bound.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--example", metavar="NAME", help="The example to run; the first one without.")
 @click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
@@ -66,6 +68,7 @@ def command(
     example: str | None,
     run_all: bool,
     time_limit: float,
+    ncu: str | None,
     **settings: Any,
 ) -> int:
     """Run the example of FILE (.tile), and compare, measure and count it. NAME=VALUE sets dims, types, constants and
@@ -74,6 +77,7 @@ def command(
     Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed.
     """
     from dsl.command.show import show_report
+    from dsl.examples.profile import add_profile
     from dsl.examples.report import Report, finite
 
     reports: list[Report] = []
@@ -95,6 +99,8 @@ def command(
                     text, found = repeated(request)
                     raise ChildFailure(failure.text + "\n" + text, DEVICE_FAILED, failure.records + found) from None
                 raise
+            if ncu is not None:
+                add_profile(reports[-1].launches, Path(ncu))
             if not as_json:
                 show_report(reports[-1], settings["explain"], settings["counters"])
                 for verdict in reports[-1].failed:

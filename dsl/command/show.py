@@ -78,6 +78,7 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
     show_time(report)
     for launch in report.launches:
         show_resources(launch, len(report.launches) > 1)
+        show_bound(launch, len(report.launches) > 1)
         if launch.output:
             click.echo(printable(launch.output.rstrip("\n")))
     for launch in report.launches:
@@ -185,6 +186,27 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
             line("", ", ".join(f"{number(c[name])} {name}" for name in names if c[name]))
         if c["atomic_waits"]:
             line("", f"{number(c['atomic_waits'])} turns of atomics on one address, one after another")
+
+
+def show_bound(launch: LaunchReport, named: bool) -> None:
+    """The unit that bounds a launch, and how near it comes; then the others."""
+    bound = launch.bound
+    if bound is None or bound.name is None:
+        return
+    first, *others = bound.terms.items()
+    label = f"of {launch.kernel}" if named else ""
+    text = f"at least {first[1]:.3g} us on this device"
+    if bound.time_us:
+        text = f"{bound.share(first[0]):.0%} of the time at its full rate, {first[1]:.3g} us"
+    line("bound", f"{first[0]}: {text} {label}")
+    rest = [f"{unit} {us:.3g}" for unit, us in others if us >= first[1] / 100]
+    if rest:
+        line("", f"{', '.join(rest)} us")
+    for each in bound.missing:
+        line("", each)
+    if bound.measured:
+        busy = sorted(bound.measured.items(), key=lambda unit: -unit[1])
+        line("profiler", ", ".join(f"{unit} {share:.0%}" for unit, share in busy if share >= 0.01))
 
 
 def show_explanation(launch: LaunchReport) -> None:

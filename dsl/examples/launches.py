@@ -15,10 +15,12 @@ from typing import Any
 
 from dsl.calls.api import CompiledKernel, Module, ModuleFunction
 from dsl.calls.plan import BoundPlan, FromCall, Plan, Step
+from dsl.examples.bounds import bound_of
 from dsl.examples.contracts import JudgedContracts
 from dsl.examples.evidence import Evidence
 from dsl.examples.report import Explanation, LaunchReport, Report
 from dsl.examples.timeline import Timeline, TimelineSettings, check_lines, timeline_of, write_trace
+from dsl.examples.work import COUNTED_SECONDS, Work, counted_work, work_of
 from dsl.kernels.edited import headers_of
 from dsl.kernels.variant import resolve
 from lowering.choices import Asked
@@ -40,7 +42,8 @@ class LaunchSettings:
     own; `most_bytes`: of the arrays of a launch;
     `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
     `arch`: the target, None for the device's; `choose`: options of choices by key; `contracts`: judge them;
-    `ptx_lines`: count by line of the PTX, too; `timeline`: launch kernels with marks, and what to make of these."""
+    `ptx_lines`: count by line of the PTX, too; `timeline`: launch kernels with marks, and what to make of these;
+    `bound_seconds`: that the emulator may count of a launch on a GPU to say what bounds it."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -57,6 +60,7 @@ class LaunchSettings:
     contracts: bool = False
     ptx_lines: bool = False
     timeline: TimelineSettings | None = None
+    bound_seconds: float = COUNTED_SECONDS
 
 
 @dataclass(slots=True)
@@ -125,9 +129,13 @@ class Launcher:
             for launch, values in call.launches:
                 self.report.launches.append(self.run(plan, launch, values))
         if self.ordinal is not None:
+            is_bounded = self.settings.measure and self.settings.timeline is None
+            works = self.works(call) if is_bounded else []
             copy_back(given, arrays, written_arguments(call.launches))
             if self.settings.measure:
                 self.measure(call)
+            for report, work in zip(self.report.launches[-len(call.launches) :], works, strict=is_bounded):
+                report.bound = bound_of(work, self.module.place()[1], report.time_us)
         if self.settings.contracts:
             self.judge_schedules()
 
@@ -243,6 +251,19 @@ class Launcher:
         before = self.report.times or [0.0, 0.0, 0.0]
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
+    def works(self, call: ExampleCall) -> list[Work]:
+        """What the launches of a call on a GPU do in all, by some blocks on the emulator: in the host's arrays, to
+        which results are copied afterwards."""
+        from runtime import Kernel
+
+        texts = [(launch.kernel.ptx, launch.kernel.header.entry) for launch, _ in call.launches]
+        bound = BoundPlan(call.function, call.plan, [Kernel(ptx, entry, "emulator") for ptx, entry in texts])
+        reports, facts = self.report.launches[-len(texts) :], self.module.place()[1]
+        return [
+            counted_work(kernel, bound.arguments(step, call.given), report.grid, facts, self.settings.bound_seconds)
+            for kernel, step, report in zip(bound.kernels, call.plan.steps, reports, strict=True)
+        ]
+
     def writer_of(self, array: Any, index: list[int]) -> str | None:
         """What wrote an element last, in words; known on the emulator only, which keeps it of each launch."""
         address = array.ctypes.data + sum(i * stride for i, stride in zip(index, array.strides, strict=True))
@@ -271,6 +292,8 @@ def run_kernel(
 
     `keep` takes the result of a launch on the emulator, with who wrote its arrays.
     """
+    from runtime import device_facts
+
     header = kernel.header
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
     report.maxregs = header.maxregs
@@ -278,7 +301,7 @@ def run_kernel(
     options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
     if keep is not None and ordinal is None:
         options["writers"] = True
-    if settings.ptx_lines and ordinal is None:
+    if (settings.ptx_lines or settings.counters) and ordinal is None:
         options["ptx_lines"] = True
     if settings.timeline is not None and ordinal is None:
         options["timeline"] = settings.timeline.events, settings.timeline.blocks
@@ -298,10 +321,11 @@ def run_kernel(
         report.registers, report.spills = attributes.registers, attributes.local_bytes
         report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
         report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
-    elif settings.explain or header.maxregs is not None:
-        assembled(kernel.ptx, header, report)
-    elif settings.counters:
-        assembled(kernel.ptx, header, report, must=False)
+    elif settings.explain or settings.counters or header.maxregs is not None:
+        code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxregs is not None)
+        if settings.counters and code is not None and result.counters is not None:
+            work = work_of(kernel, values, result, prod(result.grid), code.cubin)
+            report.bound = bound_of(work, device_facts("emulator", header.arch))
     return report
 
 

@@ -6,6 +6,9 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from dsl.examples.bounds import LaunchBound
+from dsl.examples.work import Work
+
 
 @dataclass(slots=True)
 class Check:
@@ -75,7 +78,7 @@ class LaunchReport:
     thread; `maxregs` is the cap on registers that the schedule sets; `machine_code` has how many `instructions` the
     assembler made, and how many of them are in the longest inner `loop`; `counters` are the emulator's totals,
     `by_line` the same for each line of the file, and as FILE:LINE of others; `timeline` is what its marks found
-    (`Timeline`)."""
+    (`Timeline`); `bound` says which unit limits it."""
 
     kernel: str
     schedule: str | None
@@ -96,6 +99,7 @@ class LaunchReport:
     dims: dict[str, int] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
     timeline: dict[str, Any] | None = None
+    bound: LaunchBound | None = None
 
 
 @dataclass(slots=True)
@@ -199,6 +203,9 @@ class Report:
             out["errors"] = [each.as_error() for each in self.failed]
         if any(launch.timeline for launch in self.launches):
             out["timelines"] = [launch.timeline for launch in self.launches if launch.timeline]
+        bounds = [launch.bound.as_json(launch.kernel) for launch in self.launches if launch.bound is not None]
+        if bounds:
+            out["bounds"] = bounds
         if not self.passed:
             out["checks"] = [asdict(check) for check in self.checks]
         if len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches):
@@ -228,8 +235,10 @@ def from_json(record: dict[str, Any]) -> Report:
     """The inverse of `dataclasses.asdict`."""
     launches = []
     for row in record.pop("launches"):
-        explanation = row.pop("explanation")
-        launches.append(LaunchReport(**row, explanation=Explanation(**explanation) if explanation else None))
+        explanation, bound = row.pop("explanation"), row.pop("bound")
+        if bound is not None:
+            bound = LaunchBound(**bound | {"work": Work(**bound["work"])})
+        launches.append(LaunchReport(**row, explanation=explanation and Explanation(**explanation), bound=bound))
     checks = [Check(**row) for row in record.pop("checks")]
     contracts = [Verdict(**row) for row in record.pop("contracts")]
     return Report(**record, launches=launches, checks=checks, contracts=contracts)

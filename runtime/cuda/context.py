@@ -142,6 +142,7 @@ def _facts(device: Any) -> DeviceFacts:
 
     major, minor = get("COMPUTE_CAPABILITY_MAJOR"), get("COMPUTE_CAPABILITY_MINOR")
     kilohertz, bits = get("MEMORY_CLOCK_RATE"), get("GLOBAL_MEMORY_BUS_WIDTH")
+    clock = get("CLOCK_RATE")
     return DeviceFacts(
         name=driver.call(cuda.cuDeviceGetName, 256, device).split(b"\0")[0].decode(),
         arch=f"sm_{major}{minor}",
@@ -155,4 +156,5 @@ def _facts(device: Any) -> DeviceFacts:
         l2_bytes=get("L2_CACHE_SIZE"),
         memory_bytes=driver.call(cuda.cuDeviceTotalMem, device),
         memory_bandwidth=2 * kilohertz * 1e3 * bits / 8 if kilohertz and bits else None,  # two transfers a clock
+        clock=clock * 1e3 if clock else None,
     )

@@ -1,0 +1,94 @@
+"""What bounds a launch: the time that each unit of a device takes for its share at its full rate. The longest is the
+bound; what is over it is waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dsl.examples.work import Work
+
+if TYPE_CHECKING:
+    from runtime.chips import DeviceFacts
+
+MEMORY, L2, SHARED, ISSUE, TENSOR, SPECIAL = "memory", "L2", "shared memory", "issue", "tensor cores", "exponentials"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a multiprocessor does a clock: multiply-adds of 16 bits by `wgmma` and by `mma.sync`, 0 where unknown.
+
+    All of them have four schedulers, each of which issues one instruction a clock; shared memory of 32 banks, so one
+    wavefront; and sixteen results of exponentials, roots and the like, so half a warp instruction (CUDA C++ Programming
+    Guide, "Arithmetic Instructions"). The L2 has no row: it brings what several multiprocessors ask for once.
+    """
+
+    mma: int = 0
+    wgmma: int = 0
+    instructions: int = 4
+    wavefronts: int = 1
+    special: float = 0.5
+
+
+RATES = {
+    "sm_80": Rates(1024),  # NVIDIA A100 Tensor Core GPU Architecture: 4 tensor cores of 256
+    "sm_86": Rates(512),  # NVIDIA Ampere GA102 GPU Architecture: with sums of 16 bits
+    "sm_89": Rates(512),  # NVIDIA Ada GPU Architecture: the same
+    # NVIDIA H100 Tensor Core GPU Architecture: 4 of 512. By mma.sync: 870 us for 8192 x 8192 x 8192 of bytes, 1980 MHz.
+    "sm_90": Rates(1210, 2048),
+}
+
+
+@dataclass(slots=True)
+class LaunchBound:
+    """terms: microseconds of each unit at its full rate, the longest first, by `work`. time_us: what the launch took,
+    None without a GPU. measured: how busy a profiler found each unit, 0 to 1, where it was asked."""
+
+    terms: dict[str, float]
+    work: Work
+    time_us: float | None = None
+    measured: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[str]:
+        """What no term is of, in words."""
+        if not self.work.counted:
+            return ["nothing but memory is known: the emulator did not count a block in time"]
+        without = "issue is of the PTX: without an assembler there is no machine code"
+        return [] if self.work.of_machine_code else [without]
+
+    @property
+    def name(self) -> str | None:
+        """The unit that bounds it."""
+        return next(iter(self.terms), None)
+
+    def as_json(self, kernel: str) -> dict[str, Any]:
+        """What `dsl run --json` prints: the unit, microseconds of each, and how busy they were."""
+        shares = {unit: self.share(unit) for unit in self.terms} if self.time_us else None
+        return {"kernel": kernel, "bound": self.name, "us": self.terms, "shares": shares, "profiler": self.measured}
+
+    def share(self, unit: str) -> float:
+        """How much of the time a unit worked, if it did so at its full rate."""
+        return self.terms[unit] / self.time_us if self.time_us else 0.0
+
+
+def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> LaunchBound:
+    """The terms whose rates are known. Work of multiprocessors takes as long as on the one with most blocks."""
+    rates = RATES.get(facts.arch.rstrip("af"), Rates())
+    products = rates.wgmma if work.by_warp_groups else rates.mma
+    most = -(-work.blocks // facts.sms) / max(work.blocks, 1)
+    clock = (facts.clock or 0.0) / 1e6  # clocks a microsecond
+    terms: dict[str, float] = {}
+    if facts.memory_bandwidth:
+        terms[MEMORY] = work.bytes / facts.memory_bandwidth * 1e6
+    amounts = {
+        SHARED: (work.wavefronts, rates.wavefronts),
+        ISSUE: (work.instructions, rates.instructions),
+        TENSOR: (work.products, products),
+        SPECIAL: (work.special, rates.special),
+    }
+    for unit, (amount, rate) in amounts.items():
+        if clock and rate and work.counted:
+            terms[unit] = amount * most / (rate * clock)
+    ordered = sorted(terms.items(), key=lambda term: -term[1])
+    return LaunchBound({unit: us for unit, us in ordered if us > 0}, work, time_us)

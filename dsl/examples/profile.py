@@ -1,0 +1,65 @@
+"""What Nsight Compute measured of launches: how busy each unit was that a bound may be of."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsl.examples.bounds import ISSUE, L2, MEMORY, SHARED, SPECIAL, TENSOR
+from dsl.examples.report import LaunchReport
+from lowering.location import TileError
+
+PEAK = "pct_of_peak_sustained_elapsed"
+METRICS = {
+    MEMORY: f"dram__throughput.avg.{PEAK}",
+    L2: f"lts__t_sectors.avg.{PEAK}",
+    SHARED: f"l1tex__data_pipe_lsu_wavefronts_mem_shared.max.{PEAK}",
+    ISSUE: f"sm__inst_issued.max.{PEAK}",
+    TENSOR: f"sm__pipe_tensor_cycles_active.max.{PEAK}",
+    SPECIAL: f"sm__inst_executed_pipe_xu.max.{PEAK}",
+}
+"""Percent of what the unit can do at most, over the time of the launch (Nsight Compute, "Metrics Reference"); of
+multiprocessors that of the busiest."""
+COMMAND = f"ncu --csv --page raw --metrics {','.join(METRICS.values())}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledLaunch:
+    """A launch: the entry's name, and how busy each unit was, 0 to 1."""
+
+    entry: str
+    shares: Mapping[str, float]
+
+
+def read_profile(lines: Iterable[str]) -> Iterator[ProfiledLaunch]:
+    """The launches of a CSV text by `COMMAND`, with whatever stands before its head. Numbers have commas every three
+    digits or none."""
+    rows = csv.reader(line for line in lines if line.startswith('"'))
+    head = next(rows, [])
+    if "Kernel Name" not in head:
+        return
+    places = {unit: head.index(metric) for unit, metric in METRICS.items() if metric in head}
+    name = head.index("Kernel Name")
+    for row in rows:
+        if row[0]:  # the second row has units
+            shares = {unit: float(row[at].replace(",", "")) / 100 for unit, at in places.items() if row[at] != "n/a"}
+            yield ProfiledLaunch(row[name].partition("(")[0], shares)
+
+
+def add_profile(launches: Iterable[LaunchReport], path: Path) -> None:
+    """Sets what was measured beside the bound of each launch: of the last one in the file of the same kernel. TileError
+    `option` where the file has none of them."""
+    try:
+        with path.open(newline="") as file:
+            found = {each.entry: dict(each.shares) for each in read_profile(file)}
+    except (OSError, ValueError) as error:
+        raise TileError("option", None, f"{path} cannot be read: {error}", COMMAND) from None
+    met = False
+    for launch in launches:
+        if launch.bound is not None and launch.kernel in found:
+            launch.bound.measured, met = found[launch.kernel], True
+    if not met:
+        known = ", ".join(found) or "none"
+        raise TileError("option", None, f"{path} has no launch of this example, but of {known}", COMMAND)

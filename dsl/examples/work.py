@@ -1,0 +1,100 @@
+"""What a launch does in all (bytes, accesses, instructions, products), by the emulator's counters of some of its blocks
+and the machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runtime.chips import DeviceFacts
+
+COUNTED_SECONDS = 3.0
+"""That the emulator may count of a launch on a GPU."""
+BLOCKS = 2
+"""That it counts."""
+FEW_BLOCKS = 4
+"""For a multiprocessor: kernels that go on from tile to tile have so few."""
+STOPPED = ("deadlock", "time limit", "instruction budget")
+"""Kinds of findings behind which the counters are of a part of a block."""
+
+
+@dataclass(slots=True)
+class Work:
+    """bytes: of global memory, each once; wavefronts of shared memory; instructions, special: of warps, by the machine
+    code where `of_machine_code`, else the PTX's without moves; products: see `Counters`; by `wgmma` where
+    `by_warp_groups`; blocks: of the grid. counted: how many of them were, 0 where bytes alone are known."""
+
+    bytes: float = 0.0
+    wavefronts: float = 0.0
+    instructions: float = 0.0
+    products: float = 0.0
+    special: float = 0.0
+    blocks: int = 1
+    counted: int = 0
+    of_machine_code: bool = False
+    by_warp_groups: bool = False
+
+
+def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: DeviceFacts, seconds: float) -> Work:
+    """That of a launch on a GPU: of the first blocks, which have most to do, where a multiprocessor has few, else of
+    those in the middle, which have no edges. kernel: a `runtime.Kernel` of the emulator, with arrays of the host."""
+    from runtime import assemble
+    from runtime.errors import RuntimeFault
+
+    header, count = kernel.header, prod(grid)
+    unknown, blocks = Work(moved_bytes(header, values), blocks=count), -(-BLOCKS // header.cluster) * header.cluster
+    options = {"blocks": blocks, "from_middle": count > FEW_BLOCKS * facts.sms, "time_limit": seconds}
+    try:
+        result = kernel.run(*values, grid=tuple(grid), on_finding="collect", ptx_lines=True, **options)
+    except RuntimeFault:
+        return unknown
+    if any(finding.kind in STOPPED for finding in result.findings):
+        return unknown
+    cubin = None
+    with suppress(RuntimeFault):
+        cubin = assemble(kernel.ptx, header.arch, header.entry, header.maxregs).cubin
+    return work_of(kernel, values, result, min(blocks, count), cubin)
+
+
+def work_of(kernel: Any, values: list[Any], result: Any, counted: int, cubin: bytes | None) -> Work:
+    """That of a launch of which the emulator ran so many blocks, with counters by line of PTX. cubin: the machine code,
+    if there is an assembler; without nvdisasm it is as if there were none."""
+    from runtime.errors import DeviceError
+    from runtime.executed import Executed, executed
+
+    header, blocks = kernel.header, prod(result.grid)
+    if result.counters is None or not counted:
+        return Work(moved_bytes(header, values), blocks=blocks)
+    totals, whole = result.counters.totals, blocks / counted
+    done, is_known = Executed(totals.instructions - totals.moves, totals.special), False
+    with suppress(DeviceError):
+        if cubin is not None:
+            done, is_known = executed(cubin, header.entry, result.counters.runs_of_ptx_lines), True
+    return Work(
+        moved_bytes(header, values),
+        (totals.shared_wavefronts + done.idle_accesses) * whole,
+        done.instructions * whole,
+        totals.products * whole,
+        done.special * whole,
+        blocks,
+        counted,
+        is_known,
+        "wgmma.mma_async" in kernel.ptx,
+    )
+
+
+def moved_bytes(header: Any, values: Sequence[Any]) -> float:
+    """Of the arrays of a launch: what is read once, and what is written once."""
+    from runtime import describe
+    from runtime.header import HeaderTensor
+
+    arrays = [
+        (describe(value), param)
+        for param, value in zip(header.params, values, strict=True)
+        if isinstance(param, HeaderTensor) and value is not None
+    ]
+    return float(sum(array.size * array.itemsize * len(param.access) for array, param in arrays))

@@ -1,0 +1,105 @@
+"""What bounds a launch: its terms by hand, the line that `dsl run` prints, and a profile beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dsl.command import cli
+from dsl.examples.bounds import ISSUE, L2, MEMORY, SHARED, SPECIAL, TENSOR, bound_of
+from dsl.examples.profile import METRICS, add_profile, read_profile
+from dsl.examples.report import LaunchReport, Report, from_json
+from dsl.examples.work import Work
+from lowering.location import TileError
+from runtime.chips import emulated_facts
+from runtime.errors import DeviceError
+from runtime.tools import find
+
+SAMPLES = Path(__file__).resolve().parents[2] / "samples"
+H200 = emulated_facts("sm_90")
+WORK = Work(4.92e9, 132 * 1980, 132 * 1980 * 8, 132 * 1980 * 2048 * 3.0, 132 * 1980, 132, 2, True, True)
+"""Of 1000 us of memory; of a multiprocessor 1 us of shared memory, 2 of issue, 3 of products, 2 of exponentials."""
+
+
+def test_terms_are_work_over_rates() -> None:
+    bound = bound_of(WORK, H200, 2000.0)
+    assert bound.name == MEMORY and bound.share(MEMORY) == pytest.approx(0.5)
+    assert {unit: round(us, 6) for unit, us in bound.terms.items()} == {
+        **{MEMORY: 1000.0, TENSOR: 3.0},
+        **{ISSUE: 2.0, SPECIAL: 2.0, SHARED: 1.0},
+    }
+    slow = bound_of(replace(WORK, by_warp_groups=False, bytes=0.0), H200)
+    assert slow.name == TENSOR and slow.terms[TENSOR] == pytest.approx(3 * 2048 / 1210)
+
+
+def test_a_multiprocessor_with_one_block_more_is_waited_for() -> None:
+    """133 blocks take as long as 264."""
+    assert bound_of(replace(WORK, blocks=133), H200).terms[SHARED] == pytest.approx(2 * 132 / 133)
+    assert bound_of(replace(WORK, blocks=66), H200).terms[SHARED] == pytest.approx(2.0)
+
+
+def test_what_is_unknown_has_no_term_and_is_told() -> None:
+    assert list(bound_of(replace(WORK, counted=0), H200).terms) == [MEMORY]
+    assert "did not count" in bound_of(replace(WORK, counted=0), H200).missing[0]
+    assert "of the PTX" in bound_of(replace(WORK, of_machine_code=False), H200).missing[0]
+    assert TENSOR not in bound_of(WORK, emulated_facts("sm_120")).terms
+    assert list(bound_of(WORK, emulated_facts("sm_100")).terms) == [MEMORY]  # its clock is not in the table
+
+
+def test_a_report_crosses_processes_with_its_bound() -> None:
+    from dataclasses import asdict
+
+    launch = LaunchReport("k", None, [1, 1, 1], 32, 0, bound=bound_of(WORK, H200, 2000.0))
+    report = Report("a.tile", None, "cuda:0", "H200", "", launches=[launch])
+    assert from_json(json.loads(json.dumps(asdict(report)))) == report
+    (told,) = report.as_json()["bounds"]
+    assert told["bound"] == MEMORY and told["shares"][TENSOR] == pytest.approx(0.0015)
+
+
+def test_run_tells_it_with_counters() -> None:
+    try:
+        find("nvdisasm"), find("ptxas")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    options = ["rows=512", "cols=1000", "--counters", "--device", "emulator"]
+    found = CliRunner().invoke(cli, ["run", str(SAMPLES / "softmax.tile"), *options]).output
+    assert "  bound      memory: at least 0.416 us on this device\n" in found  # 2 * 512 * 1000 * 2 bytes at 4.92 TB/s
+    told = json.loads(CliRunner().invoke(cli, ["run", str(SAMPLES / "softmax.tile"), *options, "--json"]).output)
+    assert told["bounds"][0]["us"][MEMORY] == pytest.approx(0.416, abs=1e-3) and told["bounds"][0]["us"][ISSUE] > 0
+
+
+def profile(*shares: float) -> str:
+    names = ["ID", "Kernel Name", *METRICS.values()]
+    rows = [
+        names,
+        ["", "", *["%"] * len(METRICS)],
+        ["0", "k", *map(str, shares)],
+        ["1", "other(int)", *map(str, shares)],
+    ]
+    return "==PROF== Connected\n" + "\n".join(",".join(f'"{cell}"' for cell in row) for row in rows) + "\n"
+
+
+def test_a_profile_is_read_with_what_stands_around_it(tmp_path: Path) -> None:
+    found = list(read_profile(profile(91.5, 40, 3, 12, 0, 1).splitlines(keepends=True)))
+    assert [each.entry for each in found] == ["k", "other"]
+    assert found[0].shares == {MEMORY: 0.915, L2: 0.4, SHARED: 0.03, ISSUE: 0.12, TENSOR: 0.0, SPECIAL: 0.01}
+    launch = LaunchReport("k", None, [1, 1, 1], 32, 0, bound=bound_of(WORK, H200, 2000.0))
+    (tmp_path / "p.csv").write_text(profile(91.5, 40, 3, 12, 0, 1))
+    add_profile([launch], tmp_path / "p.csv")
+    assert launch.bound is not None and launch.bound.measured[MEMORY] == 0.915
+    with pytest.raises(TileError, match="has no launch of this example, but of k, other"):
+        add_profile([replace(launch, kernel="softmax")], tmp_path / "p.csv")
+    with pytest.raises(TileError, match="cannot be read"):
+        add_profile([launch], tmp_path / "none.csv")
+
+
+@pytest.mark.gpu
+def test_a_copy_on_a_gpu_is_bound_by_memory() -> None:
+    """Its twin on the emulator: `test_run_tells_it_with_counters`."""
+    options = ["n=67108864", "--device", "cuda", "--json"]
+    told = json.loads(CliRunner().invoke(cli, ["run", str(SAMPLES / "add.tile"), *options]).output)
+    assert told["bounds"][0]["bound"] == MEMORY and 0.7 < told["bounds"][0]["shares"][MEMORY] < 1.0

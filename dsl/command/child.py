@@ -32,16 +32,28 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
         asked.write_text(json.dumps({"plugins": current().files, "request": request}))
         command = [sys.executable, "-m", "dsl.command.child", module, str(asked), str(answered)]
         sys.stdout.flush()
+        into = output if is_file(output) else subprocess.PIPE
         try:
-            status = subprocess.run(command, stdout=output, timeout=time_limit).returncode
+            done = subprocess.run(command, stdout=into, timeout=time_limit)
         except subprocess.TimeoutExpired:
             raise failure("time-limit", f"the launch did not end in {time_limit:g} seconds and was stopped") from None
+        if done.stdout:
+            (output or sys.stdout).write(done.stdout.decode(errors="replace"))
         if not answered.is_file():
-            raise failure("device", f"the process of the launch ended with status {status}")
+            raise failure("device", f"the process of the launch ended with status {done.returncode}")
         said = json.loads(answered.read_text())
     if "errors" in said:
         raise ChildFailure(said["error"], said["status"], said["errors"])
     return said
+
+
+def is_file(stream: Any) -> bool:
+    """Whether a process can write to a stream itself (None: that of this one): those of notebooks have no file."""
+    try:
+        (stream or sys.stdout).fileno()
+    except (OSError, AttributeError, ValueError):
+        return False
+    return True
 
 
 def failure(code: str, message: str) -> ChildFailure:

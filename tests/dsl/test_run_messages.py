@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -109,3 +111,12 @@ def test_dims_are_told_of_each_launch(file: Path) -> None:
     assert "n=100" in shown and "n=300" in shown and "  dims " not in shown
     same = run(file, "n=300").stdout
     assert same.count("n=300") == 1 and "dims       n=300" in same
+
+
+def test_what_a_child_prints_comes_where_there_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook, whose streams have no descriptor."""
+    (tmp_path / "printing.py").write_text("def answer(request):\n    print('from a kernel')\n    return request\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    stream = io.StringIO()
+    assert answer_of_child("printing", {"file": "a"}, stream, 60) == {"file": "a"}
+    assert stream.getvalue() == "from a kernel\n"

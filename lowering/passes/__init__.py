@@ -46,7 +46,8 @@ LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies low
 class Pass:
     """One pass. needs, gives: what must hold of the IR before it, and what holds behind it. reads: properties of
     the schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked;
-    unless `sound`, code that is wrong, or where barriers are written by hand, unless `by_hand`. deals: whether it
+    unless `sound`, code that is wrong, or where barriers are written by hand, unless `by_hand`. needed: whether a
+    kernel cannot do without it. deals: whether it
     may give the blocks of a kernel other work; resums: in which sums are added in another order. plugin: who added it,
     if it is none of the compiler's own."""
 
@@ -56,6 +57,7 @@ class Pass:
     gives: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     may_go: bool = True
+    needed: Callable[[Function], bool] | None = None
     deals: Callable[[Function], bool] | None = None
     resums: bool = False
     sound: bool = True
@@ -118,7 +120,13 @@ PASSES = (
     Pass("anew_behind_loops", on_function(anew_behind_loops.anew_behind_loops)),
     Pass("lower_matrix_accesses", lower_matrix_accesses.lower_matrix_accesses, (LAYOUTS,)),
     # After lower_matrix_accesses: a phase of `ldmatrix` has other lanes than one of plain loads.
-    Pass("swizzle_shared", on_function(swizzle_shared.swizzle_shared), (LAYOUTS, EXCHANGES), reads=("swizzle",)),
+    Pass(
+        "swizzle_shared",
+        on_function(swizzle_shared.swizzle_shared),
+        (LAYOUTS, EXCHANGES),
+        reads=("swizzle",),
+        needed=swizzle_shared.has_dictated,
+    ),
     Pass(
         "insert_barriers",
         on_function(barriers.insert_barriers),
@@ -210,7 +218,8 @@ def run_passes(
     for each in passes:
         sound = each.sound and (each.by_hand or function.word("barriers") != "manual")
         unsafe = () if sound else ("off",)
-        if each.may_go and not function.choices.choose("pass", each.name, ON_OFF, "on", unsafe=unsafe):
+        may_go = each.may_go and not (each.needed is not None and each.needed(function))
+        if may_go and not function.choices.choose("pass", each.name, ON_OFF, "on", unsafe=unsafe):
             continue
         start = time.perf_counter()
         each.apply(function, target)

@@ -91,6 +91,11 @@ def swizzle_shared(function: Function) -> None:
             op.attrs["type"] = op.result.type = replace(type, swizzle=swizzle)
 
 
+def has_dictated(function: Function) -> bool:
+    """Whether copies of boxes or products of warp groups say how a tile lies: they read and write it so."""
+    return any("dictated" in op.attrs for op in function.body.ops if op.spec.allocates)
+
+
 def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
     """Each access to shared memory with the passes over the banks that one of its phases takes beyond the one needed.
 

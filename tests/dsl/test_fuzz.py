@@ -90,3 +90,13 @@ def test_a_number_is_one_assignment(tmp_path: Path) -> None:
         return Counter(json.loads(dsl("fuzz", path, "--device", "emulator", *way).stdout)["kinds"])
 
     assert kinds(5, 2) == kinds(5, 1) + kinds(6, 1) != kinds(6, 2)
+
+
+def test_a_pass_that_boxes_need_is_no_choice() -> None:
+    """Found by `dsl fuzz`: without it a tile had another place than the product's descriptors say."""
+    found = dsl("run", str(SAMPLES / "matmul_w4.tile"), "--device", "emulator", "--choose", "pass.swizzle_shared=off")
+    assert found.exit_code == 2 and "no choice has the key 'pass.swizzle_shared'" in found.output
+    found = dsl(
+        "why", str(SAMPLES / "matmul.tile"), "--device", "emulator", "--all", "--choice", "pass", "--arch", "sm_80"
+    )
+    assert "pass.swizzle_shared" in found.output

@@ -5,30 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dsl.command.show_timeline import show_timeline
 from dsl.examples.report import Check, LaunchReport, Report, Verdict
-from dsl.text.files import MAX_TEXT, read_text
-from lowering.location import TileError, printable
+from dsl.text.counted import COUNTED, counted_lines, number, units
+from lowering.location import printable
 
 LABEL = 11
-COUNTED = {
-    "instructions": "warp instr",
-    "moves": "moves",
-    "active_lanes": "lanes",
-    "global_load_sectors": "loads",
-    "global_store_sectors": "stores",
-    "global_atomic_sectors": "atomics",
-    "atomic_waits": "waits",
-    "shared_wavefronts": "wavefronts",
-    "bank_conflicts": "conflicts",
-    "barriers": "barriers",
-}
-"""Columns of the counted source: counter → heading. Loads, stores and atomics in 32-byte sectors."""
 
 
 def styled(text: str, **style: Any) -> str:
@@ -39,15 +25,6 @@ def styled(text: str, **style: Any) -> str:
 
 def line(label: str, text: str) -> None:
     click.echo(f"  {label:<{LABEL}}{printable(text)}".rstrip())
-
-
-def number(value: float | None) -> str:
-    """A count with separators, another number to four digits."""
-    if value is None:
-        return "-"
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:.4g}"
 
 
 def pairs(values: dict[str, Any]) -> str:
@@ -238,34 +215,17 @@ def show_counters(report: Report) -> None:
 
 def show_counted(files: Mapping[str, Mapping[int, dict[str, float]]], whole: str | None) -> None:
     """Lines of files with their counters beside them; of the file `whole` those between, too."""
-    rows = [row for by_line in files.values() for row in by_line.values()]
-    for row in rows:
-        row["active_lanes"] = row["thread_instructions"] / row["instructions"] if row["instructions"] else 0
-    used = [name for name in COUNTED if any(row[name] for row in rows)]
-    cells = [[number(row[name]) if row.get(name) else "" for name in used] for row in rows]
-    widths = [max(len(row[i]) for row in [[COUNTED[name] for name in used], *cells]) for i in range(len(used))]
-    about = "all blocks; loads, stores, atomics: sectors of 32 bytes; barriers: of warps"
-    about += "; waits: turns of atomics on one address" if "atomic_waits" in used else ""
-    click.echo(styled(f"{columns([COUNTED[name] for name in used], widths)} | {about}", bold=True))
-    for file, by_line in files.items():
-        source = source_lines(file)
-        if file != whole:
-            click.echo(styled(f"{columns([''] * len(used), widths)} | {printable(file)}", bold=True))
-        first, last = min(by_line, default=1), max(by_line, default=0)
-        shown = range(max(1, first - 3), min(last + 1, len(source)) + 1) if file == whole else sorted(by_line)
-        for at in shown:
-            row = by_line.get(at, {})
-            values = [number(row[name]) if row.get(name) else "" for name in used]
-            text = printable(source[at - 1]) if at <= len(source) else ""
-            click.echo(f"{columns(values, widths)} | {at:4d}  {text}".rstrip())
-
-
-def source_lines(file: str) -> list[str]:
-    """The lines of a file; none of one that cannot be read any more."""
-    try:
-        return read_text(Path(file), MAX_TEXT).splitlines()
-    except TileError:
-        return []
+    used, lines = counted_lines(files, whole)
+    cells = [[number(each.counts[name]) if each.counts.get(name) else "" for name in used] for each in lines]
+    heads = [COUNTED[name] for name in used]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    click.echo(styled(f"{columns(heads, widths)} | {units(used)}", bold=True))
+    for each, values in zip(lines, cells, strict=True):
+        text = printable(each.text)
+        if each.number:
+            click.echo(f"{columns(values, widths)} | {each.number:4d}  {text}".rstrip())
+        else:
+            click.echo(styled(f"{columns(values, widths)} | {text}", bold=True))
 
 
 def columns(cells: Iterable[str], widths: list[int]) -> str:

@@ -40,15 +40,19 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     Exit status: 0 fine, 1 a right option gave a wrong result, 2 the input is wrong, 3 the device failed.
     """
     try:
-        return (ablate if options["shapley"] is None else shapley)(file, values, as_json, options)
+        record, is_broken = (ablate if options["shapley"] is None else shapley)(file, values, as_json, options)
+        if as_json:
+            click.echo(json.dumps(record))
     except Exception as error:
         status = show(error, file)
         if as_json:
             click.echo(json.dumps(told(error, file)))
         return status
+    return DIFFERS if is_broken else 0
 
 
-def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
+def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The rows of each launch as data, printed unless that is asked for alone; and whether a right option is not."""
     from dsl.command.console import Terminal
     from dsl.examples.report import finite
     from dsl.lab.ablate import AblationChoice, flips_of
@@ -84,12 +88,12 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
                 show_ablation(made[-1], console)
     if options["plot"] is not None:
         draw(made, Path(options["plot"]))
-    if as_json:
-        click.echo(json.dumps(finite({"file": file, "launches": [record(each) for each in made]})))
-    return DIFFERS if any(each.is_broken for each in made) else 0
+    launches = [record(each) for each in made]
+    return finite({"file": file, "launches": launches}), any(each.is_broken for each in made)
 
 
-def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
+def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The gains of each launch as data, printed unless that is asked for alone; and that nothing is broken."""
     from dsl.command.console import Terminal
     from dsl.lab.ablation_report import show_shares
     from dsl.lab.assignments import check_asked
@@ -117,6 +121,4 @@ def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str
         records[-1]["rows"] = rows
         if not as_json:
             show_shares(made, rows, experiment.call.name, Terminal(width=None if sys.stdout.isatty() else 200))
-    if as_json:
-        click.echo(json.dumps({"file": file, "launches": records}))
-    return 0
+    return {"file": file, "launches": records}, False

@@ -53,16 +53,7 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
     from dsl.examples.report import finite
 
     try:
-        settings["choose"] = choices_of(settings["choose"], settings.pop("skip_pass"))
-        place, why = choose_device(device, False)
-        request = {"file": file, "device": place, "why": why, "time_limit": time_limit, **settings}
-        if place == "emulator":
-            told = answer(request)
-        else:
-            from dsl.command.child import answer_of_child
-
-            told = answer_of_child(__name__, request, sys.stderr, time_limit)
-        rows = [row_from_json(record) for record in told["rows"]]
+        rows = bench(file, device, time_limit, settings)
         if json_file is not None:
             text = json.dumps(finite(as_json(file, rows)), indent=1)
             if json_file == "-":
@@ -74,6 +65,21 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
     except Exception as error:
         return show(error, file)
     return DIFFERS if any(row.is_wrong or (row.report and row.report.passed is False) for row in rows) else 0
+
+
+def bench(file: str, device: str, time_limit: float, settings: dict[str, Any]) -> list[BenchRow]:
+    """The rows, found here on the emulator, in a process of its own on a GPU."""
+    settings = {**settings, "choose": choices_of(settings["choose"], settings["skip_pass"])}
+    del settings["skip_pass"]
+    place, why = choose_device(device, False)
+    request = {"file": file, "device": place, "why": why, "time_limit": time_limit, **settings}
+    if place == "emulator":
+        told = answer(request)
+    else:
+        from dsl.command.child import answer_of_child
+
+        told = answer_of_child(__name__, request, sys.stderr, time_limit)
+    return [row_from_json(record) for record in told["rows"]]
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -46,18 +46,21 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     Exit status: 0 found, 2 the input is wrong, 3 the device failed.
     """
     try:
-        if options["good"] is not None or options["bad"] is not None:
-            record = between_commits(file, values, as_json, options)
-        else:
-            record = between_choices(file, values, as_json, options)
+        record = bisect(file, values, as_json, options)
     except Exception as error:
         status = show(error, file)
         if as_json:
             click.echo(json.dumps(told(error, file)))
         return status
     if as_json:
-        click.echo(json.dumps({"file": file, **record}))
+        click.echo(json.dumps(record))
     return 0
+
+
+def bisect(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
+    """What was found as data; printed unless that is asked for alone."""
+    is_of_commits = options["good"] is not None or options["bad"] is not None
+    return {"file": file, **(between_commits if is_of_commits else between_choices)(file, values, as_json, options)}
 
 
 # ---- choices ----

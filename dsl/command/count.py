@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -55,29 +56,51 @@ def command(words: tuple[str, ...], device: str, by: str | None, as_json: bool, 
 
     Exit status: 0 fine, 1 a result differs or a fault is found, 2 the input is wrong, 3 the device failed.
     """
-    from dsl.command.count_table import show_file, show_files
-    from dsl.examples.report import finite
-
-    files = [word for word in words if word.endswith(".ptx") and "=" not in word]
+    files = [word for word in words if is_text(word)]
     try:
-        if not files:
-            raise TileError("option", None, "no PTX text is named", "dsl count K.ptx --grid X --block X NAME=VALUE…")
-        place, why = choose_device(device, False)
-        options = {name: list(given) if isinstance(given, tuple) else given for name, given in options.items()}
-        values = [word for word in words if word not in files]
-        found = counted({"files": files, "values": values, "device": place, "why": why, **options}, as_json)
+        found = count(words, device, options, as_json)
+        if as_json:
+            click.echo(json.dumps(told_files(found)))
+        else:
+            show_found(found, by)
     except Exception as error:
         status = show(error)
         if as_json:
             click.echo(json.dumps(told(error, files[0] if files else "")))
         return status
-    if as_json:
-        click.echo(json.dumps({"files": [finite(record(each)) for each in found]}))
-    elif len(found) == 1:
+    return DIFFERS if any(each.is_right is False for each in found) else 0
+
+
+def is_text(word: str) -> bool:
+    """Whether it names a PTX text, and no value."""
+    return word.endswith(".ptx") and "=" not in word
+
+
+def count(words: Sequence[str], device: str, options: dict[str, Any], as_json: bool) -> list[CountedFile]:
+    """Counts the texts that the words name, on the values that they give."""
+    files = [word for word in words if is_text(word)]
+    if not files:
+        raise TileError("option", None, "no PTX text is named", "dsl count K.ptx --grid X --block X NAME=VALUE…")
+    place, why = choose_device(device, False)
+    options = {name: list(given) if isinstance(given, tuple) else given for name, given in options.items()}
+    values = [word for word in words if word not in files]
+    return counted({"files": files, "values": values, "device": place, "why": why, **options}, as_json)
+
+
+def told_files(found: list[CountedFile]) -> dict[str, Any]:
+    """What --json prints."""
+    from dsl.examples.report import finite
+
+    return {"files": [finite(record(each)) for each in found]}
+
+
+def show_found(found: list[CountedFile], by: str | None) -> None:
+    from dsl.command.count_table import show_file, show_files
+
+    if len(found) == 1:
         show_file(found[0], by)
     else:
         show_files(found, by)
-    return DIFFERS if any(each.is_right is False for each in found) else 0
 
 
 def counted(request: dict[str, Any], as_json: bool) -> list[CountedFile]:

@@ -33,24 +33,30 @@ def command(file: str, values: tuple[str, ...], count: int, share: float, as_jso
 
     Exit status: 0 fine, 1 a result was not right, 2 the input is wrong, 3 the device failed.
     """
-    from dsl.lab.fuzz import as_json as record
-    from dsl.lab.fuzz import fuzz
-
     try:
-        with Bar() as bar:
-            found_all, left_out = launches(file, values, options)
-            bar.begin(file, count)
-            found = fuzz(found_all, options["seed"], count, share, bar.advance)
+        record = fuzz(file, values, as_json, {**options, "count": count, "share": share})
+        if as_json:
+            click.echo(json.dumps(record))
     except Exception as error:
         status = show(error, file)
         if as_json:
             click.echo(json.dumps(told(error, file)))
         return status
-    if as_json:
-        click.echo(json.dumps({"file": file, "left_out": left_out, **record(found)}))
-    else:
+    return DIFFERS if record["failures"] else 0
+
+
+def fuzz(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
+    """What became of the assignments as data; printed unless that is asked for alone."""
+    from dsl.lab.fuzz import as_json as record
+    from dsl.lab.fuzz import fuzz as fuzzed
+
+    with Bar() as bar:
+        found_all, left_out = launches(file, values, options)
+        bar.begin(file, options["count"])
+        found = fuzzed(found_all, options["seed"], options["count"], options["share"], bar.advance)
+    if not as_json:
         show_found(file, values, found, left_out)
-    return DIFFERS if found.failures else 0
+    return {"file": file, "left_out": left_out, **record(found)}
 
 
 def launches(file: str, values: tuple[str, ...], options: dict[str, Any]) -> tuple[list[Experiment], list[str]]:

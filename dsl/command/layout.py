@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from dsl.command.compile import requests_for
 from dsl.command.failures import show
 from dsl.command.options import ARCH
 from dsl.kernels.compile import lower
+from dsl.kernels.variant import Request
 from dsl.pictures.names import DrawnValue, fragments, named_tiles
 from dsl.pictures.tiles import drawn, summary
 from dsl.text.files import write_text
@@ -45,33 +47,41 @@ def command(file: str, values: tuple[str, ...], **options: Any) -> int:
     try:
         if options["svg"] and not options["value"]:
             raise TileError("option", None, "--svg draws one value", "name it: --value NAME")
-        program = load(file)
-        target(options["arch"])
-        requests = requests_for(
-            program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
-        )
-        found: list[tuple[Function, DrawnValue]] = []
-        for request in requests:
-            function = lower(program, request).variant.function
-            tiles = named_tiles(function)
-            if options["value"] is None:
-                title = f"{request.kernel} with {request.schedule or 'no schedule'}, {function.warps} warps"
-                show_list(title, function, tiles)
-            found += [(function, tile) for tile in tiles]
+        found = tiles_of(file, values, options)
         if options["value"] is not None:
-            chosen = [(function, tile) for function, tile in found if tile.name == options["value"]]
-            if not chosen:
-                names = list(dict.fromkeys(tile.name for _, tile in found))
-                raise TileError(
-                    "name",
-                    None,
-                    f"no tile is called '{options['value']}'",
-                    closest(options["value"], names) or ", ".join(names),
-                )
-            draw(chosen, options["svg"])
+            draw(of_name(found, options["value"]), options["svg"])
+        else:
+            show_lists(found)
     except Exception as error:
         return show(error, file)
     return 0
+
+
+def tiles_of(
+    file: str, values: Sequence[str], options: dict[str, Any]
+) -> list[tuple[Request, Function, list[DrawnValue]]]:
+    """The named tiles of each kernel that the options name."""
+    program = load(file)
+    target(options["arch"])
+    chosen = (options["kernel"], options["schedule"], options["arch"], options["example"])
+    functions = [(r, lower(program, r).variant.function) for r in requests_for(program, list(values), *chosen)]
+    return [(request, function, named_tiles(function)) for request, function in functions]
+
+
+def of_name(found: list[tuple[Request, Function, list[DrawnValue]]], name: str) -> list[tuple[Function, DrawnValue]]:
+    """The tiles of this name. TileError where there is none."""
+    tiles = [(function, tile) for _, function, tiles in found for tile in tiles]
+    chosen = [(function, tile) for function, tile in tiles if tile.name == name]
+    if not chosen:
+        names = list(dict.fromkeys(tile.name for _, tile in tiles))
+        raise TileError("name", None, f"no tile is called '{name}'", closest(name, names) or ", ".join(names))
+    return chosen
+
+
+def show_lists(found: list[tuple[Request, Function, list[DrawnValue]]]) -> None:
+    for request, function, tiles in found:
+        title = f"{request.kernel} with {request.schedule or 'no schedule'}, {function.warps} warps"
+        show_list(title, function, tiles)
 
 
 def show_list(title: str, function: Function, tiles: list[DrawnValue]) -> None:

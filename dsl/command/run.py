@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +15,9 @@ from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SECONDS, SEED, SKIP_PASS
 from dsl.command.request import CommandRequest, execute
 from lowering.location import TileError, printable
 from runtime.errors import LaunchError
+
+if TYPE_CHECKING:
+    from dsl.examples.report import Report
 
 TIME_LIMIT = 300.0
 EMULATED_BYTES = 64 << 20
@@ -76,35 +80,12 @@ def command(
 
     Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed.
     """
-    from dsl.command.show import show_report
-    from dsl.examples.profile import add_profile
-    from dsl.examples.report import Report, finite
-
     reports: list[Report] = []
     try:
-        settings["choose"] = choices_of(settings["choose"], settings.pop("skip_pass"))
-        for option in ("strict_bounds", "choose", "arch"):
-            if settings[option] and file.endswith(".ptx"):
-                flag = "--" + option.replace("_", "-")
-                raise LaunchError("option", f"{flag} is for a .tile file: a .ptx text is compiled already")
-        check_timeline(file, run_all, settings)
-        place, why = choose_device(device, settings["counters"])
-        settings["time_limit"] = time_limit
-        requests = requests_for(file, values, place, why, example, run_all, settings)
-        for request in requests:
-            try:
-                reports.append(run_request(request, as_json, time_limit))
-            except ChildFailure as failure:
-                if failure.status == DEVICE_FAILED:
-                    text, found = repeated(request)
-                    raise ChildFailure(failure.text + "\n" + text, DEVICE_FAILED, failure.records + found) from None
-                raise
-            if ncu is not None:
-                add_profile(reports[-1].launches, Path(ncu))
+        for report in run(file, values, device, as_json, example, run_all, time_limit, ncu, settings):
+            reports.append(report)
             if not as_json:
-                show_report(reports[-1], settings["explain"], settings["counters"])
-                for verdict in reports[-1].failed:
-                    click.echo(verdict.rendered, err=True)
+                show_run(report, settings)
     except Exception as error:
         if output := getattr(error, "output", ""):
             click.echo(printable(output.rstrip("\n")), err=as_json)
@@ -113,10 +94,7 @@ def command(
             click.echo(json.dumps({"passed": False, **told(error, file)}))
         return status
     if as_json:
-        records = [finite(report.as_json()) for report in reports]
-        passed = all(report.passed is not False for report in reports)
-        one = records[0] if not run_all else {"file": file, "passed": passed, "examples": records}
-        click.echo(json.dumps(one))
+        click.echo(json.dumps(told_reports(file, reports, run_all)))
     return DIFFERS if any(report.passed is False for report in reports) else 0
 
 
@@ -142,6 +120,61 @@ def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
         raise TileError("file", None, f"{settings['timeline']} cannot be written: there is no folder {folder.name}")
 
 
+def run(
+    file: str,
+    values: Sequence[str],
+    device: str,
+    as_json: bool,
+    example: str | None,
+    run_all: bool,
+    time_limit: float,
+    ncu: str | None,
+    settings: dict[str, Any],
+) -> Iterator[Report]:
+    """The reports of the examples that are asked for, one after the other."""
+    from dsl.examples.profile import add_profile
+
+    settings = {**settings, "choose": choices_of(settings["choose"], settings["skip_pass"])}
+    del settings["skip_pass"]
+    for option in ("strict_bounds", "choose", "arch"):
+        if settings[option] and file.endswith(".ptx"):
+            flag = "--" + option.replace("_", "-")
+            raise LaunchError("option", f"{flag} is for a .tile file: a .ptx text is compiled already")
+    check_timeline(file, run_all, settings)
+    place, why = choose_device(device, settings["counters"])
+    settings["time_limit"] = time_limit
+    for request in requests_for(file, values, place, why, example, run_all, settings):
+        try:
+            report = run_request(request, as_json, time_limit)
+        except ChildFailure as failure:
+            if failure.status == DEVICE_FAILED:
+                text, found = repeated(request)
+                raise ChildFailure(failure.text + "\n" + text, DEVICE_FAILED, failure.records + found) from None
+            raise
+        if ncu is not None:
+            add_profile(report.launches, Path(ncu))
+        yield report
+
+
+def show_run(report: Report, settings: dict[str, Any]) -> None:
+    """A report, and its contracts that do not hold, on the terminal."""
+    from dsl.command.show import show_report
+
+    show_report(report, settings["explain"], settings["counters"])
+    for verdict in report.failed:
+        click.echo(verdict.rendered, err=True)
+
+
+def told_reports(file: str, reports: list[Report], several: bool) -> dict[str, Any]:
+    """What --json prints: the report of an example, or all."""
+    from dsl.examples.report import finite
+
+    records = [finite(report.as_json()) for report in reports]
+    if not several:
+        return records[0]
+    return {"file": file, "passed": all(report.passed is not False for report in reports), "examples": records}
+
+
 def choose_device(name: str, counters: bool) -> tuple[str, str]:
     """(`emulator` or `cuda:0`, why). Raises LaunchError for a name that is none, DeviceError without such a GPU."""
     from runtime import gpu_reason
@@ -160,7 +193,7 @@ def choose_device(name: str, counters: bool) -> tuple[str, str]:
 
 def requests_for(
     file: str,
-    values: tuple[str, ...],
+    values: Sequence[str],
     device: str,
     why: str,
     example: str | None,

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from dsl.command.show_timeline import show_timeline
-from dsl.examples.report import Check, LaunchReport, Report, Verdict
+from dsl.examples.report import Check, LaunchReport, Report, Verdict, lines_of
 from dsl.text.counted import COUNTED, counted_lines, number, units
 from lowering.location import printable
 
@@ -203,17 +203,10 @@ def show_explanation(launch: LaunchReport) -> None:
 
 def show_counters(report: Report) -> None:
     """The source with the counters of the lines beside it; behind it the files that the kernels call."""
-    files: dict[str, dict[int, dict[str, float]]] = {report.file: {}}
-    for launch in report.launches:
-        for text, counts in launch.by_line.items():
-            file, _, number_of = text.rpartition(":")
-            row = files.setdefault(file or report.file, {}).setdefault(int(number_of), {})
-            for name, count in counts.items():
-                row[name] = row.get(name, 0) + count
-    show_counted(files, report.file)
+    show_counted(lines_of(report), report.file)
 
 
-def show_counted(files: Mapping[str, Mapping[int, dict[str, float]]], whole: str | None) -> None:
+def show_counted(files: Mapping[str, Mapping[int, Mapping[str, float]]], whole: str | None) -> None:
     """Lines of files with their counters beside them; of the file `whole` those between, too."""
     used, lines = counted_lines(files, whole)
     cells = [[number(each.counts[name]) if each.counts.get(name) else "" for name in used] for each in lines]

@@ -32,10 +32,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     """List the choices that were made of each kernel of FILE: what was taken (*) of which options, at which cost,
     because of what. Those that are asked for, by a line, a value or a key, come with the schedule's line that takes
     another option."""
-    path, line = file, None
-    stem, colon, number = file.rpartition(":")
-    if colon and number.isdigit():
-        path, line = stem, int(number)
+    path, line = place_in(file)
     try:
         records = why(path, line, values, as_json, options)
     except Exception as error:
@@ -48,9 +45,16 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     return 0
 
 
+def place_in(file: str) -> tuple[str, int | None]:
+    """The path and the line of `FILE:LINE`, or of a file alone."""
+    stem, colon, number = file.rpartition(":")
+    return (stem, int(number)) if colon and number.isdigit() else (file, None)
+
+
 def why(
     path: str, line: int | None, values: tuple[str, ...], as_json: bool, options: dict[str, Any]
 ) -> list[dict[str, Any]]:
+    """The kernels with their choices as data; printed unless that is asked for alone."""
     from dsl.studies.why import as_json as record
     from dsl.studies.why import check_found, chosen, grouped
 

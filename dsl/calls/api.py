@@ -27,7 +27,7 @@ from lowering.location import Errors, TileError, closest
 from lowering.targets import Target, target
 
 if TYPE_CHECKING:
-    from runtime import DeviceFacts
+    from runtime import DeviceFacts, LaunchResult
 
 
 def load(
@@ -75,7 +75,7 @@ class Module:
         self.asked = choose if isinstance(choose, Asked) else Asked(dict(choose or {}))
         self._asked = None if arch is None else target(arch)
         self._tuned: Tuned | None = None
-        self.variants = Variants(program, lambda compiled: CompiledKernel(compiled, device))
+        self.variants = Variants(program, lambda compiled: CompiledKernel(compiled, device, program))
         self._functions: dict[str, ModuleFunction] = {}
 
     def __repr__(self) -> str:
@@ -219,19 +219,31 @@ class CompiledKernel:
     """One variant: its stages as text, and a launch.
 
     `ir`, `llvm`, `ptx`: text. `k(y, x)` checks and launches; `k.bind(y, x)()` is a prepared launch; `k.run(…)` waits
-    and gives a `runtime.LaunchResult`.
+    and gives a `runtime.LaunchResult`. A notebook shows its figures and its source, after `run` on the emulator with
+    what each line cost.
     """
 
-    def __init__(self, compiled: Compiled, device: str = "auto"):
+    def __init__(self, compiled: Compiled, device: str, program: Program):
         from runtime import Kernel
 
-        self.compiled = compiled
+        self.compiled, self.program = compiled, program
         self.kernel = Kernel(compiled.ptx, device=device)
         self.bind = self.kernel.bind
-        self.run = self.kernel.run
+        self.result: LaunchResult | None = None
+        """Of the last `run`."""
 
     def __repr__(self) -> str:
         return f"<CompiledKernel {self.compiled.header.label} for {self.compiled.header.arch}>"
+
+    def _repr_html_(self) -> str:
+        from dsl.calls.shown import kernel_page
+
+        return kernel_page(self.compiled, self.program, self.result)
+
+    def run(self, *arguments: Any, **named: Any) -> LaunchResult:
+        """Launches, waits, and tells about it; options as for `runtime.Kernel.run`."""
+        self.result = self.kernel.run(*arguments, **named)
+        return self.result
 
     @property
     def ir(self) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dsl.examples.bounds import LaunchBound
 from dsl.examples.work import Work
+from dsl.text import html
+from dsl.text.counted import counted_lines
 
 
 @dataclass(slots=True)
@@ -173,6 +176,9 @@ class Report:
         """Rate over the bandwidth of the device's memory."""
         return self.gbps * 1e9 / self.bandwidth if self.gbps and self.bandwidth else None
 
+    def _repr_html_(self) -> str:
+        return report_page(self)
+
     def as_json(self) -> dict[str, Any]:
         """What `dsl run --json` prints."""
         worst, first = self.worst, self.launches[0] if self.launches else None
@@ -190,7 +196,7 @@ class Report:
             "max_error": worst.max_error if worst else None,
             "tolerance": worst.tolerance if worst else None,
             "time_us": self.time_us,
-            "counters": None if on_gpu else _totals(self.launches),
+            "counters": None if on_gpu else totals(self.launches),
         }
         if on_gpu:
             out |= {"times_us": self.times, "gbps": self.gbps, "tflops": self.tflops}
@@ -213,6 +219,18 @@ class Report:
         return out
 
 
+def lines_of(report: Report) -> dict[str, dict[int, dict[str, float]]]:
+    """The counters of all launches by file and line; those of the example's own file first."""
+    files: dict[str, dict[int, dict[str, float]]] = {report.file: {}}
+    for launch in report.launches:
+        for text, counts in launch.by_line.items():
+            file, _, number = text.rpartition(":")
+            row = files.setdefault(file or report.file, {}).setdefault(int(number), {})
+            for name, count in counts.items():
+                row[name] = row.get(name, 0) + count
+    return files
+
+
 def agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
     """What all tables that have a name say of it, where they say the same."""
     names = dict.fromkeys(name for table in tables for name in table)
@@ -220,7 +238,7 @@ def agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: values[0] for name, values in found.items() if all(value == values[0] for value in values)}
 
 
-def _totals(launches: list[LaunchReport]) -> dict[str, Any]:
+def totals(launches: list[LaunchReport]) -> dict[str, Any]:
     """Counters of all launches together."""
     total: dict[str, Any] = {}
     for launch in launches:
@@ -253,3 +271,91 @@ def finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if value != value else "inf" if value > 0 else "-inf"
     return value
+
+
+# ---- in a notebook ----
+
+
+def report_page(report: Report) -> str:
+    """What a notebook shows: launches and checks as tables, the source with counters and heat."""
+    name = report.file if report.example is None else f"{report.file}, example {report.example}"
+    values = ", ".join(f"{name}={value}" for name, value in (report.dims | report.types).items())
+    why = report.why.partition(': "')[0]  # without the driver's own words
+    files = lines_of(report)
+    return html.page(
+        html.title(name, values),
+        html.note(f"{report.device} ({report.chip}); {why}"),
+        launches(report),
+        judged(report),
+        *(html.verbatim(each.rendered, "bad") for each in report.failed),
+        *(html.verbatim(each.output) for each in report.launches if each.output),
+        html.source(*counted_lines(files, report.file)) if any(files.values()) else "",
+    )
+
+
+def launches(report: Report) -> str:
+    """A row for each."""
+    rows = [launch_facts(each) for each in report.launches]
+    if report.times is not None and len(rows) == 1:
+        low, median, high = report.times
+        rows[0] |= {"us": median, "20% to 80%": f"{low:.1f} to {high:.1f}", "GB/s": report.gbps}
+        rows[0] |= {"of peak": report.share_of_limit, "TFLOPS": report.tflops}
+    heads = [head for head in dict.fromkeys(head for row in rows for head in row) if any(row.get(head) for row in rows)]
+    return html.table(heads, [[row.get(head) for head in heads] for row in rows]) if rows else ""
+
+
+def launch_facts(launch: LaunchReport) -> dict[str, Any]:
+    """Figures of a launch by heading."""
+    x, y, z = launch.grid
+    facts: dict[str, Any] = {"kernel": launch.kernel, "schedule": launch.schedule or "", "blocks": x * y * z}
+    facts |= {"threads": launch.threads, "shared bytes": launch.shared_bytes, "registers": launch.registers}
+    facts |= {"spilled bytes": launch.spills, "occupancy": launch.occupancy, "us": launch.time_us}
+    facts["SASS"] = (launch.machine_code or {}).get("instructions")
+    if launch.bound is not None and launch.bound.name is not None:
+        unit, least = next(iter(launch.bound.terms.items()))
+        facts["bound"] = f"{unit}, {least:.3g} us"
+    if launch.counters is not None:
+        c = launch.counters
+        sectors = c["global_load_sectors"] + c["global_store_sectors"] + c["global_atomic_sectors"]
+        facts |= {"warp instr": c["instructions"], "moves": c["moves"], "lanes": c["active_lanes"], "sectors": sectors}
+        facts["x fewest"] = sectors / c["global_ideal_sectors"] if c["global_ideal_sectors"] else None
+        facts |= {"wavefronts": c["shared_wavefronts"], "conflicts": c["bank_conflicts"], "barriers": c["barriers"]}
+        facts |= {name: c[name] for name in ("mma", "shuffles", "atomics")}
+    return facts
+
+
+def judged(report: Report) -> str:
+    """What was expected, and what came of it: results, then contracts."""
+    rows: list[list[html.Cell]] = []
+    rows += [[word(each.passed), each.text, result_of(each), place_of(each.line)] for each in report.checks]
+    rows += [[word(each.held), each.text, figure_of(each), place_of(each.line)] for each in report.contracts]
+    return html.table(["", "expected", "found", ""], rows) if rows else ""
+
+
+def word(passed: bool | None) -> html.PageCell:
+    if passed is None:
+        return html.PageCell("not judged", mark="pale")
+    return html.PageCell("passed") if passed else html.PageCell("FAILED", mark="bad")
+
+
+def place_of(line: int) -> html.PageCell:
+    return html.PageCell(f"line {line}" if line else "", mark="pale")
+
+
+def figure_of(verdict: Verdict) -> str:
+    found: Any = verdict.figure
+    return verdict.reason or "" if found is None else found if isinstance(found, str) else html.number(found)
+
+
+def result_of(check: Check) -> str:
+    return "; ".join(_said(check))
+
+
+def _said(check: Check) -> Iterator[str]:
+    if check.size > 1 or check.first is not None:
+        yield f"max error {html.number(check.max_error)}, allowed {html.number(check.tolerance)}"
+    if not check.passed and check.first is not None:
+        yield f"{html.number(check.wrong)} of {html.number(check.size)} elements differ: {check.pattern}"
+        yield f"first at {check.first}: {check.actual}, wanted {check.wanted}"
+        if check.writer is not None:
+            yield f"written by {check.writer}"

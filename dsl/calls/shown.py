@@ -1,0 +1,78 @@
+"""A compiled kernel in a notebook: its figures, and its source, with counters and heat once it has run on the
+emulator."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import prod
+from typing import Any
+
+from dsl.kernels.compile import Compiled
+from dsl.text import html
+from dsl.text import tree as ast
+from dsl.text.counted import CountedLine, counted_lines
+from dsl.text.program import Program
+from lowering.location import Source
+
+
+def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
+    """HTML. result: a `runtime.LaunchResult` of the kernel; None where it did not run, or on a GPU alone."""
+    header = compiled.header
+    facts: dict[str, Any] = {"target": header.arch, "threads": header.threads, "shared bytes": header.shared_bytes}
+    facts |= machine_code(compiled)
+    constants = ", ".join(f"{name} = {value}" for name, value in header.constants.items())
+    parts = [
+        html.title(header.label, program.source.name),
+        html.table([*facts], [[*facts.values()]]),
+        html.note(constants),
+        *map(html.note, (f"requires {require.text}" for require in header.requires)),
+    ]
+    counters = None if result is None else result.counters
+    if counters is None:
+        lines = text_of(program.kernels[header.kernel])
+        rest = "k.run(…) on the emulator puts counters beside its lines"
+        return html.page(*parts, html.source([], lines), html.note(rest))
+    source = counted_source(program, program.kernels[header.kernel].loc.source.name, counters)
+    return html.page(*parts, totals(counters.totals, prod(result.grid)), source)
+
+
+def machine_code(compiled: Compiled) -> dict[str, Any]:
+    """Registers of a thread and bytes that it spills, by ptxas where that is installed."""
+    from runtime import assemble
+    from runtime.errors import DeviceError, LaunchError
+
+    header = compiled.header
+    with suppress(DeviceError, LaunchError):
+        made = assemble(compiled.ptx, header.arch, header.entry, header.maxregs)
+        return {"registers": made.registers, "spilled bytes": made.spill_stores + made.spill_loads}
+    return {}
+
+
+def totals(counted: Any, blocks: int) -> str:
+    """What the launch cost, as a table of one row."""
+    sectors = counted.global_load_sectors + counted.global_store_sectors + counted.global_atomic_sectors
+    facts = {"blocks": blocks, "warp instr": counted.instructions, "moves": counted.moves}
+    facts |= {"lanes": counted.active_lanes, "sectors": sectors, "wavefronts": counted.shared_wavefronts}
+    facts |= {"conflicts": counted.bank_conflicts, "barriers": counted.barriers, "mma": counted.mma}
+    return html.table([*facts], [[*facts.values()]])
+
+
+def text_of(kernel: ast.KernelDef) -> list[CountedLine]:
+    """The lines of a kernel."""
+    places = [node.loc for node in ast.walk(kernel) if getattr(node, "loc", None) is not None]
+    here = [place for place in places if place.source is kernel.loc.source]
+    last = max(place.source.position(place.end)[0] for place in here)
+    return [CountedLine(at, kernel.loc.source.line(at), {}) for at in range(kernel.loc.line, last + 1)]
+
+
+def counted_source(program: Program, own: str, counters: Any) -> str:
+    """The lines of the kernel's own file, and of those that it calls, with counters and heat."""
+    sources: dict[str, Source] = {source.name: source for source in program.sources()}
+    files: dict[str, dict[int, Any]] = {own: {line: found.as_dict() for line, found in counters.by_line.items()}}
+    for (file, line), found in counters.elsewhere.items():
+        files.setdefault(file, {})[line] = found.as_dict()
+
+    def read(file: str) -> list[str]:
+        return sources[file].text.splitlines() if file in sources else []
+
+    return html.source(*counted_lines(files, own, read))

@@ -5,6 +5,7 @@ m = dsl.load("samples/softmax.tile")
 y = m.softmax(x)                                   # arrays of torch, CuPy, JAX or numpy
 k = m.compile("softmax_rows", cols=1000)           # one variant: k.ir, k.llvm, k.ptx
 k(y, x)
+dsl.ablate("samples/softmax.tile", kinds="math")   # what the command of this name does, as a table
 """
 
 from __future__ import annotations
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from dsl.calls.api import Module as Module
     from dsl.calls.api import load as load
     from dsl.calls.api import parse as parse
+    from dsl.command.functions import ablate as ablate
+    from dsl.command.functions import bench as bench
+    from dsl.command.functions import bisect as bisect
+    from dsl.command.functions import count as count
+    from dsl.command.functions import fuzz as fuzz
+    from dsl.command.functions import layouts as layouts
+    from dsl.command.functions import run as run
+    from dsl.command.functions import trials as trials
+    from dsl.command.functions import why as why
+    from dsl.command.table import ResultTable as ResultTable
     from lowering.location import TileError as TileError
     from runtime.errors import DeviceError as DeviceError
     from runtime.errors import FindingError as FindingError
@@ -28,9 +39,19 @@ HOME = {
     "FindingError": "runtime.errors",
     "LaunchError": "runtime.errors",
     "Module": "dsl.calls.api",
+    "ResultTable": "dsl.command.table",
     "TileError": "lowering.location",
+    "ablate": "dsl.command.functions",
+    "bench": "dsl.command.functions",
+    "bisect": "dsl.command.functions",
+    "count": "dsl.command.functions",
+    "fuzz": "dsl.command.functions",
+    "layouts": "dsl.command.functions",
     "load": "dsl.calls.api",
     "parse": "dsl.calls.api",
+    "run": "dsl.command.functions",
+    "trials": "dsl.command.functions",
+    "why": "dsl.command.functions",
 }
 """Where each public name lives; loaded at first use."""
 

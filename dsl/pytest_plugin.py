@@ -39,19 +39,19 @@ class TileFile(pytest.File):
     """A file with its examples, on the emulator and on a GPU if there is one."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        from dsl.text.program import load
+        from dsl.command.request import examples_of
         from lowering.location import TileError
         from runtime import gpu_reason
 
         devices = ["emulator"] if gpu_reason() is not None else ["emulator", "cuda:0"]
         try:
-            program = load(self.path)
+            examples = examples_of(str(self.path))
         except TileError as error:
             raise self.CollectError(error.render()) from None
-        for index, example in enumerate(program.examples):
+        for index, (example, line) in enumerate(examples):
             for device in devices:
-                name = f"{example.name or f'example {index}'.removesuffix(' 0')}[{device.partition(':')[0]}]"
-                yield TileItem.from_parent(self, name=name, index=index, device=device, line=example.loc.line)
+                name = f"{example or f'example {index}'.removesuffix(' 0')}[{device.partition(':')[0]}]"
+                yield TileItem.from_parent(self, name=name, index=index, device=device, line=line)
 
 
 class TileItem(pytest.Item):

@@ -162,6 +162,11 @@ def test_a_plain_import_loads_no_driver_compiler_or_emulator(statements: str) ->
     assert not loaded(statements) & set(HEAVY)
 
 
+def test_import_dsl_loads_no_command() -> None:
+    """The commands as functions, and what notebooks need, are loaded at first use."""
+    assert not {name for name in loaded("import dsl") if name.startswith(("dsl.command", "click", "IPython", "pandas"))}
+
+
 @pytest.mark.skipif(find_spec("dsl.command.check") is None, reason="there is no `dsl check` yet")
 def test_checking_a_file_needs_neither_numpy_nor_a_back_end() -> None:
     statements = (

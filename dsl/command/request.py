@@ -85,6 +85,13 @@ def execute(request: CommandRequest) -> Report:
     return report
 
 
+def examples_of(file: str) -> list[tuple[str | None, int]]:
+    """The examples of a file: each with its name and line. Raises TileError."""
+    from dsl.text.program import load
+
+    return [(example.name, example.loc.line) for example in load(file).examples]
+
+
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The report of a request, both as JSON."""
     return asdict(execute(CommandRequest(**request)))

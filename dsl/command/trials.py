@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,7 @@ class Bar:
             TextColumn("{task.fields[last]}", markup=False),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not sys.stderr.isatty(),  # a notebook asks for colours, and is no terminal
         )
         self.task: Any = None
 

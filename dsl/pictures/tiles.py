@@ -6,9 +6,20 @@ from dsl.pictures import registers, shared
 from dsl.pictures.names import DrawnFragment, DrawnValue, describe, swizzle_words
 from dsl.pictures.registers import RegisterPicture
 from dsl.pictures.shared import SharedPicture
+from dsl.pictures.svg import sheet
 from lowering.ir import Function
 from lowering.layout import Layout
+from lowering.location import printable
 from lowering.types import SharedType
+
+CELLS = 16
+"""Cells of a line in a picture of a page."""
+
+
+def pictured(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:
+    """The SVG of a tile."""
+    made = drawn(function, tile, spread, CELLS)
+    return sheet([(printable(f"{tile.name}: {tile.kind}"), summary(function, tile, spread), made)])
 
 
 def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:

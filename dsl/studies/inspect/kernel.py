@@ -8,8 +8,7 @@ from typing import Any
 from dsl.kernels.compile import Compiled, stages_of
 from dsl.kernels.variant import record_access
 from dsl.pictures.names import fragments, named_tiles
-from dsl.pictures.svg import sheet
-from dsl.pictures.tiles import drawn, summary
+from dsl.pictures.tiles import pictured, summary
 from dsl.studies.inspect.counts import CountedCode
 from dsl.studies.inspect.rows import IrRows, Places, is_instruction, llvm_rows, operation_places, ptx_operations
 from dsl.studies.why import ExplainedKernel, as_json, grouped
@@ -17,9 +16,6 @@ from lowering.choices import Choice
 from lowering.ir import Function
 from lowering.location import printable
 from lowering.text.stage import Stage
-
-CELLS = 16
-"""Cells of a line in pictures of tiles."""
 
 
 def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: CountedCode | None) -> dict[str, Any]:
@@ -82,7 +78,7 @@ def tiles(function: Function, places: Places) -> list[dict[str, Any]]:
     out = []
     for tile in named_tiles(function):
         title, about = printable(f"{tile.name}: {tile.kind}"), summary(function, tile, spread)
-        picture = sheet([(title, about, drawn(function, tile, spread, CELLS))])
+        picture = pictured(function, tile, spread)
         out.append({"file": file, "line": tile.line, "title": title, "about": about, "svg": picture})
     return out
 

@@ -1,0 +1,399 @@
+"""The commands as functions of Python: `dsl.why`, `ablate`, `bisect`, `fuzz`, `bench`, `run`, `count`, `layouts`, and
+`trials` of a log.
+
+Each takes a `.tile` file, by its path or as a module of `dsl.load`, the options of its command by name (`--skip-pass`
+is `skip_pass`, `--from` is `from_`), and NAME=VALUE as further names; a value that is called like an option goes into
+`values={…}`. An option that may be repeated takes a list, `choose` a dict too. Each gives a `ResultTable`. Mistakes are
+`dsl.TileError`, faults `dsl.LaunchError` and `dsl.DeviceError`, as from calls.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import click
+
+from dsl.calls.api import Module
+from dsl.command import cli
+from dsl.command.failures import DEVICE_FAILED, ChildFailure
+from dsl.command.rows import (
+    AblationRow,
+    BenchedRow,
+    BorderRow,
+    ChoiceRow,
+    CountedRow,
+    FuzzRow,
+    LayoutRow,
+    ShareRow,
+    row_of,
+)
+from dsl.command.table import ResultTable, captured, shown
+from lowering.location import TileError, closest
+from runtime.errors import DeviceError, RuntimeFault
+
+if TYPE_CHECKING:
+    from dsl.examples.report import Report
+    from dsl.lab.trial import Trial
+
+Source = str | Path | Module
+OF_PRINTING = ("json", "svg", "help")
+"""Options that are the command line's alone."""
+CODE = {"registers": "registers", "spills": "spills", "SASS": "sass"}
+COUNTS = {"wavefronts": "wavefronts", "sectors": "sectors", "barriers": "barriers", "instr": "work"}
+
+Arguments = ParamSpec("Arguments")
+Given = TypeVar("Given")
+
+
+def to_callers(function: Callable[Arguments, Given]) -> Callable[Arguments, Given]:
+    """A function whose errors come from its caller's line: the places of a mistake are those in the `.tile` text."""
+
+    @wraps(function)
+    def called(*arguments: Arguments.args, **named: Arguments.kwargs) -> Given:
+        try:
+            return function(*arguments, **named)
+        except (TileError, RuntimeFault) as error:
+            for each in error.errors if isinstance(error, TileError) else ():
+                for place in filter(None, (each.loc, *(each.loc.callers if each.loc else ()))):
+                    place.source.name = shown(place.source.name)
+            raise error.with_traceback(None) from None
+
+    return called
+
+
+@to_callers
+def why(source: Source, **options: Any) -> ResultTable[ChoiceRow]:
+    """The choices behind the code of the kernels that an example launches, as `dsl why`: `value="acc"`,
+    `choice="swizzle"`, `line=45`, `measure=True`, `all=True`; `rows=8` and the like set dims."""
+    from dsl.command.why import options_of
+    from dsl.command.why import why as told
+
+    line = options.pop("line", None)
+    with asked("why", source, options) as (file, given):
+        values = given.pop("values")
+        records, text = captured(told, file, line, values, False, given)
+    rows = [row_of(ChoiceRow, row, kernel=each["kernel"]) for each in records for row in each["choices"]]
+    columns: dict[str, Any] = {"kernel": "kernel"} if len(records) > 1 else {}
+    columns |= {"line": "line", "choice": "key", "options": lambda row: options_of(asdict(row))}
+    columns |= {"by": lambda row: "" if row.by == "rule" else row.by, "because": "because"}
+    columns |= {"measured": "measured"}
+    title = f"why {', '.join(each['kernel'] for each in records)}"
+    return ResultTable(title, rows, {"file": file, "kernels": records}, text, columns)
+
+
+@to_callers
+def ablate(source: Source, **options: Any) -> ResultTable[Any]:
+    """What each choice of a launch is worth, as `dsl ablate`: `kinds="swizzle,copy"`, `ceiling=True`, `choose={…}`.
+    Rows are `AblationRow`s, the first of each launch as chosen; with `shapley=N` they are `ShareRow`s. Code is compiled
+    in this process, unless `jobs=N` says otherwise."""
+    from dsl.command.ablate import ablate as flipped
+    from dsl.command.ablate import shapley
+
+    with asked("ablate", source, {"jobs": 0, **options}) as (file, given):
+        values = given.pop("values")
+        (record, _), text = captured(flipped if given["shapley"] is None else shapley, file, values, False, given)
+    launches = record["launches"]
+    title = f"ablate {file}: {', '.join(each['call'] for each in launches)}"
+    if given["shapley"] is not None:
+        about = ("call", "figure")
+        shares = [row_of(ShareRow, {k: each[k] for k in about} | row) for each in launches for row in each["rows"]]
+        heads = {"group": "group", "plain": "plain", "chosen": "chosen", "gain": "gain", "95%": "interval"}
+        return ResultTable(title, shares, record, text, heads)
+    rows: list[AblationRow] = []
+    first: list[int] = []  # by row: that of its launch as chosen
+    for each in launches:
+        first += [len(rows)] * len(each["rows"])
+        rows += [row_of(AblationRow, row, call=each["call"]) for row in each["rows"]]
+    columns = {"": "name", "result": "result", "us": "median_us", "of chosen": "ratio", "95%": "ratio_interval"}
+    columns |= {**CODE, **COUNTS, "moves others": "moved", "same code": "same_code", "reason": "reason"}
+    return ResultTable(title, rows, record, text, columns, first.__getitem__)
+
+
+@to_callers
+def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]:
+    """Where the answer to a predicate changes, as `dsl bisect`: `dsl.bisect(file, "registers <= 56", from_="plain")`,
+    or between commits with `good="v1.2"`. One row, or those between which it is not decided; `record` has `needed` of
+    `reduce=True`."""
+    from dsl.command.bisect import bisect as halved
+    from dsl.lab.predicates import predicate
+
+    with asked("bisect", source, {"until": until, **options}) as (file, given):
+        values = given.pop("values")
+        record, text = captured(halved, file, values, False, given)
+    sides = {"before": record["before"], "after": record["after"]}
+    rows = []
+    for each in record["found"]:
+        if isinstance(each, dict):
+            rows.append(row_of(BorderRow, each, choose=dict(each["assignment"]), **sides))
+        else:
+            commit, subject = each
+            rows.append(BorderRow(commit[:12], subject, "", {}, **sides))
+    said = predicate(until).said
+    columns: dict[str, Any] = {"": "label", "at the start": "option", "as chosen": "taken"}
+    columns |= {"before": lambda row: said(row.before), "behind": lambda row: said(row.after)}
+    return ResultTable(f"bisect {file} until '{until}'", rows, record, text, columns)
+
+
+@to_callers
+def fuzz(source: Source, **options: Any) -> ResultTable[FuzzRow]:
+    """Random options of the choices, as `dsl fuzz`: `count=100`, `seed=7`. A row for each assignment whose result is
+    not right; `record["verdicts"]` has how many came to what."""
+    from dsl.command.fuzz import fuzz as drawn
+
+    with asked("fuzz", source, options) as (file, given):
+        values = given.pop("values")
+        record, text = captured(drawn, file, values, False, given)
+    rows = [row_of(FuzzRow, each) for each in record["failures"]]
+    columns = {"number": "number", "example": "example", "verdict": "verdict", "reason": "reason", "choose": "choose"}
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in record["verdicts"].items())
+    return ResultTable(f"fuzz {file}: {verdicts}", rows, record, text, columns)
+
+
+@to_callers
+def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
+    """The kernels and schedules of a file side by side, as `dsl bench`: `example=`, `kernel=`, `schedule=`,
+    `vs=["peers.py::softmax"]`. Figures are what the emulator counts of a block; times are of a GPU."""
+    from dsl.command.bench import as_json, show_rows
+    from dsl.command.bench import bench as measured
+    from dsl.examples.report import finite
+
+    with asked("bench", source, options) as (file, given):
+        del given["json_file"]
+        made = measured(given.pop("file"), given.pop("device"), given.pop("time_limit"), given)
+    record = finite(as_json(file, made))
+    rows = [bench_row(each) for each in record["rows"]]
+    columns = {"example": "example", "kernels": "kernels", "schedules": "schedules", "options": "options"}
+    columns |= {"from": "from", "peer": "peer", "us": "time_us", "GB/s": "gbps", "TFLOPS": "tflops"}
+    columns |= {name: name for name in ("instructions", "moves", "barriers", "wavefronts", "sectors")}
+    columns |= {**CODE, "failed": "failed"}
+    return ResultTable(f"bench {file}", rows, record, captured(show_rows, file, made)[1], columns)
+
+
+def bench_row(record: Mapping[str, Any]) -> BenchedRow:
+    """A row with the code's figures, the most of its launches, among the counts."""
+    figures = dict(record.get("figures", {}))
+    for name in ("registers", "spills"):
+        figures[name] = max((n for each in record.get("launches", ()) if (n := each[name]) is not None), default=None)
+    sizes = [(each["machine_code"] or {}).get("instructions") for each in record.get("launches", ())]
+    figures["sass"] = max((size for size in sizes if size is not None), default=None)
+    if record.get("times_us"):
+        figures["time_us"] = record["times_us"][1]
+    return row_of(BenchedRow, {**record, "figures": figures})
+
+
+@to_callers
+def run(source: Source, **options: Any) -> ResultTable[Report]:
+    """Runs examples and checks them, as `dsl run`: `all=True`, `example="log"`, `counters=True`; `cols=5003` and the
+    like set dims. A `Report` for each; `record["passed"]` says whether all is as expected."""
+    with asked("run", source, options) as (_, given):
+        return examples(given)
+
+
+def examples(given: dict[str, Any]) -> ResultTable[Report]:
+    """What a run with these parameters of the command tells."""
+    from dsl.command.run import run as runs
+    from dsl.command.run import show_run, told_reports
+
+    given = dict(given)
+    file, several = given["file"], given["run_all"]
+    asked_for = {name: given[name] for name in ("explain", "counters")}
+    names = ("file", "values", "device", "as_json", "example", "run_all", "time_limit", "ncu")
+    arguments = {name: given.pop(name) for name in names}
+    reports = [*runs(**arguments, settings=given)]
+    texts = [captured(show_run, report, asked_for)[1] for report in reports]
+    texts += [verdict.rendered for report in reports for verdict in report.failed]
+    record = told_reports(file, reports, several)
+    parts = [report._repr_html_() for report in reports]
+    return ResultTable(f"run {file}", reports, record, "\n".join(texts), {}, parts=parts, flatten=report_facts)
+
+
+def report_facts(report: Report) -> dict[str, Any]:
+    """A report as the row of a frame."""
+    from dsl.examples.report import totals
+
+    found = report.as_json()
+    keys = ("file", "example", "kernel", "schedule", "device", "chip", "passed", "max_error", "tolerance", "time_us")
+    return {name: found[name] for name in keys} | report.types | report.dims | totals(report.launches)
+
+
+@to_callers
+def count(*sources: str | Path, **options: Any) -> ResultTable[CountedRow]:
+    """What launches of PTX texts cost, as `dsl count`: `dsl.count("k.ptx", grid=(3, 2), block=256, n=1000,
+    x="randn(f16[9, 1000])")`; several texts are set side by side. Values may be arrays: the launch has copies."""
+    from dsl.command.count import count as launched
+    from dsl.command.count import show_found, told_files
+
+    with tempfile.TemporaryDirectory(prefix="dsl-count-") as folder:
+        options = {name: on_disk(name, value, Path(folder)) for name, value in options.items()}
+        with asked("count", [str(source) for source in sources], options) as (_, given):
+            words, device, by = given.pop("words"), given.pop("device"), given.pop("by")
+            del given["as_json"]
+            found = launched(words, device, given, True)
+    record = told_files(found)
+    columns = {"file": "file", "entry": "entry", "right": "passed", "us": "time_us", "registers": "registers"}
+    columns |= {"spilled bytes": "spills", "SASS": "sass", "warp instr": "instructions", "moves": "moves"}
+    columns |= {"loaded": "global_load_sectors", "stored": "global_store_sectors", "x fewest": "sectors_over_fewest"}
+    columns |= {"wavefronts": "shared_wavefronts", "conflicts": "bank_conflicts", "barriers": "barriers"}
+    rows = [
+        row_of(CountedRow, {k: v for k, v in each.items() if k in CountedRow.__slots__}) for each in record["files"]
+    ]
+    names = ", ".join(Path(row.file).name for row in rows)
+    return ResultTable(f"count {names}", rows, record, captured(show_found, found, by)[1], columns, lambda _: 0)
+
+
+def on_disk(name: str, value: Any, folder: Path) -> Any:
+    """An array as a file that the command reads; other values as they are."""
+    if not hasattr(value, "__array__"):
+        return value
+    import numpy as np
+
+    np.save(folder / f"{name}.npy", value)
+    return str(folder / f"{name}.npy")
+
+
+@to_callers
+def layouts(source: Source, **options: Any) -> ResultTable[LayoutRow]:
+    """The named tiles of a file's kernels with their layouts, as `dsl layout`; with `value="acc"` those of that name,
+    which a notebook draws. `row.svg` is the picture of any row."""
+    from dsl.command.layout import draw, of_name, show_lists, tiles_of
+    from dsl.pictures.names import fragments
+    from dsl.pictures.tiles import pictured, summary
+
+    with asked("layout", source, options) as (file, given):
+        found = tiles_of(given.pop("file"), given.pop("values"), given)
+        chosen = None if given["value"] is None else of_name(found, given["value"])
+        _, text = captured(show_lists, found) if chosen is None else captured(draw, chosen, None)
+    rows = []
+    for request, function, tiles in found:
+        spread = fragments(function)
+        for tile in tiles if given["value"] is None else [each for each in tiles if each.name == given["value"]]:
+            about = (tile.line, tile.name, tile.kind, summary(function, tile, spread))
+            rows.append(LayoutRow(request.kernel, request.schedule, *about, partial(pictured, function, tile, spread)))
+    names = ("file", "kernel", "schedule", "line", "name", "type", "layout")
+    record = {"file": file, "tiles": [{name: getattr(row, name) for name in names[1:]} for row in rows]}
+    columns = {name: name for name in names[1:]}
+    parts = [] if chosen is None else [row.svg for row in rows]
+    return ResultTable(f"layouts of {file}", rows, record, text, columns, parts=parts)
+
+
+@to_callers
+def trials(log: str | Path) -> ResultTable[Trial]:
+    """The trials of a log of `dsl tune`, `ablate`, `bisect` or `fuzz`, in its order; docs/lab.md says what they have.
+    Lines that are no trials are counted in `record["unread"]`. TileError `file` where there is no such log."""
+    from dsl.lab.trial import Log
+    from dsl.text.files import read_lines
+
+    read_lines(Path(log))
+    found = Log(Path(log))
+    rows = [*found.trials.values()]
+    heads = {"call": "call", "dims": "dims", "schedules": "schedules", "constants": "constants", "choices": "choices"}
+    heads |= {"result": "result", "us": "time", **CODE, **COUNTS, "reason": "reason"}
+    record = {"log": str(log), "unread": found.unread, "trials": [asdict(row) for row in rows]}
+    made = ResultTable(f"trials of {log}", rows, record, None, heads, flatten=trial_facts)
+    if found.unread:
+        made.text += f"\nlines that are no trials: {found.unread}"
+    return made
+
+
+def trial_facts(trial: Trial) -> dict[str, Any]:
+    """A trial as the row of a frame: what was tried, then its figures."""
+    steps = [f"{step['kernel']} with {step['schedule'] or 'no schedule'}" for step in trial.steps]
+    constants = {name: value for step in trial.steps for name, value in step.get("constants", {}).items()}
+    about = {"call": trial.call, "example": trial.example, "device": trial.device, "schedules": " then ".join(steps)}
+    tried = {"dims": {**trial.types, **trial.dims}, "constants": constants, "choices": trial.choices}
+    return about | tried | {"reason": trial.reason} | trial.figures()
+
+
+# ---- what was asked for ----
+
+
+@contextmanager
+def asked(
+    name: str, source: Source | Sequence[str], keywords: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The file, and the parameters of a command as its command line would have them. What goes wrong in a process of
+    its own is raised as what it is; the hint about an unknown value knows the options, too."""
+    command = command_of(name)
+    known = {option.lstrip("-").replace("-", "_"): each for each in command.params for option in each.opts}
+    named = {key: value for key, value in keywords.items() if key.rstrip("_") in known and key != "values"}
+    values = {key: value for key, value in keywords.items() if key not in named and key != "values"}
+    values |= keywords.get("values", {})
+    words: list[str] = []
+    if isinstance(source, Module):
+        named = {**of_module(source, name, known), **named}
+    for key, value in named.items():
+        words += option_words(key.rstrip("_"), known[key.rstrip("_")], value)
+    files = [file_of(source)] if isinstance(source, str | Path | Module) else [*source]
+    words += ["--", *files, *(f"{key}={plain(value)}" for key, value in values.items())]
+    try:
+        with command.make_context(f"dsl {name}", words) as context:
+            yield files[0] if files else "", dict(context.params)
+    except click.UsageError as error:
+        raise TileError("option", None, error.format_message()) from None
+    except ChildFailure as failure:
+        first = failure.records[0]
+        if failure.status == DEVICE_FAILED:
+            raise DeviceError(first["code"], failure.text, first["hint"]) from None
+        raise TileError(first["code"], None, failure.text) from None
+    except TileError as error:
+        near = [closest(key, known) for key in values if f"'{key}'" in error.message]
+        if error.code != "option" or not any(near):
+            raise
+        hints = [error.hint, *(f"of the options: {each}" for each in near if each)]
+        raise TileError(error.code, error.loc, error.message, "; ".join(filter(None, hints))) from None
+
+
+def command_of(name: str) -> click.Command:
+    """A command, with the options that all have."""
+    found = cli.get_command(click.Context(cli), name)
+    assert found is not None
+    return found
+
+
+def file_of(source: str | Path | Module) -> str:
+    """The path of a source. TileError `file` for a module of a text."""
+    if not isinstance(source, Module):
+        return str(source)
+    if source.program.path is None:
+        message = f"{source.program.source.name} is a text without a file, which commands cannot read"
+        raise TileError("file", None, message, "dsl.load(FILE), or a cell of %%tile")
+    return str(source.program.path)
+
+
+def of_module(module: Module, command: str, known: Mapping[str, click.Parameter]) -> dict[str, Any]:
+    """What a module says of all its calls, as options of a command. The device of `why` is one that was tuned for."""
+    said: dict[str, Any] = {"choose": dict(module.asked.options), "strict_bounds": module.strict_bounds}
+    said |= {"arch": module.arch, "device": module.device, "plugin": [*module.program.plugins.files]}
+    return {name: value for name, value in said.items() if name in known and (command, name) != ("why", "device")}
+
+
+def option_words(name: str, option: click.Parameter, value: Any) -> list[str]:
+    """An option as words of the command line. A list stands for several of an option that may be repeated, and is
+    joined by commas otherwise; a tuple of numbers is always joined."""
+    if name in OF_PRINTING or isinstance(option, click.Argument):
+        raise TileError("option", None, f"'{name}' is for the command line", "to_dict(), row.svg, print")
+    flag = f"--{name.replace('_', '-')}"
+    if value is None or value is False:
+        return []
+    if isinstance(option, click.Option) and option.is_flag:
+        return [flag]
+    if isinstance(value, Mapping):
+        value = [f"{key}={each}" for key, each in value.items()]
+    if isinstance(value, list | tuple):
+        if not value:
+            return []
+        if option.multiple and not all(isinstance(each, int) for each in value):  # type: ignore[attr-defined]
+            return [word for each in value for word in option_words(name, option, each)]
+        value = ",".join(map(str, value))
+    return [flag, str(value)]
+
+
+def plain(value: Any) -> str:
+    """A value as the language spells it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,168 @@
+"""Rows of the tables that the commands give as functions: what `--json` prints of each thing, as dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceRow:
+    """`dsl.why`: equal choices of a kernel; docs/choices.md has the words. override: the schedule's line that takes
+    each other option; measured: what each option assembles to, where that was asked for."""
+
+    kernel: str
+    key: str
+    keys: list[str]
+    kind: str
+    subject: str
+    line: int | None
+    options: list[str]
+    taken: str
+    rule: str
+    by: str
+    because: str
+    costs: dict[str, float]
+    unit: str
+    unsafe: list[str]
+    override: dict[str, str]
+    measured: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AblationRow:
+    """`dsl.ablate`: a group of choices of one launch with another option. figures: as `Trial.figures`; ratio: to the
+    times as chosen, with its interval, on a GPU."""
+
+    call: str
+    name: str
+    reason: str
+    figures: dict[str, Any]
+    group: str = ""
+    option: str = ""
+    choose: dict[str, str] = field(default_factory=dict)
+    ceiling: bool = False
+    same_code: bool = False
+    moved: list[str] = field(default_factory=list)
+    ratio: float | None = None
+    ratio_interval: list[float] | None = None
+    probability: float | None = None
+    differs: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """`dsl.ablate(…, shapley=N)`: the mean gain of a group of choices from plain to chosen, and its 95 % interval."""
+
+    call: str
+    figure: str
+    group: str
+    plain: str
+    chosen: str
+    gain: float
+    interval: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class BorderRow:
+    """`dsl.bisect`: a choice, or a commit, at which the answer changes. before, after: the figures on both sides."""
+
+    label: str
+    option: str
+    taken: str
+    choose: dict[str, str]
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzRow:
+    """`dsl.fuzz`: an assignment whose result is not right; `choose` is what is left of it."""
+
+    number: int
+    example: str | None
+    verdict: str
+    reason: str
+    choose: dict[str, str]
+    drawn: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchedRow:
+    """`dsl.bench`: an example done one way; without launches, `failed` says why."""
+
+    example: str | None
+    options: dict[str, Any]
+    kernels: list[str]
+    schedules: list[str]
+    peer: str | None = None
+    from_: str | None = None
+    failed: str | None = None
+    passed: bool | None = None
+    dims: dict[str, int] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    times_us: list[float] | None = None
+    gbps: float | None = None
+    tflops: float | None = None
+    share_of_limit: float | None = None
+    counted_blocks: list[int] = field(default_factory=list)
+    figures: dict[str, float | None] = field(default_factory=dict)
+    launches: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRow:
+    """`dsl.count`: a PTX text that was launched."""
+
+    file: str
+    entry: str
+    target: str
+    device: str
+    passed: bool | None
+    figures: dict[str, float | None]
+    findings: list[dict[str, Any]]
+    checks: list[dict[str, Any]]
+    counters: dict[str, float] | None
+    by_line: dict[str, dict[str, float]]
+    by_ptx_line: dict[str, dict[str, float]]
+    by_array: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutRow:
+    """`dsl.layouts`: a named tile of a kernel. `svg` draws it; a notebook shows that."""
+
+    kernel: str
+    schedule: str | None
+    line: int
+    name: str
+    type: str
+    layout: str
+    draw: Callable[[], str] = field(repr=False, compare=False)
+
+    @property
+    def svg(self) -> str:
+        """An SVG document."""
+        return self.draw()
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+
+def row_of(kind: type[Made], record: Mapping[str, Any], **more: Any) -> Made:
+    """A row of a record; what is none of its fields is among its `figures`, if it has some."""
+    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    known = {f"{name}_" if f"{name}_" in names else name: value for name, value in record.items()}
+    figures = {name: value for name, value in known.items() if name not in names}
+    if "figures" in names - known.keys():
+        more["figures"] = figures
+    return kind(**{name: value for name, value in known.items() if name in names}, **more)
+
+
+def flat(row: Any) -> dict[str, Any]:
+    """A row as plain data, with its figures beside the rest."""
+    found = {each.name.rstrip("_"): getattr(row, each.name) for each in fields(row) if each.name != "draw"}
+    return found | found.pop("figures", {})

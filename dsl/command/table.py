@@ -1,0 +1,129 @@
+"""What a command gives as a function: a list of rows that prints as the command does, and that notebooks show."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from typing import Any, Generic, TypeVar, overload
+
+import click
+
+from dsl.command.rows import flat
+from dsl.kernels.stages import table as columns_as_text
+from dsl.text import html
+from lowering.location import TileError
+
+Row = TypeVar("Row")
+MOST_LETTERS = 60
+"""Of a cell; `to_dict` has the rest."""
+
+CELLS: list[str] = []
+"""Folders of cells of notebooks: what is shown names their files without them."""
+
+
+def shown(text: str) -> str:
+    for folder in CELLS:
+        text = text.replace(f"{folder}/", "")
+    return text
+
+
+class ResultTable(Sequence[Row], Generic[Row]):
+    """Rows, each a dataclass. `print` shows what the command prints, a notebook a table.
+
+    title: what it is of; record: what `--json` prints; text: what the command prints, without it the columns; columns:
+    heading → what a notebook shows of a row, a function or a field of the flat one, with its `figures`; base: the
+    number of the row that each is compared to; parts: HTML in the place of the title and the columns.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        rows: Sequence[Row],
+        record: Mapping[str, Any],
+        text: str | None,
+        columns: Mapping[str, str | Callable[[Row], Any]],
+        base: Callable[[int], int] | None = None,
+        parts: Sequence[str] = (),
+        flatten: Callable[[Row], dict[str, Any]] = flat,
+    ):
+        self.title, self.rows, self.record = shown(title), list(rows), record
+        self.columns, self.base, self.flatten = columns, base, flatten
+        self.parts = [*map(shown, parts)]
+        self.text = self._plain() if text is None else shown(text)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Row]: ...
+    def __getitem__(self, at: int | slice) -> Row | list[Row]:
+        return self.rows[at]
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data: what the command prints with `--json`."""
+        return dict(self.record)
+
+    def frame(self) -> Any:
+        """A `pandas.DataFrame` with a row each; figures are columns. TileError `call` where there is no pandas."""
+        try:
+            from pandas import DataFrame
+        except ImportError:
+            hint = "pip install pandas; to_dict() gives the same as plain data"
+            raise TileError("call", None, "a frame needs pandas, which is not installed", hint) from None
+        return DataFrame([self.flatten(row) for row in self.rows])
+
+    def _repr_html_(self) -> str:
+        parts = self.parts or [html.title(self.title), html.table([*self.columns], self._cells())]
+        return html.page(*parts, html.folded("as text", self.text))
+
+    def _plain(self) -> str:
+        """The columns as text."""
+        rows = [[*self.columns], *([html.as_cell(each).text for each in row] for row in self._cells())]
+        shown = [at for at in range(len(self.columns)) if any(row[at] not in html.EMPTY for row in rows[1:])]
+        return columns_as_text([tuple(row[at] for at in shown) for row in rows]).rstrip("\n")
+
+    def _cells(self) -> list[list[html.Cell]]:
+        rows = [self._row(row, self.flatten(row)) for row in self.rows]
+        if self.base is None:
+            return rows
+        bases = [self.base(at) for at in range(len(rows))]
+        return [
+            row if base == at else [html.compared(*pair) for pair in zip(row, rows[base], strict=True)]
+            for at, (row, base) in enumerate(zip(rows, bases, strict=True))
+        ]
+
+    def _row(self, row: Row, found: Mapping[str, Any]) -> list[html.Cell]:
+        asked = self.columns.values()
+        return [cell(found.get(each) if isinstance(each, str) else each(row)) for each in asked]
+
+
+def cell(value: Any) -> html.Cell:
+    """A value of a row as a cell."""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{name}={each}" for name, each in value.items())
+    elif isinstance(value, list | tuple):
+        value = ", ".join(map(str, value))
+    text = shown(str(value)).partition("\n")[0]
+    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
+
+
+def captured(show: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
+    """What a function gives, and what it prints, without colours: a notebook's front end may ask for them."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        given = show(*arguments)
+    lines = click.unstyle(out.getvalue()).splitlines()
+    return given, "\n".join(line.rstrip() for line in lines).strip("\n")

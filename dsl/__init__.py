@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dsl.command.functions import run as run
     from dsl.command.functions import trials as trials
     from dsl.command.functions import why as why
+    from dsl.command.notebook import load_ipython_extension as load_ipython_extension
     from dsl.command.table import ResultTable as ResultTable
     from lowering.location import TileError as TileError
     from runtime.errors import DeviceError as DeviceError
@@ -48,6 +49,7 @@ HOME = {
     "fuzz": "dsl.command.functions",
     "layouts": "dsl.command.functions",
     "load": "dsl.calls.api",
+    "load_ipython_extension": "dsl.command.notebook",
     "parse": "dsl.calls.api",
     "run": "dsl.command.functions",
     "trials": "dsl.command.functions",

@@ -37,15 +37,17 @@ def load(
     strict_bounds: bool = False,
     choose: Mapping[str, str] | Asked | None = None,
     plugins: Sequence[str | Path] = (),
+    name: str | None = None,
 ) -> Module:
     """The module of a `.tile` file. `device` as for `runtime.Kernel`; `arch` as for `Module`. `plugins`: Python files
     that add to the compiler, for this module alone (docs/plugins.md). Raises TileError.
 
     With `strict_bounds` its kernels assert that index tiles lie inside of their axes, wherever they run. `choose`:
     options of choices by key, for all kernels that have them; `Module.asked.check()` is an error for one that no kernel
-    had.
+    had. `name`: what errors call the file; its path without it.
     """
-    return Module(load_program(path, plugins=load_plugins(plugins)), device, arch, strict_bounds, choose)
+    program = load_program(path, name, load_plugins(plugins))
+    return Module(program, device, arch, strict_bounds, choose)
 
 
 def parse(

@@ -1,0 +1,97 @@
+"""`%load_ext dsl`: the cell magic `%%tile`, whose cell is a `.tile` text.
+
+    %%tile [NAME|FILE.tile] [--run [NAME=VALUE]... [options of dsl run]]
+
+makes the module NAME (`tile` without one) in the notebook's names. The cell is written to a file in a folder of the
+session, so that other cells may import it (`import "NAME.tile"`) and commands read it; FILE.tile is written where it
+says, and imports what lies beside it. Its mistakes are those that `dsl check` tells; they stop the notebook, and so do
+results that differ.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dsl.calls.api import Module, load
+from dsl.command.failures import render
+from dsl.command.functions import command_of, examples
+from dsl.command.table import CELLS, ResultTable, shown
+from dsl.studies.check import check_file
+from dsl.text.files import write_text
+from lowering.location import Errors, TileError
+
+USAGE = "%%tile [NAME|FILE.tile] [--run [NAME=VALUE]... [options of dsl run]]"
+SUFFIX = ".tile"
+
+
+class CellError(Exception):
+    """A cell that is wrong, in the words of the command line."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in the place of a Python traceback."""
+        return [str(self)]
+
+
+class TileCells:
+    """The cells of a session, in a folder that ends with it."""
+
+    def __init__(self, shell: Any):
+        self.shell = shell
+        self.folder = tempfile.TemporaryDirectory(prefix="dsl-cells-")
+        CELLS.append(self.folder.name)
+
+    def tile(self, line: str, cell: str) -> Module | ResultTable[Any]:
+        """Make a module of the cell, whose text is a .tile file: %%tile [NAME|FILE.tile] [--run [NAME=VALUE]...]"""
+        path: Path | None = None
+        try:
+            name, path, rest = self.read(line)
+            write_text(path, cell)
+            if errors := check_file(path).sorted():
+                raise Errors(errors)
+            module = load(path, name=path.name if path.parent == Path(self.folder.name) else None)
+            self.shell.user_ns[name] = module
+            found = None if rest is None else run_cell(path, rest)
+        except Exception as error:
+            text, _ = render(error, None if path is None else str(path))
+            output = getattr(error, "output", "")
+            raise CellError(shown(f"{output}{text}")) from None
+        if found is not None and not found.record["passed"]:
+            raise CellError(found.text)
+        return module if found is None else found
+
+    def read(self, line: str) -> tuple[str, Path, list[str] | None]:
+        """(name, file, arguments of the run or None) of a line. TileError `option`."""
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise TileError("option", None, f"%%tile {line}: {error}", USAGE) from None
+        rest = words[words.index("--run") + 1 :] if "--run" in words else None
+        head = words[: words.index("--run")] if rest is not None else words
+        if len(head) > 1 or any(word.startswith("-") for word in head):
+            raise TileError("option", None, f"%%tile does not take '{head[-1]}'", USAGE)
+        word = head[0] if head else "tile"
+        name = Path(word).stem if word.endswith(SUFFIX) else word
+        if not name.isidentifier():
+            raise TileError("option", None, f"'{name}' is no name of Python", USAGE)
+        return name, Path(word) if word.endswith(SUFFIX) else Path(self.folder.name, name + SUFFIX), rest
+
+
+def run_cell(path: Path, words: list[str]) -> ResultTable[Any]:
+    """All examples of a file, or the one that the words name, as `dsl run` has them."""
+    several = [] if "--example" in words else ["--all"]
+    try:
+        with command_of("run").make_context("%%tile --run", [str(path), *words, *several]) as context:
+            return examples(context.params)
+    except click.UsageError as error:
+        raise TileError("option", None, error.format_message(), USAGE) from None
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext dsl` calls. shell: an `InteractiveShell`; of it `register_magic_function` and `user_ns` are
+    used."""
+    shell.register_magic_function(TileCells(shell).tile, "cell", "tile")

@@ -16,11 +16,12 @@ import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import resolve
-from dsl.examples.profile import METRICS, read_profile
+from dsl.examples.profile import METRICS, measured, read_profile
 from dsl.examples.report import Report
 from dsl.examples.run import run_example
 from dsl.examples.shapes import find_example
@@ -128,26 +129,35 @@ def main() -> None:
     for text in rows:
         report = run_row(text, measure=True)
         told += [(f"{text} {launch.kernel}", launch) for launch in report.launches]
-    measured = profiled(rows)
-    assert len(measured) == len(told), f"{len(measured)} launches were profiled, of {len(told)}"
-    right = 0
+    profiles = profiled(rows)
+    assert len(profiles) == len(told), f"{len(profiles)} launches were profiled, of {len(told)}"
+    found = [measured(launch.bound, shares) for (_, launch), shares in zip(told, profiles, strict=True)]
+    right = near = 0
     print(f"{'launch':<52} {'us':>8}  {'model':>16} {'share':>6}  {'profiler':>16} {'share':>6}")
-    for (text, launch), shares in zip(told, measured, strict=True):
+    for (text, launch), shares in zip(told, found, strict=True):
         bound = launch.bound
         busiest = max(shares, key=lambda unit: shares[unit])
         same = bound.name == busiest
         right += same
+        near += shares.get(bound.name, 0.0) >= shares[busiest] - 0.1
         print(
             f"{text[:52]:<52} {launch.time_us:>8.1f}  {bound.name or '-':>16} {bound.share(bound.name):>6.0%}"
             f"  {busiest:>16} {shares[busiest]:>6.0%}{'' if same else '  differs'}"
         )
-    print(f"{right} of {len(told)} agree")
+    print(f"{right} of {len(told)} agree; in {near} the model's unit is within 10 points of the busiest")
+    for unit in METRICS:
+        errors = [launch.bound.share(unit) - shares[unit] for (_, launch), shares in zip(told, found, strict=True)
+                  if unit in launch.bound.terms and unit in shares]  # fmt: skip
+        if errors:
+            apart = sorted(map(abs, errors))
+            spread = f"{median(errors):+.1%}, apart {median(apart):.1%}, at most {apart[-1]:.0%}"
+            print(f"{unit}: {spread} ({len(errors)} launches)")
     if options.json:
-        found = [
+        rows_found = [
             {"row": text, "launch": asdict(launch), "measured": shares}
-            for (text, launch), shares in zip(told, measured, strict=True)
+            for (text, launch), shares in zip(told, found, strict=True)
         ]
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        options.json.write_text(json.dumps(rows_found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -42,11 +42,13 @@ RATES = {
 @dataclass(slots=True)
 class LaunchBound:
     """terms: microseconds of each unit at its full rate, the longest first, by `work`. time_us: what the launch took,
-    None without a GPU. measured: how busy a profiler found each unit, 0 to 1, where it was asked."""
+    None without a GPU. busy: the share of multiprocessors that have a block. measured: how busy a profiler found each
+    unit, 0 to 1, where it was asked."""
 
     terms: dict[str, float]
     work: Work
     time_us: float | None = None
+    busy: float = 1.0
     measured: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -91,4 +93,4 @@ def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> La
         if clock and rate and work.counted:
             terms[unit] = amount * most / (rate * clock)
     ordered = sorted(terms.items(), key=lambda term: -term[1])
-    return LaunchBound({unit: us for unit, us in ordered if us > 0}, work, time_us)
+    return LaunchBound({unit: us for unit, us in ordered if us > 0}, work, time_us, min(1.0, work.blocks / facts.sms))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsl.examples.bounds import ISSUE, L2, MEMORY, SHARED, SPECIAL, TENSOR
+from dsl.examples.bounds import ISSUE, L2, MEMORY, SHARED, SPECIAL, TENSOR, LaunchBound
 from dsl.examples.report import LaunchReport
 from lowering.location import TileError
 
@@ -15,13 +15,13 @@ PEAK = "pct_of_peak_sustained_elapsed"
 METRICS = {
     MEMORY: f"dram__throughput.avg.{PEAK}",
     L2: f"lts__t_sectors.avg.{PEAK}",
-    SHARED: f"l1tex__data_pipe_lsu_wavefronts_mem_shared.max.{PEAK}",
-    ISSUE: f"sm__inst_issued.max.{PEAK}",
-    TENSOR: f"sm__pipe_tensor_cycles_active.max.{PEAK}",
-    SPECIAL: f"sm__inst_executed_pipe_xu.max.{PEAK}",
+    SHARED: f"l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.{PEAK}",
+    ISSUE: f"sm__inst_issued.avg.{PEAK}",
+    TENSOR: f"sm__pipe_tensor_cycles_active.avg.{PEAK}",
+    SPECIAL: f"sm__inst_executed_pipe_xu.avg.{PEAK}",
 }
-"""Percent of what the unit can do at most, over the time of the launch (Nsight Compute, "Metrics Reference"); of
-multiprocessors that of the busiest."""
+"""Percent of what the unit can do at most, over the time of the launch (Nsight Compute, "Metrics Reference")."""
+OF_MULTIPROCESSORS = (SHARED, ISSUE, TENSOR, SPECIAL)
 COMMAND = f"ncu --csv --page raw --metrics {','.join(METRICS.values())}"
 
 
@@ -48,6 +48,11 @@ def read_profile(lines: Iterable[str]) -> Iterator[ProfiledLaunch]:
             yield ProfiledLaunch(row[name].partition("(")[0], shares)
 
 
+def measured(bound: LaunchBound, shares: Mapping[str, float]) -> dict[str, float]:
+    """How busy each unit was: of multiprocessors, those that had a block."""
+    return {unit: share / (bound.busy if unit in OF_MULTIPROCESSORS else 1.0) for unit, share in shares.items()}
+
+
 def add_profile(launches: Iterable[LaunchReport], path: Path) -> None:
     """Sets what was measured beside the bound of each launch: of the last one in the file of the same kernel. TileError
     `option` where the file has none of them."""
@@ -59,7 +64,7 @@ def add_profile(launches: Iterable[LaunchReport], path: Path) -> None:
     met = False
     for launch in launches:
         if launch.bound is not None and launch.kernel in found:
-            launch.bound.measured, met = found[launch.kernel], True
+            launch.bound.measured, met = measured(launch.bound, found[launch.kernel]), True
     if not met:
         known = ", ".join(found) or "none"
         raise TileError("option", None, f"{path} has no launch of this example, but of {known}", COMMAND)

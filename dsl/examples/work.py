@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from runtime.chips import DeviceFacts
 
-COUNTED_SECONDS = 3.0
-"""That the emulator may count of a launch on a GPU."""
-BLOCKS = 2
-"""That it counts."""
+COUNTED_SECONDS = 6.0
+"""That the emulator may count of a launch on a GPU: a block of a product of 4096 takes 4 s."""
 FEW_BLOCKS = 4
 """For a multiprocessor: kernels that go on from tile to tile have so few."""
 STOPPED = ("deadlock", "time limit", "instruction budget")
@@ -40,14 +38,14 @@ class Work:
 
 
 def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: DeviceFacts, seconds: float) -> Work:
-    """That of a launch on a GPU: of the first blocks, which have most to do, where a multiprocessor has few, else of
-    those in the middle, which have no edges. kernel: a `runtime.Kernel` of the emulator, with arrays of the host."""
+    """That of a launch on a GPU: of the first cluster, which has most to do, where a multiprocessor has few blocks, else
+    of one in the middle, which has no edge. kernel: a `runtime.Kernel` of the emulator, with arrays of the host."""
     from runtime import assemble
     from runtime.errors import RuntimeFault
 
     header, count = kernel.header, prod(grid)
-    unknown, blocks = Work(moved_bytes(header, values), blocks=count), -(-BLOCKS // header.cluster) * header.cluster
-    options = {"blocks": blocks, "from_middle": count > FEW_BLOCKS * facts.sms, "time_limit": seconds}
+    unknown = Work(moved_bytes(header, values), blocks=count)
+    options = {"blocks": header.cluster, "from_middle": count > FEW_BLOCKS * facts.sms, "time_limit": seconds}
     try:
         result = kernel.run(*values, grid=tuple(grid), on_finding="collect", ptx_lines=True, **options)
     except RuntimeFault:
@@ -57,7 +55,7 @@ def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: Dev
     cubin = None
     with suppress(RuntimeFault):
         cubin = assemble(kernel.ptx, header.arch, header.entry, header.maxregs).cubin
-    return work_of(kernel, values, result, min(blocks, count), cubin)
+    return work_of(kernel, values, result, min(header.cluster, count), cubin)
 
 
 def work_of(kernel: Any, values: list[Any], result: Any, counted: int, cubin: bytes | None) -> Work:

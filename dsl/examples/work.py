@@ -38,8 +38,9 @@ class Work:
 
 
 def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: DeviceFacts, seconds: float) -> Work:
-    """That of a launch on a GPU: of the first cluster, which has most to do, where a multiprocessor has few blocks, else
-    of one in the middle, which has no edge. kernel: a `runtime.Kernel` of the emulator, with arrays of the host."""
+    """That of a launch on a GPU: of the first cluster, which has most to do, where a multiprocessor has few blocks,
+    else of one in the middle, which has no edge. kernel: a `runtime.Kernel` of the emulator, with arrays of the host.
+    """
     from runtime import assemble
     from runtime.errors import RuntimeFault
 

@@ -169,7 +169,7 @@ class _FlagSplit:
         self._without_flag(*((self.body, self.flag) if rises else (body, copied)))
         start, stop, by, *carried = self.loop.operands
         types = [r.type for r in self.loop.results]
-        attrs = {**self.loop.attrs, "exact": True}
+        attrs = {**self.loop.attrs, "exact": True, "goes_on": True}  # what it copies ahead is the second loop's, too
         first = Op(self.loop.spec, [start, middle, by, *carried], types, attrs, [body], self.loop.loc)
         for old, new in zip(self.loop.results, first.results, strict=True):
             new.name = old.name

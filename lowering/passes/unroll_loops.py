@@ -135,7 +135,7 @@ class Splitter(Rewriter):
 
     def straight(self, loop: Op, body: Block, counters: Sequence[Value], values: list[Value]) -> list[Value]:
         """The last rounds of a loop one after another, without a loop. Copies that run ahead past the end go."""
-        ahead = loop.attrs.get("slots", 1) - 1
+        ahead = 0 if loop.attrs.get("goes_on") else loop.attrs.get("slots", 1) - 1
         for left, counter in zip(reversed(range(len(counters))), counters, strict=True):
             ops: list[Op] = []
             values = clone(body, [counter, *values], ops)
@@ -208,9 +208,9 @@ class Splitter(Rewriter):
 
 def _copies_past_the_end(attrs: dict[str, Any], factor: int) -> bool:
     """Whether all that the last rounds copy ahead is past the end, and goes: those that rounds of `factor` leave, where
-    they are fewer than slots. A loop that goes step by step reads the first fragments of a slot more, which it does not
-    use: it must have been written, so there must be one slot more."""
-    return factor <= attrs.get("slots", 1) - bool(attrs.get("stepped"))
+    they are fewer than slots, and no other loop goes on with the ring. A loop that goes step by step reads the first
+    fragments of a slot more, which it does not use: it must have been written, so there must be one slot more."""
+    return not attrs.get("goes_on") and factor <= attrs.get("slots", 1) - bool(attrs.get("stepped"))
 
 
 def loads_first(body: Block) -> None:

@@ -105,6 +105,18 @@ def test_a_ring_goes_on_from_the_first_loop_to_the_second(slots: int, m: int, k:
     assert np.array_equal(args["c"], np.tril(args["a"]).astype(np.float32) @ args["b"].T.astype(np.float32))
 
 
+@pytest.mark.parametrize("unroll", [2, 3, 4])
+@pytest.mark.parametrize("slots", [2, 3, 5])
+def test_rounds_of_several_leave_copies_for_the_second_loop(slots: int, unroll: int) -> None:
+    """What is left of the first loop copies for rounds of the second one; it was taken to be past the end."""
+    for m, k in [(40, 200), (200, 200), (150, 330)]:
+        args = {"c": np.zeros((m, 16), np.float32), "a": np.ones((m, k), np.float16), "b": np.ones((16, k), np.float16)}
+        lines = f"stage a, b: shared\n    pipeline p: {slots}\n    peel p: lower"
+        text = PRODUCT.format(lines=lines).replace("unroll p: 1", f"unroll p: {unroll}")
+        launch(compile_kernel(text, args), args)
+        assert np.array_equal(args["c"], np.tril(args["a"]).astype(np.float32) @ args["b"].T.astype(np.float32))
+
+
 def test_a_layout_holds_in_both_loops() -> None:
     """What is chosen by the flag has its name where nothing is chosen, too."""
     named = "w = where(seen, v[None, :] * 3, -1)\n        acc = acc + w"

@@ -17,7 +17,8 @@ from lowering.location import TileError, closest
 
 if TYPE_CHECKING:
     from dsl.calls.tuned import Entry
-    from dsl.lab.session import Outcome
+    from dsl.lab.outcome import Outcome
+    from dsl.lab.session import Settings
     from dsl.lab.space import TuningPlace
 
 
@@ -35,7 +36,8 @@ MAX_DIGITS = 18
 @click.option("--example", metavar="NAME", help="The example to tune; the first one without.")
 @click.option("--schedule", metavar="NAME[,NAME…]", help="Only these, in place of what the conditions choose.")
 @click.option("--all", "branches", is_flag=True, help="Every branch of the dispatch that may serve the shape.")
-@click.option("--budget", type=click.IntRange(1), metavar="N", help="At most N points of a launch.")
+@click.option("--search", default="all", metavar="NAME", help="What is tried next: all, random, one, halving, optuna.")
+@click.option("--budget", type=click.IntRange(1), metavar="N", help="At most N new points of a launch.")
 @click.option("--seconds", type=SECONDS_OR_NONE, metavar="S", help="Begin no new point after S seconds.")
 @click.option("--jobs", type=click.IntRange(1, MAX_JOBS), metavar="N", help="Processes that compile; as many as cores.")
 @click.option("--seed", type=SEED, default=0, help="Seed of the inputs and of all orders.")
@@ -77,13 +79,13 @@ def check_options(options: dict[str, Any], choose: Any) -> None:
 def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
     from dsl.command.console import Terminal
     from dsl.examples.shapes import find_example
-    from dsl.kernels.edited import edited_from
     from dsl.lab.plot import draw, require_matplotlib
     from dsl.lab.report import as_json as record
     from dsl.lab.report import show as show_outcome
-    from dsl.lab.session import Session, Settings
-    from dsl.lab.space import SpaceChoice, cases
+    from dsl.lab.session import Session
+    from dsl.lab.space import cases
     from dsl.lab.trial import Log, default_log
+    from dsl.lab.tuning import tune as outcomes_of
     from dsl.text.program import dim_names, load
 
     if options["plot"] is not None:
@@ -98,11 +100,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     example = find_example(program, options["example"])
     ranges = parse_ranges(options["ranges"], {name for k in program.kernels.values() for name in dim_names(k)})
     overrides, domains = cases(program, example, values)
-    schedules = options["schedule"].split(",") if options["schedule"] else ()
-    choice = SpaceChoice(domains, schedules, options["branches"], options["budget"], options["seed"])
-    jobs = options["jobs"] or os.cpu_count() or 1
-    edited = [edited_from(each, choose) for each in options["edited"]]
-    settings = Settings(choice, jobs, options["seconds"], options["fresh"], options["seed"], choose, edited)
+    settings = settings_of(options, domains, choose)
     log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
     console = Terminal(width=None if sys.stdout.isatty() else 160)
     if not as_json:
@@ -111,8 +109,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     outcomes: list[Outcome] = []
     try:
         with Bar() as bar:
-            session = Session(program, example, place, log, settings, bar)
-            for outcome in session.run(overrides):
+            for outcome in outcomes_of(Session(program, example, place, log, settings, bar), overrides):
                 outcomes.append(outcome)
                 if not as_json:
                     bar.clear()
@@ -130,6 +127,24 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         for line in written:
             click.echo(f"  {line}")
     return DIFFERS if any(outcome.trials and not outcome.fine for outcome in outcomes) else 0
+
+
+def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: dict[str, str]) -> Settings:
+    """What the options ask for. Raises TileError."""
+    from dsl.kernels.edited import edited_from
+    from dsl.lab.searches import search_named
+    from dsl.lab.session import Settings
+    from dsl.lab.space import SpaceChoice
+
+    search_named(options["search"])
+    schedules = options["schedule"].split(",") if options["schedule"] else ()
+    return Settings(
+        SpaceChoice(domains, schedules, options["branches"]),
+        jobs=options["jobs"] or os.cpu_count() or 1,
+        choose=choose,
+        edited=[edited_from(each, choose) for each in options["edited"]],
+        **{name: options[name] for name in ("search", "budget", "seconds", "fresh", "seed")},
+    )
 
 
 def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int | None, int | None]]:

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from dsl.calls.plan import Plan
+from dsl.kernels.edited import Edited
 from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request
 from dsl.kernels.variants import request_key
@@ -81,6 +83,23 @@ class Compiler:
             raise TileError("file", None, f"{self.task[0]} was changed meanwhile", "once more") from None
         except BrokenProcessPool:
             raise TileError("limit", None, "a compiling process died", "give it more memory, or --jobs 1") from None
+
+    def begin_plan(self, plan: Plan, edited: Edited | None = None) -> None:
+        """Has the plan's kernels compiled, but for those that an edited file has."""
+        for step in plan.steps:
+            if edited is None or step.request.kernel not in edited.headers:
+                self.begin(step.request)
+
+    def made_plan(self, plan: Plan, edited: Edited | None = None) -> list[Made]:
+        """The code of each step: compiled, or from the edited file."""
+        found: list[Made] = []
+        for step in plan.steps:
+            if edited is not None and step.request.kernel in edited.headers:
+                header = edited.headers[step.request.kernel]
+                found.append(made_of(edited.ptx, header, self.code))
+            else:
+                found.append(self.made(step.request))
+        return found
 
 
 def ignore_interrupts() -> None:

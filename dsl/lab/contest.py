@@ -49,12 +49,14 @@ def tying(times: Mapping[int, list[float]]) -> list[int]:
     return [key for key in by_median if intervals[key][1] <= highest]
 
 
-def contest(launches: Mapping[int, Callable[[], None]], measure: Measure, seed: int) -> dict[int, list[float]]:
+def contest(
+    launches: Mapping[int, Callable[[], None]], measure: Measure, seed: int, stages: Sequence[int] = STAGES
+) -> dict[int, list[float]]:
     """Microseconds of each launch. All are in the first stage; the stages after it are for those that still tie."""
     times: dict[int, list[float]] = {key: [] for key in launches}
     order = Random(seed)
     running = list(launches)
-    for rounds in STAGES:
+    for rounds in stages:
         found = measure([launches[key] for key in running], rounds, order)
         for key, values in zip(running, found, strict=True):
             times[key] += values

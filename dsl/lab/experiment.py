@@ -94,7 +94,7 @@ class Experiment:
         self.compiler = Compiler(program, conditions.jobs, conditions.wanted.code)
         case = LazyCase(partial(TuningCase, program, example, overrides, place, conditions.seed))
         self.call = call_of(program, example, overrides, place, index, case)
-        self.runner = Runner(place, self.compiler, case, index)
+        self.runner = Runner(place, case, index)
         self.runner.lines, self.runner.blocks = conditions.wanted.lines, conditions.blocks
         asked = None if conditions.chosen else conditions.schedule or self.call.facts.schedule
         planner = self.planner = self.call.planner(schedule=asked, chosen=conditions.chosen)
@@ -156,7 +156,7 @@ class Experiment:
     def begin(self, assignments: Sequence[Assignment]) -> None:
         """Has the code of trials to come compiled side by side."""
         for assignment in assignments:
-            self.runner.begin(self.plan(assignment))
+            self.compiler.begin_plan(self.plan(assignment))
 
     @property
     def is_timed(self) -> bool:

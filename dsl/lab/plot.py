@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dsl.lab.report import COUNTED, settings_of, title, varying
-from dsl.lab.session import Outcome
+from dsl.lab.outcome import Outcome
+from dsl.lab.report import COUNTED, title, varying
 from lowering.location import TileError
 
 WIDTH, HEIGHT = 9.0, 3.6
@@ -53,7 +53,7 @@ def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
 
 def _label(outcome: Outcome, index: int, names: list[str]) -> str:
     """The constants of a point; its branch is told by the colour, or by the emulator's counters here."""
-    settings = settings_of(outcome.candidates[index])
+    settings = outcome.candidates[index].settings
     counted = outcome.trials[index].status == "counted"
     parts = [f"{n}={settings[n]}" for n in names if n in settings and not n.endswith("schedule")]
     branch = [str(settings[n]).split()[-1] for n in names if n.endswith("schedule")] if counted else []

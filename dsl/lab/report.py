@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from dsl.examples.report import finite
-from dsl.lab.session import Outcome
-from dsl.lab.space import Candidate, TuningPlace
+from dsl.lab.outcome import Outcome
+from dsl.lab.space import TuningPlace
 from dsl.lab.trial import Trial
 from lowering.location import printable
 
@@ -26,23 +26,9 @@ COUNTED = ("sectors", "wavefronts", "warp instr")
 """What `counted_rank` gives."""
 
 
-def settings_of(candidate: Candidate) -> dict[str, Any]:
-    """What is chosen, by name: `schedule` (with the kernel), and the constants, of each step if there are several."""
-    out: dict[str, Any] = {}
-    several = len(candidate.steps) > 1
-    for number, step in enumerate(candidate.steps):
-        prefix = f"{number}." if several else ""
-        fixed = "".join(f", {text}" for text in step.fixed)
-        out[f"{prefix}schedule"] = f"{step.kernel} {step.schedule or ''}{fixed}".strip()
-        out |= {f"{prefix}{name}": value for name, value in step.constants.items()}
-    if candidate.edited is not None:
-        out["from"] = candidate.edited.name
-    return out
-
-
 def varying(outcome: Outcome) -> tuple[dict[str, Any], list[str]]:
     """(settings that all candidates share, names of the others)."""
-    rows = [settings_of(candidate) for candidate in outcome.candidates.values()]
+    rows = [candidate.settings for candidate in outcome.candidates.values()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     same = [name for name in names if len({str(row.get(name)) for row in rows}) == 1]
     return {name: rows[0][name] for name in same}, [name for name in names if name not in same]
@@ -56,7 +42,7 @@ def landscape(outcome: Outcome) -> dict[str, dict[str, float]]:
     for name in varying(outcome)[1]:
         best: dict[str, float] = {}
         for place, index in enumerate(fine):
-            trial, setting = outcome.trials[index], settings_of(outcome.candidates[index])
+            trial, setting = outcome.trials[index], outcome.candidates[index].settings
             if name in setting:
                 better = sum(outcome.trials[other].rank < trial.rank for other in fine[:place])
                 best.setdefault(str(setting[name]), trial.interval[0] if trial.status == "measured" else better)
@@ -89,6 +75,8 @@ def show(outcome: Outcome, place: TuningPlace, console: Console) -> None:
         notes.append(f"{outcome.left_out} points were not tried: the time was up")
     if outcome.found:
         notes.append(f"{outcome.found} of {len(outcome.candidates)} points are from the log")
+    if unasked := outcome.points - len(outcome.candidates):
+        notes.append(f"{unasked} of {outcome.points} points were not asked for")
     for note in notes:
         console.print(f"  {note}", highlight=False)
 
@@ -104,7 +92,7 @@ def table(outcome: Outcome, names: list[str], fine: list[int], ties: set[int]) -
         made.add_column(head, justify="right")
     shown = [index for place, index in enumerate(fine) if place < SHOWN or index in ties]
     for index in shown:
-        trial, setting = outcome.trials[index], settings_of(outcome.candidates[index])
+        trial, setting = outcome.trials[index], outcome.candidates[index].settings
         mark = "*" if index == outcome.winner else "=" if index in ties else ""
         cells = [mark, *(escape(str(setting.get(name, "-"))) for name in names)]
         cells += [f"{int(count):,}" for count in trial.rank] if counted else times(trial, outcome.moves)
@@ -194,6 +182,7 @@ def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str,
             points.append(row)
         about: dict[str, Any] = {"call": facts.call, "types": dict(facts.types), "dims": dict(facts.dims)}
         about |= {"options": dict(facts.options), "from_log": outcome.found, "left_out": outcome.left_out}
+        about["not_asked_for"] = outcome.points - len(outcome.candidates)
         records.append({**about, "moves": outcome.moves, "landscape": landscape(outcome), "points": points})
     ranked = "counters" if place.ordinal is None else "time"
     return finite({"file": file, "device": place.name, "ranked_by": ranked, "outcomes": records})

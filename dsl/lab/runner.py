@@ -9,9 +9,8 @@ from typing import Any
 
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.examples.launches import COUNTED_BYTES, array_bytes
-from dsl.kernels.edited import Edited
 from dsl.lab.case import TuningCase, on_host
-from dsl.lab.compiling import Compiler, Made, made_of
+from dsl.lab.compiling import Made
 from dsl.lab.space import TuningPlace
 from dsl.lab.trial import StepFacts, Trial
 from runtime.errors import DeviceError, FindingError, RuntimeFault
@@ -85,28 +84,11 @@ class Runner:
     that spill registers are run; `budget`: thread instructions that the emulator may run for a launch; `blocks`: those
     that it counts of a launch on a GPU."""
 
-    def __init__(self, place: TuningPlace, compiler: Compiler, case: LazyCase, index: int):
-        self.place, self.compiler, self.case, self.index = place, compiler, case, index
+    def __init__(self, place: TuningPlace, case: LazyCase, index: int):
+        self.place, self.case, self.index = place, case, index
         self.lines, self.may_spill = False, True
         self.budget: int | None = None
         self.blocks = FIRST_BLOCKS
-
-    def begin(self, plan: Plan, edited: Edited | None = None) -> None:
-        """Has the plan's kernels compiled, but for those that an edited file has."""
-        for step in plan.steps:
-            if edited is None or step.request.kernel not in edited.headers:
-                self.compiler.begin(step.request)
-
-    def made(self, plan: Plan, edited: Edited | None = None) -> list[Made]:
-        """The code of each step: compiled, or from the edited file."""
-        found: list[Made] = []
-        for step in plan.steps:
-            if edited is not None and step.request.kernel in edited.headers:
-                header = edited.headers[step.request.kernel]
-                found.append(made_of(edited.ptx, header, self.compiler.code))
-            else:
-                found.append(self.compiler.made(step.request))
-        return found
 
     def attempt(self, trial: Trial, plan: Plan, made: Sequence[Made], run: bool = True) -> Ready | None:
         """All about a plan but its times: sets the trial's status, and what it counts. None if it cannot be launched.

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from random import Random
 from typing import Any
 
 from dsl.calls.plan import Plan
@@ -40,6 +39,11 @@ class TuningPlace:
     @property
     def ordinal(self) -> int | None:
         return None if self.device == "emulator" else int(self.device.partition(":")[2] or 0)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether launches are timed, and not counted alone."""
+        return self.ordinal is not None
 
     @property
     def target(self) -> Target:
@@ -130,6 +134,21 @@ class Candidate:
     def key(self) -> str:
         return json.dumps([step.as_json() for step in self.steps])
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is chosen, by name: `schedule` (with the kernel), and the constants, of each step if there are
+        several."""
+        out: dict[str, Any] = {}
+        several = len(self.steps) > 1
+        for number, step in enumerate(self.steps):
+            prefix = f"{number}." if several else ""
+            fixed = "".join(f", {text}" for text in step.fixed)
+            out[f"{prefix}schedule"] = f"{step.kernel} {step.schedule or ''}{fixed}".strip()
+            out |= {f"{prefix}{name}": value for name, value in step.constants.items()}
+        if self.edited is not None:
+            out["from"] = self.edited.name
+        return out
+
     def described(self) -> str:
         by_hand = [] if self.edited is None else [f"from {self.edited.name}"]
         return "; ".join([*map(described_step, self.steps), *by_hand])
@@ -138,17 +157,15 @@ class Candidate:
 @dataclass(frozen=True, slots=True)
 class SpaceChoice:
     """Which candidates are wanted. domains: values of constants in place of those of the file's sets; schedules: only
-    these; branches: all of the dispatch; budget: at most so many."""
+    these; branches: all of the dispatch."""
 
     domains: Mapping[str, list[Any]] = field(default_factory=dict)
     schedules: Sequence[str] = ()
     branches: bool = False
-    budget: int | None = None
-    seed: int = 0
 
 
 def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
-    """The points of a launch in the order in which to try them: the defaults, then the others shuffled.
+    """The points of a launch in the order of the file's sets.
 
     Raises TileError for a schedule that the launch does not have, or more than MAX_POINTS points.
     """
@@ -162,10 +179,7 @@ def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
             if len(seen) > MAX_POINTS:
                 hint = "give values for some of the sets: NAME=VALUE"
                 raise TileError("limit", call.facts.line.loc, f"there are more than {MAX_POINTS} points", hint)
-    found = list(seen.values())
-    first, rest = [c for c in found if c.is_default], [c for c in found if not c.is_default]
-    Random(choice.seed).shuffle(rest)
-    return [*first, *rest][: choice.budget]
+    return list(seen.values())
 
 
 def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candidate]:

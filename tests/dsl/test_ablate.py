@@ -283,11 +283,12 @@ def test_the_first_blocks_of_a_launch_are_counted_for_all(turn: Path) -> None:
     whole, part, racing = (made.trial({}), replace(made.blank), replace(made.blank))
     given = {name: array.copy() for name, array in made.runner.case().recorder.launched[0].given.items()}
     plan = made.plan({})
-    assert made.runner.count(part, plan, made.runner.made(plan)) == []
+    assert made.runner.count(part, plan, made.compiler.made_plan(plan)) == []
     assert part.counters == whole.counters and part.counters["barriers"] == 16 * 4
     plan = made.plan({"barrier.b.load": "none"})
     assert (
-        made.runner.count(racing, plan, made.runner.made(plan))[0].kind == "race" and racing.counters["barriers"] == 0
+        made.runner.count(racing, plan, made.compiler.made_plan(plan))[0].kind == "race"
+        and racing.counters["barriers"] == 0
     )
     now = made.runner.case().recorder.launched[0].given
     assert whole.verdict == "right" and all((array == now[name]).all() for name, array in given.items())

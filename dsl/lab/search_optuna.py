@@ -1,0 +1,122 @@
+"""The search `optuna`: its tree-structured Parzen estimator, by its ask-and-tell interface. Needs optuna."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dsl.lab.search import Point, Search, search
+from dsl.lab.trial import Trial
+from lowering.location import TileError
+
+BATCH = 8
+"""Points that are asked for before the first of them is told: what the sampler learns of one, it knows for the next."""
+REPEATS = 32
+"""Suggestions in a row of points that are known after which a point is drawn among the fresh ones."""
+
+
+@search("optuna")
+class ByOptuna(Search):
+    """Each setting is a categorical parameter, suggested behind those before it, and named after its set: settings of
+    one set share what is known of it, those of other sets, which other settings lead to, have parameters of their own.
+    (Akiba et al., Optuna: A Next-generation Hyperparameter Optimization Framework, 2019.)"""
+
+    def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
+        super().__init__(points, budget, seed)
+        try:
+            import optuna
+        except ImportError:
+            raise TileError("tool", None, "--search optuna needs optuna", "pip install 'dsl[optuna]'") from None
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.optuna = optuna
+        self.study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True))
+        self.in_order = sorted(points, key=lambda point: point.index)
+        self.open: dict[int, Any] = {}
+        """Its trials that are not told yet, by the point's index."""
+        for point in points:
+            if point.is_default:
+                self.enqueue(point)
+
+    def ask(self, count: int) -> Sequence[Point]:
+        found: list[Point] = []
+        repeats = 0
+        while self.left and len(self.open) < BATCH and len(found) < count and (fresh := self.fresh()):
+            if repeats == REPEATS:
+                self.enqueue(self.random.choice(fresh))
+            trial = self.study.ask()
+            point = self.suggested(trial)
+            if self.is_fresh(point):
+                found += self.take([point], 1)
+                self.open[point.index] = trial
+                repeats = 0
+            else:  # known, or under way
+                self.note(trial, self.told.get(point.index))
+                repeats += 1
+        return found
+
+    def enqueue(self, point: Point) -> None:
+        """Has the sampler suggest a point next."""
+        self.study.enqueue_trial({name: chosen for name, _, chosen in self.parameters(point)})
+
+    def suggested(self, trial: Any) -> Point:
+        """The point that the sampler suggests, setting by setting."""
+        points = self.in_order
+        while (step := next_step(points)) is not None:
+            parameter, name, options = step
+            chosen = trial.suggest_categorical(parameter, options)
+            points = [point for point in points if str(point.settings.get(name)) == chosen]
+        return points[0]
+
+    def parameters(self, point: Point) -> Iterator[tuple[str, list[str], str]]:
+        """(parameter, its options, what is chosen), one after the other, that lead to a point."""
+        points = self.in_order
+        while (step := next_step(points)) is not None:
+            parameter, name, options = step
+            chosen = str(point.settings.get(name))
+            yield parameter, options, chosen
+            points = [each for each in points if str(each.settings.get(name)) == chosen]
+
+    def tell(self, trials: Mapping[int, Trial]) -> None:
+        by_index = {point.index: point for point in self.points}
+        for index, trial in trials.items():
+            if index in self.open:
+                self.note(self.open.pop(index), trial)
+            elif index not in self.told and trial.is_fine:  # of the log
+                steps = list(self.parameters(by_index[index]))
+                made = self.optuna.trial.create_trial(
+                    params={name: chosen for name, _, chosen in steps},
+                    distributions={
+                        name: self.optuna.distributions.CategoricalDistribution(options) for name, options, _ in steps
+                    },
+                    value=as_number(trial.rank),
+                )
+                self.study.add_trial(made)
+        super().tell(trials)
+
+    def note(self, of: Any, trial: Trial | None) -> None:
+        """Tells the study; a point that is not right has no value."""
+        if trial is not None and trial.is_fine:
+            self.study.tell(of, as_number(trial.rank))
+        else:
+            self.study.tell(of, state=self.optuna.trial.TrialState.FAIL)
+
+
+def next_step(points: Sequence[Point]) -> tuple[str, str, list[str]] | None:
+    """(parameter, setting, options) of the first setting in which points differ; None where there is but one."""
+    if len(points) == 1:
+        return None
+    for name in dict.fromkeys(name for point in points for name in point.settings):
+        options = list(dict.fromkeys(str(point.settings.get(name)) for point in points))
+        if len(options) > 1:
+            return f"{name} in {', '.join(options)}", name, options
+    return None
+
+
+def as_number(rank: Sequence[float]) -> float:
+    """A number that orders as ranks do, whose places but the first are whole numbers: the first, and below 1 for the
+    others."""
+    first, *others = rank
+    if not others:
+        return float(first)
+    rest = as_number(others)
+    return float(first + rest / (1 + rest))

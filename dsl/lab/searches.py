@@ -1,0 +1,148 @@
+"""The built-in searches, and which one a name means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import dsl.lab.search_optuna  # noqa: F401 (registers itself)
+from dsl.lab.contest import STAGES
+from dsl.lab.search import SEARCHES, Point, Search, search
+from dsl.lab.trial import Trial
+from lowering.location import TileError, closest
+
+
+@search("all")
+class InOrder(Search):
+    """All points, as they come; within a budget the defaults and some others."""
+
+    is_ordered = True
+
+    def ask(self, count: int) -> Sequence[Point]:
+        return self.take(self.fresh(), count)
+
+
+@search("random")
+class AtRandom(Search):
+    """Each setting at random, one after the other: a schedule of three points is drawn as often as one of a thousand,
+    and so is a value that few points have. No point is drawn twice."""
+
+    def ask(self, count: int) -> Sequence[Point]:
+        found: list[Point] = []
+        while len(found) < count and self.left and (fresh := self.fresh()):
+            found += self.take([self.draw(fresh)], 1)
+        return found
+
+    def draw(self, points: list[Point]) -> Point:
+        while len(points) > 1:
+            name = first_difference(points)
+            value = self.random.choice(values(points, name))
+            points = [point for point in points if point.settings.get(name) == value]
+        return points[0]
+
+
+def values(points: Sequence[Point], name: str) -> list[object]:
+    """The values that a setting takes, None where a point has it not."""
+    return list(dict.fromkeys(point.settings.get(name) for point in points))
+
+
+def first_difference(points: Sequence[Point]) -> str:
+    """The first setting in which some of several points differ."""
+    names = dict.fromkeys(name for point in points for name in point.settings)
+    return next(name for name in names if len(values(points, name)) > 1)
+
+
+@search("one")
+class OneAtATime(Search):
+    """Coordinate descent: from the best of the defaults, all values of one setting, then from the best of those all of
+    the next one; until no setting betters any more. Where another value rules out what the other settings have, its
+    point is the one that agrees with most of them."""
+
+    def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
+        super().__init__(points, budget, seed)
+        self.names = list(dict.fromkeys(name for point in points for name in point.settings))
+        self.base: Point | None = None
+        self.steps = self.in_vain = 0
+        """Settings that were gone through, and how many of them, up to the last one, bettered nothing."""
+        self.queue = [point for point in points if point.is_default]
+
+    def ask(self, count: int) -> Sequence[Point]:
+        while True:
+            self.queue = [point for point in self.queue if self.is_fresh(point)]
+            if self.queue or self.is_waiting:
+                return self.take(self.queue, count)
+            if not self.step():
+                return []
+
+    def step(self) -> bool:
+        """Goes on to the next setting; False at the end."""
+        if not (found := self.fine()):
+            return False
+        is_better = self.base is None or found[0].index != self.base.index
+        self.base, self.in_vain = found[0], 0 if is_better else self.in_vain + 1
+        if self.in_vain == len(self.names):
+            return False
+        self.queue = self.along(self.base, self.names[self.steps % len(self.names)])
+        self.steps += 1
+        return True
+
+    def along(self, base: Point, name: str) -> list[Point]:
+        """For each other value of a setting the point that is nearest to the base."""
+        found: dict[object, Point] = {}
+
+        def agreement(point: Point) -> tuple[int, int]:
+            return sum(point.settings.get(each) == base.settings.get(each) for each in self.names), -point.index
+
+        for point in self.points:
+            value = point.settings.get(name)
+            if value != base.settings.get(name):
+                found[value] = max(found.get(value, point), point, key=agreement)
+        return list(found.values())
+
+
+@search("halving")
+class Halving(Search):
+    """Successive halving over the stages of the contest: all points of the budget go through the first, the better half
+    of them through the next, which has twice the rounds, and half of those through the last."""
+
+    is_ordered = True
+
+    def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
+        super().__init__(points, budget, seed)
+        self.stage = 0
+        self.stages = STAGES[:1]
+        self.field = {point.index for point in points}
+        """The points of this stage."""
+        self.queue: list[Point] = []
+        """Those of them that are to be asked for again."""
+        self.awaited: set[int] = set()
+
+    def ask(self, count: int) -> Sequence[Point]:
+        if self.stage == 0 and (found := self.take(self.fresh(), count)):
+            self.awaited |= {point.index for point in found}
+            return found
+        if not self.queue and not self.awaited and self.stage + 1 < len(STAGES):
+            self.halve()
+        found, self.queue = self.queue[:count], self.queue[count:]
+        self.awaited |= {point.index for point in found}
+        return found
+
+    def halve(self) -> None:
+        """Goes on to the next stage with the better half."""
+        good = [point for point in self.fine() if point.index in self.field]
+        better = good[: -(-len(good) // 2)]
+        self.stage += 1
+        self.stages = STAGES[self.stage : self.stage + 1]
+        self.field = {point.index for point in better}
+        self.queue = better if len(better) > 1 else []
+
+    def tell(self, trials: Mapping[int, Trial]) -> None:
+        super().tell(trials)
+        self.awaited -= trials.keys()
+
+
+def search_named(name: str) -> type[Search]:
+    """The class that is registered under a name. TileError `option`."""
+    if name not in SEARCHES:
+        hint = closest(name, SEARCHES) or f"known: {', '.join(SEARCHES)}"
+        raise TileError("option", None, f"there is no search '{name}'", hint)
+    return SEARCHES[name]

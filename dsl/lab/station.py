@@ -1,0 +1,121 @@
+"""One device at work: points of a launch, a batch at a time, loaded, checked and measured against each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from dsl.calls.plan import Plan
+from dsl.calls.tuned import StepChoice, described_step
+from dsl.lab.compiling import Made
+from dsl.lab.contest import STAGES, contest
+from dsl.lab.runner import LazyCase, Ready, Runner, prepared
+from dsl.lab.space import TuningCall
+from dsl.lab.trial import Trial
+from runtime.errors import DeviceError
+
+
+@dataclass(slots=True)
+class Entrant:
+    """A point of a batch. index: of the point; trial: blank, or as it was measured before, then it is measured again;
+    code: waits for the code of its launches; plan: where it is known."""
+
+    index: int
+    trial: Trial
+    code: Callable[[], Sequence[Made]]
+    plan: Plan | None = None
+
+
+@dataclass(slots=True)
+class Batch:
+    """Points that are tried together. stages: of their contest; seconds: after which none is begun; whole: they are not
+    measured, but answer to `expect` itself."""
+
+    entrants: list[Entrant]
+    stages: Sequence[int] = STAGES
+    seconds: float | None = None
+    whole: bool = False
+
+
+class Station:
+    """Tries points of one launch at one case on the device of its call. attempted: is told of each trial that has all
+    but its times."""
+
+    def __init__(self, call: TuningCall, case: LazyCase, seed: int, attempted: Callable[[Trial], None]):
+        self.call, self.case, self.seed, self.attempted = call, case, seed, attempted
+        self.runner = Runner(call.place, case, call.index)
+        self.runner.may_spill = False
+        self.loaded: dict[str, Ready] = {}
+
+    def go(self, batch: Batch, settled: Callable[[int, Trial], None]) -> None:
+        """Tries a batch; `settled` gets each trial as soon as nothing will be added to it, and those for which there
+        was no time never. Raises DeviceError after a fault that poisons the device."""
+        end = None if batch.seconds is None else time.monotonic() + batch.seconds
+        racing: dict[int, Entrant] = {}
+        for each in batch.entrants:
+            is_new = not each.trial.times_us
+            if is_new and end is not None and time.monotonic() >= end:
+                continue
+            if batch.whole:
+                self.runner.check(each.trial, self.ready(each), whole=True)
+            elif is_new:
+                self.attempt(each, settled)
+            if each.trial.status == "measured" and not batch.whole:
+                racing[each.index] = each
+            else:
+                settled(each.index, each.trial)
+        self.measure(racing, batch.stages)
+        for each in racing.values():
+            settled(each.index, each.trial)
+
+    def attempt(self, each: Entrant, settled: Callable[[int, Trial], None]) -> None:
+        """All about a point but its times."""
+        trial = each.trial
+        made = each.code()
+        refused = any(one.error is not None for one in made)
+        plan = Plan([], []) if refused else each.plan or self.plan(trial)
+        try:
+            ready = self.runner.attempt(trial, plan, made)
+        except DeviceError as fault:
+            settled(each.index, trial)
+            steps = "; ".join(map(described_step, steps_of(trial)))
+            hint = "this trial is in the log: the same command goes on after it"
+            raise DeviceError(fault.code, f"{steps}: {fault.message}", hint) from None
+        self.attempted(trial)
+        if ready is not None:
+            self.loaded[trial.key] = ready
+
+    def ready(self, each: Entrant) -> Ready:
+        """A point that has passed, loaded anew if it was measured elsewhere."""
+        key = each.trial.key
+        if key not in self.loaded:
+            kernels = self.runner.kernels(each.trial, each.code())
+            self.loaded[key] = self.runner.ready(each.plan or self.plan(each.trial), kernels)
+        return self.loaded[key]
+
+    def plan(self, trial: Trial) -> Plan:
+        """The launches of a trial, with its choices."""
+        plan = self.call.planner(chosen=steps_of(trial)).plan()
+        for step in plan.steps:
+            step.request = replace(step.request, choices=trial.choices)
+        return plan
+
+    def measure(self, entrants: Mapping[int, Entrant], stages: Sequence[int]) -> None:
+        """A contest; sets the times of the trials."""
+        if not entrants:
+            return
+        bound = {index: prepared(self.ready(each)) for index, each in entrants.items()}
+        name = uuid4().hex[:12]
+        for index, times in contest(bound, self.runner.rounds, self.seed, stages).items():
+            trial = entrants[index].trial
+            trial.times_us, trial.contest = [round(t, 3) for t in times], name
+
+
+def steps_of(trial: Trial) -> tuple[StepChoice, ...]:
+    """What was chosen."""
+    return tuple(
+        StepChoice(step["kernel"], step["schedule"], step["constants"], tuple(step.get("fixed", ())))
+        for step in trial.steps
+    )

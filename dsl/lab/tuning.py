@@ -1,0 +1,225 @@
+"""A launch at a case: a search says what is tried next, a station tries it, and what comes of it goes to the log."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from random import Random
+
+from dsl.calls.plan import Plan
+from dsl.examples.overrides import Overrides
+from dsl.lab.case import TuningCase
+from dsl.lab.compiling import Code, Compiler, Made
+from dsl.lab.contest import STAGES
+from dsl.lab.outcome import Outcome
+from dsl.lab.runner import LazyCase
+from dsl.lab.search import Point
+from dsl.lab.searches import search_named
+from dsl.lab.session import Session
+from dsl.lab.space import Candidate, TuningCall, by_hand, calls, candidates
+from dsl.lab.station import Batch, Entrant, Station
+from dsl.lab.trial import Trial
+from lowering.location import TileError
+
+GROUP = 64
+"""Points that are measured together."""
+MOST_CONTESTS = 3
+"""Times that points that tie are measured together, if they were not: each may show others that tie."""
+
+
+def tune(session: Session, cases: Sequence[Overrides]) -> Iterator[Outcome]:
+    """The outcomes of all launches at all cases, one after the other. Trials go to the log as soon as they are settled.
+
+    Raises TileError; DeviceError after a fault that poisons the device, which the log then has, so that the same
+    command goes on past it.
+    """
+    code: Code = "assembled" if session.place.ordinal is None else "none"
+    with Compiler(session.program, session.settings.jobs, code) as compiler:
+        for overrides in cases:
+            found = calls(session.program, session.example, overrides, session.place)
+            if not found:
+                raise TileError("example", session.example.loc, "this example launches nothing to tune")
+            seed = session.settings.seed
+            case = LazyCase(partial(TuningCase, session.program, session.example, overrides, session.place, seed))
+            for call in found:
+                if not call.facts.is_known:
+                    call = replace(call, facts=replace(call.facts, arguments=case().arguments(call.index)))
+                yield Tuning(session, compiler, call, overrides, case).run()
+
+
+class Tuning:
+    """The points of one launch at one case, and the search through them."""
+
+    def __init__(self, session: Session, compiler: Compiler, call: TuningCall, overrides: Overrides, case: LazyCase):
+        self.session, self.compiler, self.call, self.case = session, compiler, call, case
+        settings = session.settings
+        values = overrides.names | overrides.types | overrides.options
+        listed = candidates(call, settings.choice)
+        edited = by_hand(listed, settings.edited)
+        self.candidates = {candidate.index: candidate for candidate in [*listed, *edited]}
+        self.facts = call.planner().facts()
+        self.blanks = {i: session.blank(call, self.facts, values, each) for i, each in self.candidates.items()}
+        self.outcome = Outcome(call, values, len(self.candidates))
+        self.station = Station(call, case, settings.seed, lambda trial: session.progress.advance(trial.status))
+        points = [Point(each.index, each.settings, each.is_default) for each in listed]
+        self.search = search_named(settings.search)(in_order(points, settings.seed), settings.budget, settings.seed)
+        self.edited = [candidate.index for candidate in edited]
+        self.begun: set[int] = set()
+        """Points of the search that it was given."""
+        self.ahead: deque[Batch] = deque()
+        """Groups that are being compiled."""
+        self.settled: dict[int, Trial] = {}
+        """Trials that the search is not told yet."""
+
+    def run(self) -> Outcome:
+        outcome, session = self.outcome, self.session
+        facts = self.facts
+        values = ", ".join(f"{name}={value}" for name, value in {**facts.types, **facts.dims}.items())
+        self.from_log()
+        new = len(self.search.fresh()[: session.settings.budget]) + len([*self.unknown(self.edited)])
+        session.progress.begin(f"{self.call.name} {values}", new + outcome.found)
+        for _ in range(outcome.found):
+            session.progress.advance("from the log")
+        self.explore()
+        if self.is_over:
+            self.leave_out()
+        self.settle()
+        outcome.candidates = dict(sorted(outcome.candidates.items()))
+        if self.case.made is not None:
+            outcome.moves = self.case.made.moves
+        return outcome
+
+    @property
+    def is_over(self) -> bool:
+        return self.session.seconds_left == 0
+
+    def unknown(self, indices: Sequence[int]) -> Iterator[int]:
+        return (index for index in indices if index not in self.outcome.trials)
+
+    def from_log(self) -> None:
+        """Takes over what the log has, and tells the search."""
+        for index, blank in self.blanks.items():
+            known = None if self.session.settings.fresh else self.session.log.find(blank)
+            if known is not None:
+                self.note(index, known)
+        self.outcome.found = len(self.outcome.trials)
+        self.tell()
+
+    def leave_out(self) -> None:
+        """Notes the points that there was no time for: those that the search was given, or would have been."""
+        rest = [point.index for point in self.search.fresh()[: self.search.left]]
+        left = {*self.unknown([*self.begun, *self.edited]), *rest}
+        self.outcome.candidates |= {index: self.candidates[index] for index in left}
+        self.outcome.left_out = len(left)
+
+    # ---- what is tried ----
+
+    def explore(self) -> None:
+        """Asks and tells, until the search has no more, or the time is up. One batch more than is being tried is
+        compiled, so that neither the device nor the compiling processes wait."""
+        while not self.is_over:
+            while len(self.ahead) < 2 and (batch := self.next_batch()) is not None:
+                self.ahead.append(batch)
+            if not self.ahead:
+                return
+            self.go(self.ahead.popleft())
+
+    def next_batch(self) -> Batch | None:
+        """What the files of `--from` have, then what the search asks for; None where it asks for nothing, now or at
+        all."""
+        if edited := [*self.unknown(self.edited)]:
+            self.edited = []
+            return self.batch(edited)
+        while points := self.search.ask(GROUP):
+            wanted = self.wanted(points)
+            again = [index for index in wanted if index in self.outcome.trials]
+            if again and not self.call.place.is_timed:  # the emulator would count the same
+                self.settled |= {index: self.outcome.trials[index] for index in again}
+                self.tell()
+                wanted = [*self.unknown(wanted)]
+            if wanted:
+                return self.batch(wanted, self.search.stages)
+            if not again:
+                return None
+        return None
+
+    def wanted(self, points: Sequence[Point]) -> list[int]:
+        """The points that a search asks for, but for new ones beyond the budget. TileError for one that there is
+        not."""
+        budget, found = self.session.settings.budget, []
+        for index in dict.fromkeys(point.index for point in points):
+            if index not in self.candidates:
+                name = self.session.settings.search
+                raise TileError("option", None, f"the search '{name}' asks for point {index}, which there is not")
+            is_new = index not in self.begun and index not in self.outcome.trials
+            if not is_new or budget is None or len(self.begun) < budget:
+                found.append(index)
+                self.begun |= {index} if is_new else set()
+        return found
+
+    def batch(self, indices: Sequence[int], stages: Sequence[int] = STAGES, whole: bool = False) -> Batch:
+        """Points to be tried together, whose code is begun."""
+        return Batch([self.entrant(index) for index in indices], stages, whole=whole)
+
+    def entrant(self, index: int) -> Entrant:
+        candidate = self.candidates[index]
+        trial = self.outcome.trials.get(index, self.blanks[index])
+        try:
+            plan = self.plan(candidate)
+        except TileError as error:
+            refused = Made(error=error.render())
+            return Entrant(index, trial, lambda: [refused])
+        self.compiler.begin_plan(plan, candidate.edited)
+        return Entrant(index, trial, partial(self.compiler.made_plan, plan, candidate.edited), plan)
+
+    def plan(self, candidate: Candidate) -> Plan:
+        """The launches of a point, with the options that are asked for."""
+        plan, choose = self.call.plan(candidate), self.session.settings.choose
+        for step in plan.steps:
+            step.request = replace(step.request, choices=choose)
+        return plan
+
+    # ---- what comes of it ----
+
+    def go(self, batch: Batch) -> None:
+        batch.seconds = None if batch.whole else self.session.seconds_left
+        self.station.go(batch, self.record)
+        self.tell()
+
+    def record(self, index: int, trial: Trial) -> None:
+        self.note(index, trial)
+        self.session.log.add(trial)
+
+    def note(self, index: int, trial: Trial) -> None:
+        self.outcome.trials[index] = self.settled[index] = trial
+        self.outcome.candidates[index] = self.candidates[index]
+
+    def tell(self) -> None:
+        """The search is told what was settled; it knows nothing of points by hand."""
+        told = {index: trial for index, trial in self.settled.items() if self.candidates[index].edited is None}
+        self.settled = {}
+        if told:
+            self.search.tell(told)
+
+    def settle(self) -> None:
+        """Measures those that tie together, if they were not; and lets the best answer to `expect` itself."""
+        if not self.call.place.is_timed:
+            return
+        outcome = self.outcome
+        for _ in range(MOST_CONTESTS):
+            ties = outcome.ties
+            if len({outcome.trials[index].contest for index in ties}) <= 1 or self.is_over:
+                break
+            self.go(self.batch(ties))
+        while (best := outcome.winner) is not None and outcome.trials[best].answer != "expect":
+            self.go(self.batch([best], whole=True))
+
+
+def in_order(points: Sequence[Point], seed: int) -> list[Point]:
+    """The defaults, then the others shuffled."""
+    first = [point for point in points if point.is_default]
+    rest = [point for point in points if not point.is_default]
+    Random(seed).shuffle(rest)
+    return [*first, *rest]

@@ -1,0 +1,359 @@
+"""`dsl tune --search`: what each search asks for, and how soon it has the best."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dsl.command import cli
+from dsl.lab import station, tuning
+from dsl.lab.contest import STAGES
+from dsl.lab.runner import Runner
+from dsl.lab.search import SEARCHES, Point, Search, search
+from dsl.lab.search_optuna import as_number
+from dsl.lab.searches import search_named
+from dsl.lab.space import TuningPlace
+from dsl.lab.trial import Trial
+from lowering.location import TileError
+
+PLUGINS = Path(__file__).parents[2] / "docs" / "examples" / "plugins"
+Cost = Callable[[Point], float]
+
+
+def space() -> list[Point]:
+    """Two schedules: `tiled` has 5 · 4 · 3 points whose DEPTH depends on its WARPS, `plain` has 2."""
+    rows: list[dict[str, Any]] = [
+        {"schedule": "tiled", "WARPS": warps, "TILE": tile, "DEPTH": depth}
+        for warps, tile in product((4, 1, 2, 8, 16), (64, 16, 32, 128))
+        for depth in (warps, 2 * warps, 4 * warps)
+    ]
+    rows += [{"schedule": "plain", "PER": per} for per in (1, 2)]
+    return [Point(index, row, index in (0, 60)) for index, row in enumerate(rows)]
+
+
+def cost(point: Point) -> float:
+    """Each setting by itself; least at WARPS=2, TILE=32, DEPTH=8."""
+    row = point.settings
+    if row["schedule"] == "plain":
+        return 90.0 + row["PER"]
+    return 10 * abs(row["WARPS"] - 2) + abs(row["TILE"] - 32) + abs(row["DEPTH"] - 8)
+
+
+def told(value: float | None) -> Trial:
+    """A trial that ranks as a number, or one that failed."""
+    empty: Any = {}
+    made = Trial("", "", None, empty, "", None, 0, empty, empty, empty, empty, [])
+    made.status, made.counters = ("failed", None) if value is None else ("counted", {"instructions": value})
+    return made
+
+
+def asks(made: Search, of: Cost = cost, count: int = 7) -> Iterator[tuple[list[Point], tuple[int, ...]]]:
+    """Each answer with its stages, told at once."""
+    while points := made.ask(count):
+        assert len(points) <= count
+        yield list(points), tuple(made.stages)
+        made.tell({point.index: told(of(point)) for point in points})
+
+
+def tried(name: str, budget: int | None = None, seed: int = 0, of: Cost = cost) -> list[Point]:
+    """The points that a search asks for the first time, in order."""
+    seen: dict[int, Point] = {}
+    for points, _ in asks(search_named(name)(space(), budget, seed), of):
+        seen |= {point.index: point for point in points if point.index not in seen}
+    return list(seen.values())
+
+
+ALL = ("all", "random", "one", "halving", "optuna")
+
+
+@pytest.fixture(autouse=True)
+def needs_optuna(request: pytest.FixtureRequest) -> None:
+    if getattr(request.node, "callspec", None) is not None and request.node.callspec.params.get("name") == "optuna":
+        pytest.importorskip("optuna", reason="dsl[optuna] is not installed")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_search_tries_a_point_twice_or_more_than_its_budget(name: str) -> None:
+    for seed in (1, 2):
+        made = search_named(name)(space(), 20, seed)
+        asked = [point.index for points, stages in asks(made) for point in points if stages[0] == STAGES[0]]
+        assert len(asked) == len(set(asked)) <= 20
+        assert asked == [point.index for point in tried(name, 20, seed)]  # the seed decides
+
+
+@pytest.mark.parametrize("name", ["all", "random", "halving"])
+def test_without_a_budget_all_points_are_tried(name: str) -> None:
+    assert sorted(point.index for point in tried(name)) == list(range(62))
+
+
+@pytest.mark.parametrize(("name", "most"), [("random", 60), ("one", 18), ("optuna", 45)])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_best_of_62_points_is_found_within(name: str, most: int, seed: int) -> None:
+    best = min(space(), key=cost)
+    assert best in tried(name, most, seed), [point.settings for point in tried(name, most, seed)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_the_log_has_is_told_at_no_cost(name: str) -> None:
+    points = space()
+    known = {point.index: told(cost(point)) for point in points[:30]}
+    made = search_named(name)(points, 8, 1)
+    made.tell(known)
+    asked = [p for points, stages in asks(made) for p in points if stages[0] == STAGES[0]]
+    assert asked and not {point.index for point in asked} & known.keys()
+    assert len(asked) == 8 or name == "one"  # which may be at its end
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_points_that_fail_stop_no_search(name: str) -> None:
+    made, asked = search_named(name)(space(), 30, 1), []
+    while points := made.ask(7):
+        asked += points
+        made.tell({p.index: told(None if p.settings.get("WARPS") in (4, 8) else cost(p)) for p in points})
+    right = [point for point in asked if point.settings.get("WARPS") not in (4, 8)]
+    assert right and made.fine()[0] == min(right, key=lambda point: (cost(point), point.index))
+
+
+def test_random_draws_settings_and_not_points() -> None:
+    """The two points of `plain` are 3 % of the space; half of the first draws are of it."""
+    first = [tried("random", 1, seed)[0].settings["schedule"] for seed in range(40)]
+    assert 10 <= first.count("plain") <= 30
+
+
+def test_one_at_a_time_varies_one_setting_and_ends_where_none_betters() -> None:
+    found = tried("one")
+    assert {point.index for point in found[:2]} == {0, 60}
+    assert {point.settings["schedule"] for point in found[2:6]} == {"tiled"}
+    base = found[0].settings
+    for point in found[2:6]:  # along WARPS; DEPTH, whose set follows WARPS, keeps its value where that is possible
+        assert point.settings["TILE"] == base["TILE"] and point.settings["WARPS"] != base["WARPS"]
+    assert {p.settings["WARPS"]: p.settings["DEPTH"] for p in found[2:6]} == {1: 4, 2: 4, 8: 8, 16: 16}
+    flat = tried("one", of=lambda point: 1.0)
+    assert len(flat) < 20 and flat[0].index == 0  # nothing betters the default
+
+
+def test_one_at_a_time_waits_for_what_it_asked_for() -> None:
+    made = search_named("one")(space(), None, 0)
+    assert [point.index for point in made.ask(1)] == [0] and [point.index for point in made.ask(5)] == [60]
+    assert made.ask(5) == []
+    made.tell({0: told(5.0)})
+    assert made.ask(5) == []
+    made.tell({60: told(6.0)})
+    assert len(made.ask(5)) == 4
+
+
+def test_halving_gives_more_rounds_to_fewer_points() -> None:
+    """What the first stage says wrongly, later ones correct among those that are left."""
+    counts: dict[int, int] = {}
+
+    def noisy(point: Point) -> float:
+        counts[point.index] = counts.get(point.index, 0) + 1
+        return cost(point) + (5 * (point.index % 3) if counts[point.index] == 1 else 0)
+
+    made = search_named("halving")(space(), 40, 1)
+    rungs: dict[tuple[int, ...], set[int]] = {}
+    for points, stages in asks(made, noisy):
+        rungs.setdefault(stages, set()).update(point.index for point in points)
+    assert [len(rung) for rung in rungs.values()] == [40, 20, 10] and list(rungs) == [(8,), (16,), (32,)]
+    first, second, third = rungs.values()
+    assert first > second > third
+    assert {*sorted(second, key=lambda i: (cost(space()[i]), i))[:10]} == third
+    assert sum(counts.values()) == 70
+
+
+def test_halving_does_not_climb_before_all_of_a_stage_is_told() -> None:
+    made = search_named("halving")(space(), 4, 1)
+    (first, *rest) = made.ask(10)
+    assert len(rest) == 3 and made.ask(10) == []
+    made.tell({first.index: told(1.0)})
+    assert made.ask(10) == []
+    made.tell({point.index: told(2.0 + point.index) for point in rest})
+    assert len(made.ask(10)) == 2 and tuple(made.stages) == (16,)
+
+
+def test_ranks_order_as_numbers_do() -> None:
+    ranks = sorted((float(a), float(b), float(c)) for a, b, c in product((0, 1, 7, 4000), repeat=3))
+    numbers = [as_number(rank) for rank in ranks]
+    assert numbers == sorted(numbers) and len(set(numbers)) == len(ranks)
+
+
+def test_names_are_known_and_taken_once() -> None:
+    with pytest.raises(TileError, match="no search 'halvin'") as caught:
+        search_named("halvin")
+    assert "halving" in str(caught.value.render())
+    with pytest.raises(ValueError, match="'all' already"):
+        search("all")(Search)
+
+
+def test_without_optuna_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(TileError, match="needs optuna") as caught:
+        search_named("optuna")(space(), 3, 0)
+    assert "dsl[optuna]" in caught.value.render()
+
+
+# ---- in `dsl tune` ----
+
+SCALE = """\
+kernel scale(y: f32[n], x: f32[n]; BLOCK, IDLE = 0):
+    grid cdiv(n, BLOCK)
+    i = block(0) * BLOCK
+    v = load(x[i : i + BLOCK])
+    store(y[i : i + BLOCK], v + v)
+
+schedule s of scale:
+    tune warps in 1, 2, 4
+    tune BLOCK in where(warps == 1, 32, 64), warps * 128
+    tune IDLE in 0, 1
+    tune choose vector.x.load in 1, 2
+
+example:
+    n = 512
+    x = randn(f32[n])
+    y = empty(f32[n])
+    scale(y, x)
+    expect y ~= x + x within 0
+"""
+
+
+def dsl(*arguments: Any) -> Result:
+    return CliRunner().invoke(cli, [str(each) for each in arguments], standalone_mode=False)
+
+
+@pytest.fixture
+def scale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file, with a cache of its own, compiled in this process."""
+    from test_tuning import Here
+
+    from dsl.lab import compiling
+
+    monkeypatch.setattr(compiling, "ProcessPoolExecutor", Here)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "scale.tile"
+    path.write_text(SCALE)
+    return path
+
+
+def outcome(path: Path, *arguments: Any) -> Any:
+    result = dsl("tune", path, "--emulator", "--json", *arguments)
+    assert result.return_value == 0, result.output
+    return json.loads(result.stdout)["outcomes"][0]
+
+
+def constants(point: Any) -> tuple[Any, ...]:
+    return tuple(sorted(point["steps"][0]["constants"].items()))
+
+
+def test_every_search_tries_points_of_the_file_alone(scale: Path) -> None:
+    """Constants and choices, with the sets that depend on others; and among ties the file's first is best. Where a
+    lane has one element, the option of two is refused: a search goes on past it."""
+    whole = outcome(scale)
+    legal = {constants(point): point for point in whole["points"]}
+    assert len(legal) == 3 * 2 * 2 * 2 and {point["status"] for point in legal.values()} == {"counted", "compile"}
+    for name in ("random", "one", "halving"):
+        found = outcome(scale, "--search", name, "--budget", 9, "--seed", 1, "--fresh")
+        assert {constants(point) for point in found["points"]} <= legal.keys() and len(found["points"]) <= 9
+        assert found["not_asked_for"] == 24 - len(found["points"])
+        fine = [point for point in found["points"] if point["status"] == "counted"]
+        ranks = [legal[constants(point)]["rank"] for point in fine]
+        (best,) = [place for place, point in enumerate(fine) if point["best"]]
+        assert best == ranks.index(min(ranks))  # points are in the file's order
+
+
+def test_a_budget_is_of_new_points_and_the_same_command_goes_on(scale: Path) -> None:
+    first = outcome(scale, "--budget", 5)
+    assert len(first["points"]) == 5 and first["from_log"] == 0
+    second = outcome(scale, "--budget", 5)
+    assert len(second["points"]) == 10 and second["from_log"] == 5
+    names = [{constants(point) for point in found["points"]} for found in (first, second)]
+    assert names[0] < names[1]
+    third = outcome(scale, "--budget", 40, "--search", "random")
+    assert len(third["points"]) == 24 and third["from_log"] == 10 and third["not_asked_for"] == 0
+    assert outcome(scale, "--budget", 3, "--fresh")["from_log"] == 0
+    over = outcome(scale, "--seconds", 0, "--budget", 3)
+    assert over["from_log"] == 24 and over["left_out"] == 0
+    scale.write_text(SCALE + "# changed\n")
+    over = outcome(scale, "--seconds", 0, "--budget", 3)
+    assert over["left_out"] == 3 and {point["status"] for point in over["points"]} == {"left out"}
+
+
+@pytest.fixture
+def rounds(scale: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Makes the emulator a device with times, 10 us for BLOCK=128 and more for others; (launches, rounds) of each stage
+    of the contests."""
+    check, found = Runner.check, []
+
+    def checked(self: Runner, trial: Trial, ready: Any, whole: bool = False) -> None:
+        check(self, trial, ready, whole)
+        trial.status, trial.counters = "measured" if trial.status == "counted" else trial.status, None
+
+    def measured(self: Runner, launches: list[Any], rounds: int, order: Random) -> list[list[float]]:
+        found.append((len(launches), rounds))
+        blocks = [each.bound.plan.steps[0].request.constants["BLOCK"] for each in launches]
+        return [[10 + abs(block - 128) / 64 + order.uniform(-0.1, 0.1) for _ in range(rounds)] for block in blocks]
+
+    monkeypatch.setattr(TuningPlace, "is_timed", True)
+    monkeypatch.setattr(Runner, "check", checked)
+    monkeypatch.setattr(Runner, "rounds", measured)
+    monkeypatch.setattr(station, "prepared", lambda ready: ready)
+    monkeypatch.setattr(tuning, "GROUP", 6)
+    return found
+
+
+def test_with_times_halving_measures_less_and_has_the_same_winner_and_ties(
+    scale: Path, rounds: list[tuple[int, int]]
+) -> None:
+    whole = outcome(scale)
+    launches_of_all = sum(count * each for count, each in rounds)
+    rounds.clear()
+    halved = outcome(scale, "--search", "halving", "--fresh")
+    best = [next(point for point in found["points"] if point["best"]) for found in (whole, halved)]
+    assert (
+        constants(best[0]) == constants(best[1]) == (("BLOCK", 128), ("IDLE", 0), ("vector.x.load", "1"), ("warps", 1))
+    )
+    ties = [{constants(point) for point in found["points"] if point.get("ties")} for found in (whole, halved)]
+    assert ties[0] == ties[1] and len(ties[0]) == 4
+    assert sum(count for count, each in rounds if each == 8) >= 18  # all that compile go through the first stage
+    assert sum(count * each for count, each in rounds) < launches_of_all
+
+
+def test_a_search_of_ones_own_is_a_file(scale: Path) -> None:
+    loaded = plugin("search_nearest.py")
+    try:
+        assert "nearest" in SEARCHES and loaded.Nearest.__mro__[1] is Search
+        found = outcome(scale, "--search", "nearest", "--budget", 6)
+        assert len(found["points"]) == 6
+    finally:
+        del SEARCHES["nearest"]
+    result = dsl("tune", scale, "--emulator", "--search", "nearest")
+    assert result.return_value == 2 and "there is no search 'nearest'" in result.stderr
+
+
+def plugin(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name.removesuffix(".py"), PLUGINS / name)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_search_that_asks_for_what_there_is_not_is_told(scale: Path) -> None:
+    @search("astray")
+    class Astray(Search):
+        def ask(self, count: int) -> list[Point]:
+            return [Point(99, {}, False)]
+
+    try:
+        result = dsl("tune", scale, "--emulator", "--search", "astray")
+    finally:
+        del SEARCHES["astray"]
+    assert result.return_value == 2 and "asks for point 99" in result.stderr

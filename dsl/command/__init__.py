@@ -24,6 +24,7 @@ COMMANDS = {
     "bench": "Show the kernels and schedules of a file side by side.",
     "count": "Count what launches of PTX texts cost, of any compiler, side by side.",
     "tune": "Find the fastest point of the schedules' tune sets.",
+    "model": "Fit a cost model to logs, and tell how well it orders points.",
     "diff": "Tell what differs between two launches, and what it costs.",
     "ablate": "Show what each choice is worth: taken another way, all else as chosen.",
     "bisect": "Find the choice, or the commit, at which a figure changes.",

@@ -38,6 +38,8 @@ MAX_DIGITS = 18
 @click.option("--all", "branches", is_flag=True, help="Every branch of the dispatch that may serve the shape.")
 @click.option("--search", default="all", metavar="NAME", help="What is tried next: all, random, one, halving, optuna.")
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="At most N new points of a launch.")
+@click.option("--model", metavar="NAME|FILE.json", help="Points in the order that this predicts; see dsl model.")
+@click.option("--counters", is_flag=True, help="On a GPU, also count the first blocks on the emulator, for dsl model.")
 @click.option("--seconds", type=SECONDS_OR_NONE, metavar="S", help="Begin no new point after S seconds.")
 @click.option("--jobs", type=click.IntRange(1, MAX_JOBS), metavar="N", help="Processes that compile; as many as cores.")
 @click.option("--seed", type=SEED, default=0, help="Seed of the inputs and of all orders.")
@@ -132,18 +134,22 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: dict[str, str]) -> Settings:
     """What the options ask for. Raises TileError."""
     from dsl.kernels.edited import edited_from
+    from dsl.lab.model import load_model
     from dsl.lab.searches import search_named
     from dsl.lab.session import Settings
     from dsl.lab.space import SpaceChoice
 
-    search_named(options["search"])
+    if not search_named(options["search"]).is_ordered and options["model"] is not None:
+        message = f"the search '{options['search']}' does not take points in the order of a model"
+        raise TileError("option", None, message, "--search all or halving")
     schedules = options["schedule"].split(",") if options["schedule"] else ()
     return Settings(
         SpaceChoice(domains, schedules, options["branches"]),
+        model=None if options["model"] is None else load_model(options["model"]),
         jobs=options["jobs"] or os.cpu_count() or 1,
         choose=choose,
         edited=[edited_from(each, choose) for each in options["edited"]],
-        **{name: options[name] for name in ("search", "budget", "seconds", "fresh", "seed")},
+        **{name: options[name] for name in ("search", "budget", "counters", "seconds", "fresh", "seed")},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from dsl.lab.trial import Trial
 class Outcome:
     """A launch at one case. points: how many it has; candidates: those that were tried, found in the log or left out,
     by index; trials: by the same; left_out: candidates that there was no time for; found: trials that the log had;
-    moves: bytes of the launch, None if unknown."""
+    moves: bytes of the launch, None if unknown; predicted: what a model said of points."""
 
     call: TuningCall
     values: dict[str, Any]
@@ -24,6 +25,7 @@ class Outcome:
     left_out: int = 0
     found: int = 0
     moves: float | None = None
+    predicted: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def fine(self) -> list[int]:

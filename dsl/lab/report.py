@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dsl.examples.report import finite
+from dsl.lab.models import rank_correlation
 from dsl.lab.outcome import Outcome
 from dsl.lab.space import TuningPlace
 from dsl.lab.trial import Trial
@@ -75,10 +76,21 @@ def show(outcome: Outcome, place: TuningPlace, console: Console) -> None:
         notes.append(f"{outcome.left_out} points were not tried: the time was up")
     if outcome.found:
         notes.append(f"{outcome.found} of {len(outcome.candidates)} points are from the log")
+    if outcome.predicted:
+        notes.append(of_the_model(outcome))
     if unasked := outcome.points - len(outcome.candidates):
         notes.append(f"{unasked} of {outcome.points} points were not asked for")
     for note in notes:
         console.print(f"  {note}", highlight=False)
+
+
+def of_the_model(outcome: Outcome) -> str:
+    """How well the model's order agrees with what came out."""
+    both = [index for index in outcome.fine if index in outcome.predicted]
+    ranks = [outcome.trials[index].rank for index in both]
+    found = rank_correlation([ranks.index(rank) for rank in ranks], [outcome.predicted[index] for index in both])
+    said = "no rank correlation" if found is None else f"rank correlation {found:.2f}"
+    return f"the model's order: {said} with what came out of {len(both)} points"
 
 
 def table(outcome: Outcome, names: list[str], fine: list[int], ties: set[int]) -> Table:
@@ -171,6 +183,8 @@ def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str,
             row: dict[str, Any] = {"steps": json.loads(candidate.key), "status": "left out"}
             if candidate.edited is not None:
                 row["from"] = candidate.edited.name
+            if index in outcome.predicted:
+                row["predicted"] = outcome.predicted[index]
             if trial is not None:
                 row |= {"status": trial.status, "reason": trial.reason, "launches": [asdict(s) for s in trial.launches]}
                 if trial.status == "measured":

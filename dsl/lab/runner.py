@@ -194,16 +194,29 @@ class Runner:
 
 
 def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
-    """What a kernel takes of the device."""
-    header = kernel.header
-    facts = StepFacts(header.kernel, header.schedule, dict(header.constants), header.threads)
-    facts.registers, facts.spills, facts.instructions = made.registers, made.spills, made.instructions
-    facts.shared_bytes = header.shared_bytes
+    """What a kernel takes of the device: on a GPU as its driver says."""
+    facts = expected(kernel.header, made, place)
     if place.ordinal is not None:
         attributes = kernel.attributes(place.ordinal)
         facts.registers, facts.spills = attributes.registers, attributes.local_bytes
         facts.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
         facts.occupancy, facts.limited_by = attributes.occupancy, attributes.limited_by
+    return facts
+
+
+def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
+    """What a kernel takes before it is loaded, as ptxas says, where it is installed."""
+    from runtime import device_facts
+    from runtime.chips import most_blocks
+
+    facts = StepFacts(header.kernel, header.schedule, dict(header.constants), header.threads)
+    facts.registers, facts.spills, facts.instructions = made.registers, made.spills, made.instructions
+    facts.shared_bytes = header.shared_bytes
+    if made.registers is not None:
+        device = device_facts(place.device, *([] if place.is_timed else [place.arch]))
+        limits = most_blocks(device, made.registers, header.threads, header.shared_bytes)
+        facts.limited_by = min(limits, key=lambda name: limits[name])
+        facts.occupancy = limits[facts.limited_by] * header.threads / device.threads_per_sm
     return facts
 
 

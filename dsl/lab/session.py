@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from dsl.calls.tuned import CallFacts
 from dsl.kernels.edited import Edited
+from dsl.lab.model import Model
 from dsl.lab.space import Candidate, SpaceChoice, TuningCall, TuningPlace
 from dsl.lab.trial import Log, Trial, versions
 from dsl.text import tree as ast
@@ -25,13 +26,16 @@ class Progress(Protocol):
 
 @dataclass(slots=True)
 class Settings:
-    """choice: of the points; search: by name; budget: new points of a launch, at most; jobs: compiling processes;
-    seconds: after which no point is begun; fresh: measure what the log has, too; seed: of inputs and orders; choose:
-    options of choices by key; edited: files whose kernels are points, too."""
+    """choice: of the points; search: by name; budget: new points of a launch, at most; model: which orders the points;
+    counters: on a GPU the emulator counts the first blocks, too; jobs: compiling processes; seconds: after which no
+    point is begun; fresh: measure what the log has, too; seed: of inputs and orders; choose: options of choices by key;
+    edited: files whose kernels are points, too."""
 
     choice: SpaceChoice
     search: str = "all"
     budget: int | None = None
+    model: Model | None = None
+    counters: bool = False
     jobs: int = 1
     seconds: float | None = None
     fresh: bool = False

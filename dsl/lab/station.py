@@ -11,7 +11,7 @@ from dsl.calls.plan import Plan
 from dsl.calls.tuned import StepChoice, described_step
 from dsl.lab.compiling import Made
 from dsl.lab.contest import STAGES, contest
-from dsl.lab.runner import LazyCase, Ready, Runner, prepared
+from dsl.lab.runner import LazyCase, Ready, Runner, expected, prepared
 from dsl.lab.space import TuningCall
 from dsl.lab.trial import Trial
 from runtime.errors import DeviceError
@@ -41,12 +41,13 @@ class Batch:
 
 class Station:
     """Tries points of one launch at one case on the device of its call. attempted: is told of each trial that has all
-    but its times."""
+    but its times. counters: on a GPU, the emulator counts the first blocks of what passes."""
 
     def __init__(self, call: TuningCall, case: LazyCase, seed: int, attempted: Callable[[Trial], None]):
         self.call, self.case, self.seed, self.attempted = call, case, seed, attempted
         self.runner = Runner(call.place, case, call.index)
         self.runner.may_spill = False
+        self.counters = False
         self.loaded: dict[str, Ready] = {}
 
     def go(self, batch: Batch, settled: Callable[[int, Trial], None]) -> None:
@@ -83,9 +84,26 @@ class Station:
             steps = "; ".join(map(described_step, steps_of(trial)))
             hint = "this trial is in the log: the same command goes on after it"
             raise DeviceError(fault.code, f"{steps}: {fault.message}", hint) from None
-        self.attempted(trial)
         if ready is not None:
             self.loaded[trial.key] = ready
+            if self.counters and self.call.place.is_timed:
+                self.runner.count(trial, plan, made)
+        self.attempted(trial)
+
+    def unmeasured(self, each: Entrant, counters: bool) -> Trial | None:
+        """A copy of a blank trial with what is known of its code, and what the emulator counts of its first blocks;
+        None where it does not compile."""
+        from runtime.header import read
+
+        made = each.code()
+        if any(one.ptx is None for one in made):
+            return None
+        headers = [read(one.ptx or "")[one.entry or ""] for one in made]
+        launches = [expected(header, one, self.runner.place) for header, one in zip(headers, made, strict=True)]
+        trial = replace(each.trial, launches=launches)
+        if counters:
+            self.runner.count(trial, each.plan or self.plan(trial), made)
+        return trial
 
     def ready(self, each: Entrant) -> Ready:
         """A point that has passed, loaded anew if it was measured elsewhere."""

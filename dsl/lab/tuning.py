@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -13,6 +14,8 @@ from dsl.examples.overrides import Overrides
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import STAGES
+from dsl.lab.model import Model, features_of, known_before
+from dsl.lab.models import lacks
 from dsl.lab.outcome import Outcome
 from dsl.lab.runner import LazyCase
 from dsl.lab.search import Point
@@ -35,7 +38,10 @@ def tune(session: Session, cases: Sequence[Overrides]) -> Iterator[Outcome]:
     Raises TileError; DeviceError after a fault that poisons the device, which the log then has, so that the same
     command goes on past it.
     """
-    code: Code = "assembled" if session.place.ordinal is None else "none"
+    model = session.settings.model
+    code: Code = "none" if session.place.is_timed and model is None else "assembled"  # a GPU's driver tells it later
+    if model is not None and model.needs_machine_code:
+        code = "counted"
     with Compiler(session.program, session.settings.jobs, code) as compiler:
         for overrides in cases:
             found = calls(session.program, session.example, overrides, session.place)
@@ -63,8 +69,12 @@ class Tuning:
         self.blanks = {i: session.blank(call, self.facts, values, each) for i, each in self.candidates.items()}
         self.outcome = Outcome(call, values, len(self.candidates))
         self.station = Station(call, case, settings.seed, lambda trial: session.progress.advance(trial.status))
+        self.station.counters = settings.counters
         points = [Point(each.index, each.settings, each.is_default) for each in listed]
-        self.search = search_named(settings.search)(in_order(points, settings.seed), settings.budget, settings.seed)
+        if settings.model is not None:
+            self.outcome.predicted = self.predicted(settings.model)
+        points = in_order(points, settings.seed, self.outcome.predicted)
+        self.search = search_named(settings.search)(points, settings.budget, settings.seed)
         self.edited = [candidate.index for candidate in edited]
         self.begun: set[int] = set()
         """Points of the search that it was given."""
@@ -113,6 +123,21 @@ class Tuning:
         left = {*self.unknown([*self.begun, *self.edited]), *rest}
         self.outcome.candidates |= {index: self.candidates[index] for index in left}
         self.outcome.left_out = len(left)
+
+    def predicted(self, model: Model) -> dict[int, float]:
+        """What a model says of each point that compiles. TileError for a feature that is not known."""
+        found: dict[int, float] = {}
+        entrants = [self.entrant(candidate.index) for candidate in self.candidates.values() if not candidate.edited]
+        self.session.progress.begin(f"{self.call.name}: what the model says", len(entrants))
+        for each in entrants:
+            trial = self.station.unmeasured(each, model.needs_counters)
+            self.session.progress.advance("" if trial is not None else "compile")
+            if trial is not None:
+                try:
+                    found[each.index] = model.predict(known_before(features_of(trial), model.of))
+                except KeyError as error:
+                    raise lacks(self.candidates[each.index].described(), error) from None
+        return found
 
     # ---- what is tried ----
 
@@ -217,9 +242,9 @@ class Tuning:
             self.go(self.batch([best], whole=True))
 
 
-def in_order(points: Sequence[Point], seed: int) -> list[Point]:
-    """The defaults, then the others shuffled."""
+def in_order(points: Sequence[Point], seed: int, predicted: Mapping[int, float]) -> list[Point]:
+    """The defaults, then the others: those with the least prediction first, the rest shuffled."""
     first = [point for point in points if point.is_default]
     rest = [point for point in points if not point.is_default]
     Random(seed).shuffle(rest)
-    return [*first, *rest]
+    return [*first, *sorted(rest, key=lambda point: predicted.get(point.index, math.inf))]

@@ -1,0 +1,76 @@
+"""`dsl model`: fits a cost model to the trials of logs, and tells how well it orders kernels that it has not seen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsl.command.failures import show, told
+from lowering.location import printable
+
+if TYPE_CHECKING:
+    from dsl.lab.models import Evaluation
+
+
+@click.command(short_help="Fit a cost model to logs, and tell how well it orders points.")
+@click.argument("logs", nargs=-1, required=True, type=click.Path(), metavar="LOG.jsonl...")
+@click.option("--model", "name", default="linear", show_default=True, metavar="NAME", help="The model.")
+@click.option("--of", default="time", show_default=True, metavar="FIGURE", help="What it predicts; also work, sectors.")
+@click.option("--device", metavar="NAME", help="Only trials of this device, where the logs have several.")
+@click.option("-o", "output", type=click.Path(dir_okay=False), metavar="FILE.json", help="For dsl tune --model.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(logs: tuple[str, ...], as_json: bool, **options: Any) -> int:
+    """Fit a model to the trials of LOGS, which dsl tune, ablate and bisect write. The table has the rank correlation
+    (Spearman) of its predictions with what was measured, each kernel predicted by a model fitted to the others.
+
+    Exit status: 0 fine, 2 the input is wrong.
+    """
+    try:
+        return run([Path(log) for log in logs], as_json, **options)
+    except Exception as error:
+        if as_json:
+            click.echo(json.dumps(told(error, logs[0])))
+        return show(error, logs[0])
+
+
+def run(logs: list[Path], as_json: bool, name: str, of: str, device: str | None, output: str | None) -> int:
+    from dsl.lab.model import model_named, save
+    from dsl.lab.models import evaluate, fitted, read_trials
+
+    trials = read_trials(logs, of, device)
+    made = fitted(lambda: model_named(name), trials, of)
+    found = evaluate(lambda: model_named(name), trials, of)
+    about = {"device": trials[0].device, "trials": len(trials), "kernels": [row.kernel for row in found.kernels]}
+    if output is not None:
+        save(made, name, Path(output), about)
+    if as_json:
+        click.echo(json.dumps({"model": name, "of": of, **about, "state": made.state(), **asdict(found)}))
+        return 0
+    click.echo(f"{name}: {of} of {len(trials)} trials on {about['device']}")
+    for feature, weight in sorted((made.state().get("weights") or {}).items(), key=lambda pair: -pair[1]):
+        if weight:
+            click.echo(f"  {printable(str(feature))}^{weight:.2f}")
+    show_evaluation(found)
+    if output is not None:
+        click.echo(f"  written to {output}")
+    return 0
+
+
+def show_evaluation(found: Evaluation) -> None:
+    """The table."""
+    width = max(len("across kernels"), *(len(row.kernel) for row in found.kernels))
+    how = "fitted to the others" if found.held_out else "fitted to itself: there is no other kernel"
+    click.echo(f"rank correlation, each kernel {how}")
+    click.echo(f"  {'':{width}}  cases  trials  within")
+    for row in found.kernels:
+        click.echo(f"  {printable(row.kernel):{width}}  {row.cases:5}  {row.trials:6}  {shown(row.within):>6}")
+    click.echo(f"  {'within a case':{width}}  {'':5}  {'':6}  {shown(found.within):>6}")
+    click.echo(f"  {'across kernels':{width}}  {'':5}  {'':6}  {shown(found.across):>6}")
+
+
+def shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

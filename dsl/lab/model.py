@@ -1,0 +1,120 @@
+"""What a cost model is: features of a trial → microseconds. It orders points; what is best is measured.
+
+A model of one's own is a class derived from `Model`, registered under a name:
+
+    @model("bytes")
+    class Bytes(Model):
+        def predict(self, features):
+            return features["sectors"]
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dsl.lab.trial import Trial
+from dsl.text.files import read_text, write_text
+from lowering.location import TileError, closest
+
+TIME = "time"
+"""What a model predicts if nothing else is said: microseconds. Other figures are what the emulator counts."""
+CODE = ("registers", "shared_bytes", "threads", "sass", "idle")
+"""Features that are known when a point is compiled, where ptxas is installed."""
+Features = Mapping[str, float]
+
+
+class Model:
+    """Predicts a figure of a launch from its features; only the order of the predictions matters.
+
+    of: the figure. needs_counters: whether `predict` reads what the emulator counts; without, points are only compiled
+    before they are ordered. needs_machine_code: whether it reads `sass`, for which each is disassembled.
+    """
+
+    of = TIME
+    needs_counters = True
+    needs_machine_code = False
+
+    def fit(self, rows: Sequence[Features], values: Sequence[float]) -> None:
+        """Learns from trials, all of one kind of device; one that has nothing to learn leaves this out. Raises
+        TileError."""
+
+    def predict(self, features: Features) -> float:
+        """Raises KeyError for a feature that it needs and the point has not."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """What `fit` has learnt, as JSON."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state`."""
+
+
+Class = TypeVar("Class", bound=type[Model])
+MODELS: dict[str, type[Model]] = {}
+"""By name."""
+
+
+def model(name: str) -> Callable[[Class], Class]:
+    """Registers a class derived from `Model` under a name for `dsl model` and `dsl tune --model`. ValueError for a
+    second class of one name."""
+
+    def register(made: Class) -> Class:
+        if name in MODELS:
+            raise ValueError(f"there is a model '{name}' already: {MODELS[name].__module__}")
+        MODELS[name] = made
+        return made
+
+    return register
+
+
+def model_named(name: str) -> Model:
+    """A new one of the class that is registered under a name. TileError `option`."""
+    if name not in MODELS:
+        hint = closest(name, MODELS) or f"known: {', '.join(MODELS)}"
+        raise TileError("option", None, f"there is no model '{name}'", hint)
+    return MODELS[name]()
+
+
+def features_of(trial: Trial) -> dict[str, float]:
+    """What is known of a trial beside its time: all of `Trial.figures` that is a number, and `idle`, the quotient of
+    the threads that a multiprocessor could hold and those that it has."""
+    found = {name: float(value) for name, value in trial.figures().items() if isinstance(value, int | float)}
+    found.pop(TIME, None)
+    busy = [each.occupancy for each in trial.launches if each.occupancy]
+    return found | ({"idle": 1 / min(busy)} if busy else {})
+
+
+def known_before(features: Features, of: str) -> dict[str, float]:
+    """The features from which a figure may be predicted: for one that the emulator counts, those of the code alone."""
+    return {name: value for name, value in features.items() if of == TIME or name in CODE}
+
+
+def figure_of(trial: Trial, of: str) -> float | None:
+    """What a model of this figure should have said; None where it is not known, or nothing."""
+    value = trial.figures().get(of) if trial.is_fine else None
+    return float(value) if isinstance(value, int | float) and 0 < value < math.inf else None
+
+
+def save(made: Model, name: str, path: Path, about: Mapping[str, Any]) -> None:
+    """Writes a fitted model for `dsl tune --model FILE.json`. TileError `file`."""
+    write_text(path, json.dumps({"model": name, "of": made.of, **about, "state": made.state()}, indent=1) + "\n")
+
+
+def load_model(text: str) -> Model:
+    """A model by its name, or from a file of `save`. TileError."""
+    path = Path(text)
+    if path.suffix != ".json":
+        return model_named(text)
+    try:
+        record = json.loads(read_text(path))
+        made = model_named(record["model"])
+        made.of = str(record["of"])
+        made.restore(record["state"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TileError("file", None, f"{path} is no model: {error!r}", "dsl model LOG -o FILE.json") from None
+    return made

@@ -1,0 +1,180 @@
+"""The built-in cost model, and how well a model orders the trials of kernels that it was not fitted to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dsl.lab.model import CODE, TIME, Features, Model, features_of, figure_of, known_before, model
+from dsl.lab.trial import Log, Trial
+from lowering.location import TileError, closest
+
+LEAST = 3
+"""Trials of a case that have an order worth a correlation."""
+
+
+@model("linear")
+class LogLinear(Model):
+    """log value = intercept + Σ weight · log(1 + feature), by least squares with no weight below zero: what costs more
+    takes longer. A feature whose weight would be negative, or that some trial has not, is left out."""
+
+    def __init__(self) -> None:
+        self.intercept = 0.0
+        self.weights: dict[str, float] | None = None
+
+    def fit(self, rows: Sequence[Features], values: Sequence[float]) -> None:
+        import numpy as np
+
+        names = sorted(set(rows[0]).intersection(*rows))
+        names = [name for name in names if len({row[name] for row in rows}) > 1]
+        wanted = np.log(np.array(values))
+        while True:
+            columns = [np.log1p([row[name] for row in rows]) for name in names]
+            solved, *_ = np.linalg.lstsq(np.stack([np.ones(len(rows)), *columns], axis=1), wanted, rcond=None)
+            least = min(range(len(names)), key=lambda at: solved[1 + at], default=None)
+            if least is None or solved[1 + least] >= 0:
+                break
+            del names[least]
+        self.restore({"intercept": solved[0], "weights": dict(zip(names, solved[1:], strict=True))})
+
+    def predict(self, features: Features) -> float:
+        if self.weights is None:
+            raise TileError("option", None, "the model 'linear' is not fitted", "dsl model LOG -o FILE.json")
+        total = sum(weight * math.log1p(features[name]) for name, weight in self.weights.items())
+        return math.exp(self.intercept + total)
+
+    def state(self) -> dict[str, Any]:
+        return {"intercept": self.intercept, "weights": self.weights}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.intercept = float(state["intercept"])
+        self.weights = {str(name): float(weight) for name, weight in state["weights"].items()}
+        self.needs_counters = not self.weights.keys() <= {*CODE}
+        self.needs_machine_code = "sass" in self.weights
+
+
+# ---- how well it orders ----
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """How well trials of a kernel are ordered by a model that was fitted to those of the others. within: the mean of
+    the rank correlations of its cases, None where no case has an order."""
+
+    kernel: str
+    cases: int
+    trials: int
+    within: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """held_out: whether each kernel was predicted by a model that had not seen it; one kernel alone leaves nothing
+    else to fit to. within: the mean over the cases of all kernels; across: the rank correlation of all trials."""
+
+    kernels: list[Scored]
+    held_out: bool
+    within: float | None
+    across: float | None
+
+
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Spearman's: the correlation of the ranks, of equal values the mean of theirs. None where one has no order."""
+    import numpy as np
+
+    if len(a) < 2 or len({*a}) == 1 or len({*b}) == 1:
+        return None
+
+    def ranks(values: Sequence[float]) -> Any:
+        _, places, counts = np.unique(np.array(values), return_inverse=True, return_counts=True)
+        return (np.cumsum(counts) - (counts - 1) / 2)[places]
+
+    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
+
+
+def read_trials(paths: Sequence[Path], of: str, device: str | None) -> list[Trial]:
+    """The trials of logs that have a figure, each once. TileError where there are none, or of several devices."""
+    found: dict[str, Trial] = {}
+    for path in paths:
+        if not path.is_file():
+            raise TileError("file", None, f"cannot read {path}: there is no such file")
+        found |= Log(path).trials
+    good = [trial for trial in found.values() if figure_of(trial, of) is not None]
+    if device is not None:
+        good = [trial for trial in good if trial.device == device]
+    devices = list(dict.fromkeys(trial.device for trial in good))
+    if not good:
+        known = sorted({name for trial in found.values() for name in features_of(trial)})
+        hint = "of the emulator: --of work, --of sectors or --of wavefronts" if of == TIME else closest(of, known)
+        raise TileError("option", None, f"no trial of the logs has a figure '{of}'", hint)
+    if len(devices) > 1:
+        hint = " or ".join(f"--device '{name}'" for name in devices)
+        raise TileError("option", None, "the logs have trials of several devices, which one model does not fit", hint)
+    return good
+
+
+def kernel_of(trial: Trial) -> str:
+    return " + ".join(step["kernel"] for step in trial.steps)
+
+
+def case_of(trial: Trial) -> tuple[Any, ...]:
+    """Trials of one case do the same work."""
+    return trial.source, kernel_of(trial), *(str(sorted(d.items())) for d in (trial.types, trial.dims, trial.options))
+
+
+def fitted(make: Callable[[], Model], trials: Iterable[Trial], of: str) -> Model:
+    """A new model, fitted to trials that have the figure."""
+    made, known = make(), [(trial, figure_of(trial, of)) for trial in trials]
+    made.of = of
+    rows = [known_before(features_of(trial), of) for trial, value in known if value is not None]
+    made.fit(rows, [value for _, value in known if value is not None])
+    return made
+
+
+def evaluate(make: Callable[[], Model], trials: Sequence[Trial], of: str) -> Evaluation:
+    """Predicts each kernel's trials by a model that was fitted to those of the other kernels."""
+    kernels = list(dict.fromkeys(map(kernel_of, trials)))
+    held_out = len(kernels) > 1
+    actual: list[float] = []
+    predicted: list[float] = []
+    rows: list[Scored] = []
+    all_within: list[float] = []
+    for kernel in kernels:
+        mine = [trial for trial in trials if kernel_of(trial) == kernel]
+        others = [trial for trial in trials if kernel_of(trial) != kernel] if held_out else mine
+        pairs = pairs_of(fitted(make, others, of), mine, of)
+        cases: dict[Any, list[tuple[float, float]]] = {}
+        for trial, pair in zip(mine, pairs, strict=True):
+            cases.setdefault(case_of(trial), []).append(pair)
+        found = [rank_correlation(*zip(*case, strict=True)) for case in cases.values() if len(case) >= LEAST]
+        within = [value for value in found if value is not None]
+        rows.append(Scored(kernel, len(cases), len(mine), mean(within)))
+        all_within += within
+        actual += [pair[0] for pair in pairs]
+        predicted += [pair[1] for pair in pairs]
+    return Evaluation(rows, held_out, mean(all_within), rank_correlation(actual, predicted))
+
+
+def pairs_of(made: Model, trials: Sequence[Trial], of: str) -> list[tuple[float, float]]:
+    """(what it is, what the model says) of each trial. TileError for a feature that a trial has not."""
+    found = []
+    for trial in trials:
+        try:
+            said = made.predict(known_before(features_of(trial), of))
+        except KeyError as error:
+            raise lacks(kernel_of(trial), error) from None
+        found.append((figure_of(trial, of) or 0.0, said))
+    return found
+
+
+def lacks(what: str, error: KeyError) -> TileError:
+    """The error where a model asks for a feature that is not known."""
+    hint = "ptxas tells registers, idle and sass; on a GPU, dsl tune --counters has the emulator's counters"
+    return TileError("option", None, f"the model needs {error} of {what}, which is not known", hint)
+
+
+def mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

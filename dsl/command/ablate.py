@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, show, told
-from dsl.command.trials import JOBS, Bar, experiments, find_place, trying
+from dsl.command.trials import JOBS, Bar, experiments, trying
 from lowering.location import TileError
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str
     from dsl.command.console import Terminal
     from dsl.lab.ablation_report import show_shares
     from dsl.lab.assignments import check_asked
+    from dsl.lab.place import find_place
     from dsl.lab.predicates import check_figure, wanted_for
     from dsl.lab.shapley import shapley as shares_of
 

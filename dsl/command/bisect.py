@@ -136,9 +136,9 @@ def show_choices(made: Bisection, asked: Predicate) -> None:
 
 
 def between_commits(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
-    from dsl.command.trials import find_place
     from dsl.lab.commits import TreeQuestion, bisect_commits, file_in_repository
     from dsl.lab.diff_choices import option_of
+    from dsl.lab.place import find_place
     from dsl.lab.predicates import predicate
 
     for name, given in (

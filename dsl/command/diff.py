@@ -13,13 +13,13 @@ import click
 from dsl.command.failures import DIFFERS, show, told
 from dsl.command.options import choices_of
 from dsl.command.sides import SideWords, side_words
-from dsl.command.trials import experiments, find_place, trying
+from dsl.command.trials import experiments, trying
 from lowering.location import TileError, closest
 
 if TYPE_CHECKING:
     from dsl.lab.diff import Difference, Side
     from dsl.lab.experiment import Experiment
-    from dsl.lab.space import TuningPlace
+    from dsl.lab.place import TuningPlace
 
 SIDE = "KEY=OPTION|NAME=VALUE|@COMMIT|LOG:LINE|FILE"
 
@@ -65,6 +65,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     from dsl.lab.diff import as_json as record
     from dsl.lab.diff_report import show_difference
     from dsl.lab.experiment import ROUNDS
+    from dsl.lab.place import find_place
 
     for text in values:
         if "=" not in text:

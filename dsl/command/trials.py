@@ -12,11 +12,9 @@ import click
 
 from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SEED, SKIP_PASS, choices_of
 from lowering.location import TileError
-from lowering.targets import target
 
 if TYPE_CHECKING:
     from dsl.lab.experiment import Experiment, Wanted
-    from dsl.lab.space import TuningPlace
 
 MAX_JOBS = 1024
 OPTIONS = (
@@ -53,29 +51,13 @@ def trying(command: Any) -> Any:
     return command
 
 
-def find_place(device: str, arch: str | None = None) -> TuningPlace:
-    """The device of this name, or an emulated one of a target. Raises LaunchError or DeviceError."""
-    from dsl.lab.space import TuningPlace
-    from runtime import device_facts
-    from runtime.backend import choose
-
-    ordinal = choose(device)
-    name = "emulator" if ordinal is None else f"cuda:{ordinal}"
-    facts = device_facts(name, *([] if arch is None else [target(arch).arch]))
-    driver = None
-    if ordinal is not None:
-        from runtime.cuda.driver import version
-
-        driver = version()
-    return TuningPlace(name, facts.name, target(arch or facts.arch).arch, facts.sms, driver)
-
-
 def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wanted: Wanted) -> list[Experiment]:
     """The launches of an example, one experiment each; `index` in the options names it where it has no name; `chosen`
     and `given` are as for Conditions. Raises TileError."""
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import examine, find_example
     from dsl.lab.experiment import Conditions, Experiment
+    from dsl.lab.place import find_place
     from dsl.lab.runner import FIRST_BLOCKS
     from dsl.lab.trial import Log
     from dsl.text.program import load

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,19 @@ import click
 
 from dsl.command.failures import DIFFERS, show, told
 from dsl.command.options import CHOOSE, FROM, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of
-from dsl.command.trials import MAX_JOBS, Bar, find_place
+from dsl.command.trials import MAX_JOBS, Bar
 from lowering.location import TileError, closest
 
 if TYPE_CHECKING:
     from dsl.calls.tuned import Entry
+    from dsl.examples.overrides import Overrides
+    from dsl.lab.machines import Machines
     from dsl.lab.outcome import Outcome
+    from dsl.lab.place import TuningPlace
     from dsl.lab.session import Settings
-    from dsl.lab.space import TuningPlace
+    from dsl.lab.trial import Log
+    from dsl.text import tree as ast
+    from dsl.text.program import Program
 
 
 MAX_DIGITS = 18
@@ -32,6 +38,15 @@ MAX_DIGITS = 18
 @click.option(
     "--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to run; auto is a GPU if there is one."
 )
+@click.option("--devices", metavar="cuda:0,cuda:1,…|all", help="Try points on these side by side, one process each.")
+@click.option(
+    "--executor",
+    type=click.Choice(["processes", "dask", "ray"]),
+    default="processes",
+    show_default=True,
+    help="What runs them: processes of this host, or the workers of a cluster.",
+)
+@click.option("--address", metavar="ADDRESS", help="Of the cluster's scheduler.")
 @click.option("--emulator", is_flag=True, help="Rank by the emulator's counters; with --write, write that.")
 @click.option("--example", metavar="NAME", help="The example to tune; the first one without.")
 @click.option("--schedule", metavar="NAME[,NAME…]", help="Only these, in place of what the conditions choose.")
@@ -74,20 +89,20 @@ def check_options(options: dict[str, Any], choose: Any) -> None:
     if options["write"] and choose:
         hint = "leave out --choose and --skip-pass, or say it in the schedule: choose KEY: OPTION"
         raise TileError("option", None, "--write is for kernels as the file has them", hint)
+    if options["devices"] is not None and (options["emulator"] or options["device"] != "auto"):
+        raise TileError("option", None, "--devices stands in place of --device and --emulator", "--devices emulator")
+    if options["executor"] == "processes" and options["address"] is not None:
+        raise TileError("option", None, "--address is of a cluster", "--executor dask, or ray")
     if options["write"] and options["edited"]:
         raise TileError("option", None, "--write is for kernels as the file has them", "leave out --from")
 
 
 def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
-    from dsl.command.console import Terminal
     from dsl.examples.shapes import find_example
     from dsl.lab.plot import draw, require_matplotlib
     from dsl.lab.report import as_json as record
-    from dsl.lab.report import show as show_outcome
-    from dsl.lab.session import Session
     from dsl.lab.space import cases
     from dsl.lab.trial import Log, default_log
-    from dsl.lab.tuning import tune as outcomes_of
     from dsl.text.program import dim_names, load
 
     if options["plot"] is not None:
@@ -95,27 +110,15 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     choose = choices_of(options["choose"], options["skip_pass"])
     check_options(options, choose)
     program = load(file)
-    place = find_place("emulator" if options["emulator"] else options["device"])
-    if options["write"] and place.ordinal is None and not options["emulator"]:
-        hint = "--emulator writes them, under the emulator's name"
-        raise TileError("option", None, "without a GPU there are no times, and no winners to write", hint)
     example = find_example(program, options["example"])
     ranges = parse_ranges(options["ranges"], {name for k in program.kernels.values() for name in dim_names(k)})
     overrides, domains = cases(program, example, values)
     settings = settings_of(options, domains, choose)
     log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
-    console = Terminal(width=None if sys.stdout.isatty() else 160)
-    if not as_json:
-        how = "" if place.ordinal is not None else "; no GPU is asked: points are ordered by the emulator's counters"
-        console.print(f"{place.name} ({place.arch}){how}", highlight=False)
-    outcomes: list[Outcome] = []
     try:
-        with Bar() as bar:
-            for outcome in outcomes_of(Session(program, example, place, log, settings, bar), overrides):
-                outcomes.append(outcome)
-                if not as_json:
-                    bar.clear()
-                    show_outcome(outcome, place, console)
+        with machines_of(options) as machines:
+            place = place_of(options, machines)
+            outcomes = outcomes_at(place, machines, program, example, log, settings, overrides, not as_json)
     except KeyboardInterrupt:
         click.echo(f"interrupted: {log.path} has what was done; the same command goes on from there", err=True)
         return 130
@@ -129,6 +132,63 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         for line in written:
             click.echo(f"  {line}")
     return DIFFERS if any(outcome.trials and not outcome.fine for outcome in outcomes) else 0
+
+
+def machines_of(options: dict[str, Any]) -> AbstractContextManager[Machines | None]:
+    """The devices that try points side by side; None where this process tries them on one. Raises TileError."""
+    from dsl.lab.clusters import machines_of_dask, machines_of_ray
+    from dsl.lab.machines import device_names, own_processes
+
+    executor, address = options["executor"], options["address"]
+    devices = [] if options["devices"] is None else device_names(options["devices"])
+    if executor == "dask":
+        return machines_of_dask(address, devices)
+    if executor == "ray":
+        return machines_of_ray(address, devices)
+    return own_processes(devices) if devices else nullcontext()
+
+
+def place_of(options: dict[str, Any], machines: Machines | None) -> TuningPlace:
+    """The device, or one of several of a kind. Raises TileError, LaunchError or DeviceError."""
+    from dsl.lab.place import find_place
+
+    place = machines.place if machines else find_place("emulator" if options["emulator"] else options["device"])
+    if options["write"] and not place.is_timed and not options["emulator"]:
+        hint = "--emulator writes them, under the emulator's name"
+        raise TileError("option", None, "without a GPU there are no times, and no winners to write", hint)
+    return place
+
+
+def outcomes_at(
+    place: TuningPlace,
+    machines: Machines | None,
+    program: Program,
+    example: ast.Example,
+    log: Log,
+    settings: Settings,
+    overrides: list[Overrides],
+    is_shown: bool,
+) -> list[Outcome]:
+    """What comes of all launches at all cases, shown as soon as it is there."""
+    from dsl.command.console import Terminal
+    from dsl.lab.report import show as show_outcome
+    from dsl.lab.session import Session
+    from dsl.lab.tuning import tune as outcomes_of
+
+    console = Terminal(width=None if sys.stdout.isatty() else 160)
+    if is_shown:
+        many = f"{len(machines.all)} × " if machines else ""
+        how = "" if place.is_timed else "; no GPU is asked: points are ordered by the emulator's counters"
+        console.print(f"{many}{place.name} ({place.arch}){how}", highlight=False)
+    outcomes: list[Outcome] = []
+    with Bar() as bar:
+        session = Session(program, example, place, log, settings, bar)
+        for outcome in outcomes_of(session, overrides, machines):
+            outcomes.append(outcome)
+            if is_shown:
+                bar.clear()
+                show_outcome(outcome, place, console)
+    return outcomes
 
 
 def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: dict[str, str]) -> Settings:

@@ -17,7 +17,7 @@ from dsl.examples.launches import Launcher, LaunchSettings, copy_back, on_device
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import LaunchReport
 from dsl.examples.run import ExampleRun
-from dsl.lab.space import TuningPlace
+from dsl.lab.place import TuningPlace
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from dsl.text.tree import names_in

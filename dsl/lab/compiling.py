@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -19,6 +19,7 @@ from dsl.kernels.edited import Edited
 from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request
 from dsl.kernels.variants import request_key
+from dsl.text.files import resolved
 from dsl.text.program import Program, load
 from lowering.location import TileError
 
@@ -43,22 +44,25 @@ class Made:
 
 class Compiler:
     """Compiles requests of a program from a file in `jobs` processes, or here for none, each request once. `code`: what
-    is asked of the assembler. A context manager: leaving it drops what is not yet begun."""
+    is asked of the assembler; `elsewhere`: compiles in place of processes of this host. A context manager: leaving it
+    drops what is not yet begun."""
 
-    def __init__(self, program: Program, jobs: int, code: Code):
+    def __init__(self, program: Program, jobs: int, code: Code, elsewhere: Executor | None = None):
         assert program.path is not None
-        self.task = (str(program.path), digest_of(program), program.plugins.files)
+        path = program.path if elsewhere is None else resolved(program.path)
+        self.task = (str(path), digest_of(program), program.plugins.files)
         self.jobs, self.code = jobs, code
         if not jobs:
             _programs[self.task] = program
-        self.pool: ProcessPoolExecutor | None = None
+        self.elsewhere = elsewhere
+        self.pool: Executor | None = elsewhere
         self.futures: dict[Any, Future[Made]] = {}
 
     def __enter__(self) -> Compiler:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
-        if self.pool is not None:
+        if self.pool is not None and self.pool is not self.elsewhere:
             self.pool.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, request: Request) -> None:
@@ -66,12 +70,12 @@ class Compiler:
         key = request_key(request)
         if key in self.futures:
             return
-        if not self.jobs:
+        if not self.jobs and self.pool is None:
             self.futures[key] = Future()
             self.futures[key].set_result(compile_request(self.task, request, self.code))
             return
         if self.pool is None:  # not forked: a GPU's driver does not survive it
-            self.pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), ignore_interrupts)
+            self.pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), begin_compiling)
         self.futures[key] = self.pool.submit(compile_request, self.task, request, self.code)
 
     def made(self, request: Request) -> Made:
@@ -79,9 +83,9 @@ class Compiler:
         self.begin(request)
         try:
             return self.futures[request_key(request)].result()
-        except ChangedError:
-            raise TileError("file", None, f"{self.task[0]} was changed meanwhile", "once more") from None
-        except BrokenProcessPool:
+        except ChangedError as error:
+            raise error.told() from None
+        except BrokenExecutor:
             raise TileError("limit", None, "a compiling process died", "give it more memory, or --jobs 1") from None
 
     def begin_plan(self, plan: Plan, edited: Edited | None = None) -> None:
@@ -102,9 +106,10 @@ class Compiler:
         return found
 
 
-def ignore_interrupts() -> None:
-    """In a process of the pool: Ctrl-C is the parent's to take."""
+def begin_compiling() -> None:
+    """In a process of the pool: Ctrl-C is the parent's to take, and who measures meanwhile goes first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(10)
 
 
 Task = tuple[str, str, tuple[str, ...]]
@@ -148,10 +153,14 @@ def made_of(ptx: str, header: Any, code: Code) -> Made:
 
 
 class ChangedError(Exception):
-    """The file was edited meanwhile."""
+    """The file was edited meanwhile, or is another one on the host of a worker."""
 
     def __init__(self, path: str):
         super().__init__(path)
+        self.path = path
+
+    def told(self) -> TileError:
+        return TileError("file", None, f"{self.path} was changed meanwhile, or differs where workers run", "once more")
 
 
 @lru_cache(maxsize=64)

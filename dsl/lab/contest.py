@@ -43,16 +43,25 @@ def median_interval(times: list[float]) -> tuple[float, float, float]:
 
 def tying(times: Mapping[int, list[float]]) -> list[int]:
     """Those whose interval overlaps that of the least median, which is among them, by median."""
-    intervals = {key: median_interval(values) for key, values in times.items()}
+    return overlapping({key: median_interval(values) for key, values in times.items()})
+
+
+def overlapping(intervals: Mapping[int, tuple[float, float, float]]) -> list[int]:
+    """The same of intervals: (median, low, high)."""
     by_median = sorted(intervals, key=lambda key: intervals[key][0])
     highest = intervals[by_median[0]][2] if by_median else 0.0
     return [key for key in by_median if intervals[key][1] <= highest]
 
 
 def contest(
-    launches: Mapping[int, Callable[[], None]], measure: Measure, seed: int, stages: Sequence[int] = STAGES
+    launches: Mapping[int, Callable[[], None]],
+    measure: Measure,
+    seed: int,
+    stages: Sequence[int] = STAGES,
+    reference: int | None = None,
 ) -> dict[int, list[float]]:
-    """Microseconds of each launch. All are in the first stage; the stages after it are for those that still tie."""
+    """Microseconds of each launch. All are in the first stage; the stages after it are for those that still tie, and
+    the reference."""
     times: dict[int, list[float]] = {key: [] for key in launches}
     order = Random(seed)
     running = list(launches)
@@ -60,7 +69,8 @@ def contest(
         found = measure([launches[key] for key in running], rounds, order)
         for key, values in zip(running, found, strict=True):
             times[key] += values
-        running = tying({key: times[key] for key in running})
+        still = tying({key: times[key] for key in running})
+        running = still if reference is None or reference in still else [*still, reference]
     return times
 
 

@@ -18,8 +18,8 @@ from dsl.lab.diff_choices import ChoiceDifference, Numbered, Taken, differing, t
 from dsl.lab.diff_stages import KernelTexts, StagesDifference, compared_stages, kernel_texts
 from dsl.lab.diff_text import joined_lines
 from dsl.lab.experiment import ROUNDS, Experiment
+from dsl.lab.place import TuningPlace
 from dsl.lab.runner import described, prepared
-from dsl.lab.space import TuningPlace
 from dsl.lab.trial import Trial, counted_rank, versions
 from dsl.text.program import Program
 from lowering.location import Source, TileError

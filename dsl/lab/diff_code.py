@@ -14,8 +14,8 @@ from dsl.examples.ptx_run import choose_dims, numbers, random_arguments
 from dsl.lab.compiling import made_of
 from dsl.lab.diff import DiffKernel, GivenKernel, Side
 from dsl.lab.diff_stages import code_texts
+from dsl.lab.place import TuningPlace
 from dsl.lab.runner import COUNT_SECONDS, FIRST_BLOCKS, RACES, Counts, described, in_words
-from dsl.lab.space import TuningPlace
 from dsl.lab.trial import StepFacts, Trial, versions
 from lowering.location import TileError, closest
 

@@ -19,8 +19,9 @@ from dsl.lab.assignments import Assignment
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import STAGES
+from dsl.lab.place import TuningPlace
 from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, in_words, prepared
-from dsl.lab.space import TuningCall, TuningPlace, calls
+from dsl.lab.space import TuningCall, calls
 from dsl.lab.trial import Log, Trial, versions
 from dsl.text import tree as ast
 from dsl.text.program import Program

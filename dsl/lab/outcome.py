@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
-from dsl.lab.contest import tying
+from dsl.lab.contest import overlapping
 from dsl.lab.space import Candidate, TuningCall
 from dsl.lab.trial import Trial
 
@@ -27,11 +28,25 @@ class Outcome:
     moves: float | None = None
     predicted: Mapping[int, float] = field(default_factory=dict)
 
+    def intervals(self) -> dict[int, tuple[float, float, float]]:
+        """(median, low, high) of each point that was measured, in microseconds of the median contest: what another
+        contest measured, on another device or day, is scaled by what both say of the reference point."""
+        measured = {index: trial for index, trial in self.trials.items() if trial.status == "measured"}
+        of_contest = {t.contest: t.reference_us for t in measured.values() if t.reference_us}
+        usual = median(of_contest.values()) if of_contest else 1.0
+        scales = {index: usual / trial.reference_us if trial.reference_us else 1.0 for index, trial in measured.items()}
+        return {
+            index: (scales[index] * middle, scales[index] * low, scales[index] * high)
+            for index, (middle, low, high) in ((index, trial.interval) for index, trial in measured.items())
+        }
+
     @property
     def fine(self) -> list[int]:
-        """Candidates that are not thrown out, the best first."""
+        """Points that are not thrown out, the best first."""
+        intervals = self.intervals()
         good = [index for index, trial in self.trials.items() if trial.is_fine]
-        return sorted(good, key=lambda index: (self.trials[index].rank, index))
+        ranks = {index: intervals[index][:1] if index in intervals else self.trials[index].rank for index in good}
+        return sorted(good, key=lambda index: (ranks[index], index))
 
     @property
     def thrown_out(self) -> list[int]:
@@ -43,7 +58,8 @@ class Outcome:
         fine = self.fine
         if fine and self.trials[fine[0]].status == "counted":
             return [index for index in fine if self.trials[index].rank == self.trials[fine[0]].rank]
-        return tying({index: self.trials[index].times_us for index in fine})
+        intervals = self.intervals()
+        return overlapping({index: intervals[index] for index in fine})
 
     @property
     def winner(self) -> int | None:

@@ -67,13 +67,13 @@ def _times(axes: Any, outcome: Outcome, fine: list[int]) -> None:
     for index in fine:
         steps = outcome.candidates[index].steps
         groups.setdefault(" + ".join(f"{s.kernel} {s.schedule or ''}" for s in steps), []).append(index)
-    ties = set(outcome.ties)
+    ties, intervals = set(outcome.ties), outcome.intervals()
     for number, (name, members) in enumerate(groups.items()):
         for filled in (True, False):
             part = [index for index in members if (index in ties) == filled]
             if not part:
                 continue
-            found = [outcome.trials[index].interval for index in part]
+            found = [intervals[index] for index in part]
             medians = [median for median, _, _ in found]
             errors = [[median - low for median, low, _ in found], [high - median for median, _, high in found]]
             axes.errorbar(
@@ -81,7 +81,7 @@ def _times(axes: Any, outcome: Outcome, fine: list[int]) -> None:
                 color=f"C{number}", markerfacecolor=None if filled else "white",
                 label=f"{name}{' (ties with the best)' if filled else ''}",
             )  # fmt: skip
-    medians = [outcome.trials[index].interval[0] for index in fine]
+    medians = [intervals[index][0] for index in fine]
     if medians[-1] > LOGARITHMIC * medians[0]:
         axes.set_yscale("log")
     axes.set_ylabel("median, us")

@@ -15,7 +15,7 @@ from rich.table import Table
 from dsl.examples.report import finite
 from dsl.lab.models import rank_correlation
 from dsl.lab.outcome import Outcome
-from dsl.lab.space import TuningPlace
+from dsl.lab.place import TuningPlace
 from dsl.lab.trial import Trial
 from lowering.location import printable
 
@@ -39,14 +39,14 @@ def landscape(outcome: Outcome) -> dict[str, dict[str, float]]:
     """For each setting that varies and each value of it: the best median (µs) whatever the others, or by the emulator's
     counters how many points are better than the best with this value."""
     out: dict[str, dict[str, float]] = {}
-    fine = outcome.fine
+    fine, intervals = outcome.fine, outcome.intervals()
     for name in varying(outcome)[1]:
         best: dict[str, float] = {}
         for place, index in enumerate(fine):
             trial, setting = outcome.trials[index], outcome.candidates[index].settings
             if name in setting:
                 better = sum(outcome.trials[other].rank < trial.rank for other in fine[:place])
-                best.setdefault(str(setting[name]), trial.interval[0] if trial.status == "measured" else better)
+                best.setdefault(str(setting[name]), intervals[index][0] if index in intervals else better)
         if len(best) > 1:
             out[name] = best
     return out
@@ -99,13 +99,14 @@ def table(outcome: Outcome, names: list[str], fine: list[int], ties: set[int]) -
     made.add_column("")
     for name in names:
         made.add_column(escape(name))
-    heads = COUNTED if counted else ("median us", "95% interval", "runs", "GB/s")
+    heads = COUNTED if counted else ("median us", "95% interval", "runs", "of default", "GB/s")
     for head in (*heads, "registers", "shared", "threads"):
         made.add_column(head, justify="right")
+    winner = outcome.winner
     shown = [index for place, index in enumerate(fine) if place < SHOWN or index in ties]
     for index in shown:
         trial, setting = outcome.trials[index], outcome.candidates[index].settings
-        mark = "*" if index == outcome.winner else "=" if index in ties else ""
+        mark = "*" if index == winner else "=" if index in ties else ""
         cells = [mark, *(escape(str(setting.get(name, "-"))) for name in names)]
         cells += [f"{int(count):,}" for count in trial.rank] if counted else times(trial, outcome.moves)
         made.add_row(*cells, *resources(trial))
@@ -117,7 +118,8 @@ def table(outcome: Outcome, names: list[str], fine: list[int], ties: set[int]) -
 def times(trial: Trial, moves: float | None) -> list[str]:
     median, low, high = trial.interval
     rate = "-" if moves is None else f"{moves / median / 1e3:,.0f}"
-    return [f"{median:.2f}", f"{low:.2f} to {high:.2f}", str(len(trial.times_us)), rate]
+    share = "-" if trial.reference_us is None else f"{median / trial.reference_us:.3f}"
+    return [f"{median:.2f}", f"{low:.2f} to {high:.2f}", str(len(trial.times_us)), share, rate]
 
 
 def resources(trial: Trial) -> list[str]:
@@ -144,7 +146,8 @@ def verdict(outcome: Outcome, ties: set[int]) -> str:
     if counted:
         text += "\n  by the emulator's counters: this is no forecast of time"
     elif default is not None and default != winner and default in outcome.trials and outcome.trials[default].is_fine:
-        quotient = outcome.trials[default].interval[0] / outcome.trials[winner].interval[0]
+        intervals = outcome.intervals()
+        quotient = intervals[default][0] / intervals[winner][0]
         text += f"\n  the default takes {quotient:.3f} times as long" + (" (a tie)" if default in ties else "")
     return text
 
@@ -176,7 +179,7 @@ def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str,
     """What `dsl tune --json` prints."""
     records = []
     for outcome in outcomes:
-        facts, ties = outcome.call.planner().facts(), outcome.ties
+        facts, ties, winner = outcome.call.planner().facts(), {*outcome.ties}, outcome.winner
         points = []
         for index, candidate in outcome.candidates.items():
             trial = outcome.trials.get(index)
@@ -190,9 +193,10 @@ def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str,
                 if trial.status == "measured":
                     median, low, high = trial.interval
                     row |= {"median_us": median, "interval_us": [low, high], "runs": len(trial.times_us)}
+                    row |= {"reference_us": trial.reference_us, "where": trial.where}
                 elif trial.status == "counted":
                     row |= {"counters": trial.counters, "rank": list(trial.rank)}
-                row |= {"ties": index in ties, "best": index == outcome.winner}
+                row |= {"ties": index in ties, "best": index == winner}
             points.append(row)
         about: dict[str, Any] = {"call": facts.call, "types": dict(facts.types), "dims": dict(facts.dims)}
         about |= {"options": dict(facts.options), "from_log": outcome.found, "left_out": outcome.left_out}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -11,7 +11,8 @@ from dsl.calls.plan import BoundPlan, Plan
 from dsl.examples.launches import COUNTED_BYTES, array_bytes
 from dsl.lab.case import TuningCase, on_host
 from dsl.lab.compiling import Made
-from dsl.lab.space import TuningPlace
+from dsl.lab.place import TuningPlace
+from dsl.lab.space import TuningCall
 from dsl.lab.trial import StepFacts, Trial
 from runtime.errors import DeviceError, FindingError, RuntimeFault
 
@@ -41,6 +42,13 @@ class LazyCase:
         if self.made is None:
             self.made = self.make()
         return self.made
+
+
+def with_arguments(call: TuningCall, case: LazyCase) -> TuningCall:
+    """A launch with what planning needs of its arguments: the case is run where only that tells them."""
+    if call.facts.is_known:
+        return call
+    return replace(call, facts=replace(call.facts, arguments=case().arguments(call.index)))
 
 
 class Counts:

@@ -8,11 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dsl.calls.tuned import CallFacts
+from dsl.examples.overrides import Overrides
 from dsl.kernels.edited import Edited
+from dsl.lab.compiling import digest_of
 from dsl.lab.model import Model
-from dsl.lab.space import Candidate, SpaceChoice, TuningCall, TuningPlace
+from dsl.lab.place import TuningPlace
+from dsl.lab.space import Candidate, SpaceChoice, TuningCall
 from dsl.lab.trial import Log, Trial, versions
+from dsl.lab.worker import LaunchAtCase
 from dsl.text import tree as ast
+from dsl.text.files import resolved
 from dsl.text.program import Program, reached_kernels
 
 
@@ -88,3 +93,12 @@ class Session:
             steps=[step.as_json() for step in candidate.steps],
             choices=dict(self.settings.choose),
         )
+
+    def launch(self, call: TuningCall, overrides: Overrides) -> LaunchAtCase:
+        """What a worker in another process needs to know of a launch."""
+        example = next(at for at, each in enumerate(self.program.examples) if each is self.example)
+        case = overrides.names, overrides.types, overrides.options
+        assert self.program.path is not None
+        file, settings, plugins = str(resolved(self.program.path)), self.settings, self.program.plugins.files
+        about = example, *case, call.index, settings.seed, settings.counters, plugins
+        return LaunchAtCase(file, digest_of(self.program), *about)

@@ -15,39 +15,15 @@ from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.shapes import LaunchFacts, examine
 from dsl.kernels.edited import Edited
 from dsl.kernels.variant import Request
+from dsl.lab.place import TuningPlace
 from dsl.schedules import resolve_schedule, target_facts, tensor_names
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from lowering.location import TileError
-from lowering.targets import Target, target
 from lowering.types import DTYPES
 
 MAX_POINTS = 100_000
 """Points of one launch that are enumerated."""
-
-
-@dataclass(frozen=True, slots=True)
-class TuningPlace:
-    """Where it runs: `device` is `emulator` or `cuda:0`, `name` that of the chip, `driver` its version."""
-
-    device: str
-    name: str
-    arch: str
-    sms: int
-    driver: str | None = None
-
-    @property
-    def ordinal(self) -> int | None:
-        return None if self.device == "emulator" else int(self.device.partition(":")[2] or 0)
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether launches are timed, and not counted alone."""
-        return self.ordinal is not None
-
-    @property
-    def target(self) -> Target:
-        return target(self.arch)
 
 
 def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple[list[Overrides], dict[str, list[Any]]]:

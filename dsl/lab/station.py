@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from socket import gethostname
 from uuid import uuid4
 
 from dsl.calls.plan import Plan
 from dsl.calls.tuned import StepChoice, described_step
 from dsl.lab.compiling import Made
-from dsl.lab.contest import STAGES, contest
+from dsl.lab.contest import STAGES, contest, median_interval
 from dsl.lab.runner import LazyCase, Ready, Runner, expected, prepared
 from dsl.lab.space import TuningCall
 from dsl.lab.trial import Trial
@@ -30,13 +31,16 @@ class Entrant:
 
 @dataclass(slots=True)
 class Batch:
-    """Points that are tried together. stages: of their contest; seconds: after which none is begun; whole: they are not
-    measured, but answer to `expect` itself."""
+    """Points that are tried together. stages: of their contest; reference: a point that takes part in it; seconds:
+    after which none is begun; whole: they are not measured, but answer to `expect` itself; is_retried: a process died
+    of it or of what it is part of."""
 
     entrants: list[Entrant]
     stages: Sequence[int] = STAGES
+    reference: Entrant | None = None
     seconds: float | None = None
     whole: bool = False
+    is_retried: bool = False
 
 
 class Station:
@@ -49,6 +53,7 @@ class Station:
         self.runner.may_spill = False
         self.counters = False
         self.loaded: dict[str, Ready] = {}
+        self.thrown_out: set[str] = set()
 
     def go(self, batch: Batch, settled: Callable[[int, Trial], None]) -> None:
         """Tries a batch; `settled` gets each trial as soon as nothing will be added to it, and those for which there
@@ -67,7 +72,8 @@ class Station:
                 racing[each.index] = each
             else:
                 settled(each.index, each.trial)
-        self.measure(racing, batch.stages)
+        if racing:
+            self.measure(racing, batch.stages, batch.reference and self.refer(batch.reference, settled))
         for each in racing.values():
             settled(each.index, each.trial)
 
@@ -84,7 +90,9 @@ class Station:
             steps = "; ".join(map(described_step, steps_of(trial)))
             hint = "this trial is in the log: the same command goes on after it"
             raise DeviceError(fault.code, f"{steps}: {fault.message}", hint) from None
-        if ready is not None:
+        if ready is None:
+            self.thrown_out.add(trial.key)
+        else:
             self.loaded[trial.key] = ready
             if self.counters and self.call.place.is_timed:
                 self.runner.count(trial, plan, made)
@@ -120,15 +128,27 @@ class Station:
             step.request = replace(step.request, choices=trial.choices)
         return plan
 
-    def measure(self, entrants: Mapping[int, Entrant], stages: Sequence[int]) -> None:
+    def refer(self, each: Entrant, settled: Callable[[int, Trial], None]) -> Entrant | None:
+        """The reference point, ready to be measured; None if it is not right here."""
+        if each.trial.times_us or each.trial.key in self.loaded:
+            return each
+        if each.trial.key in self.thrown_out:
+            return None
+        own = replace(each, trial=replace(each.trial, launches=[]))
+        self.attempt(own, settled)
+        return own if own.trial.key in self.loaded else None
+
+    def measure(self, racing: Mapping[int, Entrant], stages: Sequence[int], reference: Entrant | None) -> None:
         """A contest; sets the times of the trials."""
-        if not entrants:
-            return
-        bound = {index: prepared(self.ready(each)) for index, each in entrants.items()}
-        name = uuid4().hex[:12]
-        for index, times in contest(bound, self.runner.rounds, self.seed, stages).items():
-            trial = entrants[index].trial
-            trial.times_us, trial.contest = [round(t, 3) for t in times], name
+        launching = {**racing} if reference is None else {reference.index: reference, **racing}
+        bound = {index: prepared(self.ready(each)) for index, each in launching.items()}
+        index = None if reference is None else reference.index
+        times, name = contest(bound, self.runner.rounds, self.seed, stages, index), uuid4().hex[:12]
+        base = None if index is None else round(median_interval(times[index])[0], 3)
+        for each in racing.values():
+            trial = each.trial
+            trial.times_us, trial.contest = [round(t, 3) for t in times[each.index]], name
+            trial.reference_us, trial.where = base, f"{gethostname()} {self.call.place.device}"
 
 
 def steps_of(trial: Trial) -> tuple[StepChoice, ...]:

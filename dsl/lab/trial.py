@@ -80,7 +80,9 @@ class Trial:
     by key, `launches` what that came to.
 
     times_us: microseconds of each launch of the whole plan, in the order in which they were taken. contest: names the
-    group that was measured together, whose times of one place are of one round. counters: the emulator's totals of all
+    group that was measured together, whose times of one place are of one round. reference_us: the median of the
+    reference point in that contest, to which times of several devices, or days, are compared. where: host and device
+    that measured it. counters: the emulator's totals of all
     launches; by_line: the same by line, where there are any. answer: what judged the answer, `expect` lines or
     `agreement` with an output that they have passed.
     """
@@ -109,6 +111,8 @@ class Trial:
     schema: int = SCHEMA
     choices: dict[str, str] = field(default_factory=dict)
     by_line: dict[str, dict[str, float]] = field(default_factory=dict)
+    reference_us: float | None = None
+    where: str = ""
 
     @property
     def key(self) -> str:
@@ -134,7 +138,7 @@ class Trial:
     @property
     def is_sound(self) -> bool:
         """Whether what became of it is of the kinds that it should be."""
-        numbers = [*self.times_us, *(self.counters or {}).values()]
+        numbers = [*self.times_us, *(self.counters or {}).values(), self.reference_us or 0]
         known = all(isinstance(n, int | float) and not isinstance(n, bool) and 0 <= n < math.inf for n in numbers)
         return known and (self.status != "measured" or bool(self.times_us))
 
@@ -182,12 +186,16 @@ def default_log(path: Path) -> Path:
     return Path(root, "dsl", "tune", f"{path.stem}-{place}.jsonl")
 
 
+def trial_of(record: dict[str, Any]) -> Trial:
+    """The inverse of `asdict`. Raises TypeError, KeyError or AttributeError for what is none."""
+    launches = [StepFacts(**row) for row in record.pop("launches")]
+    return Trial(**record, launches=launches)
+
+
 def read_trial(line: str) -> Trial | None:
     """The trial of a line of a log; None for what is none, or of another schema."""
     try:
-        record = json.loads(line)
-        launches = [StepFacts(**row) for row in record.pop("launches")]
-        trial = Trial(**record, launches=launches)
+        trial = trial_of(json.loads(line))
         if trial.schema != SCHEMA or trial.status not in VERDICTS or not trial.is_sound:
             raise ValueError
         assert all(isinstance(one, str) for pair in trial.choices.items() for one in pair)

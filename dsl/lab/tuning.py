@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,35 +13,42 @@ from dsl.examples.overrides import Overrides
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import STAGES
+from dsl.lab.crew import Crew
+from dsl.lab.machines import Machines, There
 from dsl.lab.model import Model, features_of, known_before
 from dsl.lab.models import lacks
 from dsl.lab.outcome import Outcome
-from dsl.lab.runner import LazyCase
+from dsl.lab.runner import LazyCase, with_arguments
 from dsl.lab.search import Point
 from dsl.lab.searches import search_named
 from dsl.lab.session import Session
-from dsl.lab.space import Candidate, TuningCall, by_hand, calls, candidates
+from dsl.lab.space import Candidate, by_hand, calls, candidates
 from dsl.lab.station import Batch, Entrant, Station
 from dsl.lab.trial import Trial
+from dsl.lab.worker import Here, Worker
 from lowering.location import TileError
 
 GROUP = 64
 """Points that are measured together."""
+LEAST = 4
+"""Of one that several workers share: each has the reference point in its contest, too."""
 MOST_CONTESTS = 3
 """Times that points that tie are measured together, if they were not: each may show others that tie."""
 
 
-def tune(session: Session, cases: Sequence[Overrides]) -> Iterator[Outcome]:
-    """The outcomes of all launches at all cases, one after the other. Trials go to the log as soon as they are settled.
+def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None = None) -> Iterator[Outcome]:
+    """The outcomes of all launches at all cases, one after the other, tried by machines, or in this process. Trials go
+    to the log as soon as they are settled.
 
-    Raises TileError; DeviceError after a fault that poisons the device, which the log then has, so that the same
-    command goes on past it.
+    Raises TileError; without machines DeviceError after a fault that poisons the device, which the log then has, so
+    that the same command goes on past it.
     """
     model = session.settings.model
     code: Code = "none" if session.place.is_timed and model is None else "assembled"  # a GPU's driver tells it later
     if model is not None and model.needs_machine_code:
         code = "counted"
-    with Compiler(session.program, session.settings.jobs, code) as compiler:
+    elsewhere = None if machines is None else machines.compiling
+    with Compiler(session.program, session.settings.jobs, code, elsewhere) as compiler:
         for overrides in cases:
             found = calls(session.program, session.example, overrides, session.place)
             if not found:
@@ -50,16 +56,25 @@ def tune(session: Session, cases: Sequence[Overrides]) -> Iterator[Outcome]:
             seed = session.settings.seed
             case = LazyCase(partial(TuningCase, session.program, session.example, overrides, session.place, seed))
             for call in found:
-                if not call.facts.is_known:
-                    call = replace(call, facts=replace(call.facts, arguments=case().arguments(call.index)))
-                yield Tuning(session, compiler, call, overrides, case).run()
+                call = with_arguments(call, case)
+                station = Station(call, case, seed, lambda trial: session.progress.advance(trial.status))
+                station.counters = session.settings.counters
+                workers: list[Worker] = [Here(station)]
+                if machines is not None:
+                    launch = session.launch(call, overrides)
+                    workers = [There(machine, launch) for machine in machines.all]
+                yield Tuning(session, compiler, station, overrides, workers).run()
 
 
 class Tuning:
-    """The points of one launch at one case, and the search through them."""
+    """The points of one launch at one case, the search through them, and the workers that try them. station: of this
+    process, which knows the launch and tries nothing where others do."""
 
-    def __init__(self, session: Session, compiler: Compiler, call: TuningCall, overrides: Overrides, case: LazyCase):
-        self.session, self.compiler, self.call, self.case = session, compiler, call, case
+    def __init__(
+        self, session: Session, compiler: Compiler, station: Station, overrides: Overrides, workers: Sequence[Worker]
+    ):
+        self.session, self.compiler, self.station = session, compiler, station
+        self.call = call = station.call
         settings = session.settings
         values = overrides.names | overrides.types | overrides.options
         listed = candidates(call, settings.choice)
@@ -68,8 +83,6 @@ class Tuning:
         self.facts = call.planner().facts()
         self.blanks = {i: session.blank(call, self.facts, values, each) for i, each in self.candidates.items()}
         self.outcome = Outcome(call, values, len(self.candidates))
-        self.station = Station(call, case, settings.seed, lambda trial: session.progress.advance(trial.status))
-        self.station.counters = settings.counters
         points = [Point(each.index, each.settings, each.is_default) for each in listed]
         if settings.model is not None:
             self.outcome.predicted = self.predicted(settings.model)
@@ -78,8 +91,7 @@ class Tuning:
         self.edited = [candidate.index for candidate in edited]
         self.begun: set[int] = set()
         """Points of the search that it was given."""
-        self.ahead: deque[Batch] = deque()
-        """Groups that are being compiled."""
+        self.crew = Crew(workers, self.prepare, self.record, self.heard)
         self.settled: dict[int, Trial] = {}
         """Trials that the search is not told yet."""
 
@@ -97,8 +109,8 @@ class Tuning:
             self.leave_out()
         self.settle()
         outcome.candidates = dict(sorted(outcome.candidates.items()))
-        if self.case.made is not None:
-            outcome.moves = self.case.made.moves
+        made = self.station.case.made
+        outcome.moves = self.crew.moves if made is None else made.moves
         return outcome
 
     @property
@@ -142,14 +154,28 @@ class Tuning:
     # ---- what is tried ----
 
     def explore(self) -> None:
-        """Asks and tells, until the search has no more, or the time is up. One batch more than is being tried is
-        compiled, so that neither the device nor the compiling processes wait."""
-        while not self.is_over:
-            while len(self.ahead) < 2 and (batch := self.next_batch()) is not None:
-                self.ahead.append(batch)
-            if not self.ahead:
-                return
-            self.go(self.ahead.popleft())
+        """Asks, tries and tells, until the search has no more, or the time is up."""
+        goes_on = True
+        while goes_on and not self.is_over:
+            while self.crew.wants and (batch := self.next_batch()) is not None:
+                self.crew.ahead.append(batch)
+            goes_on = self.turn()
+        self.crew.ahead.clear()
+        while self.turn():
+            pass
+
+    def turn(self) -> bool:
+        """As the crew's; the search is told what came of it."""
+        goes_on = self.crew.turn()
+        self.tell()
+        return goes_on
+
+    def size(self) -> int:
+        """Points of the next batch: with several workers fewer and fewer new ones, so that all end together."""
+        count = len(self.crew.workers)
+        budget, fresh = self.session.settings.budget, len(self.search.fresh())
+        left = fresh if budget is None else min(fresh, budget - len(self.begun))
+        return GROUP // count if count == 1 or left <= 0 else max(LEAST, min(GROUP, -(-left // (2 * count))))
 
     def next_batch(self) -> Batch | None:
         """What the files of `--from` have, then what the search asks for; None where it asks for nothing, now or at
@@ -157,7 +183,7 @@ class Tuning:
         if edited := [*self.unknown(self.edited)]:
             self.edited = []
             return self.batch(edited)
-        while points := self.search.ask(GROUP):
+        while points := self.search.ask(self.size()):
             wanted = self.wanted(points)
             again = [index for index in wanted if index in self.outcome.trials]
             if again and not self.call.place.is_timed:  # the emulator would count the same
@@ -208,14 +234,34 @@ class Tuning:
 
     # ---- what comes of it ----
 
-    def go(self, batch: Batch) -> None:
+    def prepare(self, batch: Batch) -> None:
+        """Completes a batch that is about to be begun."""
         batch.seconds = None if batch.whole else self.session.seconds_left
-        self.station.go(batch, self.record)
-        self.tell()
+        batch.reference = None if batch.whole else self.reference(batch.is_retried)
+
+    def reference(self, is_retried: bool) -> Entrant | None:
+        """The first of the defaults, to which what several devices measure is compared. None if it is not right; or
+        not known to be, where a process died, of which it may have been the cause."""
+        if not self.call.place.is_timed:
+            return None
+        index = min(index for index, candidate in self.candidates.items() if candidate.is_default)
+        known = self.outcome.trials.get(index)
+        return self.entrant(index) if (known.is_fine if known is not None else not is_retried) else None
+
+    def go(self, batch: Batch) -> None:
+        """Has one worker try a batch, and waits."""
+        self.crew.ahead.append(batch)
+        while self.turn():
+            pass
 
     def record(self, index: int, trial: Trial) -> None:
         self.note(index, trial)
         self.session.log.add(trial)
+
+    def heard(self, index: int, trial: Trial) -> None:
+        """A trial of another process."""
+        self.record(index, trial)
+        self.session.progress.advance(trial.status)
 
     def note(self, index: int, trial: Trial) -> None:
         self.outcome.trials[index] = self.settled[index] = trial
@@ -233,6 +279,9 @@ class Tuning:
         if not self.call.place.is_timed:
             return
         outcome = self.outcome
+        strays = [index for index in outcome.fine if outcome.trials[index].reference_us is None]
+        if 0 < len(strays) < len(outcome.fine) and not self.is_over:  # tried before the reference was known to be right
+            self.go(self.batch(strays))
         for _ in range(MOST_CONTESTS):
             ties = outcome.ties
             if len({outcome.trials[index].contest for index in ties}) <= 1 or self.is_over:

@@ -9,7 +9,7 @@ from typing import Any
 
 from dsl.examples.overrides import resolve
 from dsl.lab.experiment import Conditions, Experiment, Wanted
-from dsl.lab.space import TuningPlace
+from dsl.lab.place import TuningPlace
 from dsl.text.program import load
 
 TURN = """\

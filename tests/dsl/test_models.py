@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_searches import SCALE, constants, dsl, outcome, plugin, scale  # noqa: F401 (a fixture)
+from tuned_kernel import SCALE, Timer, best, constants, dsl, outcome, plugin
 
 from dsl.lab.model import MODELS, Model, features_of, known_before, load_model, model, model_named, save
 from dsl.lab.models import LogLinear, evaluate, rank_correlation, read_trials
@@ -124,7 +124,7 @@ def traffic() -> Iterator[None]:
     del MODELS["traffic"]
 
 
-def test_the_best_predicted_are_tried_first_and_all_without_a_budget(scale: Path, traffic: None) -> None:  # noqa: F811
+def test_the_best_predicted_are_tried_first_and_all_without_a_budget(scale: Path, traffic: None) -> None:
     whole = outcome(scale, "--fresh")
     fine = [point for point in whole["points"] if point["status"] == "counted"]
     by_traffic = sorted({32 * point["rank"][0] + 128 * point["rank"][1] for point in fine})
@@ -142,14 +142,14 @@ def test_the_best_predicted_are_tried_first_and_all_without_a_budget(scale: Path
         again = outcome(scale, "--model", "worst", "--fresh")
     finally:
         del MODELS["worst"]
-    assert [constants(p) for p in again["points"] if p["best"]] == [constants(p) for p in whole["points"] if p["best"]]
+    assert best(again) == best(whole)
     assert len(again["points"]) == len(whole["points"])
     shown = dsl("tune", scale, "--emulator", "--model", "traffic").stdout
     (value,) = re.findall(rf"the model's order: rank correlation (\d\.\d\d) with what came out of {len(fine)} p", shown)
     assert float(value) > 0.5
 
 
-def test_a_model_is_fitted_reported_and_used(scale: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_model_is_fitted_reported_and_used(scale: Path, tmp_path: Path) -> None:
     log, path = tmp_path / "log.jsonl", tmp_path / "m.json"
     text = SCALE.replace("scale", "other").replace("    tune choose", "    # tune choose")
     (other := tmp_path / "other.tile").write_text(text)
@@ -158,6 +158,7 @@ def test_a_model_is_fitted_reported_and_used(scale: Path, tmp_path: Path) -> Non
     result = dsl("model", log)
     assert result.return_value == 2 and "no trial of the logs has a figure 'time'" in result.stderr
     assert "--of work" in result.stderr
+    assert "did you mean 'work'?" in dsl("model", log, "--of", "wrk").stderr
     shown = dsl("model", log, "--of", "work", "-o", path)
     assert shown.return_value == 0 and "each kernel fitted to the others" in shown.stdout, shown.output
     record = json.loads(dsl("model", log, "--of", "work", "--json").stdout)
@@ -168,3 +169,15 @@ def test_a_model_is_fitted_reported_and_used(scale: Path, tmp_path: Path) -> Non
     assert result.return_value == 2 and "--search all or halving" in result.stderr
     result = dsl("tune", scale, "--emulator", "--model", "linear")
     assert result.return_value == 2 and "dsl model LOG -o FILE.json" in result.stderr
+
+
+def test_times_are_fitted_to_what_the_emulator_counts_beside_them(scale: Path, timer: Timer, tmp_path: Path) -> None:
+    """`--counters`: each trial that was timed has counters, of the first blocks."""
+    log, path = tmp_path / "log.jsonl", tmp_path / "m.json"
+    timer.mean = lambda constants: 10 + constants["warps"]
+    outcome(scale, "--log", log, "--counters")
+    rows = [row for row in map(json.loads, log.read_text().splitlines()) if row["status"] == "measured"]
+    assert rows and all(row["times_us"] and row["counters"]["instructions"] > 0 for row in rows)
+    record = json.loads(dsl("model", log, "-o", path, "--json").stdout)
+    assert record["of"] == "time" and not record["held_out"] and record["within"] > 0.8
+    assert outcome(scale, "--fresh", "--model", path, "--budget", 3)["points"][0]["predicted"] > 0

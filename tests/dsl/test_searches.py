@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from tuned_kernel import SCALE, Timer, best, constants, dsl, outcome, plugin, ties
 
-from dsl.command import cli
-from dsl.lab import station, tuning
+from dsl.lab import tuning
 from dsl.lab.contest import STAGES
-from dsl.lab.runner import Runner
 from dsl.lab.search import SEARCHES, Point, Search, search
 from dsl.lab.search_optuna import as_number
 from dsl.lab.searches import search_named
-from dsl.lab.space import TuningPlace
 from dsl.lab.trial import Trial
 from lowering.location import TileError
 
-PLUGINS = Path(__file__).parents[2] / "docs" / "examples" / "plugins"
 Cost = Callable[[Point], float]
 
 
@@ -204,55 +197,6 @@ def test_without_optuna_the_error_says_what_to_install(monkeypatch: pytest.Monke
 
 # ---- in `dsl tune` ----
 
-SCALE = """\
-kernel scale(y: f32[n], x: f32[n]; BLOCK, IDLE = 0):
-    grid cdiv(n, BLOCK)
-    i = block(0) * BLOCK
-    v = load(x[i : i + BLOCK])
-    store(y[i : i + BLOCK], v + v)
-
-schedule s of scale:
-    tune warps in 1, 2, 4
-    tune BLOCK in where(warps == 1, 32, 64), warps * 128
-    tune IDLE in 0, 1
-    tune choose vector.x.load in 1, 2
-
-example:
-    n = 512
-    x = randn(f32[n])
-    y = empty(f32[n])
-    scale(y, x)
-    expect y ~= x + x within 0
-"""
-
-
-def dsl(*arguments: Any) -> Result:
-    return CliRunner().invoke(cli, [str(each) for each in arguments], standalone_mode=False)
-
-
-@pytest.fixture
-def scale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file, with a cache of its own, compiled in this process."""
-    from test_tuning import Here
-
-    from dsl.lab import compiling
-
-    monkeypatch.setattr(compiling, "ProcessPoolExecutor", Here)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    path = tmp_path / "scale.tile"
-    path.write_text(SCALE)
-    return path
-
-
-def outcome(path: Path, *arguments: Any) -> Any:
-    result = dsl("tune", path, "--emulator", "--json", *arguments)
-    assert result.return_value == 0, result.output
-    return json.loads(result.stdout)["outcomes"][0]
-
-
-def constants(point: Any) -> tuple[Any, ...]:
-    return tuple(sorted(point["steps"][0]["constants"].items()))
-
 
 def test_every_search_tries_points_of_the_file_alone(scale: Path) -> None:
     """Constants and choices, with the sets that depend on others; and among ties the file's first is best. Where a
@@ -287,44 +231,19 @@ def test_a_budget_is_of_new_points_and_the_same_command_goes_on(scale: Path) -> 
     assert over["left_out"] == 3 and {point["status"] for point in over["points"]} == {"left out"}
 
 
-@pytest.fixture
-def rounds(scale: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Makes the emulator a device with times, 10 us for BLOCK=128 and more for others; (launches, rounds) of each stage
-    of the contests."""
-    check, found = Runner.check, []
-
-    def checked(self: Runner, trial: Trial, ready: Any, whole: bool = False) -> None:
-        check(self, trial, ready, whole)
-        trial.status, trial.counters = "measured" if trial.status == "counted" else trial.status, None
-
-    def measured(self: Runner, launches: list[Any], rounds: int, order: Random) -> list[list[float]]:
-        found.append((len(launches), rounds))
-        blocks = [each.bound.plan.steps[0].request.constants["BLOCK"] for each in launches]
-        return [[10 + abs(block - 128) / 64 + order.uniform(-0.1, 0.1) for _ in range(rounds)] for block in blocks]
-
-    monkeypatch.setattr(TuningPlace, "is_timed", True)
-    monkeypatch.setattr(Runner, "check", checked)
-    monkeypatch.setattr(Runner, "rounds", measured)
-    monkeypatch.setattr(station, "prepared", lambda ready: ready)
-    monkeypatch.setattr(tuning, "GROUP", 6)
-    return found
-
-
 def test_with_times_halving_measures_less_and_has_the_same_winner_and_ties(
-    scale: Path, rounds: list[tuple[int, int]]
+    scale: Path, timer: Timer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tuning, "GROUP", 6)
     whole = outcome(scale)
-    launches_of_all = sum(count * each for count, each in rounds)
-    rounds.clear()
+    launches_of_all = sum(count * each for count, each in timer.rounds)
+    timer.rounds.clear()
     halved = outcome(scale, "--search", "halving", "--fresh")
-    best = [next(point for point in found["points"] if point["best"]) for found in (whole, halved)]
-    assert (
-        constants(best[0]) == constants(best[1]) == (("BLOCK", 128), ("IDLE", 0), ("vector.x.load", "1"), ("warps", 1))
-    )
-    ties = [{constants(point) for point in found["points"] if point.get("ties")} for found in (whole, halved)]
-    assert ties[0] == ties[1] and len(ties[0]) == 4
-    assert sum(count for count, each in rounds if each == 8) >= 18  # all that compile go through the first stage
-    assert sum(count * each for count, each in rounds) < launches_of_all
+    first = (("BLOCK", 128), ("IDLE", 0), ("vector.x.load", "1"), ("warps", 1))
+    assert best(whole) == best(halved) == first
+    assert ties(whole) == ties(halved) and len(ties(whole)) == 4
+    assert sum(count for count, each in timer.rounds if each == 8) >= 18  # all that compile go through the first stage
+    assert sum(count * each for count, each in timer.rounds) < launches_of_all
 
 
 def test_a_search_of_ones_own_is_a_file(scale: Path) -> None:
@@ -337,14 +256,6 @@ def test_a_search_of_ones_own_is_a_file(scale: Path) -> None:
         del SEARCHES["nearest"]
     result = dsl("tune", scale, "--emulator", "--search", "nearest")
     assert result.return_value == 2 and "there is no search 'nearest'" in result.stderr
-
-
-def plugin(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name.removesuffix(".py"), PLUGINS / name)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_a_search_that_asks_for_what_there_is_not_is_told(scale: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,6 +12,7 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from tuned_kernel import Here
 
 import dsl as face
 from dsl.calls.planner import Planner
@@ -23,7 +22,8 @@ from dsl.command import cli
 from dsl.examples.overrides import Overrides
 from dsl.lab import compiling, contest, tuning
 from dsl.lab import trial as trials
-from dsl.lab.space import SpaceChoice, TuningPlace, calls, candidates, cases
+from dsl.lab.place import TuningPlace
+from dsl.lab.space import SpaceChoice, calls, candidates, cases
 from dsl.text.program import Program, load
 from dsl.values.facts import ArrayFacts
 from lowering.location import TileError
@@ -61,24 +61,6 @@ example:
 GPU = "NVIDIA H200"
 EMULATED = "emulated H200"
 PLACE = TuningPlace("emulator", EMULATED, "sm_90", 132)
-
-
-class Here:
-    """A pool of processes that is this process: one takes half a second to start, and milliseconds to compile."""
-
-    def __init__(self, *_: object):
-        pass
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*arguments))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-    def shutdown(self, **_: bool) -> None:
-        pass
 
 
 @pytest.fixture

@@ -1,0 +1,133 @@
+"""Devices of several hosts: the workers of a Dask cluster, or of a Ray one. Each needs its package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from dsl.lab.machines import Machine, Machines
+from dsl.lab.worker import described
+from lowering.location import TileError
+
+GPU = "GPU"
+"""The resource that a worker with a device says to have."""
+
+
+def machines_of_dask(address: str | None, devices: Sequence[str]) -> Machines:
+    """The workers of a Dask scheduler that have `GPU`, each with the device that it calls `cuda`; or as many workers as
+    devices are named, with the first of these. Code is compiled by any worker. Raises TileError."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise TileError("tool", None, "--executor dask needs Dask", "pip install 'dsl[dask]'") from None
+    if address is None:
+        hint = "--address tcp://HOST:8786, as 'dask scheduler' says it"
+        raise TileError("option", None, "--executor dask needs the address of a scheduler", hint)
+    try:
+        client = Client(address, timeout="10s")
+    except (OSError, ValueError, TimeoutError) as error:
+        raise TileError("option", None, f"no Dask scheduler answers at {address}: {error}") from None
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    able = [at for at, each in workers.items() if devices or each["resources"].get(GPU)]
+    if not able or len(able) < len(devices):
+        client.close()
+        hint = f"dask worker {address} --nthreads 1 --resources GPU=1, one for each GPU"
+        raise TileError("option", None, f"the Dask cluster has {len(able)} workers with a device", hint)
+    device, process = [*devices, "cuda"][0], DaskWorkers(client, {} if devices else {GPU: 1})
+    able = able[: len(devices) or None]
+    first = [client.submit(described, device, workers=[at], pure=False, resources=process.takes) for at in able]
+    return Machines([Machine(process, device, said) for said in first], client.get_executor(pure=False), client.close)
+
+
+class DaskWorkers:
+    """Whichever worker is free, and has a `GPU` if a task takes one. A task is tied to none: where a worker dies, its
+    nanny starts another, and the scheduler gives the task to others until its `allowed-failures` are used up."""
+
+    def __init__(self, client: Any, takes: dict[str, int]):
+        self.takes = takes
+        self.tasks = client.get_executor(pure=False, resources=takes)
+
+    def executor(self) -> Executor:
+        return self.tasks
+
+    def renew(self) -> None:
+        """A process that died is replaced already, and one whose device is poisoned ends with the next task."""
+
+    def close(self, now: bool) -> None:
+        """The workers are the cluster's, and stay; what they are at goes on to its end."""
+        self.tasks.shutdown(wait=not now)
+
+    def is_dead(self, error: BaseException) -> bool:
+        from distributed import KilledWorker
+
+        return isinstance(error, KilledWorker)
+
+
+def machines_of_ray(address: str | None, devices: Sequence[str]) -> Machines:
+    """An actor with `num_gpus=1` for each GPU of a Ray cluster, or of this host without an address; or one for each of
+    some devices. Code is compiled by tasks. Raises TileError."""
+    try:
+        import ray
+    except ImportError:
+        raise TileError("tool", None, "--executor ray needs Ray", "pip install 'dsl[ray]'") from None
+    try:
+        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level="warning")
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise TileError("option", None, f"no Ray cluster answers at {address}: {error}") from None
+    count = len(devices) or int(ray.cluster_resources().get(GPU, 0))
+    if not count:
+        raise TileError("option", None, "the Ray cluster has no GPU", "--devices emulator,emulator tries it without")
+    takes = {"num_gpus": 0 if devices else 1, "num_cpus": 0}  # all processors compile
+    machines = [Machine(RayProcess(takes), device) for device in devices or ["cuda"] * count]
+    compiling = Submitting(lambda *what: ray.remote(num_cpus=1)(called).remote(*what).future())
+    return Machines(machines, compiling, ray.shutdown)
+
+
+def called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A task, and the method of an actor."""
+    return function(*arguments)
+
+
+class Submitting(Executor):
+    """An executor of what gives a future."""
+
+    def __init__(self, begin: Callable[..., Future[Any]]):
+        self.begin = begin
+
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        return self.begin(function, *arguments, **named)
+
+
+class RayProcess:
+    """An actor of a Ray cluster, which keeps its process and its device."""
+
+    def __init__(self, takes: dict[str, Any]):
+        self.takes = takes
+        self.begin()
+
+    def begin(self) -> None:
+        import ray
+
+        class Caller:
+            def call(self, function: Any, *arguments: Any) -> Any:
+                return function(*arguments)
+
+        self.actor = ray.remote(max_restarts=0, **self.takes)(Caller).remote()
+
+    def executor(self) -> Executor:
+        return Submitting(lambda *what: self.actor.call.remote(*what).future())
+
+    def renew(self) -> None:
+        self.close(now=True)
+        self.begin()
+
+    def close(self, now: bool) -> None:
+        import ray
+
+        ray.kill(self.actor)
+
+    def is_dead(self, error: BaseException) -> bool:
+        from ray.exceptions import RayActorError
+
+        return isinstance(error, RayActorError)

@@ -1,0 +1,190 @@
+"""The devices that try points side by side: worker processes, one for each, through a standard executor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from contextlib import suppress
+from multiprocessing import get_context, parent_process
+from threading import Thread
+from types import TracebackType
+from typing import Any, Protocol
+
+from dsl.lab.place import TuningPlace
+from dsl.lab.station import Batch
+from dsl.lab.trial import Trial, versions
+from dsl.lab.worker import Answer, LaunchAtCase, answer, answered, asked, described
+from lowering.location import TileError
+from runtime.errors import LaunchError
+
+
+class Process(Protocol):
+    """Runs functions one after the other in a process of its own, which has a device."""
+
+    def executor(self) -> Executor: ...
+
+    def renew(self) -> None:
+        """A fresh process in place of one that died, or whose device is of no use any more."""
+        ...
+
+    def close(self, now: bool) -> None:
+        """Ends it: at once, or when it has done what it was given."""
+        ...
+
+    def is_dead(self, error: BaseException) -> bool:
+        """Whether a future has this error since its process died."""
+        ...
+
+
+class OwnProcess:
+    """A process of this host."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def renew(self) -> None:
+        self.close(now=True)
+        self.start()
+
+    def start(self) -> None:
+        # not forked: a GPU's driver does not survive it
+        self.pool = ProcessPoolExecutor(1, get_context("spawn"), begin_worker)
+        self.number = self.pool.submit(os.getpid)
+
+    def executor(self) -> Executor:
+        return self.pool
+
+    def close(self, now: bool) -> None:
+        if now and self.number.done() and self.number.exception() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.number.result(), signal.SIGTERM)
+        self.pool.shutdown(wait=not now, cancel_futures=True)
+
+    def is_dead(self, error: BaseException) -> bool:
+        return isinstance(error, BrokenExecutor)
+
+
+def begin_worker() -> None:
+    """In a worker: Ctrl-C is the parent's to take, and none outlives its parent, whatever ends that."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+class Machine:
+    """A device in a process of its own. device: as that process calls it; first: what it says of it, if it was asked;
+    place: what it is."""
+
+    def __init__(self, process: Process, device: str, first: Any = None):
+        self.process, self.device = process, device
+        self.first = first or process.executor().submit(described, device)
+        self.place: TuningPlace
+
+    def meet(self) -> None:
+        """Waits until it has said what it is. TileError where it has another compiler, or its process dies; what
+        finding the device raises."""
+        try:
+            said = json.loads(self.first.result())
+        except Exception as error:
+            if not self.process.is_dead(error):
+                raise
+            raise TileError(
+                "device", None, f"the process for {self.device} died before it had tried anything"
+            ) from None
+        self.place = TuningPlace(**said["place"])
+        mine = versions()
+        if said["versions"] != mine:
+            differ = sorted(name for name in mine.keys() | said["versions"] if said["versions"].get(name) != mine[name])
+            hint = "install the same project and packages where workers run"
+            raise TileError("device", None, f"a worker differs in its versions: {', '.join(differ)}", hint)
+
+
+class There:
+    """A machine as the worker of one launch."""
+
+    def __init__(self, machine: Machine, launch: LaunchAtCase):
+        self.machine, self.launch = machine, launch
+
+    def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Any]:
+        text = asked(self.launch, self.machine.device, batch)
+        return self.machine.process.executor().submit(answer, text)
+
+    def heard(self, said: Any) -> Answer:
+        return answered(said)
+
+    def renew(self) -> None:
+        self.machine.process.renew()
+
+    def is_dead(self, error: BaseException) -> bool:
+        return self.machine.process.is_dead(error)
+
+
+class Machines:
+    """All devices of a session, all of one kind. A context manager that ends their processes: at once after an error or
+    Ctrl-C. compiling: an executor that compiles, None for processes of this host; leave: what is done last."""
+
+    def __init__(
+        self, machines: Sequence[Machine], compiling: Executor | None = None, leave: Callable[[], None] = lambda: None
+    ):
+        self.all, self.compiling, self.leave = list(machines), compiling, leave
+
+    def __enter__(self) -> Machines:
+        try:
+            for machine in self.all:
+                machine.meet()
+            self.check()
+        except BaseException:
+            self.close(now=True)
+            raise
+        return self
+
+    def check(self) -> None:
+        """TileError for devices of several kinds: times of one are none of the other."""
+        kinds = {(machine.place.name, machine.place.driver) for machine in self.all}
+        if len(kinds) > 1:
+            named = ", ".join(sorted(f"{name} (driver {driver})" for name, driver in kinds))
+            hint = "tune each kind by itself; --write keeps an entry for each"
+            raise TileError("device", None, f"the devices are of several kinds: {named}", hint)
+
+    @property
+    def place(self) -> TuningPlace:
+        return self.all[0].place
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        self.close(now=kind is not None)
+
+    def close(self, now: bool) -> None:
+        for machine in self.all:
+            machine.process.close(now)
+        self.leave()
+
+
+def device_names(text: str) -> list[str]:
+    """Of `--devices`: those of a list, or all that the driver has. TileError `option`, LaunchError."""
+    if text == "all":
+        from runtime.backend import gpu_reason
+        from runtime.cuda.driver import device_count
+
+        if (reason := gpu_reason()) is not None:
+            raise LaunchError("no-gpu", f"--devices all: {reason}")
+        return [f"cuda:{ordinal}" for ordinal in range(device_count())]
+    names = text.split(",")
+    twice = [name for name in names if names.count(name) > 1 and name != "emulator"]
+    if "" in names or twice:
+        wrong = f"{twice[0]} is there twice" if twice else "a name is empty"
+        raise TileError("option", None, f"'--devices {text}': {wrong}", "--devices cuda:0,cuda:1, or all")
+    return names
+
+
+def own_processes(devices: Sequence[str]) -> Machines:
+    """A process of this host for each device."""
+    return Machines([Machine(OwnProcess(), device) for device in devices])

@@ -1,0 +1,47 @@
+"""Where trials are made: a GPU, or the emulator as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowering.targets import Target, target
+
+
+@dataclass(frozen=True, slots=True)
+class TuningPlace:
+    """Where it runs: `device` is `emulator` or `cuda:0`, `name` that of the chip, `driver` its version."""
+
+    device: str
+    name: str
+    arch: str
+    sms: int
+    driver: str | None = None
+
+    @property
+    def ordinal(self) -> int | None:
+        return None if self.device == "emulator" else int(self.device.partition(":")[2] or 0)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether launches are timed, and not counted alone."""
+        return self.ordinal is not None
+
+    @property
+    def target(self) -> Target:
+        return target(self.arch)
+
+
+def find_place(device: str, arch: str | None = None) -> TuningPlace:
+    """The device of this name, or an emulated one of a target. Raises LaunchError or DeviceError."""
+    from runtime import device_facts
+    from runtime.backend import choose
+
+    ordinal = choose(device)
+    name = "emulator" if ordinal is None else f"cuda:{ordinal}"
+    facts = device_facts(name, *([] if arch is None else [target(arch).arch]))
+    driver = None
+    if ordinal is not None:
+        from runtime.cuda.driver import version
+
+        driver = version()
+    return TuningPlace(name, facts.name, target(arch or facts.arch).arch, facts.sms, driver)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -40,8 +42,9 @@ class Allocation:
             with self.context.current():
                 self.context.call(driver.bindings().cuMemcpyDtoD, self.pointer, other.pointer, other.size)
 
-    def __del__(self) -> None:
-        if self.pointer and self.context.poison is None and not driver.forked():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Frees it, unless the interpreter ends: its modules are half gone then, and the driver frees all."""
+        if not is_finalizing() and self.pointer and self.context.poison is None and not driver.forked():
             with self.context.current():
                 driver.bindings().cuMemFree(self.pointer)
 

@@ -148,3 +148,15 @@ def test_the_stream_of_each_thread_is_another_one(cuda: Cuda, monkeypatch: pytes
         monkeypatch.setattr(workspaces.threading, "get_ident", lambda thread=thread: thread)
         kernel(*cuda.pair("torch"), stream=workspaces.PER_THREAD)
     assert cuda.given(0) != cuda.given(1)
+
+
+def test_memory_is_the_driver_s_to_free_when_the_interpreter_ends() -> None:
+    """Modules are half gone then: processes that tuned on several GPUs printed a page of ignored errors."""
+    from runtime.cuda.memory import Allocation
+
+    made = object.__new__(Allocation)
+    made.pointer, made.context = 8, None  # type: ignore[assignment]
+    made.__del__(lambda: True)
+    with pytest.raises(AttributeError):
+        made.__del__(lambda: False)
+    made.pointer = 0

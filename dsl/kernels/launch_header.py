@@ -96,7 +96,7 @@ def channels_of(function: Function) -> Iterator[HeaderChannel]:
 
 def marks_of(function: Function) -> tuple[HeaderMark, ...]:
     """What the marks of a kernel are of, by their numbers."""
-    found = {op.attrs["number"]: op for op in walk(function.body) if op.name == "mark"}
+    found = {op.attrs["number"]: op for op in walk(function.body) if op.spec.records}
     rows = ([found[number].attrs[key] for key in ("kind", "name", "line")] for number in sorted(found))
     return tuple(HeaderMark(*row) for row in rows)
 

@@ -36,7 +36,7 @@ row("condition", (1, None), nothing, keep=True, ends=True, leading=1)
 row("assert", 1, nothing, "message line", keep=True, checks=True)
 row("print", (0, 16), nothing, "format", keep=True)
 # Each warp records here that something begins, or that it ends: a line of the table of marks (`passes/marks.py`).
-row("mark", 0, nothing, "number begins kind name line", keep=True)
+row("mark", 0, nothing, "number begins kind name line", keep=True, records=True)
 
 
 def handed_on(region: Block) -> list[Value]:

@@ -88,6 +88,7 @@ class OpSpec:
     flows: values go through its regions, from round to round or by one way of several (`ops/control.py`).
     loops: its regions run again and again; it may be left behind each but the last.
     concurrent: its regions run at the same time, by other threads each.
+    records: warps note the time there, for a timeline.
     fills: it fills a channel from one of them to another.
     at_channel: what it does there with a number: "wait" for it; "begin" or "end" a turn of a group of warps.
     leading: operands ahead of those that go through regions: bounds, a condition.
@@ -138,6 +139,7 @@ class OpSpec:
     flows: bool = False
     loops: bool = False
     concurrent: bool = False
+    records: bool = False
     fills: bool = False
     at_channel: str = ""
     leading: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,40 +52,47 @@ def is_hint(word: str) -> bool:
 
 
 def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
-    """A closure that finds the space and the addresses of the lanes, then runs `body(values, group, space, address)`.
-
-    Generic addresses of several spaces are taken apart.  Lanes whose access is impossible (a finding is reported) give
-    zeros, and the others go on.
-    """
+    """What finds the space and the addresses of the lanes, then runs `body(values, group, space, address)`."""
     if space == "generic":
         space = space_of_symbol(code, operand)
-    base, offset = code.address(operand)
-    entries, written = code.record.entries, code.record.written_entries
+    return SpaceAccess(space, *code.address(operand), body, code.record.entries, code.record.written_entries)
 
-    def run(v: Values, g: Any) -> None:
-        address = v[base]
-        if offset:
-            address = address + address.dtype.type(offset % (1 << 8 * address.dtype.itemsize))
+
+@dataclass(frozen=True, slots=True)
+class SpaceAccess:
+    """Generic addresses of several spaces are taken apart. Lanes whose access is impossible (a finding is reported)
+    give zeros, and the others go on. No closure: one that names itself keeps all of its program until it is collected.
+    """
+
+    space: str
+    base: int
+    offset: int
+    body: Body
+    entries: list[int]
+    written: list[int]
+
+    def __call__(self, v: Values, g: Any) -> None:
+        address = v[self.base]
+        if self.offset:
+            address = address + address.dtype.type(self.offset % (1 << 8 * address.dtype.itemsize))
         try:
-            if space != "generic":
-                body(v, g, g.wave.space(space), address)
+            if self.space != "generic":
+                self.body(v, g, g.wave.space(self.space), address)
                 return
             kinds = np.where(address >= LOCAL_WINDOW, 2, np.where(address >= SHARED_WINDOW, 1, 0))
             kind = int(kinds[0])
             if (kinds == kind).all():
                 name, window = (("global", 0), ("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW))[kind]
-                body(v, g, g.wave.space(name), address - np.uint64(window))
+                self.body(v, g, g.wave.space(name), address - np.uint64(window))
                 return
             for each in np.unique(kinds):
-                g.run_on(np.flatnonzero(kinds == each), run, v, entries, written)
+                g.run_on(np.flatnonzero(kinds == each), self, v, self.entries, self.written)
         except BadLanes as fault:
-            for entry in written:
+            for entry in self.written:
                 v[entry][np.broadcast_to(fault.bad, g.n)] = 0
             rest = np.flatnonzero(~fault.bad)
             if len(rest):
-                g.run_on(rest, run, v, entries, written)
-
-    return run
+                g.run_on(rest, self, v, self.entries, self.written)
 
 
 def space_of_symbol(code: Code, operand: Operand) -> str:

@@ -18,9 +18,9 @@ os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 # Workers take the cores. Threads of small products of matrices wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-# What tests cache is not garbage, and the collector walks it: every 200,000 objects it takes 12 % of the time of
-# products' tests, every 4 million 2 %, with 300 MB more.
-gc.set_threshold(4_000_000, 20, 100)
+# What tests cache is not garbage, and the collector walks it: every 200,000 objects that takes 12 % of the time of
+# products' tests, every 4 million 2 %, and workers grow to 8 GB then.
+gc.set_threshold(2_000_000, 20, 100)
 
 settings.register_profile("tests", deadline=None, print_blob=True)  # a busy machine is no failure
 settings.load_profile("tests")

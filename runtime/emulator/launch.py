@@ -337,17 +337,19 @@ class RunningLaunch:
         return clusters * self.cluster_size
 
     def run(self) -> None:
+        """All blocks, unless a limit is met."""
         clusters = np.arange(self.blocks // self.cluster_size)
         if self.seed:
             clusters = self.random.permutation(clusters)
         blocks = (clusters[:, None] * self.cluster_size + np.arange(self.cluster_size)).reshape(-1)
         size = self.wave_blocks()
         self.waiting = [blocks[start : start + size] for start in range(0, len(blocks), size)][::-1]
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), suppress(BudgetSpent):
             while self.active or self.waiting:
                 if not self.active:
                     self.admit()
                 self.rotate()
+        self.end_scratch()
 
     def admit(self) -> None:
         """Lets the next wave start."""
@@ -593,9 +595,7 @@ def emulate(
         launch = RunningLaunch(program, grid, block, cluster, shared, arguments.memory, *limits)
         launch.barriers = barriers or {}
         launch.set_arguments(arguments.images())
-        with suppress(BudgetSpent):
-            launch.run()
-        launch.end_scratch()
+        launch.run()
         if not launch.findings:
             arguments.copy_back()
         writers = {address: found for address in watch if (found := launch.writers(address)) is not None}

@@ -60,7 +60,8 @@ def add_profile(launches: Iterable[LaunchReport], path: Path) -> None:
         with path.open(newline="") as file:
             found = {each.entry: dict(each.shares) for each in read_profile(file)}
     except (OSError, ValueError) as error:
-        raise TileError("option", None, f"{path} cannot be read: {error}", COMMAND) from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise TileError("option", None, f"{path} cannot be read: {why}", COMMAND) from None
     met = False
     for launch in launches:
         if launch.bound is not None and launch.kernel in found:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, show, told
+from dsl.command.failures import DIFFERS, failed
 from dsl.command.trials import JOBS, Bar, experiments, trying
 from lowering.location import TileError
 
@@ -44,10 +44,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
         if as_json:
             click.echo(json.dumps(record))
     except Exception as error:
-        status = show(error, file)
-        if as_json:
-            click.echo(json.dumps(told(error, file)))
-        return status
+        return failed(error, file, as_json)
     return DIFFERS if is_broken else 0
 
 

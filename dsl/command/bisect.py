@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import show, told
+from dsl.command.failures import failed
 from dsl.command.trials import Bar, experiments, trying
 from lowering.location import TileError, printable
 from lowering.plugins import current
@@ -48,10 +48,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     try:
         record = bisect(file, values, as_json, options)
     except Exception as error:
-        status = show(error, file)
-        if as_json:
-            click.echo(json.dumps(told(error, file)))
-        return status
+        return failed(error, file, as_json)
     if as_json:
         click.echo(json.dumps(record))
     return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, show, told
+from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import SECONDS, SEED
 from dsl.command.run import TIME_LIMIT, choose_device
 from lowering.location import TileError, printable
@@ -64,10 +64,7 @@ def command(words: tuple[str, ...], device: str, by: str | None, as_json: bool, 
         else:
             show_found(found, by)
     except Exception as error:
-        status = show(error)
-        if as_json:
-            click.echo(json.dumps(told(error, files[0] if files else "")))
-        return status
+        return failed(error, files[0] if files else "", as_json)
     return DIFFERS if any(each.is_right is False for each in found) else 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, show, told
+from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import choices_of
 from dsl.command.sides import SideWords, side_words
 from dsl.command.trials import experiments, trying
@@ -52,10 +52,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     try:
         return diff(file, values, as_json, options)
     except Exception as error:
-        status = show(error, file)
-        if as_json:
-            click.echo(json.dumps(told(error, file)))
-        return status
+        return failed(error, file, as_json)
 
 
 def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import traceback
@@ -121,6 +122,14 @@ def show(error: BaseException, file: str | None = None) -> int:
         give_up_output()
     with suppress(OSError):
         click.echo(text, err=True)
+    return status
+
+
+def failed(error: BaseException, file: str, as_json: bool, **more: Any) -> int:
+    """The same, and as JSON on the standard output where that is asked for, behind `more`."""
+    status = show(error, file or None)
+    if as_json:
+        click.echo(json.dumps({**more, **told(error, file)}))
     return status
 
 

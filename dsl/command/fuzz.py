@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, show, told
+from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import said_plugins
 from dsl.command.trials import Bar, experiments, trying
 from lowering.location import TileError, printable
@@ -38,10 +38,7 @@ def command(file: str, values: tuple[str, ...], count: int, share: float, as_jso
         if as_json:
             click.echo(json.dumps(record))
     except Exception as error:
-        status = show(error, file)
-        if as_json:
-            click.echo(json.dumps(told(error, file)))
-        return status
+        return failed(error, file, as_json)
     return DIFFERS if record["failures"] else 0
 
 

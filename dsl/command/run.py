@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, records, render, show, told
+from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, failed, records, render
 from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
 from dsl.command.request import CommandRequest, execute
 from lowering.location import TileError, printable
@@ -89,10 +89,7 @@ def command(
     except Exception as error:
         if output := getattr(error, "output", ""):
             click.echo(printable(output.rstrip("\n")), err=as_json)
-        status = show(error, file)
-        if as_json:
-            click.echo(json.dumps({"passed": False, **told(error, file)}))
-        return status
+        return failed(error, file, as_json, passed=False)
     if as_json:
         click.echo(json.dumps(told_reports(file, reports, run_all)))
     return DIFFERS if any(report.passed is False for report in reports) else 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, show, told
+from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import CHOOSE, FROM, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of
 from dsl.command.trials import MAX_JOBS, Bar
 from lowering.location import TileError, closest
@@ -76,10 +76,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     try:
         return tune(file, values, as_json, options)
     except Exception as error:
-        status = show(error, file)
-        if as_json:
-            click.echo(json.dumps(told(error, file)))
-        return status
+        return failed(error, file, as_json)
 
 
 def check_options(options: dict[str, Any], choose: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dsl.command.failures import DIFFERS, show, told
+from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import ARCH_OF_DEVICE, SEED
 
 
@@ -54,10 +54,7 @@ def command(
             if not as_json:
                 _show(found[-1])
     except Exception as error:
-        status = show(error, file)
-        if as_json:
-            click.echo(json.dumps({"passed": False, **told(error, file)}))
-        return status
+        return failed(error, file, as_json, passed=False)
     passed = all(one.divergence is None for one in found)
     if as_json:
         records: list[dict[str, Any]] = [

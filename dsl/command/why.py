@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dsl.command.compile import launches_of, request_of
-from dsl.command.failures import show, told
+from dsl.command.failures import failed
 from dsl.command.options import ARCH, CHOOSE, SKIP_PASS, choices_of
 from lowering.location import TileError
 
@@ -36,10 +36,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     try:
         records = why(path, line, values, as_json, options)
     except Exception as error:
-        status = show(error, path)
-        if as_json:
-            click.echo(json.dumps(told(error, path)))
-        return status
+        return failed(error, path, as_json)
     if as_json:
         click.echo(json.dumps({"file": path, "kernels": records}))
     return 0

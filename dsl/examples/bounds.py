@@ -75,10 +75,12 @@ class LaunchBound:
 
 
 def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> LaunchBound:
-    """The terms whose rates are known. Work of multiprocessors takes as long as on the one with most blocks."""
+    """The terms whose rates are known. Of multiprocessors: as long as on the one with most blocks, if all blocks are
+    as the one that was counted; where all were counted, as if each had an equal share."""
     rates = RATES.get(facts.arch.rstrip("af"), Rates())
     products = rates.wgmma if work.by_warp_groups else rates.mma
-    most = -(-work.blocks // facts.sms) / max(work.blocks, 1)
+    is_part = work.counted < work.blocks
+    most = -(-work.blocks // facts.sms) / max(work.blocks, 1) if is_part else 1 / max(min(work.blocks, facts.sms), 1)
     clock = (facts.clock or 0.0) / 1e6  # clocks a microsecond
     terms: dict[str, float] = {}
     if facts.memory_bandwidth:

@@ -16,15 +16,18 @@ COUNTED_SECONDS = 6.0
 """That the emulator may count of a launch on a GPU: a block of a product of 4096 takes 4 s."""
 FEW_BLOCKS = 4
 """For a multiprocessor: kernels that go on from tile to tile have so few."""
+SECTOR = 32
+"""Bytes."""
 STOPPED = ("deadlock", "time limit", "instruction budget")
 """Kinds of findings behind which the counters are of a part of a block."""
 
 
 @dataclass(slots=True)
 class Work:
-    """bytes: of global memory, each once; wavefronts of shared memory; instructions, special: of warps, by the machine
-    code where `of_machine_code`, else the PTX's without moves; products: see `Counters`; by `wgmma` where
-    `by_warp_groups`; blocks: of the grid. counted: how many of them were, 0 where bytes alone are known."""
+    """bytes: of global memory, each once: those of the arrays, or of the sectors, if they are fewer; wavefronts of
+    shared memory; instructions, special: of warps, by the machine code where `of_machine_code`, else the PTX's without
+    moves; products: see `Counters`; by `wgmma` where `by_warp_groups`; blocks: of the grid. counted: how many of them
+    were, 0 where bytes alone are known."""
 
     bytes: float = 0.0
     wavefronts: float = 0.0
@@ -69,12 +72,13 @@ def work_of(kernel: Any, values: list[Any], result: Any, counted: int, cubin: by
     if result.counters is None or not counted:
         return Work(moved_bytes(header, values), blocks=blocks)
     totals, whole = result.counters.totals, blocks / counted
+    sectors = totals.global_load_sectors + totals.global_store_sectors + totals.global_atomic_sectors
     done, is_known = Executed(totals.instructions - totals.moves, totals.special), False
     with suppress(DeviceError):
         if cubin is not None:
             done, is_known = executed(cubin, header.entry, result.counters.runs_of_ptx_lines), True
     return Work(
-        moved_bytes(header, values),
+        min(moved_bytes(header, values), SECTOR * sectors * whole),
         (totals.shared_wavefronts + done.idle_accesses) * whole,
         done.instructions * whole,
         totals.products * whole,
@@ -87,13 +91,15 @@ def work_of(kernel: Any, values: list[Any], result: Any, counted: int, cubin: by
 
 
 def moved_bytes(header: Any, values: Sequence[Any]) -> float:
-    """Of the arrays of a launch: what is read once, and what is written once."""
+    """Of the arrays of a launch: what is read once, and what is written once; an array that is given twice is one."""
     from runtime import describe
     from runtime.header import HeaderTensor
 
-    arrays = [
-        (describe(value), param)
-        for param, value in zip(header.params, values, strict=True)
-        if isinstance(param, HeaderTensor) and value is not None
-    ]
-    return float(sum(array.size * array.itemsize * len(param.access) for array, param in arrays))
+    found: dict[tuple[int, str], int] = {}
+    for param, value in zip(header.params, values, strict=True):
+        if isinstance(param, HeaderTensor) and value is not None:
+            array = describe(value)
+            for way in param.access:
+                key = (array.pointer, way)
+                found[key] = max(found.get(key, 0), array.size * array.itemsize)
+    return float(sum(found.values()))

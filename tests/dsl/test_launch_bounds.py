@@ -13,7 +13,7 @@ from dsl.command import cli
 from dsl.examples.bounds import ISSUE, L2, MEMORY, SHARED, SPECIAL, TENSOR, bound_of
 from dsl.examples.profile import METRICS, add_profile, read_profile
 from dsl.examples.report import LaunchReport, Report, from_json
-from dsl.examples.work import Work
+from dsl.examples.work import Work, moved_bytes, work_of
 from lowering.location import TileError
 from runtime.chips import emulated_facts
 from runtime.errors import DeviceError
@@ -40,6 +40,24 @@ def test_a_multiprocessor_with_one_block_more_is_waited_for() -> None:
     """133 blocks take as long as 264."""
     assert bound_of(replace(WORK, blocks=133), H200).terms[SHARED] == pytest.approx(2 * 132 / 133)
     assert bound_of(replace(WORK, blocks=66), H200).terms[SHARED] == pytest.approx(2.0)
+
+
+def test_blocks_that_were_all_counted_have_equal_shares_at_least() -> None:
+    """One block more may have nothing to do."""
+    assert bound_of(replace(WORK, blocks=133, counted=133), H200).terms[SHARED] == pytest.approx(1.0)
+
+
+def test_an_array_that_is_given_twice_is_read_once_and_sectors_may_be_fewer() -> None:
+    import numpy as np
+
+    import dsl
+
+    text = "kernel k(y: f32[n], x: f32[n], z: f32[n]):\n    grid 1\n    i = arange(128)\n    y[i] = x[i] + z[i]\n"
+    kernel = dsl.parse(text, "k.tile", device="emulator").compile("k", n=4096).kernel
+    x, y = np.ones(4096, np.float32), np.zeros(4096, np.float32)
+    assert moved_bytes(kernel.header, [y, x, x]) == 2 * 4 * 4096
+    result = kernel.run(y, x, x, ptx_lines=True)
+    assert work_of(kernel, [y, x, x], result, 1, None).bytes == 3 * 4 * 128  # of 48 sectors
 
 
 def test_what_is_unknown_has_no_term_and_is_told() -> None:

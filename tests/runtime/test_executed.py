@@ -37,6 +37,10 @@ def test_instructions_of_a_block_run_equally_often() -> None:
     assert run({5: 8, 6: 1, 7: 8}, *rows) == Executed(32, 0, 14)
 
 
+def test_a_packed_conversion_is_none_of_the_unit_of_exponentials() -> None:
+    assert run({5: 4}, (5, "F2FP.F16.F32.PACK_AB R0, R1, R2"), (5, "F2F.F64.F32 R2, R1"), (5, "EXIT")).special == 4
+
+
 def test_what_was_taken_out_of_a_loop_counts_where_it_stands() -> None:
     loop = [".L_1:", (6, "FADD R0, R0, R1"), (6, "@P0 BRA `(.L_1)")]
     rows = [(4, "MOV R0, 0"), (6, "MOV R1, 3"), (4, "MOV R2, 1"), *loop, (8, "MUFU.EX2 R0, R0"), (9, "EXIT")]

@@ -149,7 +149,8 @@ def _llvm(text: str, entry: str | None) -> Iterator[PlacedRow]:
 
 def _ptx(text: str, entry: str | None) -> Iterator[PlacedRow]:
     """The rows of one entry, and those of the module before the first one."""
-    name = re.compile(rf"\b{re.escape(entry or 'kernel')}(?=_param_|\b)")
+    own = re.escape(entry or "kernel")
+    name = re.compile(rf"(?<=\.entry ){own}\b|(?<![\w%.$]){own}(?=_param_\d)")
     is_ours = True
     for row, line in ptx_lines(text):
         if found := re.search(r"\.entry\s+([\w$]+)", row):

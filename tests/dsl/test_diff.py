@@ -436,3 +436,12 @@ def test_prefixes_of_values_are_no_keys_of_choices(tmp_path: Path) -> None:
     side = side_words("f.tile", ["n=1", "m=2"], options, ["const.T=4", "a.b=d", "n=3", "schedule=s"])
     assert side.values == ["m=2", "const.T=4", "n=3"] and side.options["choose"] == ["a.b=d"]
     assert side.options["schedule"] == "s" and options["choose"] == ["a.b=c"]
+
+
+def test_an_entry_is_no_instruction_of_its_name() -> None:
+    """`add` and `mul` were the same PTX: their names went, wherever they stood."""
+    text = ".visible .entry {0}(\n.param .u64 {0}_param_0\n)\n{{\n{0}.f32 %{0}1, %{0}2, %f3;\nret;\n}}\n"
+    both = (rows_of("ptx", text.format(name), LayoutNames(), name) for name in ("add", "mul"))
+    first, second = ([row.text for row in each] for each in both)
+    assert first[:2] == second[:2] and first != second
+    assert first[0] == ".visible .entry kernel(" and any(row.startswith("add.f32 %add1") for row in first)

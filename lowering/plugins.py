@@ -42,7 +42,7 @@ class Added:
             return call(*arguments)
         except TileError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # which would end the command, with a status of its own
             raise raised(error, self.loc, f"'{self.label}'") from error
 
     def wrong(self, message: str, hint: str | None = None) -> TileError:

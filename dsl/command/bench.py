@@ -286,6 +286,8 @@ def result_of(row: BenchRow) -> str | None:
     """What is to be said of a row that ran, if there is something."""
     if row.report and row.report.passed is False:
         return "WRONG"
+    if row.peer is not None and row.report and row.report.passed is None:
+        return "not judged"  # no 'expect' reads what it wrote: it may do nothing
     return "right, not timed" if row.peer is not None and row.report and row.report.times is None else None
 
 

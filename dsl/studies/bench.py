@@ -258,8 +258,12 @@ class Bench:
                         row.counted.append(0)
 
     def measure(self) -> None:
-        """Times of the rows that passed, on a GPU."""
-        passed = [i for i, row in enumerate(self.rows) if row.report is not None and row.report.passed is not False]
+        """Times of the rows that passed, on a GPU; of peers that nothing has judged none."""
+        passed = [
+            i
+            for i, row in enumerate(self.rows)
+            if row.report is not None and row.report.passed is not False and (row.peer is None or row.report.passed)
+        ]
         launches = [self.prepared(i) for i in passed]
         times = interleaved(launches, int(self.device.partition(":")[2] or 0))
         for i, found in zip(passed, times, strict=True):

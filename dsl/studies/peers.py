@@ -234,7 +234,7 @@ class PeerLauncher(Launcher):
         self.call = PeerCall(self.peer, self.roles, {name: frame(value) for name, value in arrays.items()})
         try:
             returned = self.call.submit()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PeerFailed(in_words(error)) from error
         if self.ordinal is not None:
             from runtime.cuda.context import context

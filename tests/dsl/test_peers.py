@@ -128,6 +128,12 @@ FAULTS = {
 }
 
 
+def test_a_peer_that_nothing_judges_is_not_right(files: SimpleNamespace) -> None:
+    """No `expect` reads what the example writes: the peer may do nothing."""
+    Path(files.kernel).write_text(KERNEL.replace("    expect y ~= 2 * x within 0\n", ""))
+    assert "not judged" in run(files, "--vs", "scale=P::returned").output
+
+
 def test_what_a_peer_does_wrong_is_told_and_the_others_go_on(files: SimpleNamespace) -> None:
     peers = [*(f"scale=P::{name}" for name in FAULTS), "add=P::other"]
     result = run(files, "--kernel", "add", "--kernel", "scale", *(word for peer in peers for word in ("--vs", peer)))

@@ -420,3 +420,10 @@ def test_stages_have_the_passes_of_plug_ins_in_their_places(write: Write) -> Non
     names = [name for name, _, _ in stages_of(load(ROWS, plugins=load_plugins([path])), Request("rows", "plain", M))]
     at = names.index("sink")
     assert names[at : at + 4] == ["sink", "zero", "one", "two"]
+
+
+def test_a_pass_that_ends_the_process_is_a_mistake_of_the_plug_in(write: Write) -> None:
+    """`dsl run` printed nothing, and its status was the plug-in's: 0."""
+    path = write("@pass_(after='recompute')\ndef mine(function, target): raise SystemExit(0)\n")
+    with pytest.raises(TileError, match="raised SystemExit: 0"):
+        dsl.load(ROWS, "emulator", plugins=[path]).compile("rows", m=16)

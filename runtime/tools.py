@@ -67,6 +67,8 @@ def assemble(ptx: str, arch: str, entry: str | None = None, maxregs: int | None 
             command.append(f"-maxrregcount={maxregs}")
         done = _run(command)
         log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx").strip()
+        if done.returncode < 0:
+            raise DeviceError("tool", f"ptxas was killed by signal {-done.returncode}", "is there enough memory?")
         if done.returncode:
             raise LaunchError("ptx", f"ptxas refuses the PTX for {arch}:\n{log}")
         cubin = target.read_bytes()

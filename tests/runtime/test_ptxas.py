@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import hand_written
 import pytest
 
@@ -47,3 +49,13 @@ def test_a_missing_program_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DeviceError, match="pip install nvidia-cuda-nvcc"):
         find.__wrapped__("ptxas")
+
+
+def test_an_assembler_that_is_killed_refuses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tuner would log its point as one that does not compile."""
+    killed = tmp_path / "ptxas"
+    killed.write_text("#!/bin/sh\nkill -9 $$\n")
+    killed.chmod(0o755)
+    monkeypatch.setattr("runtime.tools.find", lambda program: killed)
+    with pytest.raises(DeviceError, match="killed by signal 9"):
+        assemble(".version 8.0", "sm_90")

@@ -113,6 +113,8 @@ def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
             raise TileError("option", None, message)
     parse_marks(settings["marks"])
     folder = Path(settings["timeline"]).resolve().parent
+    if Path(settings["timeline"]).suffix in (".tile", ".ptx", ".py"):
+        raise TileError("option", None, f"--timeline would overwrite {settings['timeline']}", "--timeline t.json")
     if not folder.is_dir():
         raise TileError("file", None, f"{settings['timeline']} cannot be written: there is no folder {folder.name}")
 

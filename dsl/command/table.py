@@ -88,6 +88,8 @@ class ResultTable(Sequence[Row], Generic[Row]):
     def _plain(self) -> str:
         """The columns as text."""
         rows = [[*self.columns], *([html.as_cell(each).text for each in row] for row in self._cells())]
+        if len(rows) == 1:
+            return "nothing"
         shown = [at for at in range(len(self.columns)) if any(row[at] not in html.EMPTY for row in rows[1:])]
         return columns_as_text([tuple(row[at] for at in shown) for row in rows]).rstrip("\n")
 

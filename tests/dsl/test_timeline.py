@@ -185,6 +185,8 @@ def test_options_of_a_timeline_are_nothing_without_one(file: Path) -> None:
     assert done.return_value == 2 and "--marks is of a timeline" in done.output
     done = run(file, "--timeline", file.with_name("none") / "t.json")
     assert done.return_value == 2 and "there is no folder none" in done.output
+    done = run(file, "--timeline", file)
+    assert done.return_value == 2 and "would overwrite" in done.output and file.read_text().startswith("\n")
 
 
 def marked_kernel() -> Kernel:

@@ -50,9 +50,8 @@ def machine_code(compiled: Compiled) -> dict[str, Any]:
 
 def totals(counted: Any, blocks: int) -> str:
     """What the launch cost, as a table of one row."""
-    sectors = counted.global_load_sectors + counted.global_store_sectors + counted.global_atomic_sectors
     facts = {"blocks": blocks, "warp instr": counted.instructions, "moves": counted.moves}
-    facts |= {"lanes": counted.active_lanes, "sectors": sectors, "wavefronts": counted.shared_wavefronts}
+    facts |= {"lanes": counted.active_lanes, "sectors": counted.global_sectors, "wavefronts": counted.shared_wavefronts}
     facts |= {"conflicts": counted.bank_conflicts, "barriers": counted.barriers, "mma": counted.mma}
     return html.table([*facts], [[*facts.values()]])
 

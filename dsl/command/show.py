@@ -147,7 +147,7 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         line("SASS", f"{text} {label}")
     if launch.counters is not None:
         c = launch.counters
-        sectors = c["global_load_sectors"] + c["global_store_sectors"] + c["global_atomic_sectors"]
+        sectors = launch.sectors
         excess = sectors / c["global_ideal_sectors"] if c["global_ideal_sectors"] else 1.0
         text = f"{number(c['instructions'])} warp instructions of the PTX ({number(c['moves'])} moves), "
         text += f"{number(c['active_lanes'])} lanes active"

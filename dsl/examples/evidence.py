@@ -204,7 +204,7 @@ class Evidence:
         beyond: Mapping[str, Callable[[Any], float]] = {
             "conflicts": lambda c: c.bank_conflicts,
             "wavefronts": lambda c: c.shared_wavefronts - c.shared_ideal,
-            "sectors": lambda c: sectors_in(c) - c.global_ideal_sectors,
+            "sectors": lambda c: c.global_sectors - c.global_ideal_sectors,
             "barriers": lambda c: c.barriers,
         }
         if term not in beyond:
@@ -223,9 +223,5 @@ def is_block_barrier(op: Op) -> bool:
     return op.spec.orders == "threads" and op.attrs["scope"] == "block"
 
 
-def sectors_in(counters: Any) -> int:
-    return counters.global_load_sectors + counters.global_store_sectors + counters.global_atomic_sectors
-
-
 def over_fewest(counters: Any) -> float:
-    return sectors_in(counters) / counters.global_ideal_sectors if counters.global_ideal_sectors else 1.0
+    return counters.global_sectors / counters.global_ideal_sectors if counters.global_ideal_sectors else 1.0

@@ -104,6 +104,12 @@ class LaunchReport:
     timeline: dict[str, Any] | None = None
     bound: LaunchBound | None = None
 
+    @property
+    def sectors(self) -> float:
+        """Of global memory, that it was counted to access."""
+        c = self.counters or {}
+        return sum(c.get(f"global_{kind}_sectors", 0) for kind in ("load", "store", "atomic"))
+
 
 @dataclass(slots=True)
 class Report:
@@ -316,7 +322,7 @@ def launch_facts(launch: LaunchReport) -> dict[str, Any]:
         facts["bound"] = f"{unit}, {least:.3g} us"
     if launch.counters is not None:
         c = launch.counters
-        sectors = c["global_load_sectors"] + c["global_store_sectors"] + c["global_atomic_sectors"]
+        sectors = launch.sectors
         facts |= {"warp instr": c["instructions"], "moves": c["moves"], "lanes": c["active_lanes"], "sectors": sectors}
         facts["x fewest"] = sectors / c["global_ideal_sectors"] if c["global_ideal_sectors"] else None
         facts |= {"wavefronts": c["shared_wavefronts"], "conflicts": c["bank_conflicts"], "barriers": c["barriers"]}

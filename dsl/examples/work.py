@@ -72,13 +72,12 @@ def work_of(kernel: Any, values: list[Any], result: Any, counted: int, cubin: by
     if result.counters is None or not counted:
         return Work(moved_bytes(header, values), blocks=blocks)
     totals, whole = result.counters.totals, blocks / counted
-    sectors = totals.global_load_sectors + totals.global_store_sectors + totals.global_atomic_sectors
     done, is_known = Executed(totals.instructions - totals.moves, totals.special), False
     with suppress(DeviceError):
         if cubin is not None:
             done, is_known = executed(cubin, header.entry, result.counters.runs_of_ptx_lines), True
     return Work(
-        min(moved_bytes(header, values), SECTOR * sectors * whole),
+        min(moved_bytes(header, values), SECTOR * totals.global_sectors * whole),
         (totals.shared_wavefronts + done.idle_accesses) * whole,
         done.instructions * whole,
         totals.products * whole,

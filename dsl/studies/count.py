@@ -112,8 +112,7 @@ class CountedFile:
             return found
         whole, c = prod(launch.grid) / self.counted, launch.counters
         found |= {name: count if name == "active_lanes" else count * whole for name, count in c.items()}
-        sectors = c["global_load_sectors"] + c["global_store_sectors"] + c["global_atomic_sectors"]
-        fewest = {"sectors_over_fewest": (sectors, c["global_ideal_sectors"])}
+        fewest = {"sectors_over_fewest": (launch.sectors, c["global_ideal_sectors"])}
         fewest["wavefronts_over_fewest"] = (c["shared_wavefronts"], c["shared_ideal"])
         found |= {name: count / least if least else None for name, (count, least) in fewest.items()}
         return found

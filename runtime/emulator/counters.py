@@ -46,6 +46,10 @@ class Counters:
         """Average lanes active in a warp instruction; 32 is a warp that never diverged."""
         return self.thread_instructions / self.instructions if self.instructions else 0.0
 
+    @property
+    def global_sectors(self) -> int:
+        return self.global_load_sectors + self.global_store_sectors + self.global_atomic_sectors
+
     def add(self, other: Counters, times: int = 1) -> None:
         for name in NAMES:
             setattr(self, name, getattr(self, name) + times * getattr(other, name))

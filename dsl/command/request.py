@@ -12,7 +12,8 @@ from lowering.plugins import current
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
     """A file with an example (by name, by index, or the first) or a PTX text, and how to run it. `most_bytes` bounds
-    the arrays of a launch. `timeline`: the file to write it to, of these `marks`."""
+    the arrays of a launch. `timeline`: the file to write it to, of these `marks`. `bound_seconds`: as of
+    `LaunchSettings`."""
 
     file: str
     device: str
@@ -35,6 +36,7 @@ class CommandRequest:
     marks: str = ""
     events: int = 0
     blocks: int | None = None
+    bound_seconds: float | None = None
 
 
 def execute(request: CommandRequest) -> Report:
@@ -61,6 +63,7 @@ def execute(request: CommandRequest) -> Report:
         arch=request.arch,
         choose=Asked(request.choose),
         contracts=True,
+        bound_seconds=request.bound_seconds,
         timeline=None
         if request.timeline is None
         else TimelineSettings(request.timeline, request.marks, request.events, request.blocks),

@@ -97,8 +97,6 @@ def command(
 
 def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
     """TileError `option` for what does not go with a timeline, or is nothing without one."""
-    from pathlib import Path
-
     from lowering.passes.marks import parse_marks
 
     if settings["timeline"] is None:
@@ -200,7 +198,10 @@ def requests_for(
     settings: dict[str, Any],
 ) -> list[CommandRequest]:
     """What to run: the chosen example, all, or the entry of a PTX text."""
+    from dsl.examples.work import COUNTED_SECONDS
+
     common: dict[str, Any] = {"file": file, "values": list(values), "device": device, "why": why, **settings}
+    common["bound_seconds"] = None if settings.get("timeline") else COUNTED_SECONDS
     if not run_all or file.endswith(".ptx"):
         return [CommandRequest(example=example, **common)]
     if example is not None:

@@ -20,7 +20,7 @@ from dsl.examples.contracts import JudgedContracts
 from dsl.examples.evidence import Evidence
 from dsl.examples.report import Explanation, LaunchReport, Report
 from dsl.examples.timeline import Timeline, TimelineSettings, check_lines, timeline_of, write_trace
-from dsl.examples.work import COUNTED_SECONDS, Work, counted_work, work_of
+from dsl.examples.work import Work, counted_work, work_of
 from dsl.kernels.edited import headers_of
 from dsl.kernels.variant import resolve
 from lowering.choices import Asked
@@ -43,7 +43,7 @@ class LaunchSettings:
     `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
     `arch`: the target, None for the device's; `choose`: options of choices by key; `contracts`: judge them;
     `ptx_lines`: count by line of the PTX, too; `timeline`: launch kernels with marks, and what to make of these;
-    `bound_seconds`: that the emulator may count of a launch on a GPU to say what bounds it."""
+    `bound_seconds`: that the emulator may count of a launch on a GPU to say what bounds it; None: that is not asked."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -60,7 +60,7 @@ class LaunchSettings:
     contracts: bool = False
     ptx_lines: bool = False
     timeline: TimelineSettings | None = None
-    bound_seconds: float = COUNTED_SECONDS
+    bound_seconds: float | None = None
 
 
 @dataclass(slots=True)
@@ -129,13 +129,14 @@ class Launcher:
             for launch, values in call.launches:
                 self.report.launches.append(self.run(plan, launch, values))
         if self.ordinal is not None:
-            is_bounded = self.settings.measure and self.settings.timeline is None
-            works = self.works(call) if is_bounded else []
+            seconds = self.settings.bound_seconds if self.settings.measure else None
+            works = None if seconds is None else self.works(call, seconds)
             copy_back(given, arrays, written_arguments(call.launches))
             if self.settings.measure:
                 self.measure(call)
-            for report, work in zip(self.report.launches[-len(call.launches) :], works, strict=is_bounded):
-                report.bound = bound_of(work, self.module.place()[1], report.time_us)
+            if works is not None:
+                for report, work in zip(self.report.launches[-len(works) :], works, strict=True):
+                    report.bound = bound_of(work, self.module.place()[1], report.time_us)
         if self.settings.contracts:
             self.judge_schedules()
 
@@ -251,7 +252,7 @@ class Launcher:
         before = self.report.times or [0.0, 0.0, 0.0]
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
-    def works(self, call: ExampleCall) -> list[Work]:
+    def works(self, call: ExampleCall, seconds: float) -> list[Work]:
         """What the launches of a call on a GPU do in all, by some blocks on the emulator: in the host's arrays, to
         which results are copied afterwards."""
         from runtime import Kernel
@@ -260,7 +261,7 @@ class Launcher:
         bound = BoundPlan(call.function, call.plan, [Kernel(ptx, entry, "emulator") for ptx, entry in texts])
         reports, facts = self.report.launches[-len(texts) :], self.module.place()[1]
         return [
-            counted_work(kernel, bound.arguments(step, call.given), report.grid, facts, self.settings.bound_seconds)
+            counted_work(kernel, bound.arguments(step, call.given), report.grid, facts, seconds)
             for kernel, step, report in zip(bound.kernels, call.plan.steps, reports, strict=True)
         ]
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from dsl.command import cli
+from dsl.command.run import requests_for
 from dsl.examples.bounds import ISSUE, L2, MEMORY, SHARED, SPECIAL, TENSOR, bound_of
+from dsl.examples.launches import LaunchSettings
 from dsl.examples.profile import METRICS, add_profile, read_profile
 from dsl.examples.report import LaunchReport, Report, from_json
-from dsl.examples.work import Work, moved_bytes, work_of
+from dsl.examples.work import COUNTED_SECONDS, Work, moved_bytes, work_of
 from lowering.location import TileError
 from runtime.chips import emulated_facts
 from runtime.errors import DeviceError
@@ -88,6 +91,15 @@ def test_run_tells_it_with_counters() -> None:
     assert "  bound      memory: at least 0.416 us on this device\n" in found  # 2 * 512 * 1000 * 2 bytes at 4.92 TB/s
     told = json.loads(CliRunner().invoke(cli, ["run", str(SAMPLES / "softmax.tile"), *options, "--json"]).output)
     assert told["bounds"][0]["us"][MEMORY] == pytest.approx(0.416, abs=1e-3) and told["bounds"][0]["us"][ISSUE] > 0
+
+
+def test_what_bounds_a_launch_is_counted_for_those_who_read_it() -> None:
+    """Tests of pytest, tuning and `dsl bench` launch without."""
+    settings: dict[str, Any] = {"timeline": None}
+    (asked,) = requests_for("a.tile", [], "cuda:0", "", None, False, settings)
+    assert asked.bound_seconds == COUNTED_SECONDS
+    (marked,) = requests_for("a.tile", [], "cuda:0", "", None, False, {"timeline": "t.json"})
+    assert marked.bound_seconds is None and LaunchSettings().bound_seconds is None
 
 
 def profile(*shares: float) -> str:

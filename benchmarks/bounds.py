@@ -21,7 +21,7 @@ from typing import Any
 
 from dsl.examples.launches import LaunchSettings
 from dsl.examples.overrides import resolve
-from dsl.examples.profile import METRICS, measured, read_profile
+from dsl.examples.profile import COMMAND, METRICS, measured, read_profile
 from dsl.examples.report import Report
 from dsl.examples.run import run_example
 from dsl.examples.shapes import find_example
@@ -106,8 +106,8 @@ def profiled(rows: list[str]) -> list[dict[str, float]]:
     ncu = shutil.which("ncu")
     if ncu is None:
         sys.exit("ncu is not on the PATH")
-    command = [ncu, "--csv", "--page", "raw", "--clock-control", "none", "--metrics", ",".join(METRICS.values())]
-    command += [sys.executable, __file__, "--launch-only", "--rows", json.dumps(rows)]
+    command = [ncu, *COMMAND.split()[1:], "--clock-control", "none", sys.executable, __file__]
+    command += ["--launch-only", "--rows", json.dumps(rows)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"ncu fails:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")

@@ -96,3 +96,10 @@ def most_blocks(facts: DeviceFacts, registers: int, threads: int, shared_bytes: 
         "shared memory": facts.shared_per_sm // (shared_bytes + facts.reserved_shared or 1),
         "blocks": facts.blocks_per_sm,
     }
+
+
+def occupancy(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> tuple[float, str]:
+    """The share of a multiprocessor's threads that blocks of a kernel take, and what allows no more of them."""
+    limits = most_blocks(facts, registers, threads, shared_bytes)
+    limited_by = min(limits, key=lambda name: limits[name])
+    return limits[limited_by] * threads / facts.threads_per_sm, limited_by

@@ -154,11 +154,10 @@ class Evidence:
             raise NotKnown("; ".join(filter(None, [error.message, error.hint]))) from None
 
     def occupancy(self) -> float:
-        from runtime.chips import most_blocks
+        from runtime.chips import occupancy
 
         header, _ = self.made()
-        limits = most_blocks(self.facts, self.registers(), header.threads, header.shared_bytes)
-        return min(limits.values()) * header.threads / self.facts.threads_per_sm
+        return occupancy(self.facts, self.registers(), header.threads, header.shared_bytes)[0]
 
     # ---- counted ----
 

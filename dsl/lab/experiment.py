@@ -20,7 +20,7 @@ from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import STAGES
 from dsl.lab.place import TuningPlace
-from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, in_words, prepared
+from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, in_words, prepared, with_arguments
 from dsl.lab.space import TuningCall, calls
 from dsl.lab.trial import Log, Trial, versions
 from dsl.text import tree as ast
@@ -290,10 +290,7 @@ def call_of(
     found = calls(program, example, overrides, place)
     if index >= len(found):
         raise TileError("example", example.loc, f"launch {index + 1} is none of this example's {len(found)}")
-    call = found[index]
-    if not call.facts.is_known:
-        call = replace(call, facts=replace(call.facts, arguments=case().arguments(index)))
-    return call
+    return with_arguments(found[index], case)
 
 
 def covered(name: str, assignment: Assignment) -> bool:

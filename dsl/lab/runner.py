@@ -215,16 +215,15 @@ def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
 def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
     """What a kernel takes before it is loaded, as ptxas says, where it is installed."""
     from runtime import device_facts
-    from runtime.chips import most_blocks
+    from runtime.chips import occupancy
 
     facts = StepFacts(header.kernel, header.schedule, dict(header.constants), header.threads)
     facts.registers, facts.spills, facts.instructions = made.registers, made.spills, made.instructions
     facts.shared_bytes = header.shared_bytes
     if made.registers is not None:
         device = device_facts(place.device, *([] if place.is_timed else [place.arch]))
-        limits = most_blocks(device, made.registers, header.threads, header.shared_bytes)
-        facts.limited_by = min(limits, key=lambda name: limits[name])
-        facts.occupancy = limits[facts.limited_by] * header.threads / device.threads_per_sm
+        taken = occupancy(device, made.registers, header.threads, header.shared_bytes)
+        facts.occupancy, facts.limited_by = taken
     return facts
 
 

@@ -82,9 +82,8 @@ class Trial:
     times_us: microseconds of each launch of the whole plan, in the order in which they were taken. contest: names the
     group that was measured together, whose times of one place are of one round. reference_us: the median of the
     reference point in that contest, to which times of several devices, or days, are compared. where: host and device
-    that measured it. counters: the emulator's totals of all
-    launches; by_line: the same by line, where there are any. answer: what judged the answer, `expect` lines or
-    `agreement` with an output that they have passed.
+    that measured it. counters: the emulator's totals of all launches; by_line: the same by line, where there are any.
+    answer: what judged the answer, `expect` lines or `agreement` with an output that they have passed.
     """
 
     # what makes it the same trial again

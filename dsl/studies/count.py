@@ -260,7 +260,7 @@ class Counter:
     def described(self, file: str, run: ExampleRun, launched: LaunchedText) -> CountedFile:
         """What is known before the launch, and what ptxas says."""
         from runtime import device_facts
-        from runtime.chips import most_blocks
+        from runtime.chips import occupancy
 
         request = self.request
         facts = device_facts(request.device, request.arch or launched.arch)
@@ -277,9 +277,8 @@ class Counter:
             reason = " ".join(error.message.splitlines()[:2])
         if code is not None and self.ordinal is None:
             launch.shared_bytes += code.shared
-            limits = most_blocks(facts, code.registers, launch.threads, launch.shared_bytes)
-            launch.limited_by = min(limits, key=lambda name: limits[name])
-            launch.occupancy = limits[launch.limited_by] * launch.threads / facts.threads_per_sm
+            share = occupancy(facts, code.registers, launch.threads, launch.shared_bytes)
+            launch.occupancy, launch.limited_by = share
         said = {name: described(value) for name, value in zip(launched.names, launched.values, strict=True)}
         foreign, block, cluster = launched.is_foreign, list(launched.block), list(launched.cluster)
         found = CountedFile(report, launched.entry, launched.arch, foreign, block, cluster, said)

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from runtime.chips import DeviceFacts, most_blocks
+from runtime.chips import DeviceFacts, occupancy
 from runtime.cuda import driver
 from runtime.cuda.context import Context
 from runtime.errors import DeviceError, LaunchError
@@ -101,8 +101,7 @@ def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attrib
 
 def limiting_resource(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> str:
     """`registers`, `shared memory`, `threads` or `blocks`: what allows the fewest blocks a multiprocessor."""
-    limits = most_blocks(facts, registers, threads, shared_bytes)
-    return min(limits, key=lambda name: limits[name])
+    return occupancy(facts, registers, threads, shared_bytes)[1]
 
 
 _modules: dict[tuple[str, int, int | None], Any] = {}

@@ -16,8 +16,8 @@ COUNTED_SECONDS = 6.0
 """That the emulator may count of a launch on a GPU: a block of a product of 4096 takes 4 s."""
 FEW_BLOCKS = 4
 """For a multiprocessor: kernels that go on from tile to tile have so few."""
-SECTOR = 32
-"""Bytes."""
+SECTOR, LINE = 32, 128
+"""Bytes: of global memory; of all banks of shared memory, a wavefront."""
 STOPPED = ("deadlock", "time limit", "instruction budget")
 """Kinds of findings behind which the counters are of a part of a block."""
 
@@ -25,9 +25,9 @@ STOPPED = ("deadlock", "time limit", "instruction budget")
 @dataclass(slots=True)
 class Work:
     """bytes: of global memory, each once: those of the arrays, or of the sectors, if they are fewer; wavefronts of
-    shared memory; instructions, special: of warps, by the machine code where `of_machine_code`, else the PTX's without
-    moves; products: see `Counters`; by `wgmma` where `by_warp_groups`; blocks: of the grid. counted: how many of them
-    were, 0 where bytes alone are known."""
+    shared memory, with one for each shuffle and for each 128 bytes that `wgmma` reads; instructions, special: of warps,
+    by the machine code where `of_machine_code`, else the PTX's without moves; products: see `Counters`; by `wgmma`
+    where `by_warp_groups`; blocks: of the grid. counted: how many of them were, 0 where bytes alone are known."""
 
     bytes: float = 0.0
     wavefronts: float = 0.0
@@ -78,7 +78,7 @@ def work_of(kernel: Any, values: list[Any], result: Any, counted: int, cubin: by
             done, is_known = executed(cubin, header.entry, result.counters.runs_of_ptx_lines), True
     return Work(
         min(moved_bytes(header, values), SECTOR * totals.global_sectors * whole),
-        (totals.shared_wavefronts + done.idle_accesses) * whole,
+        (totals.shared_wavefronts + totals.shuffles + totals.operand_bytes / LINE + done.idle_accesses) * whole,
         done.instructions * whole,
         totals.products * whole,
         done.special * whole,

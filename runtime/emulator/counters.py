@@ -16,8 +16,9 @@ class Counters:
     fewest that the same bytes could need. Those beyond the fewest are bank conflicts, except what `cp.async` takes
     because a pass writes bytes of one line of global memory, and `atomic_waits`: turns that atomic operations take on
     one address, in shared memory lanes of a warp, in global memory all of the launch at the busiest address of each
-    instruction. `products` are multiply-adds of tensor cores, each as many as of 16 bits take its time; `special` are
-    instructions for the unit of exponentials, roots and the like.
+    instruction. `products` are multiply-adds of tensor cores, each as many as of 16 bits take its time; `operand_bytes`
+    what products of warp groups read of shared memory, which are no wavefronts; `special` are instructions for the unit
+    of exponentials, roots and the like.
     """
 
     instructions: int = 0
@@ -39,6 +40,7 @@ class Counters:
     shuffles: int = 0
     mma: int = 0
     products: int = 0
+    operand_bytes: int = 0
     special: int = 0
 
     @property

@@ -502,9 +502,9 @@ class RunningLaunch:
         found, runs = result.by_ptx_line, result.runs_of_ptx_lines
         for segment in self.program.segments:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
-            for site, kind, products in segment.counters if warps else ():
+            for site, kind, product in segment.counters if warps else ():
                 runs[site.ptx_line] = max(runs[site.ptx_line], warps)
-                found.setdefault(site.ptx_line, Counters()).add(static_counters(kind, products, warps, lanes))
+                found.setdefault(site.ptx_line, Counters()).add(static_counters(kind, product, warps, lanes))
         for number, counters in self.site_counters.items():
             found.setdefault(self.program.code.sites[number].ptx_line, Counters()).add(counters)
 
@@ -525,9 +525,9 @@ class RunningLaunch:
             if not warps:
                 continue
             places = {id(site.location): site.location for site, *_ in segment.counters}
-            alike = Counter((id(site.location), kind, products) for site, kind, products in segment.counters)
-            for (place, kind, products), times in alike.items():  # 1,137 for 10,581 instructions
-                add(places[place], static_counters(kind, products, warps, lanes), times)
+            alike = Counter((id(site.location), kind, product) for site, kind, product in segment.counters)
+            for (place, kind, product), times in alike.items():  # 1,137 for 10,581 instructions
+                add(places[place], static_counters(kind, product, warps, lanes), times)
         for number, counters in self.site_counters.items():
             counters.atomic_waits += self.device.waits(number)
             add(self.program.code.sites[number].location, counters)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,18 +32,32 @@ def parse_shape(shape: str) -> tuple[int, int, int]:
     return int(m), int(n), int(k)
 
 
-def warp_products(opcode: Sequence[str]) -> int:
-    """The multiply-adds of one warp in an `mma.sync` or a `wgmma`, four of whose warps share its rows: as many of 16
-    bits as take their time. That is proportional to the width; one of f64 takes sixteen times as long (989 and 67
-    TFLOPS, H100 data sheet)."""
+class WarpProduct(NamedTuple):
+    """What one warp does in an `mma.sync` or a `wgmma`, four of whose warps share its rows. products: multiply-adds, as
+    many of 16 bits as take their time. That is proportional to the width; one of f64 takes sixteen times as long (989
+    and 67 TFLOPS, H100 data sheet). operand_bytes: that a `wgmma` reads of shared memory for it."""
+
+    products: int = 0
+    operand_bytes: int = 0
+
+
+NO_PRODUCT = WarpProduct()
+
+
+def warp_product(opcode: Sequence[str], in_registers: bool = True) -> WarpProduct:
+    """in_registers: whether the left operand is."""
     at = next(i for i, word in enumerate(opcode) if word[0] == "m" and word[1:2].isdigit())
     m, n, k = parse_shape(opcode[at])
     types = [word for word in opcode[at + 1 :] if word in _WIDTH or word == "b1"]
     a_type = types[1]
     rows = m // 4 if opcode[0] == "wgmma" else m
     weights = {"f64": (16, 1), "b1": (1, 16)}
-    times, over = weights.get(a_type, (_WIDTH.get(a_type, 16), 16))
-    return rows * n * k * times // over
+    width = _WIDTH.get(a_type, 16)
+    times, over = weights.get(a_type, (width, 16))
+    products = rows * n * k * times // over
+    if opcode[0] != "wgmma":
+        return WarpProduct(products)
+    return WarpProduct(products, (n // 4 + (0 if in_registers else rows)) * k * width // 8)
 
 
 def _is_quad(mnk: tuple[int, int, int], a_type: str) -> bool:

@@ -19,7 +19,7 @@ from .knowledge import GPU, scope_of
 from .limits import MOST_VARIABLE
 from .liveness import live_at_starts
 from .logical_time import CLOCKS
-from .matrix import warp_products
+from .matrix import NO_PRODUCT, WarpProduct, warp_product
 from .order import components, weak_topological_order
 from .provenance import stored_through
 from .reader import (
@@ -76,7 +76,7 @@ class Segment:
     exposed_slots: tuple[int, ...] = ()
     written_slots: frozenset[int] = frozenset()
     live_slots: frozenset[int] = frozenset()
-    counters: list[tuple[Site, str, int]] = field(default_factory=list)
+    counters: list[tuple[Site, str, WarpProduct]] = field(default_factory=list)
     steps: list[RegisterStep] = field(default_factory=list)
     arrival: list[Op] = field(default_factory=list)  # run when threads come to the rendezvous
     mask_name: str = ""
@@ -271,8 +271,10 @@ class EmulatedProgram:
             segment.ops.append(op)
             segment.places.append(segment.size)
         segment.records.append(record)
-        products = warp_products(ins.opcode) if row.counts == "mma" else 0
-        segment.counters.append((site, "moves" if self.is_move(ins) else row.counts, products))
+        product = NO_PRODUCT
+        if row.counts == "mma":
+            product = warp_product(ins.opcode, isinstance(ins.operands[1], Vector))
+        segment.counters.append((site, "moves" if self.is_move(ins) else row.counts, product))
         segment.size += 1
 
     def is_move(self, ins: PtxInstruction) -> bool:
@@ -305,7 +307,7 @@ class EmulatedProgram:
         segment.end = End(kind, targets, entry, ins.guard_negated, site, "uni" in ins.opcode)
         segment.steps.append(step_of(self.code, record, replace(ins, guard=None), site, True, len(segment.ops)))
         segment.records.append(record)
-        segment.counters.append((site, "branches" if ins.opcode[0] in {"bra", "brx"} else "", 0))
+        segment.counters.append((site, "branches" if ins.opcode[0] in {"bra", "brx"} else "", NO_PRODUCT))
         segment.size += 1
 
     # Registers
@@ -515,9 +517,10 @@ def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, 
     return {name: bits for name, bits in found.items() if definitions[name] == 1}
 
 
-def static_counters(kind: str, products: int, warps: int, lanes: int) -> Counters:
-    """What one instruction, with so many multiply-adds a warp, adds when a group of warps and lanes runs it."""
-    counters = Counters(instructions=warps, thread_instructions=lanes, products=products * warps)
+def static_counters(kind: str, product: WarpProduct, warps: int, lanes: int) -> Counters:
+    """What one instruction adds when a group of warps and lanes runs it. product: what each warp multiplies in it."""
+    counters = Counters(instructions=warps, thread_instructions=lanes)
+    counters.products, counters.operand_bytes = product.products * warps, product.operand_bytes * warps
     if kind:
         setattr(counters, kind, warps)
     return counters

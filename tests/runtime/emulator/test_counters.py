@@ -8,24 +8,25 @@ from handwritten import run
 from tensor_copy_kernel import arguments, in_and_out
 
 from runtime.emulator import emulate
-from runtime.emulator.matrix import warp_products
+from runtime.emulator.matrix import warp_product
 
 
 @pytest.mark.parametrize(
-    ("opcode", "products"),
+    ("opcode", "products", "operands"),
     [
-        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2048),
-        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 2048),
-        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 2048),
-        ("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc", 2048),
-        ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", 4096),
-        ("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", 32768),
-        ("wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8", 2048),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2048, 0),
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 2048, 0),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 2048, 0),
+        ("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc", 2048, 0),
+        ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", 4096, 0),
+        ("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", 32768, 512 + 1024),
+        ("wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8", 2048, 512 + 64),
     ],
 )
-def test_products_by_the_time_that_they_take(opcode: str, products: int) -> None:
-    """Multiply-adds of a warp: as many of 16 bits; four warps share the 64 rows of a `wgmma`."""
-    assert warp_products(opcode.split(".")) == products
+def test_products_by_the_time_that_they_take(opcode: str, products: int, operands: int) -> None:
+    """Multiply-adds of a warp: as many of 16 bits; four warps share the 64 rows of a `wgmma`, and read its operands."""
+    assert warp_product(opcode.split("."), in_registers=False) == (products, operands)
+    assert warp_product(opcode.split(".")) == (products, max(0, operands - 512))
 
 
 def test_exponentials_are_counted() -> None:

@@ -44,9 +44,9 @@ def by_warpgroups(w: Writer, op: Op) -> None:
     right = descriptor(w, load_of(op.operands[1]), groups.right, ())
     totals = op.operands[1 + len(op.results) :]
     # A product alone needs no zeros in registers, which were 64 moves a round of attention.
-    alone = constant_of(totals[0]) == 0
+    alone, over = constant_of(totals[0]) == 0, bool(op.attrs.get("from_zero"))
     held = [] if alone else [w.registers[total][r] for total in totals for r in order]
-    made = w.calls.asm(of_slot(groups, alone), [*left, right, *held])
+    made = w.calls.asm(of_slot(groups, alone or over, over), [*left, right, *held])
     for number, result in enumerate(op.results):
         out = [""] * len(order)
         for register, value in zip(order, made[number * len(order) :], strict=False):
@@ -65,8 +65,9 @@ def _wait(w: Writer, op: Op) -> None:
 
 
 @cache
-def of_slot(groups: Warpgroups, alone: bool) -> Instruction:
-    """All products of a slot: each one adds to the sums of all, in the same registers. alone: from 0 on."""
+def of_slot(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction:
+    """All products of a slot: each one adds to the sums of all, in the same registers. alone: from 0 on; over: in the
+    registers of other sums."""
     fence, commit = instruction("wgmma.fence.sync.aligned"), instruction("wgmma.commit_group.sync.aligned")
     in_registers = groups.left is None
     row = instruction(f"wgmma.mma_async.sync.aligned.{groups.name}{'.registers' * in_registers}")
@@ -86,7 +87,7 @@ def of_slot(groups: Warpgroups, alone: bool) -> Instruction:
         steps.append(row.filled(a=f"{{a{i}}}" if in_registers else "a", scale_d=scale))
     left = [replace(row["a"], name=f"a{i}") for i in range(groups.steps)] if in_registers else [row["a"]]
     of = instruction(f"wgmma.mma_async.sync.aligned.{groups.name}")
-    sums = replace(of["d"], role="out") if alone else of["d"]
+    sums = replace(of["d"], role="out") if alone and not over else of["d"]
     return joined(groups.name, (*left, of["b"], sums), [*steps, commit, "}"])
 
 

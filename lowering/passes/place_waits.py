@@ -9,17 +9,26 @@ those that begin at 0: their sums are added to others in registers, which have n
 
 What is read behind a product and needs no sums of it is read while it runs: with scales by blocks, 8192 x 8192 x 8192
 of e4m3 takes 911 us in place of 985.
+
+A product that begins at 0 may begin behind what is done with the sums of the one before, in their registers, so that
+one set of registers is enough (choice `sums`). ptxas begins it ahead of that whatever the order of the text is, and
+spills, unless it takes those registers.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import takewhile
+from math import prod
 
 from lowering.fold import constant_of
-from lowering.ir import Block, Function, Op, Value, replace_uses
+from lowering.ir import Block, Function, Op, Value, replace_uses, uses
 from lowering.ops import OPS, operand
+from lowering.types import TileType
 from lowering.warpgroup import chosen, has_columns, joined_attribute, load_of
+
+MOST_HELD = 224
+"""Registers of a thread for sums, of 240 with roles."""
 
 
 def place_waits(function: Function) -> None:
@@ -40,7 +49,10 @@ def _in_block(function: Function, block: Block) -> None:
             wait.operands = op.results
             block.ops.insert(block.ops.index(op) + 1, wait)
             _end_turn_first(block, wait)
-            _begin_early(block, op)
+            spent = _taken_over(function, block, op)
+            if spent is not None:
+                _go_behind(block, [op, wait], spent)
+            _begin_early(block, op, set() if spent is None else _made_of(block.ops, {spent}))
     for op in [op for op in block.ops if chosen(op) is not None]:
         _read_meanwhile(block, op)
 
@@ -101,11 +113,61 @@ def _make_one(function: Function, block: Block, run: list[Op]) -> None:
     replace_uses(function.body, {op.result: result for op, result in zip(run, made.results, strict=True)})
 
 
-def _begin_early(block: Block, product: Op) -> None:
-    """Moves a product, and what it is made of, ahead of what it may pass."""
+def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
+    """The sums of another product of the block, that nothing takes behind this one, if this one is to begin in their
+    registers: then it begins at 0 and says so."""
+    total, users = product.operands[-1], uses(function.body)
+    if len(product.results) > 1 or constant_of(total) != 0:
+        return None
+    at, waits = block.ops.index(product), OPS["product_wait"]
+    sums = [op.results[0] for op in block.ops[:at] if op.spec is waits and op.results[0].type == product.result.type]
+    spent = sums[-1] if sums else None
+    if spent is None or not all(user in block.ops for user in users.get(spent, ())):
+        return None
+    _, *later = _until_last(block.ops[at:], spent) or [product]
+    own = _made_of(later, {product.result})  # the wait, and what is made of the sums
+    if len(own & {*later}) > 1 or not all(_may_go_before(op) or op in own for op in later):
+        return None
+    held = sum(_registers(function, each) for each in (*block.args, spent, product.result))
+    taken: bool = function.choices.choose(
+        "sums",
+        product.result.name or "product",
+        {"ahead": False, "behind": True},
+        "behind" if held > MOST_HELD else "ahead",
+        loc=product.loc,
+        because=f"{held} registers of a thread hold sums if it begins ahead of what is made of the ones before",
+    )
+    if not taken:
+        return None
+    product.operands = [*product.operands[:-1], spent]
+    product.attrs["from_zero"] = True
+    return spent
+
+
+def _registers(function: Function, value: Value) -> int:
+    """Of a thread, for a value that goes from round to round, or sums."""
+    tile = value.type if isinstance(value.type, TileType) else None
+    return 0 if tile is None else prod(tile.shape) * tile.dtype.bytes // (4 * function.threads)
+
+
+def _until_last(ops: list[Op], value: Value) -> list[Op]:
+    """Up to the last one that takes a value."""
+    takes = [value in op.operands for op in ops]
+    return ops[: len(ops) - takes[::-1].index(True)] if any(takes) else []
+
+
+def _go_behind(block: Block, ops: list[Op], spent: Value) -> None:
+    """Moves a product and its wait behind what takes the sums whose registers it takes over."""
+    at = block.ops.index(ops[0])
+    part = _until_last(block.ops[at:], spent)
+    block.ops[at : at + len(part)] = sorted(part, key=lambda op: op in ops)
+
+
+def _begin_early(block: Block, product: Op, taking: set[Op]) -> None:
+    """Moves a product, and what it is made of, ahead of what it may pass, but not of `taking`."""
     end = block.ops.index(product)
     start = end
-    while start and _may_pass(block.ops[start - 1]):
+    while start and _may_pass(block.ops[start - 1]) and block.ops[start - 1] not in taking:
         start -= 1
     needed, made = {product}, set(product.operands)
     for op in reversed(block.ops[start:end]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,30 @@ def test_the_assembler_serialises_none_and_nothing_spills(dtype: str, schedule: 
     made = assemble(kernel.ptx, "sm_90a")
     assert made.spill_stores == 0 and "C75" not in made.log, made.log
     assert kernel.compiled.header.arch == "sm_90a"
+
+
+def test_a_product_begins_in_the_registers_of_sums_that_are_added() -> None:
+    """Two products of 64 x 128 a warp group, whose sums are scaled and added: 192 registers hold sums, and not 256,
+    which spill."""
+    spills = {}
+    for way in ("behind", "ahead"):
+        module = dsl.load(SAMPLES / "matmul_scaled.tile", device="emulator", arch="sm_90a", choose={"sums": way})
+        kernel = module.compile("by_blocks", "pairs", m=4096, n=4096, k=4096, kb=32, nb=32, T="e4m3", O="bf16")
+        made = assemble(kernel.ptx, "sm_90a")
+        assert "C75" not in made.log, made.log
+        spills[way] = made.spill_stores
+    assert spills["behind"] == 0 < spills["ahead"]
+
+
+@pytest.mark.parametrize("way", ["behind", "ahead"])
+def test_products_behind_or_ahead_of_the_sums_before_are_right(way: str, device: str) -> None:
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    where = ["--device", device] + (["--arch", "sm_90a"] if device == "emulator" else [])
+    asked = ["m=132", "n=384", "k=256", "--schedule", "pairs", "--choose", f"sums={way}", "--json"]
+    result = CliRunner().invoke(cli, ["run", str(SAMPLES / "matmul_scaled.tile"), *asked, *where])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["passed"] is True
 
 
 def test_copies_are_started_while_products_run() -> None:

@@ -197,10 +197,13 @@ def run(source: Source, **options: Any) -> ResultTable[Report]:
 
 def examples(given: dict[str, Any]) -> ResultTable[Report]:
     """What a run with these parameters of the command tells."""
+    from dsl.command.run import check_roofline, show_roofline, show_run, told_reports
     from dsl.command.run import run as runs
-    from dsl.command.run import show_run, told_reports
 
     given = dict(given)
+    roofline = given.pop("roofline")
+    given["bounds"] = roofline is not None
+    check_roofline(roofline, given)
     file, several = given["file"], given["run_all"]
     asked_for = {name: given[name] for name in ("explain", "counters")}
     names = ("file", "values", "device", "as_json", "example", "run_all", "time_limit", "ncu")
@@ -208,6 +211,7 @@ def examples(given: dict[str, Any]) -> ResultTable[Report]:
     reports = [*runs(**arguments, settings=given)]
     texts = [captured(show_run, report, asked_for)[1] for report in reports]
     texts += [verdict.rendered for report in reports for verdict in report.failed]
+    texts += filter(None, [captured(show_roofline, roofline, reports)[1]])
     record = told_reports(file, reports, several)
     parts = [report._repr_html_() for report in reports]
     return ResultTable(f"run {file}", reports, record, "\n".join(texts), {}, parts=parts, flatten=report_facts)

@@ -12,8 +12,8 @@ from lowering.plugins import current
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
     """A file with an example (by name, by index, or the first) or a PTX text, and how to run it. `most_bytes` bounds
-    the arrays of a launch. `timeline`: the file to write it to, of these `marks`. `bound_seconds`: as of
-    `LaunchSettings`."""
+    the arrays of a launch. `timeline`: the file to write it to, of these `marks`. `bound_seconds`, `bounds`:
+    as of `LaunchSettings`."""
 
     file: str
     device: str
@@ -37,6 +37,7 @@ class CommandRequest:
     events: int = 0
     blocks: int | None = None
     bound_seconds: float | None = None
+    bounds: bool = False
 
 
 def execute(request: CommandRequest) -> Report:
@@ -64,6 +65,7 @@ def execute(request: CommandRequest) -> Report:
         choose=Asked(request.choose),
         contracts=True,
         bound_seconds=request.bound_seconds,
+        bounds=request.bounds,
         timeline=None
         if request.timeline is None
         else TimelineSettings(request.timeline, request.marks, request.events, request.blocks),

@@ -43,6 +43,12 @@ MARKS, EVENTS = "barriers,loops", 1024
     help="Go on from this IR, LLVM IR or PTX, edited or not.",
 )
 @click.option("--ncu", type=click.Path(), metavar="FILE.csv", help="Put what Nsight Compute measured beside the bound.")
+@click.option(
+    "--roofline",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.png",
+    help="Draw launches under the roofs of the device (matplotlib).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--example", metavar="NAME", help="The example to run; the first one without.")
 @click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
@@ -73,6 +79,7 @@ def command(
     run_all: bool,
     time_limit: float,
     ncu: str | None,
+    roofline: str | None,
     **settings: Any,
 ) -> int:
     """Run the example of FILE (.tile), and compare, measure and count it. NAME=VALUE sets dims, types, constants and
@@ -82,10 +89,13 @@ def command(
     """
     reports: list[Report] = []
     try:
+        settings["bounds"] = roofline is not None
+        check_roofline(roofline, settings)
         for report in run(file, values, device, as_json, example, run_all, time_limit, ncu, settings):
             reports.append(report)
             if not as_json:
                 show_run(report, settings)
+        show_roofline(roofline, reports, as_json)
     except Exception as error:
         if output := getattr(error, "output", ""):
             click.echo(printable(output.rstrip("\n")), err=as_json)
@@ -93,6 +103,30 @@ def command(
     if as_json:
         click.echo(json.dumps(told_reports(file, reports, run_all)))
     return DIFFERS if any(report.passed is False for report in reports) else 0
+
+
+def check_roofline(path: str | None, settings: dict[str, Any]) -> None:
+    """TileError where the picture could not be drawn: asked before anything runs."""
+    from dsl.lab.plot import require_matplotlib
+
+    if path is not None:
+        if settings["timeline"] is not None:
+            raise TileError("option", None, "--roofline and --timeline exclude each other: marks take time")
+        require_matplotlib(Path(path), "--roofline")
+
+
+def show_roofline(path: str | None, reports: list[Report], is_silent: bool = False) -> None:
+    """Draws what ran, and says of how many launches. Raises TileError where there is none."""
+    from dsl.command.show import line, number
+    from dsl.lab.roofline import draw_roofline
+
+    if path is None:
+        return
+    count, left = draw_roofline(reports, Path(path))
+    if not is_silent:
+        line("roofline", f"{path}: {number(count)} launch{'es' * (count != 1)}")
+        for each in left:
+            line("", f"not drawn: {each}")
 
 
 def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:

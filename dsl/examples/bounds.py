@@ -43,13 +43,16 @@ RATES = {
 class LaunchBound:
     """terms: microseconds of each unit at its full rate, the longest first, by `work`. time_us: what the launch took,
     None without a GPU. busy: the share of multiprocessors that have a block. measured: how busy a profiler found each
-    unit, 0 to 1, where it was asked."""
+    unit, 0 to 1, where it was asked. bandwidth: bytes a second of the memory, None where unknown; ceilings: operations
+    a second (`Work.operations`) of the units that do them, on all multiprocessors."""
 
     terms: dict[str, float]
     work: Work
     time_us: float | None = None
     busy: float = 1.0
     measured: dict[str, float] = field(default_factory=dict)
+    bandwidth: float | None = None
+    ceilings: dict[str, float] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
@@ -65,9 +68,16 @@ class LaunchBound:
         return next(iter(self.terms), None)
 
     def as_json(self, kernel: str) -> dict[str, Any]:
-        """What `dsl run --json` prints: the unit, microseconds of each, and how busy they were."""
+        """What `dsl run --json` prints: the unit, microseconds of each, how busy they were, and what was to do."""
         shares = {unit: self.share(unit) for unit in self.terms} if self.time_us else None
-        return {"kernel": kernel, "bound": self.name, "us": self.terms, "shares": shares, "profiler": self.measured}
+        did = {"bytes": self.work.bytes, "operations": self.work.operations}
+        return {
+            "kernel": kernel,
+            "bound": self.name,
+            "us": self.terms,
+            "shares": shares,
+            "profiler": self.measured,
+        } | did
 
     def share(self, unit: str) -> float:
         """How much of the time a unit worked, if it did so at its full rate."""
@@ -94,5 +104,19 @@ def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> La
     for unit, (amount, rate) in amounts.items():
         if clock and rate and work.counted:
             terms[unit] = amount * most / (rate * clock)
-    ordered = sorted(terms.items(), key=lambda term: -term[1])
-    return LaunchBound({unit: us for unit, us in ordered if us > 0}, work, time_us, min(1.0, work.blocks / facts.sms))
+    ordered = {unit: us for unit, us in sorted(terms.items(), key=lambda term: -term[1]) if us > 0}
+    bound = LaunchBound(ordered, work, time_us, min(1.0, work.blocks / facts.sms), bandwidth=facts.memory_bandwidth)
+    bound.ceilings = ceilings(work, rates, products, facts.sms * (facts.clock or 0.0))
+    return bound
+
+
+def ceilings(work: Work, rates: Rates, products: int, clocks: float) -> dict[str, float]:
+    """Those of `LaunchBound`. products: multiply-adds of 16 bits a clock; clocks: a second, of all multiprocessors."""
+    by = "wgmma" if work.by_warp_groups else "mma.sync"
+    found = {
+        f"{dtype} by {by}": 2 * products * clocks * count / of_16_bits
+        for dtype, (count, of_16_bits) in work.multiply_adds.items()
+    }
+    if work.counted and not work.multiply_adds:
+        found["issue of all lanes"] = 32 * rates.instructions * clocks
+    return {name: rate for name, rate in found.items() if rate}

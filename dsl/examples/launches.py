@@ -43,7 +43,8 @@ class LaunchSettings:
     `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
     `arch`: the target, None for the device's; `choose`: options of choices by key; `contracts`: judge them;
     `ptx_lines`: count by line of the PTX, too; `timeline`: launch kernels with marks, and what to make of these;
-    `bound_seconds`: that the emulator may count of a launch on a GPU to say what bounds it; None: that is not asked."""
+    `bound_seconds`: that the emulator may count of a launch on a GPU to say what bounds it; None: that is not asked;
+    `bounds`: say it of launches on the emulator."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -61,6 +62,7 @@ class LaunchSettings:
     ptx_lines: bool = False
     timeline: TimelineSettings | None = None
     bound_seconds: float | None = None
+    bounds: bool = False
 
 
 @dataclass(slots=True)
@@ -302,7 +304,7 @@ def run_kernel(
     options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
     if keep is not None and ordinal is None:
         options["writers"] = True
-    if (settings.ptx_lines or settings.counters) and ordinal is None:
+    if (settings.ptx_lines or settings.counters or settings.bounds) and ordinal is None:
         options["ptx_lines"] = True
     if settings.timeline is not None and ordinal is None:
         options["timeline"] = settings.timeline.events, settings.timeline.blocks
@@ -322,10 +324,10 @@ def run_kernel(
         report.registers, report.spills = attributes.registers, attributes.local_bytes
         report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
         report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
-    elif settings.explain or settings.counters or header.maxregs is not None:
+    elif settings.explain or settings.counters or settings.bounds or header.maxregs is not None:
         code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxregs is not None)
-        if settings.counters and code is not None and result.counters is not None:
-            work = work_of(kernel, values, result, prod(result.grid), code.cubin)
+        if (settings.counters or settings.bounds) and result.counters is not None:
+            work = work_of(kernel, values, result, prod(result.grid), code and code.cubin)
             report.bound = bound_of(work, device_facts("emulator", header.arch))
     return report
 

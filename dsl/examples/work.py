@@ -3,9 +3,10 @@ and the machine code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ SECTOR, LINE = 32, 128
 """Bytes: of global memory; of all banks of shared memory, a wavefront."""
 STOPPED = ("deadlock", "time limit", "instruction budget")
 """Kinds of findings behind which the counters are of a part of a block."""
+PRODUCT = re.compile(r"\b(mma|wgmma)\.\S*?\.m(\d+)n(\d+)k(\d+)((?:\.\w+)*)")
+ORDERS = ("row", "col")
 
 
 @dataclass(slots=True)
@@ -27,7 +30,9 @@ class Work:
     """bytes: of global memory, each once: those of the arrays, or of the sectors, if they are fewer; wavefronts of
     shared memory, with one for each shuffle and for each 128 bytes that `wgmma` reads; instructions, special: of warps,
     by the machine code where `of_machine_code`, else the PTX's without moves; products: see `Counters`; by `wgmma`
-    where `by_warp_groups`; blocks: of the grid. counted: how many of them were, 0 where bytes alone are known."""
+    where `by_warp_groups`; blocks: of the grid. counted: how many of them were, 0 where bytes alone are known.
+    multiply_adds: of tensor cores, by the type of what is multiplied: how many, and as how many of 16 bits they stand
+    among `products`."""
 
     bytes: float = 0.0
     wavefronts: float = 0.0
@@ -38,6 +43,13 @@ class Work:
     counted: int = 0
     of_machine_code: bool = False
     by_warp_groups: bool = False
+    multiply_adds: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def operations(self) -> float:
+        """Two for each multiply-add of the tensor cores; of kernels without these one for each lane of an
+        instruction."""
+        return 2 * sum(count for count, _ in self.multiply_adds.values()) or 32 * self.instructions
 
 
 def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: DeviceFacts, seconds: float) -> Work:
@@ -86,7 +98,23 @@ def work_of(kernel: Any, values: list[Any], result: Any, counted: int, cubin: by
         counted,
         is_known,
         "wgmma.mma_async" in kernel.ptx,
+        multiply_adds_of(kernel.ptx, result.counters.by_ptx_line, whole),
     )
+
+
+def multiply_adds_of(ptx: str, by_line: Mapping[int, Any], times: float) -> dict[str, list[float]]:
+    """Those of `Work`, so many times what the lines of the PTX were counted to do."""
+    lines = ptx.splitlines()
+    found: dict[str, list[float]] = {}
+    for number, counters in by_line.items():
+        if counters.products and (form := PRODUCT.search(lines[number - 1])):
+            m, n, k = map(int, form.group(2, 3, 4))
+            rows = m // 4 if form[1] == "wgmma" else m  # of each of four warps
+            types = [word for word in form[5].split(".")[1:] if word not in ORDERS]  # of D, A, B, C
+            counts = found.setdefault(types[1], [0.0, 0.0])
+            counts[0] += counters.mma * rows * n * k * times
+            counts[1] += counters.products * times
+    return found
 
 
 def moved_bytes(header: Any, values: Sequence[Any]) -> float:

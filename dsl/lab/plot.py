@@ -16,12 +16,12 @@ LOGARITHMIC = 5
 """Quotient of the slowest and the fastest above which the axis is logarithmic."""
 
 
-def require_matplotlib(path: Path) -> None:
+def require_matplotlib(path: Path, option: str = "--plot") -> None:
     """TileError `tool` where a picture of this name cannot be drawn: asked before anything is measured."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
-        raise TileError("tool", None, "--plot needs matplotlib", "pip install 'dsl[plot]'") from None
+        raise TileError("tool", None, f"{option} needs matplotlib", "pip install 'dsl[plot]'") from None
     kinds = FigureCanvasBase.get_supported_filetypes()
     if path.suffix.removeprefix(".").lower() not in kinds:
         raise TileError("tool", None, f"'{path}' is no picture that can be written", f"known: {', '.join(kinds)}")

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from dsl.command.functions import bench as bench
     from dsl.command.functions import bisect as bisect
     from dsl.command.functions import count as count
+    from dsl.command.functions import diff as diff
     from dsl.command.functions import fuzz as fuzz
     from dsl.command.functions import layouts as layouts
     from dsl.command.functions import run as run
     from dsl.command.functions import trials as trials
+    from dsl.command.functions import tune as tune
     from dsl.command.functions import why as why
     from dsl.command.notebook import load_ipython_extension as load_ipython_extension
     from dsl.command.table import ResultTable as ResultTable
@@ -46,6 +48,7 @@ HOME = {
     "bench": "dsl.command.functions",
     "bisect": "dsl.command.functions",
     "count": "dsl.command.functions",
+    "diff": "dsl.command.functions",
     "fuzz": "dsl.command.functions",
     "layouts": "dsl.command.functions",
     "load": "dsl.calls.api",
@@ -53,6 +56,7 @@ HOME = {
     "parse": "dsl.calls.api",
     "run": "dsl.command.functions",
     "trials": "dsl.command.functions",
+    "tune": "dsl.command.functions",
     "why": "dsl.command.functions",
 }
 """Where each public name lives; loaded at first use."""

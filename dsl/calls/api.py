@@ -145,13 +145,15 @@ class Module:
         """One variant of `kernel`. `values`: dims, constants, names that the schedule sets, scalars to specialise.
 
         Without `schedule` the kernel's first one is taken. A type parameter may be given in `types` or as T="f16".
+        Numbers may be numpy's.
         strides: in elements, of strided tensors whose rows are to be copied by boxes, or accessed 16 bytes at a time.
         Raises TileError `name` for one of a tensor that is not strided.
         """
         node = self.program.kernel(kernel)
         if schedule is None:
             schedule = next(iter(self.program.schedules_of(kernel)), None)
-        dims, constants, scalars, chosen = split_values(self.program, node, values)
+        plain = {name: value if (n := plain_number(value)) is None else n for name, value in values.items()}
+        dims, constants, scalars, chosen = split_values(self.program, node, plain)
         request = Request(
             kernel,
             schedule,

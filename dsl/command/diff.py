@@ -50,12 +50,16 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     Exit status: 0 equal, 1 they differ, 2 the input is wrong, 3 the device failed.
     """
     try:
-        return diff(file, values, as_json, options)
+        record, is_equal = diff(file, values, as_json, options)
+        if as_json:
+            click.echo(json.dumps(record))
     except Exception as error:
         return failed(error, file, as_json)
+    return 0 if is_equal else DIFFERS
 
 
-def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
+def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """What differs, as data, printed unless that is asked for alone; and whether nothing but times does."""
     from dsl.command.console import Terminal
     from dsl.examples.report import finite
     from dsl.lab.diff import DiffSettings, compared
@@ -85,10 +89,8 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
             stage = None if options["stage"] is None else known_stage(options["stage"], made[-1])
             if not as_json:
                 show_difference(made[-1], stage, console)
-    if as_json:
-        launches = [record(each) for each in made]
-        click.echo(json.dumps(finite({"file": file, "device": place.name, "launches": launches})))
-    return 0 if all(each.is_equal for each in made) else DIFFERS
+    launches = [record(each) for each in made]
+    return finite({"file": file, "device": place.name, "launches": launches}), all(each.is_equal for each in made)
 
 
 def known_stage(name: str, made: Difference) -> str:

@@ -1,5 +1,5 @@
-"""The commands as functions of Python: `dsl.why`, `ablate`, `bisect`, `fuzz`, `bench`, `run`, `count`, `layouts`, and
-`trials` of a log.
+"""The commands as functions of Python: `dsl.why`, `diff`, `ablate`, `bisect`, `fuzz`, `tune`, `bench`, `run`, `count`,
+`layouts`, and `trials` of a log.
 
 Each takes a `.tile` file, by its path or as a module of `dsl.load`, the options of its command by name (`--skip-pass`
 is `skip_pass`, `--from` is `from_`), and NAME=VALUE as further names; a value that is called like an option goes into
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 
 from dsl.calls.api import Module
+from dsl.calls.arguments import plain_number
 from dsl.command import cli
 from dsl.command.failures import DEVICE_FAILED, ChildFailure
 from dsl.command.rows import (
@@ -28,9 +29,11 @@ from dsl.command.rows import (
     BorderRow,
     ChoiceRow,
     CountedRow,
+    DifferenceRow,
     FuzzRow,
     LayoutRow,
     ShareRow,
+    TunedRow,
     row_of,
 )
 from dsl.command.table import ResultTable, captured, shown
@@ -85,6 +88,55 @@ def why(source: Source, **options: Any) -> ResultTable[ChoiceRow]:
     columns |= {"measured": "measured"}
     title = f"why {', '.join(each['kernel'] for each in records)}"
     return ResultTable(title, rows, {"file": file, "kernels": records}, text, columns)
+
+
+@to_callers
+def diff(source: Source, **options: Any) -> ResultTable[DifferenceRow]:
+    """What differs between two ways to do a launch, as `dsl diff`: `vs={"swizzle.s": "none"}`, `vs="schedule=block"`,
+    `from_="@HEAD"`. Rows are choices, constants, lines and stages that differ, and all figures, of each launch;
+    `record["launches"]` has the stages' text."""
+    from dsl.command.diff import diff as compared
+
+    with asked("diff", source, options) as (file, given):
+        values = given.pop("values")
+        del given["as_json"]
+        (record, _), text = captured(compared, given.pop("file"), values, False, given)
+    rows = [row for each in record["launches"] for row in difference_rows(each)]
+    columns = {"launch": "launch"} if len(record["launches"]) > 1 else {}
+    columns |= {"": "what", "line": "line", "name": "name", "A": "a", "B": "b", "B / A": "ratio"}
+    columns |= {"95%": "ratio_interval", "text": "text"}
+    return ResultTable(f"diff {file}: {' and '.join(sides_of(record))}", rows, record, text, columns)
+
+
+def sides_of(record: Mapping[str, Any]) -> list[str]:
+    """The labels of both sides."""
+    return list(dict.fromkeys(each[letter]["side"] for each in record["launches"] for letter in "ab"))
+
+
+def difference_rows(launch: Mapping[str, Any]) -> Iterator[DifferenceRow]:
+    """The rows of a launch, in the order in which the command tells them."""
+    about = partial(DifferenceRow, launch["a"]["title"])
+    for kernel in launch["kernels"]:
+        made = partial(about, kernel=kernel["b"])
+        for each in kernel["choices"] or ():
+            a, b = ((each[letter] or {}).get("option") for letter in "ab")
+            yield made("choice", each["label"], a, b)
+        for name, pair in kernel["constants"].items():
+            yield made("constant", name, pair["a"], pair["b"])
+    for name, pair in launch["figures"].items():
+        yield about("figure", name, pair["a"], pair["b"], pair.get("ratio"))
+    if "ratio" in launch:
+        a, b = (launch[letter]["median_us"] for letter in "ab")
+        yield about("figure", "time", a, b, launch["ratio"], launch["ratio_interval"])
+    for each in launch["lines"]:
+        for name, count in each["first"].items():
+            if count != each["second"][name]:
+                ratio = each["second"][name] / count if count else None
+                yield about("line", name, count, each["second"][name], ratio, line=each["line"], text=each["text"])
+    for kernel in launch["kernels"]:
+        for each in kernel["stages"]:
+            if each["hunks"]:
+                yield about("stage", each["stage"], each["removed"], each["added"], kernel=kernel["b"])
 
 
 @to_callers
@@ -153,6 +205,56 @@ def fuzz(source: Source, **options: Any) -> ResultTable[FuzzRow]:
     columns = {"number": "number", "example": "example", "verdict": "verdict", "reason": "reason", "choose": "choose"}
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in record["verdicts"].items())
     return ResultTable(f"fuzz {file}: {verdicts}", rows, record, text, columns)
+
+
+@to_callers
+def tune(source: Source, **options: Any) -> ResultTable[TunedRow]:
+    """The points of the schedules' `tune` sets, as `dsl tune`: `rows=4096`, `all=True`, `budget=40`, `write=True`; a
+    list tries several values, `cols=[1000, 4096]`. Rows are the points of each launch, the fastest first, then those
+    that were thrown out. Code is compiled in this process, unless `jobs=N` says otherwise."""
+    from dsl.command.tune import tune as searched
+
+    with asked("tune", source, {"jobs": 0, **options}) as (file, given):
+        values = given.pop("values")
+        del given["as_json"]
+        (record, _), text = captured(searched, given.pop("file"), values, False, given)
+    rows: list[TunedRow] = []
+    first: list[int] = []  # by row: the fastest of its launch
+    for each in record["outcomes"]:
+        points = sorted(each["points"], key=lambda point: point.get("place") or len(each["points"]) + 1)
+        first += [len(rows)] * len(points)
+        rows += [tuned_row(each, point) for point in points]
+    columns: dict[str, Any] = {"": lambda row: "*" if row.best else "=" if row.ties else ""}
+    columns |= {"call": "call", "dims": "dims"} if len(record["outcomes"]) > 1 else {}
+    columns |= {"point": "settings", "us": "time", "of default": "of_default", **CODE, **COUNTS}
+    columns |= {"status": "status", "reason": "reason"}
+    return ResultTable(f"tune {file} on {record['device']}", rows, record, text, columns, first.__getitem__)
+
+
+def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
+    """A point of `dsl tune --json` as a row."""
+    from dsl.lab.trial import counted_rank
+
+    steps, settings = point["steps"], {}
+    for number, step in enumerate(steps):
+        prefix = f"{number}." if len(steps) > 1 else ""
+        settings[f"{prefix}schedule"] = f"{step['kernel']} {step['schedule'] or ''}".rstrip()
+        settings |= {f"{prefix}{name}": value for name, value in step["constants"].items()}
+    if "from" in point:
+        settings["from"] = point["from"]
+    figures: dict[str, Any] = {}
+    for name, fact in (*((each, each) for each in ("registers", "spills", "shared_bytes")), ("sass", "instructions")):
+        known = [each[fact] for each in point.get("launches", ()) if each[fact] is not None]
+        figures |= {name: max(known)} if known else {}
+    if "median_us" in point:
+        figures |= {"time": point["median_us"], "low": point["interval_us"][0], "high": point["interval_us"][1]}
+        if point["reference_us"]:
+            figures["of_default"] = point["median_us"] / point["reference_us"]
+    if counters := point.get("counters"):
+        figures |= dict(zip(("sectors", "wavefronts", "work"), counted_rank(counters), strict=True)) | counters
+    about = {name: outcome[name] for name in ("call", "dims", "types", "options")}
+    told = {name: point[name] for name in ("status", "reason", "place", "best", "ties", "steps") if name in point}
+    return TunedRow(**about, settings=settings, figures=figures, **told)
 
 
 @to_callers
@@ -227,15 +329,17 @@ def report_facts(report: Report) -> dict[str, Any]:
 
 
 @to_callers
-def count(*sources: str | Path, **options: Any) -> ResultTable[CountedRow]:
+def count(*sources: str | Path | Sequence[str | Path], **options: Any) -> ResultTable[CountedRow]:
     """What launches of PTX texts cost, as `dsl count`: `dsl.count("k.ptx", grid=(3, 2), block=256, n=1000,
-    x="randn(f16[9, 1000])")`; several texts are set side by side. Values may be arrays: the launch has copies."""
+    x="randn(f16[9, 1000])")`; several texts, or a list of them, are set side by side. Values may be arrays: the launch
+    has copies."""
     from dsl.command.count import count as launched
     from dsl.command.count import show_found, told_files
 
     with tempfile.TemporaryDirectory(prefix="dsl-count-") as folder:
         options = {name: on_disk(name, value, Path(folder)) for name, value in options.items()}
-        with asked("count", [str(source) for source in sources], options) as (_, given):
+        groups = [[each] if isinstance(each, str | Path) else each for each in sources]
+        with asked("count", [str(each) for group in groups for each in group], options) as (_, given):
             words, device, by = given.pop("words"), given.pop("device"), given.pop("by")
             del given["as_json"]
             found = launched(words, device, given, True)
@@ -253,7 +357,7 @@ def count(*sources: str | Path, **options: Any) -> ResultTable[CountedRow]:
 
 def on_disk(name: str, value: Any, folder: Path) -> Any:
     """An array as a file that the command reads; other values as they are."""
-    if not hasattr(value, "__array__"):
+    if not hasattr(value, "__array__") or getattr(value, "ndim", None) == 0:
         return value
     import numpy as np
 
@@ -324,6 +428,7 @@ def asked(
     """The file, and the parameters of a command as its command line would have them. What goes wrong in a process of
     its own is raised as what it is; the hint about an unknown value knows the options, too."""
     command = command_of(name)
+    keywords = {key: python_value(value) for key, value in keywords.items()}
     known = {option.lstrip("-").replace("-", "_"): each for each in command.params for option in each.opts}
     named = {key: value for key, value in keywords.items() if key.rstrip("_") in known and key != "values"}
     values = {key: value for key, value in keywords.items() if key not in named and key != "values"}
@@ -351,6 +456,18 @@ def asked(
             raise
         hints = [error.hint, *(f"of the options: {each}" for each in near if each)]
         raise TileError(error.code, error.loc, error.message, "; ".join(filter(None, hints))) from None
+
+
+def python_value(value: Any) -> Any:
+    """A number of numpy as Python's, in lists and dicts, too; all else as it is."""
+    if isinstance(value, Mapping):
+        return {key: python_value(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [python_value(each) for each in value]
+    if isinstance(value, str | None) or getattr(value, "ndim", 0) != 0:
+        return value
+    number = plain_number(value)
+    return value if number is None else number
 
 
 def command_of(name: str) -> click.Command:
@@ -399,5 +516,7 @@ def option_words(name: str, option: click.Parameter, value: Any) -> list[str]:
 
 
 def plain(value: Any) -> str:
-    """A value as the language spells it."""
+    """A value as the language spells it; several with commas."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(plain, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

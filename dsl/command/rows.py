@@ -79,6 +79,45 @@ class BorderRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DifferenceRow:
+    """`dsl.diff`: something that the two sides of a launch have, or do, otherwise. what: a `choice`, a `constant` or a
+    `stage` that differs (its rows: those out and those in), a `line` whose counters do, or a `figure`, of which all are
+    here. a, b: None where a side has none; ratio: b over a, of times that of rounds of one contest, with its
+    interval."""
+
+    launch: str
+    what: str
+    name: str
+    a: Any = None
+    b: Any = None
+    ratio: float | None = None
+    ratio_interval: list[float] | None = None
+    kernel: str = ""
+    line: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TunedRow:
+    """`dsl.tune`: a point of a launch. place: among those that are right, 1 is the fastest; best, ties: see
+    docs/tuning.md; settings: its schedule and constants by name; figures: `time` in microseconds with `low` and `high`
+    of its interval, or the emulator's counters, and what the code takes, of its launches the most."""
+
+    call: str
+    dims: dict[str, int]
+    types: dict[str, str]
+    options: dict[str, Any]
+    settings: dict[str, Any]
+    status: str
+    reason: str = ""
+    place: int | None = None
+    best: bool = False
+    ties: bool = False
+    figures: dict[str, Any] = field(default_factory=dict)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class FuzzRow:
     """`dsl.fuzz`: an assignment whose result is not right; `choose` is what is left of it."""
 

@@ -13,7 +13,7 @@ import click
 
 from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import CHOOSE, FROM, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of
-from dsl.command.trials import MAX_JOBS, Bar
+from dsl.command.trials import JOBS, Bar
 from lowering.location import TileError, closest
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_DIGITS = 18
 """Of an extent."""
+INTERRUPTED = 130
+"""The exit status, as of shells."""
 
 
 @click.command(short_help="Find the fastest point of the schedules' tune sets.")
@@ -56,7 +58,7 @@ MAX_DIGITS = 18
 @click.option("--model", metavar="NAME|FILE.json", help="Points in the order that this predicts; see dsl model.")
 @click.option("--counters", is_flag=True, help="On a GPU, also count the first blocks on the emulator, for dsl model.")
 @click.option("--seconds", type=SECONDS_OR_NONE, metavar="S", help="Begin no new point after S seconds.")
-@click.option("--jobs", type=click.IntRange(1, MAX_JOBS), metavar="N", help="Processes that compile; as many as cores.")
+@JOBS
 @click.option("--seed", type=SEED, default=0, help="Seed of the inputs and of all orders.")
 @click.option("--log", type=click.Path(dir_okay=False), metavar="FILE.jsonl", help="Where trials are kept.")
 @click.option("--fresh", is_flag=True, help="Measure also what the log has.")
@@ -74,9 +76,14 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     Exit status: 0 fine, 1 a launch has no point that answers rightly, 2 the input is wrong, 3 the device failed.
     """
     try:
-        return tune(file, values, as_json, options)
+        record, is_broken = tune(file, values, as_json, options)
+        if as_json:
+            click.echo(json.dumps(record))
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except Exception as error:
         return failed(error, file, as_json)
+    return DIFFERS if is_broken else 0
 
 
 def check_options(options: dict[str, Any], choose: Any) -> None:
@@ -94,7 +101,8 @@ def check_options(options: dict[str, Any], choose: Any) -> None:
         raise TileError("option", None, "--write is for kernels as the file has them", "leave out --from")
 
 
-def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> int:
+def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """What was found, as data, printed unless that is asked for alone; and whether a launch has no right point."""
     from dsl.examples.shapes import find_example
     from dsl.lab.plot import draw, require_matplotlib
     from dsl.lab.report import as_json as record
@@ -118,17 +126,16 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
             outcomes = outcomes_at(place, machines, program, example, log, settings, overrides, not as_json)
     except KeyboardInterrupt:
         click.echo(f"interrupted: {log.path} has what was done; the same command goes on from there", err=True)
-        return 130
+        raise
     if options["plot"] is not None:
         draw(outcomes, Path(options["plot"]), place.name)
     written = write(file, outcomes, place, ranges) if options["write"] else []
-    if as_json:
-        click.echo(json.dumps({**record(outcomes, place, file), "log": str(log.path), "written": written}))
-    else:
+    if not as_json:
         click.echo(f"\n  {len(log.trials)} trials in {log.path}")
         for line in written:
             click.echo(f"  {line}")
-    return DIFFERS if any(outcome.trials and not outcome.fine for outcome in outcomes) else 0
+    told = {**record(outcomes, place, file), "log": str(log.path), "written": written}
+    return told, any(outcome.trials and not outcome.fine for outcome in outcomes)
 
 
 def machines_of(options: dict[str, Any]) -> AbstractContextManager[Machines | None]:
@@ -203,7 +210,7 @@ def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: 
     return Settings(
         SpaceChoice(domains, schedules, options["branches"]),
         model=None if options["model"] is None else load_model(options["model"]),
-        jobs=options["jobs"] or os.cpu_count() or 1,
+        jobs=(os.cpu_count() or 1) if options["jobs"] is None else options["jobs"],
         choose=choose,
         edited=[edited_from(each, choose) for each in options["edited"]],
         **{name: options[name] for name in ("search", "budget", "counters", "seconds", "fresh", "seed")},

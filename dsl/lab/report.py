@@ -180,6 +180,7 @@ def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str,
     records = []
     for outcome in outcomes:
         facts, ties, winner = outcome.call.planner().facts(), {*outcome.ties}, outcome.winner
+        places = {index: place for place, index in enumerate(outcome.fine, 1)}
         points = []
         for index, candidate in outcome.candidates.items():
             trial = outcome.trials.get(index)
@@ -196,7 +197,7 @@ def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str,
                     row |= {"reference_us": trial.reference_us, "where": trial.where}
                 elif trial.status == "counted":
                     row |= {"counters": trial.counters, "rank": list(trial.rank)}
-                row |= {"ties": index in ties, "best": index == winner}
+                row |= {"place": places.get(index), "ties": index in ties, "best": index == winner}
             points.append(row)
         about: dict[str, Any] = {"call": facts.call, "types": dict(facts.types), "dims": dict(facts.dims)}
         about |= {"options": dict(facts.options), "from_log": outcome.found, "left_out": outcome.left_out}

@@ -59,10 +59,16 @@ def printed(*words: Any) -> str:
             ["--choice", "barrier", "--ceiling", "--device", "emulator", "--jobs", "0"],
             ["--json"],
         ),
+        (
+            dsl.diff,
+            {"vs": {"swizzle.b": "none"}, **ON},
+            ["--vs", "swizzle.b=none", "--device", "emulator"],
+            ["--json"],
+        ),
         (dsl.layouts, {"value": "b"}, ["--value", "b"], None),
         (dsl.layouts, {}, [], None),
     ],
-    ids=["why", "bench", "run", "fuzz", "bisect", "ablate", "layout", "layouts"],
+    ids=["why", "bench", "run", "fuzz", "bisect", "ablate", "diff", "layout", "layouts"],
 )
 def test_a_function_gives_what_its_command_prints(
     turn: Path, request: pytest.FixtureRequest, function: Any, options: Any, words: list[str], as_json: Any
@@ -85,6 +91,51 @@ def test_ptx_is_counted_on_arrays_of_python() -> None:
     wrong = dsl.count(text, **{**launch, "expect": "y == x"}, x=x, y="empty(f32[64, 64])", w=64, h=64)
     assert wrong[0].passed is False
     assert_safe(found._repr_html_())
+
+
+def test_texts_may_be_a_list_and_numbers_of_numpy() -> None:
+    text = ROOT / "tests/runtime/emulator/foreign/transpose.ptx"
+    launch = {"entry": "plain", "grid": (np.int64(2), 2), "block": [32, np.int32(8)], "first": np.uint8(1), **ON}
+    values = {"x": "zeros(f32[64, 64])", "y": "empty(f32[64, 64])", "w": np.int64(64), "h": np.float32(64).astype(int)}
+    found = dsl.count([text, str(text)], **launch, **values)
+    assert [row.figures["bank_conflicts"] for row in found] == [3968, 3968]  # of the whole grid
+
+
+def test_numbers_of_numpy_are_dims_and_constants() -> None:
+    module = dsl.parse(
+        "kernel k(y: f32[n]; C = 1.5, B = false):\n    grid 1\n    i = arange(32)\n    y[i] = where(B, C, 0.0)\n",
+        device="emulator",
+    )
+    plain = module.compile("k", n=32, C=2.5, B=True)
+    assert module.compile("k", n=np.int64(32), C=np.float32(2.5), B=np.bool_(True)).ptx == plain.ptx
+    with pytest.raises(TileError, match="dim 'n' is a count"):
+        module.compile("k", n=np.float32(32))
+
+
+def test_points_of_tuning_are_rows_the_first_in_order_first(scale: Path, tmp_path: Path) -> None:
+    asked = {"log": tmp_path / "log.jsonl", "fresh": True, "n": np.int64(256), **ON}
+    found = dsl.tune(scale, **asked)
+    words = ["--log", tmp_path / "log.jsonl", "--fresh", "--device", "emulator", "--jobs", "0"]
+    assert str(found) == printed("tune", scale, "n=256", *words)
+    assert found.to_dict() == json.loads(printed("tune", scale, "n=256", *words, "--json"))
+    fine = [row for row in found if row.place is not None]
+    assert [row.place for row in found[: len(fine)]] == [*range(1, len(fine) + 1)] and len(fine) > 1
+    assert sum(row.best for row in found) == 1 and fine[0].ties
+    works = [(row.figures["sectors"], row.figures["wavefronts"], row.figures["work"]) for row in fine]
+    assert works == sorted(works) and all("BLOCK" in row.settings for row in found)
+    assert_safe(found._repr_html_())
+
+
+def test_differences_are_rows(turn: Path) -> None:
+    found = dsl.diff(turn, vs="swizzle.b=none", **ON)
+    (choice,) = [row for row in found if row.what == "choice"]
+    assert (choice.name, choice.b) == ("swizzle.b", "none")
+    figures = {row.name: (row.a, row.b, row.ratio) for row in found if row.what == "figure"}
+    assert figures["wavefronts"] == (128, 352, 2.75) and figures["sectors"][2] == 1
+    lines = [row for row in found if row.what == "line" and row.name == "wavefronts"]
+    assert sum(row.b - row.a for row in lines) == 352 - 128 and all(row.line and row.text for row in lines)
+    assert [row.name for row in found if row.what == "stage"][:1] == ["swizzle_shared"]
+    assert not [row for row in dsl.diff(turn, vs="level.llvm=1", **ON) if row.what == "line" and row.a == row.b]
 
 
 def test_a_module_says_what_it_says_of_its_calls(turn: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import show, told
-from lowering.location import printable
+from lowering.location import TileError, printable
 
 if TYPE_CHECKING:
     from dsl.lab.models import Evaluation
@@ -43,6 +43,10 @@ def run(logs: list[Path], as_json: bool, name: str, of: str, device: str | None,
 
     trials = read_trials(logs, of, device)
     made = fitted(lambda: model_named(name), trials, of)
+    if not made.has_order:
+        message = f"nothing to learn: of {len(trials)} trials, no feature grows with {of}"
+        hint = "trials of several points of a launch; on a GPU, dsl tune --counters has the emulator's counters"
+        raise TileError("option", None, message, hint)
     found = evaluate(lambda: model_named(name), trials, of)
     about = {"device": trials[0].device, "trials": len(trials), "kernels": [row.kernel for row in found.kernels]}
     if output is not None:

@@ -25,6 +25,8 @@ TIME = "time"
 CODE = ("registers", "shared_bytes", "threads", "sass", "idle")
 """Features that are known when a point is compiled, where ptxas is installed."""
 Features = Mapping[str, float]
+FIELDS: dict[str, tuple[type, str]] = {"model": (str, "a name"), "of": (str, "a name"), "state": (dict, "an object")}
+"""Of a file of `save`: what each is, in words, too."""
 
 
 class Model:
@@ -41,6 +43,11 @@ class Model:
     def fit(self, rows: Sequence[Features], values: Sequence[float]) -> None:
         """Learns from trials, all of one kind of device; one that has nothing to learn leaves this out. Raises
         TileError."""
+
+    @property
+    def has_order(self) -> bool:
+        """Whether its predictions differ at all; after a fit to too little they may not."""
+        return True
 
     def predict(self, features: Features) -> float:
         """Raises KeyError for a feature that it needs and the point has not."""
@@ -110,11 +117,21 @@ def load_model(text: str) -> Model:
     path = Path(text)
     if path.suffix != ".json":
         return model_named(text)
+
+    def fault(what: str) -> TileError:
+        return TileError("file", None, f"{path} is no model: {what}", "dsl model LOG -o FILE.json")
+
     try:
         record = json.loads(read_text(path))
-        made = model_named(record["model"])
-        made.of = str(record["of"])
+    except (ValueError, RecursionError):
+        raise fault("it is no JSON") from None
+    for name, (kind, words) in FIELDS.items():
+        if not isinstance(record, dict) or not isinstance(record.get(name), kind):
+            raise fault(f"it has no '{name}' that is {words}")
+    made = model_named(record["model"])
+    made.of = record["of"]
+    try:
         made.restore(record["state"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TileError("file", None, f"{path} is no model: {error!r}", "dsl model LOG -o FILE.json") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        raise fault(f"its 'state' is none of the model '{record['model']}'") from None
     return made

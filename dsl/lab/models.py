@@ -40,6 +40,10 @@ class LogLinear(Model):
             del names[least]
         self.restore({"intercept": solved[0], "weights": dict(zip(names, solved[1:], strict=True))})
 
+    @property
+    def has_order(self) -> bool:
+        return any((self.weights or {}).values())
+
     def predict(self, features: Features) -> float:
         if self.weights is None:
             raise TileError("option", None, "the model 'linear' is not fitted", "dsl model LOG -o FILE.json")
@@ -52,6 +56,8 @@ class LogLinear(Model):
     def restore(self, state: Mapping[str, Any]) -> None:
         self.intercept = float(state["intercept"])
         self.weights = {str(name): float(weight) for name, weight in state["weights"].items()}
+        if not all(map(math.isfinite, (self.intercept, *self.weights.values()))):
+            raise ValueError("a weight is no number")
         self.needs_counters = not self.weights.keys() <= {*CODE}
         self.needs_machine_code = "sass" in self.weights
 

@@ -95,6 +95,17 @@ def test_logs_are_read_once_each_and_of_one_device(tmp_path: Path) -> None:
         read_trials([tmp_path / "c.jsonl"], "time", None)
 
 
+def test_a_model_without_an_order_is_not_written(tmp_path: Path) -> None:
+    log, path = tmp_path / "a.jsonl", tmp_path / "m.json"
+    for at, time in enumerate((1.0, 2.0, 3.0)):
+        Log(log).add(trial("a", at, time, 50))
+    result = dsl("model", log, "-o", path)
+    assert result.return_value == 2 and not path.exists() and "rank correlation" not in result.stdout
+    assert "of 3 trials, no feature grows with time" in result.stderr
+    Log(log).add(trial("a", 3, 4.0, 60))
+    assert dsl("model", log, "-o", path).return_value == 0 and path.exists()
+
+
 def test_a_model_is_kept_in_a_file(tmp_path: Path) -> None:
     made, path = LogLinear(), tmp_path / "m.json"
     made.fit([{"registers": 1.0}, {"registers": 3.0}], [1.0, 2.0])
@@ -102,10 +113,21 @@ def test_a_model_is_kept_in_a_file(tmp_path: Path) -> None:
     save(made, "linear", path, {"device": "GPU"})
     again = load_model(str(path))
     assert again.of == "work" and again.predict({"registers": 2.0}) == made.predict({"registers": 2.0})
-    for text in ("", "[]", "{}", '{"model": "linear", "of": "time", "state": {"intercept": 1}}'):
+    state = '{"model": "linear", "of": "time", "state": %s}'
+    faults = {
+        "": "it is no JSON",
+        "[]": "it has no 'model' that is a name",
+        "{}": "it has no 'model' that is a name",
+        '{"model": "linear", "of": 3}': "it has no 'of' that is a name",
+        state % "[]": "it has no 'state' that is an object",
+        state % '{"intercept": 1}': "its 'state' is none of the model 'linear'",
+        state % '{"intercept": 1, "weights": {"work": NaN}}': "its 'state' is none of the model 'linear'",
+    }
+    for text, fault in faults.items():
         path.write_text(text)
-        with pytest.raises(TileError, match="is no model"):
+        with pytest.raises(TileError) as caught:
             load_model(str(path))
+        assert caught.value.message == f"{path} is no model: {fault}"
     with pytest.raises(TileError, match="no model 'liner'"):
         model_named("liner")
     with pytest.raises(ValueError, match="'linear' already"):

@@ -76,6 +76,8 @@ def is_text(word: str) -> bool:
 def count(words: Sequence[str], device: str, options: dict[str, Any], as_json: bool) -> list[CountedFile]:
     """Counts the texts that the words name, on the values that they give."""
     files = [word for word in words if is_text(word)]
+    if other := [word for word in words if not files and "=" not in word]:
+        raise TileError("option", None, f"'{other[0]}' is no PTX text", "dsl compile FILE --emit ptx -o k.ptx")
     if not files:
         raise TileError("option", None, "no PTX text is named", "dsl count K.ptx --grid X --block X NAME=VALUE…")
     place, why = choose_device(device, False)

@@ -52,10 +52,10 @@ def headers_of(ptx: str) -> dict[str, Header]:
 def ptx_from(file: str, choose: Mapping[str, str]) -> str:
     """The PTX that a file of the IR's text goes on to with these options, or of LLVM IR; PTX as it is."""
     from dsl.text.files import MAX_TEXT, read_text
-    from lowering.text.stage import FIRST
+    from lowering.text.stage import form_of
 
     text = read_text(Path(file), MAX_TEXT)
-    if text.lstrip().startswith(FIRST.split()[0]):
+    if form_of(text) is not None:
         from dsl.kernels.compile import finish
         from lowering.text.reader import read
 

@@ -20,6 +20,7 @@ from dsl.text.tree import names_in
 from lowering.choices import is_key
 from lowering.location import Errors, Loc, Source, TileError, closest
 from lowering.plugins import Plugins, current
+from lowering.text.stage import form_of
 
 Found = TypeVar("Found")
 ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contract
@@ -179,6 +180,9 @@ def load(path: str | Path, name: str | None = None, plugins: Plugins | None = No
     place of what the command's line says."""
     path = Path(path)
     text = read_text(path)
+    if form_of(text) is not None:
+        message = f"{path} is a kernel's IR; this takes the program that it was made of"
+        raise TileError("file", None, message, f"dsl run FILE.tile --from {path}")
     program = parse_program(text, name or str(path), resolved(path).parent)
     program.path = path
     program.plugins = program.plugins if plugins is None else plugins

@@ -12,13 +12,14 @@ from lowering.ops import OPS
 from lowering.ops.control import names
 from lowering.text.head import FunctionHead, user_name
 from lowering.text.rows import TextRow
-from lowering.text.stage import FIRST, Stage
+from lowering.text.stage import FIRST, Stage, check_form
 from lowering.types import TileType, Type
 from lowering.verify import flaw
 
 
 def read(text: str, name: str) -> Stage:
     """The kernel of a text. Raises TileError `ir` with the place in `text`, whose file is called `name`."""
+    check_form(text, name)
     return _Reader(Source(name, text)).stage()
 
 

@@ -232,6 +232,8 @@ class PeerLauncher(Launcher):
         arrays = given if self.ordinal is None else on_device(given, self.ordinal)
         frame = _framework(self.peer, self.ordinal)
         self.call = PeerCall(self.peer, self.roles, {name: frame(value) for name, value in arrays.items()})
+        inputs = inputs_of(given, self.roles)
+        before = {name: array.copy() for name, array in inputs.items()} if self.ordinal is None else inputs
         try:
             returned = self.call.submit()
         except (Exception, SystemExit) as error:
@@ -240,6 +242,9 @@ class PeerLauncher(Launcher):
             from runtime.cuda.context import context
 
             context(self.ordinal).synchronize()
+        after = {name: array if self.ordinal is None else arrays[name].numpy() for name, array in inputs.items()}
+        if spoiled := [name for name in inputs if not equal_bytes(before[name], after[name])]:
+            raise PeerFailed(f"it changes {', '.join(spoiled)}, which the launch only reads")
         results = self.call.results(returned)
         in_place = {name for name, value in results.items() if value is self.call.arrays[name]}
         if self.ordinal is not None:
@@ -251,6 +256,22 @@ class PeerLauncher(Launcher):
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:
         return None
+
+
+def inputs_of(given: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
+    """The arrays of a call that its kernels only read, in host memory."""
+    from runtime import is_array
+
+    written = {id(given[name]) for name in roles.written}
+    return {name: value for name, value in given.items() if is_array(value) and id(value) not in written}
+
+
+def equal_bytes(a: Any, b: Any) -> bool:
+    """Whether two arrays of one shape and type hold the same, NaNs too."""
+    import numpy as np
+
+    mine, others = (np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (a, b))
+    return np.array_equal(mine, others)
 
 
 def _shares(value: Any, array: Any) -> bool:

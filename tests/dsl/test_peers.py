@@ -66,6 +66,7 @@ def several(x): return x, x
 def silent(x): pass
 def stranger(x): return {"z": x}
 def failing(x): raise ValueError("not today\\nnor tomorrow")
+def spoiling(x): x *= 2; return x
 constant = 5
 """
 
@@ -124,6 +125,7 @@ FAULTS = {
     "several": "it returns 2 arrays; the launch writes y",
     "silent": "it neither takes nor returns y",
     "stranger": "it returns z; the launch writes y",
+    "spoiling": "it changes x, which the launch only reads",
     "failing": "ValueError: not today (peers.py, line 14)",
 }
 
@@ -229,3 +231,6 @@ def test_tensors_of_torch_on_a_gpu(files: SimpleNamespace) -> None:
     found = [row for row in rows if row.peer]
     assert [row.peer for row in found] == ["peers.py::doubled"] * 2 + ["peers.py::added", "torch:add"]
     assert all(row.report is not None and row.report.passed and row.report.times for row in found)
+    Path(files.peers).write_text("def spoiling(x): x *= 2; return x\n")
+    rows = bench.bench(parse_program(KERNEL), "cuda:0", "test", peers=[f"scale={files.peers}::spoiling"])
+    assert {row.failed for row in rows if row.peer} == {"it changes x, which the launch only reads"}

@@ -16,6 +16,7 @@ from dsl.command.options import CHOOSE, FROM, SECONDS, SEED, SKIP_PASS, choices_
 from dsl.command.run import choose_device
 from dsl.command.show import blocks as block_count
 from dsl.command.show import columns, line, number, pairs, styled
+from dsl.text.counted import amount
 from dsl.text.files import write_text
 from lowering.location import printable
 
@@ -314,7 +315,7 @@ def notes(rows: list[BenchRow]) -> list[str]:
         found.append("not counted where the arrays are too large for the emulator")
     part = [n for report, counted in ran for n, of in zip(counted, report.launches, strict=True) if n < block_count(of)]
     if any(part):
-        found.append(f"counted by the emulator in the first {max(part)} blocks of a launch")
+        found.append(f"counted by the emulator in the first {amount(max(part), 'block')} of a launch")
     if any(row.report and row.report.times for row in rows):
         found.append("us: medians of 50 launches in turns, each with a cold L2")
     if any(row.schedule and row.report for row in rows):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dsl.command.show import line, number, show_check, show_counted, show_resources, show_time, styled
+from dsl.command.show import amount, line, number, show_check, show_counted, show_resources, show_time, styled
 from lowering.location import printable
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def show_file(found: CountedFile, by: str | None) -> None:
     cluster = f" in clusters of {prod(found.cluster)}" if prod(found.cluster) > 1 else ""
     line(
         "",
-        f"{number(count)} block{'s' * (count != 1)}{extents(launch.grid)} of {launch.threads} threads"
-        f"{extents(found.block)}{cluster}, {number(launch.shared_bytes)} bytes shared",
+        f"{amount(count, 'block')}{extents(launch.grid)} of {amount(launch.threads, 'thread')}"
+        f"{extents(found.block)}{cluster}, {amount(launch.shared_bytes, 'byte')} shared",
     )
     line("device", f"{report.device} ({report.chip}); {short_why(report.why)}")
     line("arguments", arguments([found]))
@@ -75,7 +75,7 @@ def show_file(found: CountedFile, by: str | None) -> None:
     if found.unassembled is not None:
         line("SASS", found.unassembled)
     if found.counted is not None and found.counted < count:
-        line("", f"counted in the first {number(found.counted)} blocks")
+        line("", f"counted in the first {amount(found.counted, 'block')}")
     show_findings(found)
     if launch.output:
         click.echo(printable(launch.output.rstrip("\n")))

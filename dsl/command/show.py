@@ -11,7 +11,7 @@ import click
 
 from dsl.command.show_timeline import show_timeline
 from dsl.examples.report import Check, LaunchReport, Report, Verdict, lines_of
-from dsl.text.counted import COUNTED, counted_lines, number, units
+from dsl.text.counted import COUNTED, amount, counted_lines, number, units
 from lowering.location import printable
 
 LABEL = 11
@@ -40,8 +40,8 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
         line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else ""))
         line(
             "",
-            f"{number(count)} block{'s' * (count != 1)} of {launch.threads} threads, "
-            f"{number(launch.shared_bytes)} bytes shared",
+            f"{amount(count, 'block')} of {amount(launch.threads, 'thread')}, "
+            f"{amount(launch.shared_bytes, 'byte')} shared",
         )
         if not report.launches_agree:
             line("", pairs(launch.dims | launch.types))
@@ -134,7 +134,7 @@ def show_time(report: Report) -> None:
 def show_resources(launch: LaunchReport, named: bool) -> None:
     label = f"of {launch.kernel}" if named else ""
     if launch.registers is not None:
-        text = f"{launch.registers} registers, {launch.spills} bytes spilled"
+        text = f"{amount(launch.registers, 'register')}, {amount(launch.spills or 0, 'byte')} spilled"
         if launch.occupancy is not None:
             text += f", occupancy {launch.occupancy:.0%} (limited by {launch.limited_by})"
         line("resources", f"{text} {label}")
@@ -142,27 +142,27 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
             line("", f"'maxregs {launch.maxregs}' is not enough: what it spills goes through memory")
     if launch.machine_code is not None:
         code = launch.machine_code
-        text = f"{number(code['instructions'])} instructions by ptxas"
+        text = f"{amount(code['instructions'] or 0, 'instruction')} by ptxas"
         text += f", {number(code['loop'])} of them in the longest inner loop" if code["loop"] else ""
         line("SASS", f"{text} {label}")
     if launch.counters is not None:
         c = launch.counters
         sectors = launch.sectors
-        excess = sectors / c["global_ideal_sectors"] if c["global_ideal_sectors"] else 1.0
-        text = f"{number(c['instructions'])} warp instructions of the PTX ({number(c['moves'])} moves), "
-        text += f"{number(c['active_lanes'])} lanes active"
+        fewest = c["global_ideal_sectors"]
+        text = f"{amount(c['instructions'], 'warp instruction')} of the PTX ({amount(c['moves'], 'move')}), "
+        text += f"{amount(c['active_lanes'], 'lane')} active"
         line("counters", f"{text} {label}")
-        line("", f"{number(sectors)} sectors of global memory ({excess:.2f} times the fewest)")
+        excess = f" ({sectors / fewest:.2f} times the fewest)" if fewest else ""
+        line("", f"{amount(sectors, 'sector')} of global memory{excess}")
         if c["shared_wavefronts"]:
-            line(
-                "",
-                f"{number(c['shared_wavefronts'])} shared wavefronts, {number(c['bank_conflicts'])} by bank conflicts",
-            )
+            conflicts = number(c["bank_conflicts"])
+            line("", f"{amount(c['shared_wavefronts'], 'shared wavefront')}, {conflicts} by bank conflicts")
         if c["barriers"] or c["shuffles"] or c["atomics"] or c["mma"]:
-            names = ("barriers", "shuffles", "atomics", "mma")
-            line("", ", ".join(f"{number(c[name])} {name}" for name in names if c[name]))
+            nouns = {"barriers": "barrier", "shuffles": "shuffle", "atomics": "atomic"}
+            found = [amount(c[name], noun) for name, noun in nouns.items() if c[name]]
+            line("", ", ".join([*found, f"{number(c['mma'])} mma"] if c["mma"] else found))
         if c["atomic_waits"]:
-            line("", f"{number(c['atomic_waits'])} turns of atomics on one address, one after another")
+            line("", f"{amount(c['atomic_waits'], 'turn')} of atomics on one address, one after another")
 
 
 def show_bound(launch: LaunchReport, named: bool) -> None:

@@ -45,6 +45,11 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def amount(value: float, noun: str) -> str:
+    """`1 lane`, `2,048 lanes`, `1.5 lanes`."""
+    return f"{number(value)} {noun}{'s' * (value != 1)}"
+
+
 def counted_lines(
     files: Mapping[str, Mapping[int, Mapping[str, float]]],
     whole: str | None,

@@ -131,6 +131,8 @@ def show_roofline(path: str | None, reports: list[Report], is_silent: bool = Fal
 
 def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
     """TileError `option` for what does not go with a timeline, or is nothing without one."""
+    from dsl.examples.timeline import is_trace
+    from dsl.text.files import is_file
     from lowering.passes.marks import parse_marks
 
     if settings["timeline"] is None:
@@ -144,11 +146,13 @@ def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
             message = f"--timeline and {option} exclude each other: it compiles the kernels of an example with marks"
             raise TileError("option", None, message)
     parse_marks(settings["marks"])
-    folder = Path(settings["timeline"]).resolve().parent
-    if Path(settings["timeline"]).suffix in (".tile", ".ptx", ".py"):
-        raise TileError("option", None, f"--timeline would overwrite {settings['timeline']}", "--timeline t.json")
+    path = Path(settings["timeline"])
+    folder = path.resolve().parent
+    if is_file(path) and not is_trace(path):
+        message = f"--timeline would overwrite {path}, which is none of its traces"
+        raise TileError("option", None, message, "--timeline t.json")
     if not folder.is_dir():
-        raise TileError("file", None, f"{settings['timeline']} cannot be written: there is no folder {folder.name}")
+        raise TileError("file", None, f"{path} cannot be written: there is no folder {folder.name}")
 
 
 def run(

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from dsl.text.counted import amount
 from lowering.location import printable
 
 MOST_SHARE = 0.05
@@ -31,8 +32,12 @@ def show_timeline(timeline: dict[str, Any]) -> None:
         click.echo(f"  … and {len(rows) - len(shown)} more marks: --json has them")
     if (most := timeline["longest_wait"]) is not None:
         where = f"at line {most['line']}, {most['name']}" if most["line"] else f"at no line, {most['name']}"
-        share = f"{most['share']:.1%} of the life of {most['warps']} warps"
+        share = f"{most['share']:.1%} of the life of {amount(most['warps'], 'warp')}"
         click.echo(printable(f"  warps wait longest {where}: {share}"))
+        click.echo("  waits include what marks cost the warps that are waited for")
+    if timeline["unreached"]:
+        lost = ", or had room for its events" if timeline["dropped"] else ""
+        click.echo(printable(f"  lane 0 of no warp came to{lost}: {', '.join(timeline['unreached'])}"))
     _show_marks(timeline)
 
 
@@ -47,10 +52,10 @@ def _time(value: float) -> str:
 
 
 def _extent(timeline: dict[str, Any]) -> str:
-    blocks = f"{timeline['blocks']:,}"
+    blocks = amount(timeline["grid_blocks"], "block")
     if timeline["blocks"] != timeline["grid_blocks"]:
-        blocks = f"the first {blocks} of {timeline['grid_blocks']:,}"
-    return f"{timeline['events']:,} events of {timeline['warps']:,} warps in {blocks} blocks"
+        blocks = f"the first {timeline['blocks']:,} of {blocks}"
+    return f"{amount(timeline['events'], 'event')} of {amount(timeline['warps'], 'warp')} in {blocks}"
 
 
 def _show_marks(timeline: dict[str, Any]) -> None:
@@ -69,5 +74,6 @@ def _show_marks(timeline: dict[str, Any]) -> None:
     if abs(share) > MOST_SHARE:
         click.echo(f"  more than {MOST_SHARE:.0%}: marks change what they show; fewer of them (--marks) change less")
     if timeline["dropped"]:
-        lost = f"{timeline['dropped']:,} events did not fit and are missing"
-        click.echo(f"  {lost}, {timeline['unfinished']:,} begun spans with them: --events takes more")
+        count = timeline["dropped"]
+        lost = f"{amount(count, 'event')} did not fit and {'is' if count == 1 else 'are'} missing"
+        click.echo(f"  {lost}, {amount(timeline['unfinished'], 'begun span')} with them: --events takes more")

@@ -6,6 +6,7 @@ Times are microseconds on a GPU. On the emulator they are turns: a warp has one 
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -22,10 +23,12 @@ from lowering.passes.marks import BARRIERS, EMPTY, LIFE, LINES, lines_name, mark
 from lowering.targets import WARP
 
 if TYPE_CHECKING:
-    from runtime.header import Header
+    from runtime.header import Header, HeaderMark
     from runtime.timeline import WarpRecord
 
 TURNS, MICROSECONDS = "turns", "us"
+HEAD, ABOUT = b'{"traceEvents":', b'"otherData":{"device":'
+"""What a trace of `write_trace` has."""
 LEAST_STEPS = 4
 """Steps of %globaltimer that a launch must take for the rate of %clock64 to follow from it."""
 
@@ -70,7 +73,8 @@ class MarkRow:
 @dataclass(slots=True)
 class Timeline:
     """What one launch recorded. blocks: that recorded; cost: of a mark; marks_share: of the warps' lives; dropped:
-    events that did not fit; unfinished: begins without an end. step_ns: of %globaltimer, clock_mhz: of the SMs, both as
+    events that did not fit; unfinished: begins without an end; unreached: marks of which no warp has an event.
+    step_ns: of %globaltimer, clock_mhz: of the SMs, both as
     the records show them. times_us: of the kernel without marks and with them; registers: of a thread, and bytes that
     it spills, likewise."""
 
@@ -89,6 +93,7 @@ class Timeline:
     clock_mhz: float | None = None
     times_us: list[float] | None = None
     registers: list[list[int]] | None = None
+    unreached: list[str] = field(default_factory=list)
     trace: list[dict[str, Any]] = field(default_factory=list, repr=False)
     end: float = 0.0
 
@@ -191,9 +196,30 @@ def timeline_of(
         rows_of(of),
         scale.step_ns,
         scale.clock_mhz,
+        unreached=unreached(header, warps),
         trace=trace,
         end=max(each["ts"] + each["dur"] for each in trace if each["ph"] == "X"),
     )
+
+
+def unreached(header: Header, warps: Sequence[WarpRecord]) -> list[str]:
+    """The marks that lane 0 of none of these warps came to, or had room for."""
+    seen = {mark for warp in warps for mark, *_ in warp.events}
+    missing = [mark for number, mark in enumerate(header.timeline) if number not in seen]
+    return [with_line(mark) for mark in missing if mark.kind not in (LIFE, EMPTY)]
+
+
+def with_line(mark: HeaderMark) -> str:
+    """A mark's name, which has its line."""
+    return mark.name if not mark.line or mark.kind == LINES else f"{mark.name} (line {mark.line})"
+
+
+def is_trace(path: Path) -> bool:
+    """Whether a file is one that `write_trace` wrote, by its head and its last MiB, or empty."""
+    with path.open("rb") as file:
+        head = file.read(len(HEAD))
+        file.seek(max(0, file.seek(0, os.SEEK_END) - (1 << 20)))
+        return not head or (head == HEAD and ABOUT in file.read())
 
 
 def end_of(warp: WarpRecord) -> int:
@@ -268,7 +294,7 @@ def trace_of(of: Recorded, number: int, start: float) -> Iterator[dict[str, Any]
                 "tid": tid,
                 "ts": start + begin,
                 "dur": scale.time(warp.sm, span.end) - begin,
-                "name": mark.name if not mark.line or mark.kind == LINES else f"{mark.name} (line {mark.line})",
+                "name": with_line(mark),
                 "cat": mark.kind,
                 "args": {
                     "block": block,

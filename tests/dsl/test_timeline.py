@@ -185,8 +185,55 @@ def test_options_of_a_timeline_are_nothing_without_one(file: Path) -> None:
     assert done.return_value == 2 and "--marks is of a timeline" in done.output
     done = run(file, "--timeline", file.with_name("none") / "t.json")
     assert done.return_value == 2 and "there is no folder none" in done.output
-    done = run(file, "--timeline", file)
-    assert done.return_value == 2 and "would overwrite" in done.output and file.read_text().startswith("\n")
+
+
+def test_nothing_but_an_own_trace_is_overwritten(file: Path) -> None:
+    """By what a file is, not by its name."""
+    path = file.with_name("notes")
+    for text in (TEXT, '{"traceEvents":[]}\n', "tile-ir 1\n"):
+        path.write_text(text)
+        done = run(file, "--device", "emulator", "--timeline", path)
+        assert done.return_value == 2 and f"would overwrite {path}, which is none of its traces" in done.output
+        assert path.read_text() == text
+    path.write_text("")
+    for _ in range(2):
+        assert run(file, "--device", "emulator", "--timeline", path).return_value == 0
+        assert json.loads(path.read_text())["otherData"]["launches"]
+
+
+HALF = """
+kernel half(y: f32[n], x: f32[n]):
+    grid 1
+    i = arange(64)
+    if i >= 33:
+        y[i] = x[i] + 1.0
+    else:
+        y[i] = x[i]
+
+schedule s of half:
+    warps = 2
+
+example:
+    x, y = ones(f32[64]), empty(f32[64])
+    half(y, x)
+    expect y[0] == 1
+"""
+
+
+def test_marks_that_lane_0_does_not_come_to_are_told(file: Path) -> None:
+    """Line 6 is of threads 33 and up: of no warp's first one."""
+    file.write_text(HALF)
+    asked = (file, "--device", "emulator", "--timeline", file.with_name("t.json"))
+    done = run(*asked, "--marks", "6,8")
+    assert "  lane 0 of no warp came to: line 6\n" in done.output and "1 block of 64 threads" in done.output
+    assert json.loads(run(*asked, "--marks", "6,8", "--json").output)["timelines"][0]["unreached"] == ["line 6"]
+    assert "came to" not in run(*asked, "--marks", "8").output
+
+
+def test_waits_are_said_to_hold_marks_of_others(file: Path) -> None:
+    asked = (file, "--device", "emulator", "--timeline", file.with_name("t.json"))
+    words = "waits include what marks cost the warps that are waited for"
+    assert words in run(*asked).output and words not in run(*asked, "--marks", "loops").output
 
 
 def marked_kernel() -> Kernel:

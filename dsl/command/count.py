@@ -141,6 +141,7 @@ def record(found: CountedFile) -> dict[str, Any]:
         "device": report.device,
         "chip": report.chip,
         "arguments": found.arguments,
+        "guessed": report.guessed,
         "block": found.block,
         "cluster": found.cluster,
         **{key: getattr(launch, key) for key in keys},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dsl.command.show import amount, line, number, show_check, show_counted, show_resources, show_time, styled
+from dsl.examples.report import guess_in_words
 from lowering.location import printable
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def show_file(found: CountedFile, by: str | None) -> None:
     )
     line("device", f"{report.device} ({report.chip}); {short_why(report.why)}")
     line("arguments", arguments([found]))
+    if report.guessed:
+        line("", guess_in_words(report.guessed))
     for check in report.checks:
         show_check(check)
     if found.unjudged is not None:
@@ -242,6 +245,7 @@ def notes(files: list[CountedFile]) -> list[str]:
     if part:
         found.append(f"counted in the first {max(each.counted or 0 for each in part)} blocks, times the grid")
     found += dict.fromkeys(f"{heading(each, files)}: {each.unassembled}" for each in files if each.unassembled)
+    found += [f"{heading(e, files)}: {guess_in_words(e.report.guessed)}" for e in files if e.report.guessed]
     if any(each.report.times for each in files):
         found.append("us: medians of 20 launches, each with a cold L2")
     return found

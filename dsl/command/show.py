@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from dsl.command.show_timeline import show_timeline
-from dsl.examples.report import Check, LaunchReport, Report, Verdict, lines_of
+from dsl.examples.report import Check, LaunchReport, Report, Verdict, guess_in_words, lines_of
 from dsl.text.counted import COUNTED, amount, counted_lines, number, units
 from lowering.location import printable
 
@@ -49,6 +49,8 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
     line("device", f"{report.device} ({report.chip}); {why}")
     if report.launches_agree:
         line("dims", pairs(report.dims | report.types))
+    if report.guessed:
+        line("", guess_in_words(report.guessed))
     for check in report.checks:
         show_check(check)
     show_contracts(report)

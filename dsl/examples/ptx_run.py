@@ -37,7 +37,7 @@ def run_ptx(
         report.bandwidth = facts.memory_bandwidth
     ordered = list(arguments.values())
     report.launches.append(run_kernel(kernel, ordered, ordinal, settings))
-    report.launches[0].dims = dims
+    report.launches[0].dims, report.guessed = dims, guessed_of(dims, values)
     if ordinal is not None:
         report.times = timed([kernel.bind(*ordered)], ordinal)
         report.launches[0].time_us = report.times[1]
@@ -83,6 +83,11 @@ def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, i
     texts = ", ".join(require.text for require in header.requires)
     hint = f"give {' '.join(f'{dim}=N' for dim in header.dims if dim not in values)}" if header.dims else None
     raise TileError("option", None, f"no dims found for {header.label}, which requires {texts}", hint)
+
+
+def guessed_of(dims: Mapping[str, int], given: Mapping[str, Any]) -> dict[str, int]:
+    """The extents that nobody gave."""
+    return {name: extent for name, extent in dims.items() if name not in given}
 
 
 def _trials(header: Any, values: Mapping[str, Any]) -> Iterator[dict[str, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -114,7 +114,8 @@ class LaunchReport:
 @dataclass(slots=True)
 class Report:
     """One example run. `times` are microseconds (20th percentile, median, 80th) of its launches, each with a cold L2;
-    `moves` and `computes` bytes and operations, `bandwidth` the device's bytes a second."""
+    `moves` and `computes` bytes and operations, `bandwidth` the device's bytes a second; `guessed`: dims of a PTX text
+    that nobody gave."""
 
     file: str
     example: str | None
@@ -128,6 +129,7 @@ class Report:
     moves: float | None = None
     computes: float | None = None
     bandwidth: float | None = None
+    guessed: dict[str, int] = field(default_factory=dict)
 
     @property
     def dims(self) -> dict[str, int]:
@@ -209,6 +211,8 @@ class Report:
             out |= {"share_of_limit": self.share_of_limit}
             keys = ("registers", "spills", "shared_bytes", "occupancy", "limited_by")
             out |= {key: getattr(first, key, None) for key in keys}
+        if self.guessed:
+            out["guessed"] = self.guessed
         if self.contracts:
             out["contracts"] = [asdict(each) for each in self.contracts]
         if self.failed:
@@ -223,6 +227,12 @@ class Report:
         if len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches):
             out["launches"] = [asdict(launch) for launch in self.launches]
         return out
+
+
+def guess_in_words(guessed: Mapping[str, int]) -> str:
+    """What is said of dims that nobody gave."""
+    texts = ", ".join(f"{name}={extent}" for name, extent in guessed.items())
+    return f"{texts}: guessed, since nobody gives {'them' if len(guessed) > 1 else 'it'}"
 
 
 def lines_of(report: Report) -> dict[str, dict[int, dict[str, float]]]:

@@ -10,7 +10,8 @@ from hashlib import sha256
 from typing import Any
 
 from dsl.examples.launches import on_device
-from dsl.examples.ptx_run import choose_dims, numbers, random_arguments
+from dsl.examples.ptx_run import choose_dims, guessed_of, numbers, random_arguments
+from dsl.examples.report import guess_in_words
 from dsl.lab.compiling import made_of
 from dsl.lab.diff import DiffKernel, GivenKernel, Side
 from dsl.lab.diff_stages import code_texts
@@ -68,6 +69,8 @@ def code_side(
     side = Side(label, trial.title, trial, [])
     side.kernels.append(DiffKernel(header.kernel, None, code_texts(ptx, header, header.entry)))
     side.notes.append(f"{name} runs on random arrays, and nothing judges its results")
+    if guessed := guessed_of(dims, given):
+        side.notes.append(f"dims of {name}: {guess_in_words(guessed)}")
     if place.ordinal is not None:
         arguments = on_device(random_arguments(header, dims, given, seed), place.ordinal)
         side.launch = launched.bind(*arguments.values())

@@ -266,7 +266,7 @@ class Counter:
         facts = device_facts(request.device, request.arch or launched.arch)
         report = run.report
         report.file, report.example, report.device = file, None, request.device
-        report.chip = f"{facts.name}, {launched.arch}"
+        report.chip, report.guessed = f"{facts.name}, {launched.arch}", dict(launched.guessed)
         launch = LaunchReport(launched.label, launched.schedule, list(launched.grid), prod(launched.block), 0)
         launch.shared_bytes, launch.maxregs = launched.shared_bytes, launched.maxregs
         report.launches = [launch]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dsl.examples.launches import on_device
-from dsl.examples.ptx_run import choose_dims, random_arguments
+from dsl.examples.ptx_run import choose_dims, guessed_of, random_arguments
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
 from dsl.values.arrays import Arrays
@@ -43,7 +43,8 @@ class OnGpu:
 
 
 class LaunchedText(Protocol):
-    """A text with all that one launch of it needs; `names` are those of the arguments, which are `values`."""
+    """A text with all that one launch of it needs; `names` are those of the arguments, which are `values`; `guessed`:
+    dims that nobody gave."""
 
     is_foreign: bool
     ptx: str
@@ -58,6 +59,7 @@ class LaunchedText(Protocol):
     shared_bytes: int
     names: list[str]
     values: list[Any]
+    guessed: Mapping[str, int]
 
     def count(self, blocks: int | None, arch: str | None, seed: int, time_limit: float) -> Counted:
         """Launches on the emulator, of the first blocks if so many are asked for; faults are collected."""
@@ -137,6 +139,7 @@ class ForeignText:
 
     is_foreign = True
     schedule: str | None = None
+    guessed: Mapping[str, int] = {}
 
     def __init__(self, text: str, file: str, asked: AskedLaunch, host: Arrays, given: Sequence[str]):
         self.source, self.host = Source(file, text), host
@@ -297,6 +300,7 @@ class OwnText:
         self.label, self.arch, self.maxregs = header.kernel, header.arch, header.maxregs
         self.block, self.cluster = (header.threads, 1, 1), (header.cluster, 1, 1)
         self.shared_bytes = header.shared_bytes
+        self.guessed: Mapping[str, int] = {}
         bound = self.bound(names, device_facts(device, header.arch).sms, seed)
         self.names, self.values = list(bound), list(bound.values())
         self.grid: Extents = self.kernel.grid(*self.values)
@@ -307,6 +311,7 @@ class OwnText:
         if not arrays & names.keys():
             numbers = {name: value for name, value in names.items() if isinstance(value, bool | int | float)}
             dims = choose_dims(header, {name: numbers[name] for name in header.dims if name in numbers}, sms)
+            self.guessed = guessed_of(dims, numbers)
             return random_arguments(header, dims, numbers, seed)
         optional = {param.name for param in header.params if param.name not in arrays and hasattr(param, "dims")}
         wanted = [param.name for param in header.params if param.name not in optional]

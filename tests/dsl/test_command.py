@@ -231,7 +231,10 @@ def test_a_saved_ptx_runs_by_its_header(double: str, tmp_path: Path) -> None:
     dsl("compile", double, "-o", str(ptx))
     told = run_json(str(ptx))
     assert told["passed"] is None and told["kernel"] == "double" and told["counters"]["instructions"] > 0
-    assert run_json(str(ptx), "n=500")["dims"] == {"n": 500}
+    assert told["guessed"] == told["dims"] and told["dims"].keys() == {"n"}
+    assert f"n={told['dims']['n']}: guessed, since nobody gives it" in dsl("run", str(ptx)).stdout
+    given = run_json(str(ptx), "n=500")
+    assert given["dims"] == {"n": 500} and "guessed" not in given
     assert dsl("run", str(ptx), "m=500").exit_code == 2
 
 

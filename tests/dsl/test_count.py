@@ -218,7 +218,9 @@ def test_each_text_has_its_own_grid_and_all_begin_with_the_same_values() -> None
 
 def test_a_text_with_a_header_is_counted_on_random_arrays_of_the_dims_that_are_given(ours: str) -> None:
     (found,) = told(ours, "rows=12", "cols=1000")
-    assert found["arguments"] == {"y": "f16[12, 1000]", "x": "f16[12, 1000]"}
+    assert found["arguments"] == {"y": "f16[12, 1000]", "x": "f16[12, 1000]"} and found["guessed"] == {}
+    (found,) = told(ours, "cols=1000")
+    assert found["guessed"].keys() == {"rows"}
 
 
 # ---- mistakes ----

@@ -276,7 +276,9 @@ def test_two_ptx_files(turn: Path, tmp_path: Path) -> None:
     launch, status = told(first, "n=64", "--vs", second)
     assert status == 1 and launch["figures"]["conflicts"]["b"] > launch["figures"]["conflicts"]["a"] == 0
     assert launch["figures"]["result"]["a"] == "not judged" and launch["kernels"][0]["first_difference"] == "ptx"
-    assert told(first, "n=64", "--vs", first)[1] == 0
+    assert told(first, "n=64", "--vs", first)[1] == 0 and len(launch["a"]["notes"]) == 1
+    launch, _ = told(first, "--vs", first)
+    assert "guessed, since nobody gives it" in launch["a"]["notes"][1]
 
 
 def test_code_of_other_compilers_is_assembled(tools: None) -> None:

@@ -117,6 +117,8 @@ def row_as_json(row: BenchRow) -> dict[str, Any]:
         named["peer"] = row.peer
     if row.report is None:
         return named | {"failed": row.failed}
+    if row.failed is not None:
+        named["failed"] = row.failed
     report = row.report
     keys = (
         "kernel",

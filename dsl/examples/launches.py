@@ -18,6 +18,7 @@ from dsl.calls.plan import BoundPlan, FromCall, Plan, Step
 from dsl.examples.bounds import bound_of
 from dsl.examples.contracts import JudgedContracts
 from dsl.examples.evidence import Evidence
+from dsl.examples.first_blocks import whole_launch
 from dsl.examples.report import Explanation, LaunchReport, Report
 from dsl.examples.timeline import Timeline, TimelineSettings, check_lines, timeline_of, write_trace
 from dsl.examples.work import Work, counted_work, work_of
@@ -26,11 +27,6 @@ from dsl.kernels.variant import resolve
 from lowering.choices import Asked
 from lowering.location import TileError
 
-COUNTED_BLOCKS = 64
-COUNTED_BYTES = 1 << 30
-"""What the emulator counts of a launch on a GPU: its first blocks, unless the arrays have more bytes."""
-OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget", "workspace not zero")
-"""Kinds of findings that only the first blocks of a right launch may have: others write what those wait for."""
 MOST_KEPT = 1 << 28
 """Bytes of arrays whose writers are kept from launch to launch: their records take up to eight times as many."""
 
@@ -91,6 +87,11 @@ class ExampleCall:
     def prepared(self) -> list[Any]:
         """Each kernel as a launch without arguments."""
         return [launch.kernel.bind(*values) for launch, values in self.launches]
+
+    def on_host(self) -> list[tuple[ExampleLaunch, list[Any]]]:
+        """Its kernels with the arguments in host memory, workspaces of their own among them."""
+        bound = BoundPlan(self.function, self.plan)
+        return [(launch, bound.arguments(launch.step, self.given)) for launch, _ in self.launches]
 
 
 class Launcher:
@@ -255,16 +256,12 @@ class Launcher:
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
     def works(self, call: ExampleCall, seconds: float) -> list[Work]:
-        """What the launches of a call on a GPU do in all, by some blocks on the emulator: in the host's arrays, to
-        which results are copied afterwards."""
-        from runtime import Kernel
-
-        texts = [(launch.kernel.ptx, launch.kernel.header.entry) for launch, _ in call.launches]
-        bound = BoundPlan(call.function, call.plan, [Kernel(ptx, entry, "emulator") for ptx, entry in texts])
-        reports, facts = self.report.launches[-len(texts) :], self.module.place()[1]
+        """What the launches of the last call do in all, by some blocks on the emulator: in the host's arrays, to which
+        results of a GPU are copied afterwards."""
+        reports, facts = self.report.launches[-len(call.launches) :], self.module.place()[1]
         return [
-            counted_work(kernel, bound.arguments(step, call.given), report.grid, facts, seconds)
-            for kernel, step, report in zip(bound.kernels, call.plan.steps, reports, strict=True)
+            counted_work(launch.kernel, values, report.grid, facts, seconds)
+            for (launch, values), report in zip(call.on_host(), reports, strict=True)
         ]
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:
@@ -327,7 +324,7 @@ def run_kernel(
     elif settings.explain or settings.counters or settings.bounds or header.maxregs is not None:
         code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxregs is not None)
         if (settings.counters or settings.bounds) and result.counters is not None:
-            work = work_of(kernel, values, result, prod(result.grid), code and code.cubin)
+            work = work_of(kernel, values, whole_launch(result), code and code.cubin)
             report.bound = bound_of(work, device_facts("emulator", header.arch))
     return report
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from dsl.examples.first_blocks import FirstBlocks, first_blocks
+
 if TYPE_CHECKING:
     from runtime.chips import DeviceFacts
 
@@ -54,40 +56,39 @@ class Work:
 
 def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: DeviceFacts, seconds: float) -> Work:
     """That of a launch on a GPU: of the first cluster, which has most to do, where a multiprocessor has few blocks,
-    else of one in the middle, which has no edge. kernel: a `runtime.Kernel` of the emulator, with arrays of the host.
-    """
+    else of one in the middle, which has no edge. kernel, values: as of `first_blocks`."""
     from runtime import assemble
     from runtime.errors import RuntimeFault
 
     header, count = kernel.header, prod(grid)
     unknown = Work(moved_bytes(header, values), blocks=count)
-    options = {"blocks": header.cluster, "from_middle": count > FEW_BLOCKS * facts.sms, "time_limit": seconds}
+    options = {"from_middle": count > FEW_BLOCKS * facts.sms, "time_limit": seconds, "ptx_lines": True}
     try:
-        result = kernel.run(*values, grid=tuple(grid), on_finding="collect", ptx_lines=True, **options)
+        part = first_blocks(kernel, values, header.cluster, grid=tuple(grid), **options)
     except RuntimeFault:
         return unknown
-    if any(finding.kind in STOPPED for finding in result.findings):
+    if any(finding.kind in STOPPED for finding in part.result.findings):
         return unknown
     cubin = None
     with suppress(RuntimeFault):
         cubin = assemble(kernel.ptx, header.arch, header.entry, header.maxregs).cubin
-    return work_of(kernel, values, result, min(header.cluster, count), cubin)
+    return work_of(kernel, values, part, cubin)
 
 
-def work_of(kernel: Any, values: list[Any], result: Any, counted: int, cubin: bytes | None) -> Work:
-    """That of a launch of which the emulator ran so many blocks, with counters by line of PTX. cubin: the machine code,
-    if there is an assembler; without nvdisasm it is as if there were none."""
+def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | None) -> Work:
+    """That of a launch of which the emulator ran a part, with counters by line of PTX. cubin: the machine code, if
+    there is an assembler; without nvdisasm it is as if there were none."""
     from runtime.errors import DeviceError
     from runtime.executed import Executed, executed
 
-    header, blocks = kernel.header, prod(result.grid)
-    if result.counters is None or not counted:
+    header, blocks, counters = kernel.header, prod(part.result.grid), part.result.counters
+    if counters is None or not part.blocks:
         return Work(moved_bytes(header, values), blocks=blocks)
-    totals, whole = result.counters.totals, blocks / counted
+    totals, whole = counters.totals, part.times
     done, is_known = Executed(totals.instructions - totals.moves, totals.special), False
     with suppress(DeviceError):
         if cubin is not None:
-            done, is_known = executed(cubin, header.entry, result.counters.runs_of_ptx_lines), True
+            done, is_known = executed(cubin, header.entry, counters.runs_of_ptx_lines), True
     return Work(
         min(moved_bytes(header, values), SECTOR * totals.global_sectors * whole),
         (totals.shared_wavefronts + totals.shuffles + totals.operand_bytes / LINE + done.idle_accesses) * whole,
@@ -95,10 +96,10 @@ def work_of(kernel: Any, values: list[Any], result: Any, counted: int, cubin: by
         totals.products * whole,
         done.special * whole,
         blocks,
-        counted,
+        part.blocks,
         is_known,
         "wgmma.mma_async" in kernel.ptx,
-        multiply_adds_of(kernel.ptx, result.counters.by_ptx_line, whole),
+        multiply_adds_of(kernel.ptx, counters.by_ptx_line, whole),
     )
 
 

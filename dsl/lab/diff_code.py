@@ -9,6 +9,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
+from dsl.examples.first_blocks import first_blocks, in_words, whole_launch
 from dsl.examples.launches import on_device
 from dsl.examples.ptx_run import choose_dims, guessed_of, numbers, random_arguments
 from dsl.examples.report import guess_in_words
@@ -16,7 +17,7 @@ from dsl.lab.compiling import made_of
 from dsl.lab.diff import DiffKernel, GivenKernel, Side
 from dsl.lab.diff_stages import code_texts
 from dsl.lab.place import TuningPlace
-from dsl.lab.runner import COUNT_SECONDS, FIRST_BLOCKS, RACES, Counts, described, in_words
+from dsl.lab.runner import COUNT_SECONDS, FIRST_BLOCKS, RACES, Counts, described
 from dsl.lab.trial import StepFacts, Trial, versions
 from lowering.location import TileError, closest
 
@@ -81,13 +82,11 @@ def count(trial: Trial, ptx: str, header: Any, arguments: list[Any], place: Tuni
     """What the emulator counts and finds: of the whole launch, or of the first blocks of one that a GPU makes."""
     from runtime import Kernel
 
-    options: dict[str, Any] = {"on_finding": "collect"}
-    blocks = None
-    if place.ordinal is not None:
-        options |= {"blocks": FIRST_BLOCKS, "time_limit": COUNT_SECONDS}
-        blocks = -(-FIRST_BLOCKS // header.cluster) * header.cluster
-    counts = Counts()
-    counts.add(Kernel(ptx, header.entry, "emulator").run(*arguments, **options), blocks)
+    counts, kernel = Counts(), Kernel(ptx, header.entry, "emulator")
+    if place.ordinal is None:
+        counts.add(whole_launch(kernel.run(*arguments, on_finding="collect")))
+    else:
+        counts.add(first_blocks(kernel, arguments, FIRST_BLOCKS, time_limit=COUNT_SECONDS))
     counts.note(trial)
     trial.status = "counted"
     if counts.findings:

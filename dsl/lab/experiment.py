@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from dsl.calls.plan import Plan
 from dsl.calls.tuned import StepChoice
-from dsl.examples.launches import OF_A_PART
+from dsl.examples.first_blocks import OF_A_PART, in_words
 from dsl.examples.overrides import Overrides
 from dsl.kernels.compile import compile_variant
 from dsl.lab.assignments import Assignment
@@ -20,7 +20,7 @@ from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import STAGES
 from dsl.lab.place import TuningPlace
-from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, in_words, prepared, with_arguments
+from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, prepared, with_arguments
 from dsl.lab.space import TuningCall, calls
 from dsl.lab.trial import Log, Trial, versions
 from dsl.text import tree as ast

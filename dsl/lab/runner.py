@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 from dsl.calls.plan import BoundPlan, Plan
-from dsl.examples.launches import COUNTED_BYTES, array_bytes
+from dsl.examples.first_blocks import COUNTED_BYTES, FirstBlocks, first_blocks, in_words, whole_launch
+from dsl.examples.launches import array_bytes
 from dsl.lab.case import TuningCase, on_host
 from dsl.lab.compiling import Made
 from dsl.lab.place import TuningPlace
@@ -59,13 +60,12 @@ class Counts:
         self.by_line: dict[str, dict[str, float]] = {}
         self.findings: list[Any] = []
 
-    def add(self, result: Any, blocks: int | None = None) -> None:
-        """Of a whole launch, or of so many of its first blocks."""
+    def add(self, part: FirstBlocks) -> None:
+        """Of a launch, or of its first blocks, with all that they find."""
+        result, whole = part.result, part.times
         self.findings += result.findings
         if result.counters is None:
             return
-        x, y, z = result.grid
-        whole = 1.0 if blocks is None else max(1.0, x * y * z / blocks)
         places = {str(line): found for line, found in result.counters.by_line.items()}
         places |= {f"{file}:{line}": found for (file, line), found in result.counters.elsewhere.items()}
         _add(self.totals, result.counters.totals.as_dict(), whole)
@@ -152,7 +152,7 @@ class Runner:
         def launch() -> None:
             with ready.bound.call():
                 for kernel, values in zip(ready.bound.kernels, ready.arguments, strict=True):
-                    counts.add(kernel.run(*values, **options))
+                    counts.add(whole_launch(kernel.run(*values, **options)))
                 raise_first(counts, kernel.header.label)
 
         try:
@@ -178,12 +178,9 @@ class Runner:
         given = {**launched.given, **written}
         bound = BoundPlan(launched.function, plan, [Kernel(each.ptx or "", each.entry, "emulator") for each in made])
         counts = Counts()
-        options: dict[str, Any] = {"blocks": self.blocks, "time_limit": COUNT_SECONDS, "on_finding": "collect"}
         try:
             for kernel, step in zip(bound.kernels, plan.steps, strict=True):
-                cluster = kernel.header.cluster
-                result = kernel.run(*bound.arguments(step, given), **options)
-                counts.add(result, -(-self.blocks // cluster) * cluster)
+                counts.add(first_blocks(kernel, bound.arguments(step, given), self.blocks, time_limit=COUNT_SECONDS))
         except RuntimeFault as fault:
             trial.reason = f"not counted: {fault.message}"
             return []
@@ -225,11 +222,6 @@ def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
         taken = occupancy(device, made.registers, header.threads, header.shared_bytes)
         facts.occupancy, facts.limited_by = taken
     return facts
-
-
-def in_words(finding: Any) -> str:
-    """A finding of the emulator in one line."""
-    return f"{finding.kind}: {finding.message}" + ("" if finding.line is None else f" (line {finding.line})")
 
 
 def raise_first(counts: Counts, label: str) -> None:

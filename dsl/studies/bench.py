@@ -14,16 +14,8 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from dsl.calls.plan import BoundPlan
-from dsl.examples.launches import (
-    COUNTED_BLOCKS,
-    COUNTED_BYTES,
-    ExampleCall,
-    ExampleLaunch,
-    LaunchSettings,
-    array_bytes,
-    assembled,
-)
+from dsl.examples.first_blocks import COUNTED_BLOCKS, COUNTED_BYTES, first_blocks, in_words
+from dsl.examples.launches import ExampleCall, LaunchSettings, array_bytes, assembled
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
@@ -53,9 +45,9 @@ class BenchWay:
 
 @dataclass(slots=True)
 class BenchRow:
-    """An example done one way. `counted`: blocks of each launch that its counters are of; without a report, `failed`
-    says why, and `is_wrong` that it should have run: it is what the file chooses. `edited`: the file, IR or PTX by
-    hand, that a kernel of it is from; `peer`: who did it in the kernels' place."""
+    """An example done one way. `counted`: blocks of each launch that its counters are of; `failed`: why there is no
+    report, or what the emulator finds in these blocks; `is_wrong`: it should have run, as what the file chooses.
+    `edited`: the file, IR or PTX by hand, that a kernel of it is from; `peer`: who did it in the kernels' place."""
 
     example: str | None
     options: dict[str, Any]
@@ -241,21 +233,28 @@ class Bench:
         return row
 
     def count(self) -> None:
-        """Counters and resources of the rows: on a GPU, of each launch's first blocks, by the emulator."""
+        """Counters and resources of the rows: on a GPU, of each launch's first blocks, by the emulator. What that
+        finds, though the results are right, is the row's."""
+        on_gpu = self.device != "emulator"
         for row, calls in zip(self.rows, self.calls, strict=True):
             reports = iter(row.report.launches if row.report else [])
             for call in calls:
-                arguments = BoundPlan(call.function, call.plan).arguments
-                for (launch, _), report in zip(call.launches, reports, strict=False):
-                    on_gpu = self.device != "emulator"
+                is_large = on_gpu and array_bytes(call.given) > COUNTED_BYTES
+                for (launch, values), report in zip(call.on_host(), reports, strict=False):
                     assembled(launch.kernel.ptx, launch.kernel.header, report, on_gpu, must=not on_gpu)
-                    if not on_gpu:
-                        row.counted.append(block_count(report))
-                    elif array_bytes(call.given) <= COUNTED_BYTES:
-                        row.counted.append(min(block_count(report), COUNTED_BLOCKS))
-                        report.counters = first_blocks(launch, arguments(launch.step, call.given), report.grid)
+                    if not on_gpu or is_large:
+                        row.counted.append(0 if is_large else block_count(report))
                     else:
-                        row.counted.append(0)
+                        self.count_part(row, launch.kernel, values, report)
+
+    def count_part(self, row: BenchRow, kernel: Any, values: Sequence[Any], report: LaunchReport) -> None:
+        """The emulator's counters of the first blocks of a launch that a GPU made."""
+        part = first_blocks(kernel, values, COUNTED_BLOCKS, grid=tuple(report.grid))
+        row.counted.append(part.blocks)
+        if part.result.counters is not None:
+            report.counters = part.result.counters.totals.as_dict()
+        if part.findings:
+            row.failed, row.is_wrong = in_words(part.findings[0]), True
 
     def measure(self) -> None:
         """Times of the rows that passed, on a GPU; of peers that nothing has judged none."""
@@ -280,15 +279,6 @@ def one_line(error: TileError | RuntimeFault) -> str:
     """What went wrong, and at which line."""
     line = error.loc.line if isinstance(error, TileError) and error.loc else getattr(error, "line", None)
     return error.message.partition("\n")[0] + ("" if line is None else f" (line {line})")
-
-
-def first_blocks(launch: ExampleLaunch, arguments: Sequence[Any], grid: Sequence[int]) -> dict[str, Any] | None:
-    """The emulator's counters of the first blocks of a launch that a GPU made; None for an empty grid."""
-    from runtime import Kernel
-
-    kernel = Kernel(launch.kernel.ptx, launch.kernel.header.entry, "emulator")
-    result = kernel.run(*arguments, grid=tuple(grid), blocks=COUNTED_BLOCKS)
-    return None if result.counters is None else result.counters.totals.as_dict()
 
 
 def interleaved(rows: Sequence[Sequence[Callable[[], None]]], ordinal: int) -> list[list[float]]:

@@ -12,7 +12,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from dsl.examples.launches import COUNTED_BLOCKS, COUNTED_BYTES, OF_A_PART, LaunchSettings, assembled, timed
+from dsl.examples.first_blocks import COUNTED_BLOCKS, COUNTED_BYTES, OF_A_PART
+from dsl.examples.launches import LaunchSettings, assembled, timed
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any, Protocol
 
+from dsl.examples.first_blocks import blocks_run
 from dsl.examples.launches import on_device
 from dsl.examples.ptx_run import choose_dims, guessed_of, random_arguments
 from dsl.text import tree as ast
@@ -254,7 +256,7 @@ class ForeignText:
         options: dict[str, Any] = {"on_finding": "collect", "ptx_lines": True, "seed": seed, "time_limit": time_limit}
         found = self.kernel.emulate(self.shape, self.values, self.names, arch=arch, blocks=blocks, **options)
         result = found.result
-        ran = blocks_run(self.grid, self.cluster, blocks)
+        ran = blocks_run(self.grid, prod(self.cluster), blocks)
         return Counted(result.counters, ran, result.findings, result.notes, result.output, found.writers)
 
     def on_gpu(self, ordinal: int) -> OnGpu:
@@ -273,13 +275,6 @@ def numbered(name: str) -> int | None:
     """The parameter that a value named `parameter_2` is for: `2=…` on the command line."""
     number = name.removeprefix("parameter_")
     return int(number) if number != name and number.isdecimal() else None
-
-
-def blocks_run(grid: Sequence[int], cluster: Sequence[int], blocks: int | None) -> int:
-    """How many blocks run of the first ones that are asked for: whole clusters."""
-    x, y, z = grid
-    size = cluster[0] * cluster[1] * cluster[2]
-    return x * y * z if blocks is None else min(x * y * z, -(-blocks // size) * size)
 
 
 # ---- ours ----
@@ -326,7 +321,7 @@ class OwnText:
         options |= {"seed": seed} if seed else {}
         options |= {"writers": True} if blocks is None else {"blocks": blocks}
         found = self.kernel.run(*self.values, **options)
-        ran = blocks_run(self.grid, self.cluster, blocks)
+        ran = blocks_run(self.grid, prod(self.cluster), blocks)
         return Counted(found.counters, ran, list(found.findings), [], found.output, list(found.writers))
 
     def on_gpu(self, ordinal: int) -> OnGpu:

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from lab_kernel import TURN, written
 
+from dsl import load as load_module
 from dsl.command import cli
-from dsl.command.bench import show_rows
+from dsl.command.bench import row_as_json, show_rows
 from dsl.examples.launches import LaunchSettings
+from dsl.examples.overrides import Overrides
 from dsl.studies import bench
 from dsl.text.program import load, parse_program
 
@@ -174,10 +177,24 @@ def test_the_first_blocks_count_as_all_do(rung: str) -> None:
     made.count()
     whole = row.figures()
     assert row.report is not None and row.counted[0] > bench.COUNTED_BLOCKS
-    ((launch, values),) = made.calls[0][0].launches
-    row.report.launches[0].counters = bench.first_blocks(launch, values, row.report.launches[0].grid)
-    row.counted = [bench.COUNTED_BLOCKS]
+    ((launch, values),) = made.calls[0][0].on_host()
+    row.counted.clear()
+    made.count_part(row, launch.kernel, values, row.report.launches[0])
+    assert row.counted == [bench.COUNTED_BLOCKS] and row.failed is None
     assert row.figures() == pytest.approx(whole)
+
+
+def test_what_the_first_blocks_of_a_launch_find_is_told_and_its_figures_stay(tmp_path: Path) -> None:
+    """Of a launch on a GPU whose results were right: the other rows go on."""
+    made = bench.Bench(parse_program(TURN), "emulator", "test", LaunchSettings(measure=False))
+    row = made.add(made.program.examples[0], Overrides({"n": 64}), bench.BenchWay())
+    assert row.report is not None and row.failed is None
+    module = load_module(written(tmp_path), device="emulator", choose={"barrier.b.load": "none"})
+    racing = module.compile("turn", n=64).kernel
+    ((_, values),) = made.calls[0][0].on_host()
+    made.count_part(row, racing, values, row.report.launches[0])
+    assert row.failed is not None and row.failed.startswith("race: ") and row.is_wrong
+    assert row.figures()["barriers"] == 0 and row_as_json(row)["failed"] == row.failed
 
 
 def test_an_empty_launch_has_no_figures() -> None:

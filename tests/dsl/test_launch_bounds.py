@@ -13,10 +13,14 @@ from click.testing import CliRunner
 from dsl.command import cli
 from dsl.command.run import requests_for
 from dsl.examples.bounds import ISSUE, L2, MEMORY, SHARED, SPECIAL, TENSOR, bound_of
+from dsl.examples.first_blocks import whole_launch
 from dsl.examples.launches import LaunchSettings
+from dsl.examples.overrides import resolve
 from dsl.examples.profile import METRICS, add_profile, read_profile
 from dsl.examples.report import LaunchReport, Report, from_json
+from dsl.examples.run import ExampleRun
 from dsl.examples.work import COUNTED_SECONDS, Work, moved_bytes, work_of
+from dsl.text.program import load
 from lowering.location import TileError
 from runtime.chips import emulated_facts
 from runtime.errors import DeviceError
@@ -60,7 +64,7 @@ def test_an_array_that_is_given_twice_is_read_once_and_sectors_may_be_fewer() ->
     x, y = np.ones(4096, np.float32), np.zeros(4096, np.float32)
     assert moved_bytes(kernel.header, [y, x, x]) == 2 * 4 * 4096
     result = kernel.run(y, x, x, ptx_lines=True)
-    assert work_of(kernel, [y, x, x], result, 1, None).bytes == 3 * 4 * 128  # of 48 sectors
+    assert work_of(kernel, [y, x, x], whole_launch(result), None).bytes == 3 * 4 * 128  # of 48 sectors
 
 
 def test_what_is_unknown_has_no_term_and_is_told() -> None:
@@ -100,6 +104,27 @@ def test_what_bounds_a_launch_is_counted_for_those_who_read_it() -> None:
     assert asked.bound_seconds == COUNTED_SECONDS
     (marked,) = requests_for("a.tile", [], "cuda:0", "", None, False, {"timeline": "t.json"})
     assert marked.bound_seconds is None and LaunchSettings().bound_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("sample", "values"), [("softmax", ["rows=512", "cols=256"]), ("matmul", ["m=256", "n=256", "k=128"])]
+)
+def test_one_cluster_stands_for_a_launch(sample: str, values: list[str]) -> None:
+    """What a launch on a GPU is bounded by, beside what is counted of all blocks: of a product at the head of the
+    file, and a softmax that has no edge. Results are what they were."""
+    program = load(str(SAMPLES / f"{sample}.tile"))
+    example = program.examples[0]
+    settings = LaunchSettings(bounds=True, measure=False)
+    run = ExampleRun(program, example, "emulator", "", resolve(program, example, values), settings)
+    (launch,) = run.run().launches
+    (call,) = run.launcher.calls
+    before = {name: value.copy() for name, value in call.given.items() if hasattr(value, "copy")}
+    (work,) = run.launcher.works(call, COUNTED_SECONDS)
+    assert launch.bound is not None
+    whole = launch.bound.work
+    assert (work.counted, whole.counted) == (1, whole.blocks) and work.blocks == whole.blocks > 1
+    assert replace(work, counted=0) == replace(whole, counted=0)
+    assert all((before[name] == call.given[name]).all() for name in before)
 
 
 def profile(*shares: float) -> str:

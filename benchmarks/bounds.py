@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.profile import COMMAND, METRICS, measured, read_profile
 from dsl.examples.report import Report

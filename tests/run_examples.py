@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
 from dsl.text.program import Program, reached_kernels, type_parameters

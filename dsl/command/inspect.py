@@ -137,7 +137,7 @@ def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> Expla
 
 def counters(kernel: ExplainedKernel, values: Sequence[str], options: dict[str, Any]) -> CountedCode:
     """What the emulator counts of the kernel's code in the example."""
-    from dsl.examples.launches import LaunchSettings
+    from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import find_example
     from dsl.studies.inspect.counts import counted_code

@@ -44,7 +44,7 @@ def execute(request: CommandRequest) -> Report:
     """Runs it in this process. Raises TileError, LaunchError or DeviceError."""
     from pathlib import Path
 
-    from dsl.examples.launches import LaunchSettings
+    from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.timeline import TimelineSettings
     from dsl.kernels.edited import ptx_from
     from dsl.text.files import MAX_TEXT, read_text

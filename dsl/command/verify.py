@@ -37,7 +37,7 @@ def command(
 
     Exit status: 0 all agree, 1 something differs, 2 the input is wrong, 3 the device failed.
     """
-    from dsl.examples.launches import LaunchSettings
+    from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.shapes import find_example
     from dsl.studies.verify import BOUNDARIES, verify_example
     from dsl.text.program import load

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from dsl.calls.api import ModuleFunction
-from dsl.examples.launches import Launcher, LaunchSettings
+from dsl.examples.launches import Launcher
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import ExampleRun
 from dsl.examples.shapes import UNKNOWN, LaunchFacts

@@ -7,9 +7,11 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from dsl.examples.launches import LaunchSettings, on_device, run_kernel, timed
+from dsl.examples.one_kernel import LaunchSettings, run_kernel
 from dsl.examples.overrides import parse_value
 from dsl.examples.report import Report
+from dsl.examples.times import timed
+from dsl.examples.transfers import on_device
 from dsl.values.host import MAX_BYTES
 from lowering.location import TileError, closest
 

@@ -8,7 +8,8 @@ from typing import Any
 from dsl.calls.api import Module, ModuleFunction
 from dsl.calls.binding import Misfit
 from dsl.examples.comparison import compare
-from dsl.examples.launches import Launcher, LaunchSettings
+from dsl.examples.launches import Launcher
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import Check, Report
 from dsl.examples.shapes import bound_nodes, check_bound, check_contract, check_cost, from_launch, with_terms

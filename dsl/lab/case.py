@@ -13,10 +13,12 @@ from typing import Any
 
 from dsl.calls.api import ModuleFunction
 from dsl.calls.plan import BoundPlan, FromCall
-from dsl.examples.launches import Launcher, LaunchSettings, copy_back, on_device
+from dsl.examples.launches import Launcher
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import LaunchReport
 from dsl.examples.run import ExampleRun
+from dsl.examples.transfers import copy_back, on_device
 from dsl.lab.place import TuningPlace
 from dsl.text import tree as ast
 from dsl.text.program import Program

@@ -10,9 +10,9 @@ from hashlib import sha256
 from typing import Any
 
 from dsl.examples.first_blocks import first_blocks, in_words, whole_launch
-from dsl.examples.launches import on_device
 from dsl.examples.ptx_run import choose_dims, guessed_of, numbers, random_arguments
 from dsl.examples.report import guess_in_words
+from dsl.examples.transfers import on_device
 from dsl.lab.compiling import made_of
 from dsl.lab.diff import DiffKernel, GivenKernel, Side
 from dsl.lab.diff_stages import code_texts

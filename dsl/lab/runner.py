@@ -9,7 +9,7 @@ from typing import Any
 
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.examples.first_blocks import COUNTED_BYTES, FirstBlocks, first_blocks, in_words, whole_launch
-from dsl.examples.launches import array_bytes
+from dsl.examples.transfers import array_bytes
 from dsl.lab.case import TuningCase, on_host
 from dsl.lab.compiling import Made
 from dsl.lab.place import TuningPlace

@@ -15,10 +15,12 @@ from random import Random
 from typing import Any
 
 from dsl.examples.first_blocks import COUNTED_BLOCKS, COUNTED_BYTES, first_blocks, in_words
-from dsl.examples.launches import ExampleCall, LaunchSettings, array_bytes, assembled
+from dsl.examples.launches import ExampleCall
+from dsl.examples.one_kernel import LaunchSettings, assembled
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
+from dsl.examples.transfers import array_bytes
 from dsl.kernels.edited import Edited, edited_from
 from dsl.studies.peers import Peer, PeerCall, PeerFailed, PeerLauncher, peers_of, roles_of
 from dsl.text import tree as ast

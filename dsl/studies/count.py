@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from dsl.examples.first_blocks import COUNTED_BLOCKS, COUNTED_BYTES, OF_A_PART
-from dsl.examples.launches import LaunchSettings, assembled, timed
+from dsl.examples.one_kernel import LaunchSettings, assembled
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
+from dsl.examples.times import timed
 from dsl.studies.launched_text import (
     AskedLaunch,
     Counted,

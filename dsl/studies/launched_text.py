@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dsl.examples.first_blocks import blocks_run
-from dsl.examples.launches import on_device
 from dsl.examples.ptx_run import choose_dims, guessed_of, random_arguments
+from dsl.examples.transfers import on_device
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
 from dsl.values.arrays import Arrays

@@ -24,8 +24,9 @@ from typing import Any
 
 from dsl.calls.api import ModuleFunction
 from dsl.calls.plan import FromCall
-from dsl.examples.launches import ExampleCall, Launcher, copy_back, on_device
+from dsl.examples.launches import ExampleCall, Launcher
 from dsl.examples.report import LaunchReport
+from dsl.examples.transfers import copy_back, on_device
 from dsl.text import tree as ast
 from lowering.location import TileError, closest
 from runtime.dtypes import BIT_FIELDS, DTYPES

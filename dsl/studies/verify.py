@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from dsl.examples.launches import ExampleLaunch, Launcher, LaunchSettings
+from dsl.examples.launches import ExampleLaunch, Launcher
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import assigned_names, resolve
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun

@@ -16,7 +16,7 @@ from lab_kernel import TURN, written
 from dsl import load as load_module
 from dsl.command import cli
 from dsl.command.bench import row_as_json, show_rows
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.studies import bench
 from dsl.text.program import load, parse_program

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
 from dsl.text.program import parse_program

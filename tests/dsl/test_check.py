@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import dsl.studies.check
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
 from dsl.examples.shapes import examine

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import dsl
 from dsl.command import cli
 from dsl.examples.evidence import Evidence
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.report import Report, Verdict
 from dsl.examples.run import run_example

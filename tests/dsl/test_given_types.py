@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
 

@@ -14,7 +14,7 @@ from dsl.command import cli
 from dsl.command.run import requests_for
 from dsl.examples.bounds import ISSUE, L2, MEMORY, SHARED, SPECIAL, TENSOR, bound_of
 from dsl.examples.first_blocks import whole_launch
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.profile import METRICS, add_profile, read_profile
 from dsl.examples.report import LaunchReport, Report, from_json

@@ -143,7 +143,7 @@ def test_a_tensor_that_is_read_too_is_given_and_what_stands_before_it_made(modul
 
 
 def passes(module: Any, name: str) -> bool:
-    from dsl.examples.launches import LaunchSettings
+    from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.overrides import Overrides
     from dsl.examples.run import run_example
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
 from dsl.kernels.compile import compile_variant

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from sample_variants import SAMPLES, Case, cases, program
 
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
 from dsl.kernels.compile import compile_variant, lower

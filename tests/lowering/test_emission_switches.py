@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import ExampleRun
 from dsl.text.program import load

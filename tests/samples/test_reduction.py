@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dsl.examples.launches import LaunchSettings
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
 from dsl.studies.bench import BenchRow, bench

@@ -8,7 +8,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from dsl.calls.plan import Plan
-from dsl.examples.launches import ExampleLaunch, Launcher, LaunchSettings
+from dsl.examples.launches import ExampleLaunch, Launcher
+from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import LaunchReport
 from dsl.examples.run import ExampleRun

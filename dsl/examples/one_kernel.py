@@ -1,0 +1,127 @@
+"""One kernel of an example: launched once, with what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dsl.calls.api import CompiledKernel
+from dsl.calls.plan import Plan
+from dsl.examples.bounds import bound_of
+from dsl.examples.first_blocks import whole_launch
+from dsl.examples.report import Explanation, LaunchReport
+from dsl.examples.timeline import TimelineSettings
+from dsl.examples.work import work_of
+from lowering.choices import Asked
+
+
+@dataclass(slots=True)
+class LaunchSettings:
+    """How to run an example. `ptx`: text whose kernels replace those of the same name; `seed`: of the random inputs;
+    `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
+    own; `most_bytes`: of the arrays of a launch;
+    `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
+    `arch`: the target, None for the device's; `choose`: options of choices by key; `contracts`: judge them;
+    `ptx_lines`: count by line of the PTX, too; `timeline`: launch kernels with marks, and what to make of these;
+    `bound_seconds`: that the emulator may count of a launch on a GPU to say what bounds it; None: that is not asked;
+    `bounds`: say it of launches on the emulator."""
+
+    schedule: str | None = None
+    ptx: str | None = None
+    seed: int = 0
+    explain: bool = False
+    counters: bool = False
+    budget: int | None = None
+    time_limit: float | None = None
+    most_bytes: int | None = None
+    measure: bool = True
+    strict_bounds: bool = False
+    arch: str | None = None
+    choose: Asked = field(default_factory=Asked)
+    contracts: bool = False
+    ptx_lines: bool = False
+    timeline: TimelineSettings | None = None
+    bound_seconds: float | None = None
+    bounds: bool = False
+
+
+def run_kernel(
+    kernel: Any,
+    values: list[Any],
+    ordinal: int | None,
+    settings: LaunchSettings,
+    keep: Callable[[Any], None] | None = None,
+) -> LaunchReport:
+    """Launches a `runtime.Kernel` once on a GPU, or on the emulator for None, and says what it costs.
+
+    `keep` takes the result of a launch on the emulator, with who wrote its arrays.
+    """
+    from runtime import device_facts
+
+    header = kernel.header
+    report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
+    report.maxregs = header.maxregs
+    limits = {"budget": settings.budget, "time_limit": settings.time_limit} if ordinal is None else {}
+    options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    if keep is not None and ordinal is None:
+        options["writers"] = True
+    if (settings.ptx_lines or settings.counters or settings.bounds) and ordinal is None:
+        options["ptx_lines"] = True
+    if settings.timeline is not None and ordinal is None:
+        options["timeline"] = settings.timeline.events, settings.timeline.blocks
+    result = kernel.run(*values, **options)
+    if keep is not None:
+        keep(result)
+    report.grid, report.output = list(result.grid), result.output
+    if result.counters is not None:
+        report.counters = result.counters.totals.as_dict()
+        if settings.counters:
+            lines = sorted(result.counters.by_line.items())
+            others = sorted(result.counters.elsewhere.items())
+            report.by_line = {str(line): counters.as_dict() for line, counters in lines}
+            report.by_line |= {f"{file}:{line}": counters.as_dict() for (file, line), counters in others}
+    if ordinal is not None:
+        attributes = kernel.attributes(ordinal)
+        report.registers, report.spills = attributes.registers, attributes.local_bytes
+        report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
+        report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
+    elif settings.explain or settings.counters or settings.bounds or header.maxregs is not None:
+        code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxregs is not None)
+        if (settings.counters or settings.bounds) and result.counters is not None:
+            work = work_of(kernel, values, whole_launch(result), code and code.cubin)
+            report.bound = bound_of(work, device_facts("emulator", header.arch))
+    return report
+
+
+def assembled(ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False, must: bool = True) -> Any:
+    """Registers and spills by ptxas, instructions of the machine code by nvdisasm, where these are installed. On a GPU
+    its driver assembles, and has said what registers that takes. Raises LaunchError for PTX that ptxas refuses, unless
+    it need not take it: one that is older than the PTX then says nothing. What ptxas said; None for nothing."""
+    from runtime import assemble
+    from runtime.errors import DeviceError, LaunchError
+    from runtime.machine_code import machine_code
+
+    figures = None
+    with suppress(DeviceError) if must else suppress(DeviceError, LaunchError):
+        figures = assemble(ptx, header.arch, header.entry, header.maxregs)
+        if not on_gpu:
+            report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads
+        report.machine_code = asdict(machine_code(figures.cubin, header.entry))
+    return figures
+
+
+def explanation(plan: Plan, kernel: CompiledKernel) -> Explanation:
+    """Why this variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by stage."""
+    from dsl.kernels.stages import named_values
+
+    compiled = kernel.compiled
+    tiles = named_values(compiled.variant.function)
+    return Explanation(
+        list(plan.reasons),
+        dict(compiled.header.constants),
+        [f"{require.text}  (line {require.line})" for require in compiled.header.requires],
+        [[name, kind, layout] for _, name, kind, layout in tiles],
+        dict(compiled.seconds),
+    )

@@ -1,0 +1,43 @@
+"""The arrays of a call: their bytes, to a GPU and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lowering.location import TileError
+
+
+def array_bytes(given: Mapping[str, Any]) -> int:
+    from runtime import describe, is_array
+
+    return sum(array.size * array.itemsize for array in map(describe, filter(is_array, given.values())))
+
+
+def check_size(given: Mapping[str, Any], most_bytes: int | None) -> None:
+    """TileError `limit` if the arrays of a call have more bytes."""
+    size = array_bytes(given)
+    if most_bytes is not None and size > most_bytes:
+        raise TileError("limit", None, f"the arrays have {size >> 20} MiB; the limit is {most_bytes >> 20} MiB")
+
+
+def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
+    """The arrays of a call copied to a GPU; one that is given twice stays one."""
+    from runtime import is_array, to_device
+
+    copies: dict[int, Any] = {}
+    out: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or not is_array(value):
+            out[name] = value
+            continue
+        if id(value) not in copies:
+            copies[id(value)] = to_device(value, ordinal)
+        out[name] = copies[id(value)]
+    return out
+
+
+def copy_back(given: Mapping[str, Any], arrays: Mapping[str, Any], names: set[str]) -> None:
+    """Copies the written arrays from the GPU."""
+    for name in names:
+        arrays[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)

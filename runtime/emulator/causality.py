@@ -213,12 +213,12 @@ class Causality:
     def read(self, found: Published, lanes: Any, strong: Strong) -> None:
         """Threads (of one block, see `by_block`) read what `found` has published: now, or from a later fence on."""
         block = int(self.blocks[int(lanes[0]) // self.block_lanes])
-        if not strong.observes or not found.items or not self.can_observe(found, block, strong):
+        if not strong.observes or not self.can_observe(found, block, strong):
             return
         items = found.items
         if self.ordering.time is not None:
             self.ordering.time.reach(lanes, found.came)
-        if strong.acquires:
+        if items and strong.acquires:
             taken, items = self.usable(items, block, strong.scope)
             if taken is not None:
                 self.learn(lanes, taken)
@@ -259,7 +259,7 @@ class Causality:
             own = self.released(lane, strong, range(address, address + strong.size, granule), until)
             if found is not None and self.is_writer(found, lane):
                 own = merged(own, found.own)
-            if own or found is not None:
+            if own or found is not None or self.ordering.time is not None:
                 self.put(address, lane, strong, own, own, found, until)
 
     def modify(self, addresses: Any, lanes: Any, writes: Any, strong: Strong, granule: int) -> None:
@@ -280,7 +280,7 @@ class Causality:
             if chain is not None:
                 self.read(chain, np.array([lane]), strong)
             own = self.released(lane, strong, range(address, address + strong.size, granule), until)
-            if own or found is not None:
+            if own or found is not None or self.ordering.time is not None:
                 self.put(address, lane, strong, merged(chain.items, own) if chain else own, own, found, until)
         for address, those in readers.items():
             self.read_by(those, clock.published[address], strong)
@@ -299,11 +299,13 @@ class Causality:
         return [lanes[slots == slot] for slot in np.unique(slots)]
 
     def concerned(self, addresses: Any, lanes: Any, strong: Strong) -> Iterator[tuple[int, int]]:
-        """(address, position) of the strong writes that publish something or meet what is published by their turn."""
+        """(address, position) of the strong writes that publish something or meet what is published by their turn; of
+        all where a clock is read, which tells when they were."""
         pairs = zip(addresses.tolist(), lanes.tolist(), strict=True)
         fenced = np.full(len(lanes), strong.releases)
         for fences in self.fences.values():
             fenced |= fences.time[lanes] != 0
+        fenced |= self.ordering.time is not None
         published = self.clock.published
         if published or fenced.any():
             for pair, publishes in zip(pairs, fenced.tolist(), strict=True):

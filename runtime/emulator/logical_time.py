@@ -3,8 +3,8 @@
 A warp has a turn for each instruction that it issues, whatever that does; memory takes none. All blocks begin at turn
 0, as if the device held them at once. Who has waited for others goes on no earlier than the last of these came: at
 barriers of blocks and clusters, for the phase of an mbarrier and the copies that it counts, and behind a strong load
-that reads what a release of another thread has written (after Lamport 1978). Who asks again and again for a word has a
-turn for each instruction of these rounds, and the emulator says how many those are. So `%clock`, `%clock64` and
+that reads what a strong store of another thread has written (after Lamport 1978). Who asks again and again for a word
+has a turn for each instruction of these rounds, and the emulator says how many those are. So `%clock`, `%clock64` and
 `%globaltimer` show who waits for whom, and for how many instructions of whose.
 """
 

@@ -73,14 +73,23 @@ def test_who_waits_for_its_cluster_goes_on_with_the_last() -> None:
     assert set(turns(START + slow + meet + END, grid=2, cluster=2).tolist()) == {WORK + 5}
 
 
-def test_who_acquires_comes_behind_the_release() -> None:
-    """A block that asks again and again for what another block writes late."""
+@pytest.mark.parametrize(
+    ("store", "load"),
+    [
+        ("st.release.gpu.global", "ld.acquire.gpu.global"),
+        ("st.relaxed.gpu.global", "ld.relaxed.gpu.global"),
+        ("st.volatile.global", "ld.volatile.global"),
+        ("red.relaxed.gpu.global.max", "ld.relaxed.gpu.global"),
+    ],
+)
+def test_who_asks_for_a_word_comes_behind_the_store(store: str, load: str) -> None:
+    """A block that asks again and again for what another block writes late, whether that releases anything or not."""
     body = (
         START
         + "setp.eq.u32 %p3, %r7, 0;\n@%p3 bra FIRST;\n"
         + SLOW * 20
-        + "st.release.gpu.global.u32 [%rd0], 7;\nbra MET;\n"
-        + "FIRST:\nld.acquire.gpu.global.u32 %r15, [%rd0];\nsetp.ne.u32 %p4, %r15, 7;\n@%p4 bra FIRST;\nMET:\n"
+        + f"{store}.u32 [%rd0], 7;\nbra MET;\n"
+        + f"FIRST:\n{load}.u32 %r15, [%rd0];\nsetp.ne.u32 %p4, %r15, 7;\n@%p4 bra FIRST;\nMET:\n"
         + END
     )
     found = turns(body, grid=2, x=np.zeros(1024, np.uint32), block=32)

@@ -366,6 +366,8 @@ class RunningLaunch:
                     self.active.remove(wave)
                     self.end(wave)
                     return
+                if self.spins.stepped(wave):
+                    self.stuck()
         is_stuck = self.spins.rotated(self.active)
         resident = sum(wave.lanes for wave in self.active)
         if self.waiting and (len(self.active) < RESIDENT_WAVES or (is_stuck and resident < RESIDENT_LANES)):
@@ -478,9 +480,14 @@ class RunningLaunch:
 
     def stuck(self) -> None:
         """Every thread that can run repeats a loop, and nothing changes any more."""
-        polls = self.spins.current()
-        g = polls[0].group if polls else self.active[0].lanes_at(np.flatnonzero(self.active[0].live))
-        self.stop(Kind.DEADLOCK, "every thread that can run repeats its loop, and nothing changes any more", g, None)
+        message = "every thread that can run repeats its loop, and nothing changes any more"
+        polls, wave = self.spins.current(), self.active[0]
+        if polls or not wave.pending:
+            g = polls[0].group if polls else wave.lanes_at(np.flatnonzero(wave.live))
+            self.stop(Kind.DEADLOCK, message, g, None)
+        number, (g, *_) = min(wave.pending.items())
+        counted = self.program.segments[number].counters
+        self.stop(Kind.DEADLOCK, message, g, counted[-1][0] if counted else None)
 
     def stop(self, kind: Kind, message: str, g: Any, site: Site | None) -> None:
         """Ends the launch with a finding at the loop that waits, or else at `site`."""

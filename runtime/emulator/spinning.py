@@ -2,8 +2,10 @@
 
 The emulator is deterministic. If every thread that can run has gone round its loop often, with the same registers at
 its head as before and with no write that changed memory, then it does so for ever: that is a deadlock, found after some
-hundred rounds instead of at the limit of time. Programs that read a clock, or whose threads meet at mbarriers, change
-in other ways and have the limits of time and instructions only.
+hundred rounds instead of at the limit of time. A program that asks for no word of memory is looked at now and then as
+it runs: a loop of its whose registers and memory come back to what they were has no end either, whatever its length.
+Programs that read a clock, or whose threads meet at mbarriers, change in other ways and have the limits of time and
+instructions only.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from .shadow import SpacePlace
 from .spaces import Space
 
 ROTATIONS = 3  # without a change: late writes (`delays.py`) have been seen after the first
+LOOK = 2520  # steps of a wave between two looks at it, which take as long as few: all cycles of up to ten divide it
 MOST_NAMED = 3  # words, and lines
 
 
@@ -45,7 +48,9 @@ class Spins:
         self.rotations = 0
         program = launch.program
         names = {entry.name for _, entry in program.special_entries}
-        self.is_decidable = program.waits_for_memory and not program.has_mbarriers and not names & CLOCKS
+        self.is_decidable = not program.has_mbarriers and not names & CLOCKS
+        self.asks = program.waits_for_memory
+        self.steps, self.looks, self.window = 0, 0, 1
 
     def read(self, site: Site, place: SpacePlace, memory: Space, g: Any) -> None:
         """A strong read, or an atomic operation whose result is used."""
@@ -55,16 +60,37 @@ class Spins:
     def rotated(self, active: list[Any]) -> bool:
         """All waves have had their turn: is it certain that they go on like this for ever?"""
         self.marks = [self.marks[1], self.launch.spent]
-        if not self.is_decidable:
+        if not self.is_decidable or not self.asks:
             return False
-        spaces = self.launch.all_spaces()
-        registers, written = [wave.state() for wave in active], [space.changes for space in spaces]
+        registers = [wave.state() for wave in active]
         is_same = registers == self.registers
+        self.registers = registers
+        return self.stands(is_same)
+
+    def stands(self, is_same: bool) -> bool:
+        """The registers are what they were, or not: is the memory so, too, and has it been often enough?"""
+        spaces = self.launch.all_spaces()
+        written = [space.changes for space in spaces]
         for space in spaces:  # a look at each write's old value is for launches that seem to stand still
             space.compares = is_same
         self.rotations = self.rotations + 1 if is_same and written == self.written else 0
-        self.registers, self.written = registers, written
+        self.written = written
         return self.rotations >= ROTATIONS
+
+    def stepped(self, wave: Any) -> bool:
+        """The wave of a program that asks for no word has made a step: is it certain that it goes on for ever? What it
+        is compared to is kept twice as long each time, so that a cycle of any length is found (after Brent 1980)."""
+        self.steps += 1
+        if self.steps % LOOK or self.asks or not self.is_decidable:
+            return False
+        self.looks += 1
+        registers = [wave.state()]
+        is_same = registers == self.registers
+        if not is_same:
+            if self.looks < self.window:
+                return False
+            self.registers, self.looks, self.window = registers, 0, 2 * self.window
+        return self.stands(is_same)
 
     def current(self) -> list[Poll]:
         """The reads of the loops that run now."""

@@ -349,16 +349,21 @@ class Wave:
         return min((g.turn for groups in self.pending.values() for g in groups), default=0)
 
     def state(self) -> Any:
-        """What decides how the groups of the wave go on, besides memory: where they are, and their live registers."""
+        """What decides how the groups of the wave go on, besides memory: where they are, and their live registers; and
+        all registers of those that wait."""
         turns = self.turns
-        found = []
+        found: list[Any] = []
+        parked = self.live.copy()
         for number in sorted(self.pending):
             slots = sorted(self.program.segments[number].live_slots)
             for g in self.pending[number]:
                 index = g.index()
+                parked[index] = False
                 rows = [g.rows[slot] if slot in g.rows else self.rows[slot][index] for slot in slots]
                 values = tuple(hash(row.tobytes()) for row in rows)
                 found.append((number, g.turn - turns, hash(index.tobytes()), values))
+        if parked.any():
+            found.append(tuple(hash(row[parked].tobytes()) for row in self.rows))
         return self.blocks[0], found
 
     def wake_waiters(self) -> None:

@@ -81,9 +81,15 @@ kernel k(y: s32[n], x: s32[n]):
 """
 
 
-def test_a_loop_that_reads_nothing_waits_for_nothing() -> None:
-    message, line = fault(ALONE, time_limit=0.3)
+def test_a_loop_that_reads_nothing_waits_for_nothing_and_is_found_at_once() -> None:
+    message, line = fault(ALONE)
+    assert "deadlock" in message and "nothing changes any more" in message
     assert line == 5 and "no loop that runs reads what another thread may write" in message
+
+
+def test_a_loop_that_counts_on_has_its_limit() -> None:
+    message, line = fault(ALONE.replace("maximum(b, 1)", "maximum(b, 1) + 2"), time_limit=0.3)
+    assert "time limit" in message and line == 5
 
 
 MEETS = """

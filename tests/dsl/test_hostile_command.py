@@ -203,7 +203,7 @@ def test_arrays_of_a_ptx_text_are_bounded(file: Path) -> None:
 
 
 def test_a_kernel_without_an_end_is_stopped_at_its_line(file: Path) -> None:
-    endless = "    a = n\n    while a > 0:\n        a = maximum(a, 1)\n    y[i"
+    endless = "    a = n\n    while a > 0:\n        a = maximum(a, 1) + 1\n    y[i"
     file.write_text(TEXT.replace("    y[i", endless, 1))
     for command in ("run", "bench"):
         status, output = said(command, file, "--device", "emulator", "--time-limit", "0.3")

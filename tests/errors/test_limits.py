@@ -124,7 +124,7 @@ def test_regions_of_functions_in_functions_are_counted() -> None:
 
 
 def test_an_endless_kernel_ends_at_the_time_limit() -> None:
-    text = program("b = n\nwhile b > 0:\n    b = maximum(b, 1)")
+    text = program("b = n\nwhile b > 0:\n    b = maximum(b, 1) + 1")
     kernel = dsl.parse(text, device="emulator").compile("k")
     x = np.zeros(300, np.float32)
     start = time.monotonic()

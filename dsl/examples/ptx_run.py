@@ -7,11 +7,13 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from dsl.examples.bounds import bound_of
 from dsl.examples.one_kernel import LaunchSettings, run_kernel
 from dsl.examples.overrides import parse_value
 from dsl.examples.report import Report
 from dsl.examples.times import timed
 from dsl.examples.transfers import on_device
+from dsl.examples.work import counted_work
 from dsl.values.host import MAX_BYTES
 from lowering.location import TileError, closest
 
@@ -33,16 +35,18 @@ def run_ptx(
     values = numbers(header, given)
     dims = choose_dims(header, values, facts.sms)
     report = Report(name, None, device, f"{facts.name}, {facts.arch}", why)
-    arguments = random_arguments(header, dims, values, settings.seed)
+    arrays = random_arguments(header, dims, values, settings.seed)
+    ordered = list((arrays if ordinal is None else on_device(arrays, ordinal)).values())
+    launch = run_kernel(kernel, ordered, ordinal, settings)
+    report.launches.append(launch)
+    launch.dims, report.guessed = dims, guessed_of(dims, values)
     if ordinal is not None:
-        arguments = on_device(arguments, ordinal)
         report.bandwidth = facts.memory_bandwidth
-    ordered = list(arguments.values())
-    report.launches.append(run_kernel(kernel, ordered, ordinal, settings))
-    report.launches[0].dims, report.guessed = dims, guessed_of(dims, values)
-    if ordinal is not None:
         report.times = timed([kernel.bind(*ordered)], ordinal)
-        report.launches[0].time_us = report.times[1]
+        launch.time_us = report.times[1]
+        if settings.bound_seconds is not None:
+            work = counted_work(kernel, [*arrays.values()], launch.grid, facts, settings.bound_seconds)
+            launch.bound = bound_of(work, facts, launch.time_us)
     return report
 
 
@@ -83,7 +87,9 @@ def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, i
         if holds({**header.constants, **scalars, "sms": sms, **trial}):
             return trial
     texts = ", ".join(require.text for require in header.requires)
-    hint = f"give {' '.join(f'{dim}=N' for dim in header.dims if dim not in values)}" if header.dims else None
+    missing = " ".join(f"{dim}=N" for dim in header.dims if dim not in values)
+    known = " ".join(f"{dim}={values[dim]}" for dim in header.dims if dim in values)
+    hint = f"give {missing}" if missing else f"it was not made for {known}" if known else None
     raise TileError("option", None, f"no dims found for {header.label}, which requires {texts}", hint)
 
 

@@ -22,6 +22,7 @@ liveness.py    registers that live at a block's start
 arguments.py   bytes and arrays of the parameters  allocation.py  freed memory stays
 origins.py     threads and lines of stamps         spinning.py   launches that do not end
 numerics.py, integers.py, matrix.py  arithmetic
+overlap.py     launches that start before those in front end
 ```
 """
 
@@ -29,6 +30,7 @@ from .counters import Counters, LaunchCounters
 from .findings import EmulatorError, Finding, Kind, LaunchRefusedError, Location, PtxError
 from .launch import Result, emulate
 from .memory import DevicePointer, Memory
+from .overlap import Touched
 from .tensor_maps import TensorMapArgument
 
 __all__ = [
@@ -44,5 +46,6 @@ __all__ = [
     "PtxError",
     "Result",
     "TensorMapArgument",
+    "Touched",
     "emulate",
 ]

@@ -31,6 +31,7 @@ class Kind(enum.StrEnum):
     TIME = "time limit"
     TRAP = "trap"
     NOT_ZERO = "workspace not zero"
+    NO_WAIT = "missing wait"
 
 
 @dataclass(frozen=True)

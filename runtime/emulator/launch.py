@@ -23,6 +23,7 @@ from .legal import check_module
 from .limits import MOST_LOCAL, MOST_SHARED
 from .memory import GLOBAL_WINDOW, SHARED_START, EmulatedAllocation, Memory
 from .origins import Origins, Writers, writers_of
+from .overlap import Overlap, Touched
 from .printf import c_string
 from .products import ProxyFences
 from .program import EmulatedProgram, Segment, static_counters
@@ -49,13 +50,15 @@ Extent = int | Sequence[int]
 @dataclass
 class Result:
     """Counters, what was found (empty unless collected), the text that the kernel printed, what last wrote each byte of
-    the watched allocations, and notes: findings that strictly are faults and do no harm."""
+    the watched allocations, notes: findings that strictly are faults and do no harm; and, for launches that overlap
+    this one, what it has touched."""
 
     counters: LaunchCounters
     findings: list[Finding] = field(default_factory=list)
     output: str = ""
     writers: dict[int, Writers] = field(default_factory=dict)
     notes: list[Finding] = field(default_factory=list)
+    touched: list[Touched] = field(default_factory=list)
 
 
 def extent(value: Extent) -> tuple[int, int, int]:
@@ -97,6 +100,7 @@ class RunningLaunch:
         """shared: bytes and alignment of the dynamic shared memory."""
         self.program, self.memory = program, memory
         self.barriers: Mapping[int, str] = {}
+        self.overlap: Overlap | None = None
         self.seed, self.budget, self.on_finding = seed, budget, on_finding
         self.time_limit, self.deadline = time_limit, monotonic() + time_limit
         self.random = np.random.default_rng(seed)
@@ -542,6 +546,28 @@ class RunningLaunch:
             self.count_ptx_lines(result)
         return result
 
+    def prepare(
+        self, arguments: list[bytes], barriers: Mapping[int, str], after: Sequence[Touched] | None, keeps: bool
+    ) -> None:
+        """What there is before it runs: arguments, and what is known of the launches in front; as for `emulate`."""
+        self.barriers = barriers
+        self.set_arguments(arguments)
+        if after is not None or keeps:
+            self.overlap = self.device.overlap = Overlap(self, after, keeps)
+
+    def result(self, watch: Sequence[int], ptx_lines: bool) -> Result:
+        """What `emulate` gives, once all blocks have run."""
+        writers = {address: found for address in watch if (found := self.writers(address)) is not None}
+        output = "".join(self.output)
+        return Result(self.counted(ptx_lines), self.findings, output, writers, self.notes, self.touched())
+
+    def touched(self) -> list[Touched]:
+        """What it has touched of the memory that others may touch."""
+        if self.overlap is None or not self.overlap.keeps:
+            return []
+        shared = [each for each in self.memory.allocations if not each.read_only]
+        return self.overlap.touched(shared, self.program.function.name)
+
     def main_file(self) -> str | None:
         """The file of the kernel: where its first instruction with a `.loc` finally belongs."""
         located = (site.location.chain()[-1].file for site in self.program.code.sites if site.location)
@@ -575,22 +601,24 @@ def emulate(
     shared_alignment: int = 0,
     ptx_lines: bool = False,
     from_middle: bool = False,
+    after: Sequence[Touched] | None = None,
+    keeps: bool = False,
 ) -> Result:
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
     `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, pointers of a
-    `Memory` and maps of tensors there (`TensorMapArgument`). `shared_bytes` is the dynamic shared memory of a
-    block, `budget` the most thread instructions and `time_limit` the most seconds. A `seed` other than 0 permutes
-    blocks and the order of atomics. With `on_finding="raise"` the first finding is raised as `EmulatorError`; with
-    "collect" the first of each kind and instruction is kept, and the run goes on where it can. What strictly is a
-    fault and does no harm does not stop a launch: the result has it as a note. `watch` holds addresses: the result
-    keeps who last wrote each byte of their allocations. With `blocks` only so many of the grid's first blocks run,
-    of whole clusters: for counting what a block of a large launch costs; `from_middle`, as many of the middle of the
-    grid, where blocks mostly have no edge. `barriers` has what mbarriers say, by their offsets in the dynamic shared
-    memory. That memory begins at a multiple of what the text declares and of no more, so that texts which rely on more
-    are found; where a driver is known to give more, `shared_alignment` says so. With `ptx_lines` counters are kept by
-    line of the PTX, too. PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the
-    text's target.
+    `Memory` and maps of tensors there (`TensorMapArgument`). `shared_bytes` is the dynamic shared memory of a block,
+    `budget` the most thread instructions and `time_limit` the most seconds. A `seed` other than 0 permutes blocks and
+    the order of atomics. With `on_finding="raise"` the first finding is raised as `EmulatorError`; with "collect" the
+    first of each kind and instruction is kept, and the run goes on where it can. What strictly is a fault and does no
+    harm does not stop a launch: the result has it as a note. `watch` holds addresses: the result keeps who last wrote
+    each byte of their allocations. With `blocks` only so many of the grid's first blocks run, of whole clusters: for
+    counting what a block of a large launch costs; `from_middle`, as many of the middle of the grid, where blocks mostly
+    have no edge. `barriers` has what mbarriers say, by their offsets in the dynamic shared memory. That memory begins
+    at a multiple of what the text declares and of no more, so that texts which rely on more are found; where a driver
+    is known to give more, `shared_alignment` says so. With `ptx_lines` counters are kept by line of the PTX, too.
+    `after`: what launches in front have touched that may still run (`overlap.py`); `keeps`: the result tells it of this
+    one. PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
     """
     keep_freed_memory()
     program = program_of(ptx, entry)
@@ -600,13 +628,11 @@ def emulate(
     try:
         limits = seed, budget, on_finding, blocks, time_limit, from_middle
         launch = RunningLaunch(program, grid, block, cluster, shared, arguments.memory, *limits)
-        launch.barriers = barriers or {}
-        launch.set_arguments(arguments.images())
+        launch.prepare(arguments.images(), barriers or {}, after, keeps)
         launch.run()
         if not launch.findings:
             arguments.copy_back()
-        writers = {address: found for address in watch if (found := launch.writers(address)) is not None}
-        return Result(launch.counted(ptx_lines), launch.findings, "".join(launch.output), writers, launch.notes)
+        return launch.result(watch, ptx_lines)
     except EmulatorError as error:
         error.output = "".join(launch.output) if launch else ""
         raise

@@ -10,6 +10,7 @@ from .code import Site
 from .counters import Counters
 from .findings import Kind
 from .memory import GLOBAL_WINDOW, RANK_SHIFT, Memory
+from .overlap import Overlap
 from .shadow import Shadow, SpacePlace
 from .traffic import atomic_wavefronts, copy_wavefronts, global_sectors, phase_lanes, shared_wavefronts
 
@@ -100,6 +101,7 @@ class GlobalSpace(Space):
         self.unwritten = np.array([address not in known for address in memory.starts], bool)
         self.turns: dict[int, Any] = {}  # by atomic instruction, its operations on each unit
         self.counters: dict[int, Counters] = {}  # of each allocation, its sectors
+        self.overlap: Overlap | None = None  # of a launch that others in front of it or behind it overlap
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
         offsets = address.view(np.int64) - GLOBAL_WINDOW
@@ -116,13 +118,19 @@ class GlobalSpace(Space):
                 unwritten = self.check_bounds(offsets, first, last, size, g, site, write)
                 if counters is not None:
                     self.count_run(first, offsets, size, g, write, counters)
-                return SpacePlace(size, n, start, unwritten=unwritten)
+                return self.seen(SpacePlace(size, n, start, unwritten=unwritten), g, site, write)
         low, high = int(offsets.min()), int(offsets.max())
         unwritten = self.check_bounds(offsets, low, high, size, g, site, write)
         check_alignment(offsets, size, g, site)
         if counters is not None:
             self.count(offsets, size, g, write, counters)
-        return SpacePlace(size, n, 0, offsets // size if size > 1 else offsets.copy(), unwritten)
+        index = offsets // size if size > 1 else offsets.copy()
+        return self.seen(SpacePlace(size, n, 0, index, unwritten), g, site, write)
+
+    def seen(self, place: SpacePlace, g: Any, site: Site, write: bool) -> SpacePlace:
+        if self.overlap is not None:
+            self.overlap.access(place, g, site, write)
+        return place
 
     def check_bounds(self, offsets: Any, low: int, high: int, size: int, g: Any, site: Site, write: bool) -> bool:
         """Reports lanes outside of every allocation; True for reads of one that no store reaches."""

@@ -210,10 +210,13 @@ class SourceReading:
         if self.is_bad or box.is_empty:
             return
         count_sectors(device, box, part, site, False)
-        if not can_be_written(device, box):
+        if not can_be_written(device, box) and device.overlap is None:
             return
         place = global_place(device, box)
         lanes = part.part(np.zeros(place.lanes, np.int64))
+        device.seen(place, lanes, site, False)
+        if not can_be_written(device, box):
+            return
         part.launch.global_proxies.check(device, place, lanes, site, "a tensor copy reads")
         device.shadow.access(PLAIN_READ, place, lanes, site, record=False)
         thread = part.index()
@@ -285,6 +288,7 @@ class TensorStores(Copies):
                 return
             target = global_place(device, box)
             lanes = part.part(np.zeros(target.lanes, np.int64))
+            device.seen(target, lanes, site, True)
             part.launch.global_proxies.check(device, target, lanes, site, "a tensor copy writes")
             device.shadow.start_copy(target, lanes, site, by_proxy=True)
             data = memory.data.reshape(-1, UNIT)[pieces(box.placed, start)].reshape(-1)

@@ -256,7 +256,7 @@ class Wave:
         if end.kind in {"next", "jump"}:
             self.move(segment, g, end.targets[0])
         elif end.kind == "exit":
-            self.leave(g)
+            self.leave(g, end.site)
         elif end.kind == "switch":
             self.switch(segment, g, values)
         else:
@@ -276,7 +276,7 @@ class Wave:
         leaves = end.kind == "exit where"
         if taken.all():
             if leaves:
-                self.leave(g)
+                self.leave(g, end.site)
             else:
                 self.move(segment, g, end.targets[0])
             return
@@ -297,7 +297,7 @@ class Wave:
         gone, stay = (Group(self, index[np.flatnonzero(each)], g.turn, g.back_edges) for each in (taken, ~taken))
         self.move(segment, stay, end.targets[-1])
         if leaves:
-            self.leave(gone)
+            self.leave(gone, end.site)
         else:
             self.move(segment, gone, end.targets[0])
 
@@ -320,13 +320,15 @@ class Wave:
             if int(each) >= len(segment.end.targets):
                 message = f"brx.idx takes target {int(each)} of {len(segment.end.targets)}; the first is 0"
                 self.launch.report(Kind.BRANCH_TARGET, message, g, int(lanes[0]), segment.end.site)
-                self.leave(part)
+                self.leave(part, segment.end.site)
                 continue
             self.move(segment, part, segment.end.targets[int(each)])
 
-    def leave(self, g: Group) -> None:
+    def leave(self, g: Group, site: Site | None) -> None:
         """These threads exit; those who wait for everybody look again."""
         self.live[g.index()] = False
+        if self.launch.overlap is not None:
+            self.launch.overlap.left(g, site)
         if self.warp_meetings.parked:
             self.warp_meetings.requeue()
         self.block_meetings.somebody_left()

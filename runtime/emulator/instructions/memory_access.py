@@ -267,7 +267,7 @@ def nothing(v: Values, g: Any) -> None:
     """An instruction without effect on what a program computes."""
 
 
-@instruction("prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "pmevent", "createpolicy")
+@instruction("prefetch", "prefetchu", "applypriority", "discard", "pmevent", "createpolicy")
 def hint(code: Code, ins: PtxInstruction) -> Op:
     if ins.opcode[0] == "createpolicy":
         d = code.write(ins.operands[0], "b64")
@@ -277,3 +277,17 @@ def hint(code: Code, ins: PtxInstruction) -> Op:
 
         return policy
     return nothing
+
+
+@instruction("griddepcontrol", effect=True)
+def grid_control(code: Code, ins: PtxInstruction) -> Op:
+    """When the next launch may start says nothing of what it sees; what a wait is for is told in `overlap.py`."""
+    if "wait" not in ins.opcode:
+        return nothing
+    site = code.site
+
+    def run(v: Values, g: Any) -> None:
+        if g.launch.overlap is not None:
+            g.launch.overlap.wait(g, site)
+
+    return run

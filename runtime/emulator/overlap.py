@@ -1,0 +1,167 @@
+"""Launches that overlap: what one may read and write while those before it in its stream still run.
+
+A launch with the attribute of programmatic stream serialisation starts before the one in front of it has ended, as soon
+as all blocks of that have executed `griddepcontrol.launch_dependents` or ended (CUDA programming guide, "Programmatic
+Dependent Launch and Synchronization"). Nothing is ordered then but by `griddepcontrol.wait`: a thread goes on behind it
+when the grids before have completed, and sees what they wrote (PTX ISA, "griddepcontrol").
+
+Here launches run one after another. Each keeps what it has touched, and by which instruction; one that overlaps asks at
+each access of a thread that has not waited, nor learned from a thread of its block that has, whether a launch in front
+of it touched that. The third of a chain overlaps the first as well: the second may let it start before it has waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .code import Site
+from .findings import Kind
+from .memory import GLOBAL_WINDOW, EmulatedAllocation
+from .origins import Origins
+from .shadow import SpacePlace
+from .stamps import U, threads_of
+
+MOST_ASKED = 64  # of the threads of a block that have waited, from the first on
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a launch has touched from address `start` up to `end`: of each granule the stamps of the last read and the
+    last write, 0 for none; the first granule begins at `base`. origins: whose stamps these are, if it is known."""
+
+    start: int
+    end: int
+    base: int
+    granule: int
+    reads: Any
+    writes: Any
+    origins: Origins | None
+    kernel: str
+
+    @classmethod
+    def somehow(cls, start: int, size: int, kernel: str) -> Touched:
+        """Memory that a launch may have read and written anywhere."""
+        return cls(start, start + size, start, max(size, 1), np.ones(1, U), np.ones(1, U), None, kernel)
+
+    def moved(self, start: int, end: int, by: int) -> Touched | None:
+        """Its part from `start` to `end`, `by` bytes further; None for nothing."""
+        low, high = max(self.start, start), min(self.end, end)
+        if low >= high:
+            return None
+        return replace(self, start=low + by, end=high + by, base=self.base + by)
+
+    def met(self, stamps: Any, addresses: Any, size: int) -> Any:
+        """For accesses of `size` bytes the stamp of one of their granules that has one, else 0."""
+        found = np.zeros(len(addresses), U)
+        lanes = np.flatnonzero((addresses + size > self.start) & (addresses < self.end))
+        if not len(lanes):
+            return found
+        first = (np.maximum(addresses[lanes], self.start) - self.base) // self.granule
+        last = (np.minimum(addresses[lanes] + size, self.end) - 1 - self.base) // self.granule
+        for further in range(int((last - first).max()) + 1):
+            found[lanes] = np.maximum(found[lanes], stamps[np.minimum(first + further, last)])
+        return found
+
+
+class Overlap:
+    """What a launch touches, kept for the next one; and what those before it touched, if it overlaps them.
+
+    before: None for a launch that begins when all before it has ended.
+    """
+
+    def __init__(self, launch: Any, before: Sequence[Touched] | None, keeps: bool) -> None:
+        self.launch, self.before, self.keeps = launch, before, keeps
+        self.granule = launch.device.shadow.granule
+        count = launch.device.shadow.count if keeps else 0
+        self.reads, self.writes = np.zeros(count, U), np.zeros(count, U)
+        self.waited = np.zeros((launch.blocks, launch.block_lanes), U)  # when each thread did, as a stamp
+
+    def access(self, place: SpacePlace, g: Any, site: Site, write: bool) -> None:
+        """Checks an access of global memory, and keeps it."""
+        if self.before is not None:
+            self.check(self.before, place, g, site, write)
+        if self.keeps:
+            stamps = g.stamps(site)
+            wide = stamps[:, None] if place.size != self.granule else stamps
+            place.put(self.writes if write else self.reads, self.granule, wide)
+
+    def check(self, before: Sequence[Touched], place: SpacePlace, g: Any, site: Site, write: bool) -> None:
+        early = np.flatnonzero(self.waited.reshape(-1)[g.lane("gid").astype(np.int64)] == 0)
+        if not len(early):
+            return
+        units = place.start + early if place.index is None else place.index[early]
+        addresses = units * place.size + GLOBAL_WINDOW
+        for each in before:
+            for done, stamps in (("written", each.writes), ("read", each.reads)):
+                if done == "read" and not write:
+                    continue
+                met = each.met(stamps, addresses, place.size)
+                hit = np.flatnonzero(met)
+                bad = hit[~self.knows(g, early[hit], addresses[hit])] if len(hit) else hit
+                if len(bad):
+                    verb = "writes" if write else "reads"
+                    self.report(f"{verb} global memory", each, done, int(met[bad[0]]), g, int(early[bad[0]]), site)
+                    return
+
+    def report(self, what: str, each: Touched, done: str, stamp: int, g: Any, lane: int, site: Site) -> None:
+        message = (
+            f"{what} that {each.kernel} has {done}, which may still run: only behind griddepcontrol.wait have the "
+            "launches in front of this one ended"
+        )
+        last = None
+        if each.origins is not None:
+            last = f"{done} by {each.origins.who(int(threads_of(U(stamp))), stamp)} of {each.kernel}"
+        self.launch.report(Kind.RACE, message, g, lane, site, last)
+
+    def knows(self, g: Any, lanes: Any, addresses: Any) -> Any:
+        """Whether something orders these lanes behind a wait of another thread of their block."""
+        blocks = (g.lane("gid")[lanes] // U(self.launch.block_lanes)).astype(np.int64)
+        known = np.zeros(len(lanes), bool)
+        for block in np.unique(blocks):
+            mine = np.flatnonzero(blocks == block)
+            waits = np.sort(self.waited[block][self.waited[block] != 0])
+            for stamp in waits[:MOST_ASKED]:
+                stamps = np.full(len(mine), stamp, U)
+                known[mine] |= g.ordering.ordered(stamps, addresses[mine], g, lanes[mine])
+                if known[mine].all():
+                    break
+        return known
+
+    def wait(self, g: Any, site: Site) -> None:
+        """`griddepcontrol.wait`: behind it the launches before have ended."""
+        waited, gid = self.waited.reshape(-1), g.lane("gid").astype(np.int64)
+        first = waited[gid] == 0
+        waited[gid[first]] = g.stamps(site)[first]
+
+    def left(self, g: Any, site: Site | None) -> None:
+        """These threads have ended. A block without a wait is reported: with the last of them the grid completes, and
+        what comes behind it in the stream, a launch that waits for it, too, would begin before those in front end."""
+        if self.before is None:
+            return
+        wave, slots = g.wave, np.unique(g.lane("slot"))
+        gone = slots[~wave.live.reshape(wave.slots, -1)[slots].any(1)]
+        bad = gone[~self.waited[wave.blocks[gone]].any(1)]
+        if len(bad):
+            message = (
+                "the block ends without griddepcontrol.wait: what comes behind this launch may begin before the "
+                "launches in front of it have ended"
+            )
+            lane = int(np.flatnonzero(g.lane("slot") == bad[0])[0])
+            self.launch.report(Kind.NO_WAIT, message, g, lane, site)
+
+    def touched(self, allocations: Sequence[EmulatedAllocation], kernel: str) -> list[Touched]:
+        """What the launch has touched of these allocations."""
+        made = []
+        for each in allocations:
+            start, end = each.address - GLOBAL_WINDOW, each.end - GLOBAL_WINDOW
+            units = slice(start // self.granule, -(-end // self.granule))
+            reads, writes = self.reads[units].copy(), self.writes[units].copy()
+            if reads.any() or writes.any():
+                base = start // self.granule * self.granule + GLOBAL_WINDOW
+                origins = self.launch.origins
+                made.append(Touched(each.address, each.end, base, self.granule, reads, writes, origins, kernel))
+        return made

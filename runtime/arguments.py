@@ -133,7 +133,7 @@ class MappedValues:
 class Buffer:
     """A copy of a layout's template that the driver can read: `address` is that of the argument addresses.
 
-    `values` are those that were packed last; `config` is for launches in clusters.
+    `values` are those that were packed last; `config` is for launches that have attributes.
     """
 
     __slots__ = ("_addresses", "_view", "address", "bytes", "config", "values")

@@ -76,12 +76,15 @@ class CudaLaunch(Repeated):
         layout: ParamLayout,
         call: CallClass,
         frameworks: Sequence[Framework],
+        overlaps: bool = False,
     ) -> None:
+        """overlaps: each may start before the launch in front of it has ended."""
         cuda = driver.bindings()
         header = kernel.header
         self.kernel = kernel
         self.call = call
         self.ordinal = kernel.context.ordinal
+        self.overlaps = overlaps
         self._checker = checker
         self._layout = layout
         self._template = b"" if call.workspaces else self._filled({})
@@ -112,10 +115,10 @@ class CudaLaunch(Repeated):
         if of is not None:
             filled = self._filled(of.addresses(self.kernel.header, self.call.workspaces))
         buffer = Buffer(self._layout, filled)
-        if not self.kernel.says_cluster:
+        if self.overlaps or not self.kernel.says_cluster:
             header = self.kernel.header
-            block, cluster = (header.threads, 1, 1), (header.cluster, 1, 1)
-            buffer.config = launch_config(self.call.grid, block, header.shared_bytes, cluster)
+            block, cluster = (header.threads, 1, 1), (1 if self.kernel.says_cluster else header.cluster, 1, 1)
+            buffer.config = launch_config(self.call.grid, block, header.shared_bytes, cluster, self.overlaps)
         return buffer
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
@@ -137,7 +140,8 @@ class CudaLaunch(Repeated):
     def again(self, rest: Sequence[Any] = ()) -> Again:
         """What `launch` and `submit` do, in one frame with bound names: frames and attributes are most of what a
         checked launch takes beside the driver's time."""
-        if not (self.is_short and self._is_sole) or not self.kernel.says_cluster or self.recognise is unrecognised:
+        is_plain = self.kernel.says_cluster and not self.overlaps
+        if not (self.is_short and self._is_sole and is_plain) or self.recognise is unrecognised:
             return never
         recognise, pointer, fits, is_exact = self.recognise, self.pointer, self.call.fits, self._is_exact
         make, pack_into, shares = self.buffer, self._pack_into, bool(self.call.workspaces)
@@ -199,7 +203,7 @@ class CudaLaunch(Repeated):
             if buffer.config is None:
                 (code,) = self._launch_kernel(streams[stream], buffer.address, 0)
             else:
-                code = self._launch_cluster(buffer, streams[stream])
+                code = self._launch_configured(buffer, streams[stream])
             if code is self._success:
                 self._launched[self._label] = None
                 return
@@ -208,9 +212,10 @@ class CudaLaunch(Repeated):
         with self.kernel.context.current():
             self.submit(buffer, stream)
 
-    def _launch_cluster(self, buffer: Buffer, stream: Any) -> Any:
+    def _launch_configured(self, buffer: Buffer, stream: Any) -> Any:
         buffer.config.hStream = stream
-        return driver.bindings().cuLaunchKernelEx(buffer.config, self.kernel.function, buffer.address, 0)[0]
+        code = driver.launch_configured()(buffer.config.getPtr(), int(self.kernel.function), buffer.address, 0)
+        return self._success if code == 0 else driver.bindings().CUresult(code)
 
     def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
         """A launch with these arguments, which the caller keeps alive."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,10 +21,24 @@ from runtime.repeated import Repeated
 from runtime.timeline import NO_RECORDS, TimelineSpace
 
 if TYPE_CHECKING:
-    from runtime.emulator import Memory
+    from runtime.emulator import Memory, Touched
     from runtime.emulator.memory import DevicePointer
     from runtime.emulator.origins import Writers
     from runtime.tensor_map import TensorMap
+
+
+touched_in_front: ContextVar[list[Touched] | None] = ContextVar("touched_in_front", default=None)
+"""Among launches that overlap: what those have touched that may still run, by addresses of the host. None elsewhere."""
+
+
+@contextmanager
+def overlapping() -> Iterator[None]:
+    """Around launches of which some start before those in front have ended, one right behind the other."""
+    token = touched_in_front.set([])
+    try:
+        yield
+    finally:
+        touched_in_front.reset(token)
 
 
 class EmulatedLaunch(Repeated):
@@ -30,8 +46,10 @@ class EmulatedLaunch(Repeated):
 
     ordinal = None
 
-    def __init__(self, ptx: str, checker: Checker, layout: ParamLayout, call: CallClass) -> None:
-        self.ptx = ptx
+    def __init__(
+        self, ptx: str, checker: Checker, layout: ParamLayout, call: CallClass, overlaps: bool = False
+    ) -> None:
+        self.ptx, self.overlaps = ptx, overlaps
         self.header = checker.header
         self.call = call
         self._checker = checker
@@ -97,7 +115,7 @@ class EmulatedLaunch(Repeated):
             return own.get(argument.kind, raw)
 
         passed = [*map(given, self.header.arguments, self._layout.split(packed))]
-        result = self._emulate(passed, options)
+        result = self._emulate_in_turn(passed, options, copies.values(), workspaces)
         failed = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
         if failed is not None:
             failed.output = result.output
@@ -117,6 +135,25 @@ class EmulatedLaunch(Repeated):
         marks = numpy.zeros(len(head) if space is None else space.size, numpy.uint8)
         marks[: len(head)] = numpy.frombuffer(head, numpy.uint8)
         return memory.allocate(marks, "timeline")
+
+    def _emulate_in_turn(
+        self,
+        given: list[Any],
+        options: dict[str, Any],
+        copies: Iterable[EmulatedCopy],
+        workspaces: EmulatedWorkspaces,
+    ) -> Any:
+        """`_emulate`, with what the launches in front have touched, if it overlaps them; it adds what this one has."""
+        in_front = touched_in_front.get()
+        if self.overlaps:
+            after = [part for each in in_front or () for part in moved(each, copies, True)]
+            options = {**options, "after": [*after, *workspaces.shared()]}
+        elif in_front is not None:
+            in_front.clear()
+        result = self._emulate(given, {**options, "keeps": in_front is not None})
+        if in_front is not None:
+            in_front += [part for each in result.touched for part in moved(each, copies, False)]
+        return result
 
     def _emulate(self, given: list[Any], options: dict[str, Any]) -> Any:
         """The emulator's Result; its errors as those of a launch."""
@@ -211,6 +248,13 @@ class EmulatedWorkspaces:
             array.scratch.begin()
             memory.scratch.append((self.pointers[each.name], array.scratch))
 
+    def shared(self) -> Iterator[Touched]:
+        """All of them: on a GPU they are a stream's, so that launches in front have them, too."""
+        from runtime.emulator import Touched
+
+        for name, pointer in self.pointers.items():
+            yield Touched.somehow(pointer.address, self.arrays[name].nbytes, "a launch in front of it")
+
     def check(self, header: Header) -> None:
         """Raises FindingError for an element of a zeroed one that is not zero."""
         for each in header.workspaces:
@@ -244,6 +288,16 @@ class EmulatedCopy:
         """Who wrote what of the host array in the launch of a result that watched this copy."""
         address = self.pointer.address
         return WrittenArray(self.start, self.size, address + self.low, result.writers.get(address))
+
+
+def moved(touched: Touched, copies: Iterable[EmulatedCopy], is_host: bool) -> Iterator[Touched]:
+    """What was touched, from host arrays (`is_host`) to their copies, or back."""
+    for each in copies:
+        copy = each.pointer.address + each.low
+        here, there = (each.start, copy) if is_host else (copy, each.start)
+        part = touched.moved(here, here + each.size, there - here)
+        if part is not None:
+            yield part
 
 
 def host_view(array: Array, pointer: int) -> Any:

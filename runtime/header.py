@@ -42,6 +42,8 @@ MARKS = ("life", "empty", "barriers", "loops", "lines")
 """Kinds of marks."""
 FIRST_WITH_MAPS = 90
 """The first compute capability, times ten, that copies by tensor maps (PTX ISA, "cp.async.bulk.tensor")."""
+FIRST_THAT_OVERLAPS = 90
+"""The same, of launches that start before those in front have ended (PTX ISA, "griddepcontrol")."""
 RECORD_WORDS = 8
 """u32 words of an assert record: flag, `.tile` line, block x, y, z, thread, two spare."""
 
@@ -155,7 +157,8 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """All that a launch needs of one `.entry`. Sizes in bytes; `grid`, `moves` and `computes` are expressions."""
+    """All that a launch needs of one `.entry`. Sizes in bytes; `grid`, `moves` and `computes` are expressions;
+    `overlaps`: right behind the launches in front of it in its call, it may start before they have ended."""
 
     entry: str
     kernel: str
@@ -175,6 +178,7 @@ class Header:
     workspaces: tuple[HeaderWorkspace, ...] = ()
     channels: tuple[HeaderChannel, ...] = ()
     timeline: tuple[HeaderMark, ...] = ()
+    overlaps: bool = False
     requires: tuple[Requirement, ...] = ()
     moves: Tree | None = None
     computes: Tree | None = None
@@ -225,8 +229,8 @@ def to_json(header: Header) -> dict[str, Any]:
     }
     record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
-    for optional in ("moves", "computes", "workspaces", "channels", "timeline"):
-        if record[optional] in (None, ()):
+    for optional in ("moves", "computes", "workspaces", "channels", "timeline", "overlaps"):
+        if record[optional] in (None, (), False):
             del record[optional]
     return record
 
@@ -327,6 +331,7 @@ def parse(record: Any) -> Header:
         workspaces=tuple(_workspace(row) for row in fields.optional_records("workspaces")),
         channels=tuple(_channel(row) for row in fields.optional_records("channels")),
         timeline=tuple(_mark(row) for row in fields.optional_records("timeline")),
+        overlaps=fields.optional_boolean("overlaps"),
         requires=tuple(_require(row) for row in fields.records("requires")),
         moves=fields.optional("moves"),
         computes=fields.optional("computes"),
@@ -457,6 +462,8 @@ def _check_names(header: Header, fields: Fields) -> None:
         fields.fail("dims", f"has {unbound[0]}, which no tensor binds")
     if missing := sorted(bound - set(header.dims)):
         fields.fail("params", f"has a tensor with the dim {missing[0]}, which is not in dims")
+    if header.overlaps and _capability(header.arch) < FIRST_THAT_OVERLAPS:
+        fields.fail("overlaps", f"is true, and launches on {header.arch} do not overlap")
     for index, channel in enumerate(header.channels):
         if unknown := sorted(set(channel.of) - {tensor.name for tensor in present}):
             fields.fail(f"channels[{index}].of", f"has {unknown[0]}, which is no tensor")
@@ -497,9 +504,13 @@ def _check_argument(header: Header, argument: Argument, fields: Fields, where: s
             _check_map(header, argument, param, fields, where)
 
 
+def _capability(arch: str) -> int:
+    return int(arch.removeprefix("sm_").rstrip("af"))
+
+
 def _check_map(header: Header, argument: Argument, tensor: HeaderTensor, fields: Fields, where: str) -> None:
     rank = len(tensor.dims)
-    if int(header.arch.removeprefix("sm_").rstrip("af")) < FIRST_WITH_MAPS:
+    if _capability(header.arch) < FIRST_WITH_MAPS:
         fields.fail(where, f"is a map, which {header.arch} does not have")
     if sorted(argument.axes) != list(range(rank)):
         fields.fail(f"{where}.axes", f"is {list(argument.axes)}, not each of the {rank} axes of {tensor.name} once")

@@ -69,6 +69,9 @@ class Fields:
             self.fail(key, "is neither true nor false")
         return value
 
+    def optional_boolean(self, key: str) -> bool:
+        return self.boolean(key) if key in self.left else False
+
     def text(self, key: str, null: bool = False) -> Any:
         """A string, or None where `null` allows it (typed Any: the caller knows which)."""
         value = self.value(key)

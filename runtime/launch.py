@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Union
 
 from runtime.arguments import ParamLayout
@@ -45,12 +46,15 @@ class Kernel:
 
     A call takes the parameters in the order of `header.params` or by name; an optional tensor that this variant does
     not have is None or left out. It raises LaunchError before anything is launched, and returns nothing.
+
+    overlaps: each launch starts before the one in front of it in its stream has ended, where the header allows it. It
+    must be that of the kernel for which this one was compiled: what it reads at once, another may write.
     """
 
-    def __init__(self, ptx: str, entry: str | None = None, device: str = "auto") -> None:
+    def __init__(self, ptx: str, entry: str | None = None, device: str = "auto", overlaps: bool = False) -> None:
         self.ptx = ptx
         self.header = _select(read(ptx), entry)
-        self.device = device
+        self.device, self.overlaps = device, overlaps and self.header.overlaps
         params = self.header.params
         self._checker = Checker(self.header)
         self._layout = ParamLayout(self.header)
@@ -84,6 +88,15 @@ class Kernel:
             arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
         launch.launch(values, arguments, stream)
+
+    @cached_property
+    def overlapping(self) -> Kernel:
+        """The same, for launches right behind those that its call puts in front."""
+        if not self.header.overlaps:
+            return self
+        made = Kernel(self.ptx, self.header.entry, self.device, True)
+        made._loaded = self._loaded
+        return made
 
     def bind(self, *arguments: Any, **named: Any) -> Bound:
         """The launch with these arguments, checked now: a callable without arguments that keeps the arrays alive. With
@@ -288,13 +301,14 @@ class Kernel:
         if 0 in call.grid:
             return EmptyLaunch(call, ordinal)
         if ordinal is None:
-            return EmulatedLaunch(self.ptx, self._checker, self._layout, call)
+            return EmulatedLaunch(self.ptx, self._checker, self._layout, call, self.overlaps)
         from runtime.cuda_launch import CudaLaunch, ForeignLaunch, HostLaunch
 
         is_host = any(array.device is None for array in call.arrays.values())
         is_foreign = any(framework.foreign for framework in frameworks)
         kind = HostLaunch if is_host else ForeignLaunch if is_foreign else CudaLaunch
-        return kind(self._load(ordinal), self._checker, self._layout, call, [] if is_host else frameworks)
+        known = [] if is_host else frameworks
+        return kind(self._load(ordinal), self._checker, self._layout, call, known, self.overlaps)
 
 
 class EmptyLaunch(Repeated):

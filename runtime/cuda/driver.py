@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 from runtime.errors import DeviceError
 
 NOT_INITIALIZED = 3
+FIRST_WITH_CONFIGS = 11080
+"""The first CUDA version whose driver has `cuLaunchKernelEx`."""
 STICKY = frozenset([220, 700, 702, 710, 714, 715, 716, 717, 718, 719])
 """Codes after which every call in the context fails until the process ends (CUDA driver API, CUresult)."""
 
@@ -45,6 +49,17 @@ def unavailable() -> str | None:
 def device_count() -> int:
     """The driver's devices; it must have been started."""
     return call(bindings().cuDeviceGetCount)
+
+
+@cache
+def launch_configured() -> Callable[[int, int, int, int], int]:
+    """`cuLaunchKernelEx` of addresses: of a CUlaunchConfig (its `getPtr`), a function, the arguments' addresses, and 0.
+    The bindings' own makes a config of the caller's anew at each launch, which takes 50 us."""
+    address, _ = call(bindings().cuGetProcAddress, b"cuLaunchKernelEx", FIRST_WITH_CONFIGS, 0)
+    if not address:
+        raise DeviceError("cuda", "the driver launches no kernels with attributes", "a driver of CUDA 12")
+    made: Any = ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p,) * 4)(int(address))
+    return made
 
 
 def version() -> str:

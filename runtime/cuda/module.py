@@ -146,21 +146,36 @@ def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
 
 
 def launch_config(
-    grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, cluster: tuple[int, int, int]
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    shared_bytes: int,
+    cluster: tuple[int, int, int],
+    overlaps: bool = False,
 ) -> Any:
-    """The CUlaunchConfig of a launch in clusters, on the legacy default stream."""
+    """The CUlaunchConfig of a launch in clusters, or of one that may start before the one in front of it has ended, on
+    the legacy default stream."""
     cuda = driver.bindings()
-    attribute = cuda.CUlaunchAttribute()
-    attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    value = cuda.CUlaunchAttributeValue()
-    value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster
-    attribute.value = value
+    names, attributes = cuda.CUlaunchAttributeID, []
+
+    def add(name: Any, value: Any) -> None:
+        attribute = cuda.CUlaunchAttribute()
+        attribute.id, attribute.value = name, value
+        attributes.append(attribute)
+
+    if cluster != (1, 1, 1):
+        value = cuda.CUlaunchAttributeValue()
+        value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster
+        add(names.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value)
+    if overlaps:
+        value = cuda.CUlaunchAttributeValue()
+        value.programmaticStreamSerializationAllowed = 1
+        add(names.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, value)
     config = cuda.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
     config.blockDimX, config.blockDimY, config.blockDimZ = block
     config.sharedMemBytes = shared_bytes
-    if cluster != (1, 1, 1):
-        config.numAttrs, config.attrs = 1, [attribute]
+    if attributes:
+        config.numAttrs, config.attrs = len(attributes), attributes
     return config
 
 

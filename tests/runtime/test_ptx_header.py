@@ -112,6 +112,8 @@ def test_a_body_edited_by_hand_stays_legal() -> None:
         ("channels", [{"at": 0, "slots": 0, "of": ["x"]}], "channels[0].slots"),
         ("channels", [{"at": 0, "slots": 2, "of": ["z"]}], "channels[0].of"),
         ("channels", [{"at": 0, "slots": 2, "of": ["x"], "n": 1}], "channels[0].n"),
+        ("overlaps", 1, "overlaps"),
+        ("overlaps", True, "overlaps"),  # sm_80 has no such launches
         ("requires.0.expr", {"n": 1}, "requires[0].expr"),
         ("requires.0.line", -1, "requires[0].line"),
         ("requires.0.hint", 7, "requires[0].hint"),

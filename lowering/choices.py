@@ -166,6 +166,12 @@ class Choices:
         for forced in self.forced.values():
             forced.must = False
 
+    def excuse(self, *keys: str) -> None:
+        """Lines of a schedule with these keys are for other calls of the kernel, in which there is such a choice."""
+        for key in keys:
+            if key in self.forced and self.forced[key].loc is not None:
+                self.forced[key].must = False
+
     def check_met(self) -> None:
         """TileError `choice` for what is forced and that no choice took."""
         for key, forced in self.forced.items():

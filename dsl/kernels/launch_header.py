@@ -82,6 +82,7 @@ def make_header(stage: Stage) -> Header:
         workspaces=tuple(HeaderWorkspace(w.name, w.dtype.name, w.each, w.zero) for w in function.workspaces),
         channels=tuple(channels_of(function)),
         timeline=marks_of(function),
+        overlaps=bool(function.attrs.get("overlaps")),
         requires=tuple(Requirement(c.expr, c.text, c.line, c.hint) for c in stage.requires),
     )
 

@@ -48,6 +48,8 @@ class Request:
     `lowering/passes/marks.py` reads it; "" for none. choices: options by key, over those of the
     schedule; keys that the variant does not have are left to whoever gave them.
     strides: of strided tensors, representatives of what decides their code: see `stride_class`.
+    follows: of a launch that stands behind others of its call, the tensors that none of those writes; leads: another
+    one stands right behind it (`lowering/passes/overlap.py`).
     """
 
     kernel: str
@@ -65,6 +67,8 @@ class Request:
     marks: str = ""
     choices: Mapping[str, str] = field(default_factory=dict)
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    follows: tuple[str, ...] | None = None
+    leads: bool = False
 
 
 def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
@@ -153,11 +157,12 @@ class Resolved:
         units = sorted((name, strides.index(1)) for name, strides in request.strides.items() if 1 in strides)
         signs = sorted((name, [stride < 0 for stride in strides]) for name, strides in request.strides.items())
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
+        around = (request.follows, request.leads)
         return (
             *map(
                 repr,
                 (
-                    *(*plain, units, signs, request.strict_bounds, request.marks, self.index_bits),
+                    *(*plain, *around, units, signs, request.strict_bounds, request.marks, self.index_bits),
                     *(sorted(part.items()) for part in parts),
                 ),
             ),
@@ -260,6 +265,10 @@ class _Variant:
             function.attrs["strict_bounds"] = True
         if request.marks:
             function.attrs["marks"] = request.marks
+        if request.follows is not None:
+            function.attrs["follows"] = dict.fromkeys(request.follows, True)
+        if request.leads:
+            function.attrs["leads"] = True
         function.pins = schedule.pins
         function.instructions = schedule.instructions
         function.swizzles = schedule.swizzles

@@ -38,6 +38,8 @@ def request_key(request: Request) -> tuple:
         request.marks,
         frozen(request.choices),
         tuple(sorted(request.strides.items())),
+        request.follows,
+        request.leads,
     )
 
 

@@ -212,6 +212,16 @@ def _barrier(w: Writer, op: Op) -> None:
             w.template("bar.sync", ["0"], op)
 
 
+@rule("wait_for_launches")
+def _wait_for_launches(w: Writer, op: Op) -> None:
+    w.template("griddepcontrol.wait", [], op)
+
+
+@rule("let_next_start")
+def _let_next_start(w: Writer, op: Op) -> None:
+    w.template("griddepcontrol.launch_dependents", [], op)
+
+
 @rule("shared_alloc")
 def _shared_alloc(w: Writer, op: Op) -> None:
     w.registers[op.result] = []

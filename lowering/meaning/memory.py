@@ -136,6 +136,13 @@ def _barrier(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 
+@meaning("wait_for_launches")
+@meaning("let_next_start")
+def _launches(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Nothing: one launch is done before the next one begins."""
+    return []
+
+
 @meaning("shared_alloc")
 def _shared_alloc(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """One tile for each place where it stands: it keeps what it holds from round to round."""

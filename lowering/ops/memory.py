@@ -200,3 +200,6 @@ row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True, allocat
 row("commit", 0, nothing, keep=True, becomes="cp.async.commit_group")
 row("wait", 0, nothing, "groups", keep=True, becomes="cp.async.wait_group", waits="wait for copies")
 row("barrier", 0, nothing, "scope", keep=True, becomes="bar.sync", waits="barrier of the {scope}")
+# The launches in front have ended; as far as this block goes, the next one may start (`passes/overlap.py`).
+row("wait_for_launches", 0, nothing, keep=True, becomes="griddepcontrol.wait", waits="wait for launches")
+row("let_next_start", 0, nothing, keep=True, becomes="griddepcontrol.launch_dependents")

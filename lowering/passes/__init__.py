@@ -26,6 +26,7 @@ from lowering.passes import (
     lower_matrix_accesses,
     marks,
     narrow_scalars,
+    overlap,
     peel_loops,
     place_shared,
     place_waits,
@@ -139,6 +140,8 @@ PASSES = (
     # Last: which tiles may share bytes follows from the barriers that stand.
     Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
     Pass("check_turns", on_function(turns.check_turns), may_go=False),
+    # Behind all that moves accesses.
+    Pass("overlap", on_function(overlap.overlap), may_go=False),
     # Behind all others: what has marks is the code as it is without them.
     Pass("marks", on_function(marks.marks), may_go=False),
 )

@@ -350,6 +350,7 @@ FAULTS = [
     Fault("place_waits", "groups", not_waited, "acc"),
     Fault("place_shared", "product", moved("sb"), "acc"),
     Fault("check_turns", "product", moved("sb"), "acc"),
+    Fault("overlap", "product", moved("sb"), "acc"),
     Fault("marks", "product", moved("sb"), "acc"),
     Fault("place_shared", "product", changed("shared_alloc", "offset", lambda o: o - 16, 1), "sa"),
 ]

@@ -27,7 +27,8 @@ from lowering.location import Errors, TileError, closest
 from lowering.targets import Target, target
 
 if TYPE_CHECKING:
-    from runtime import DeviceFacts, LaunchResult
+    from runtime import DeviceFacts, Kernel, LaunchResult
+    from runtime.header import Header
 
 
 def load(
@@ -260,6 +261,19 @@ class CompiledKernel:
     @property
     def ptx(self) -> str:
         return self.compiled.ptx
+
+    @property
+    def header(self) -> Header:
+        return self.compiled.header
+
+    @property
+    def overlapping(self) -> Kernel:
+        """Its launches right behind those that its call puts in front."""
+        return self.kernel.overlapping
+
+    def grid(self, *arguments: Any) -> tuple[int, int, int]:
+        """The blocks of a launch with these arguments, which are checked; nothing is launched."""
+        return self.kernel.grid(*arguments)
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
         self.kernel(*arguments, **named)

@@ -11,6 +11,7 @@ from dsl.calls.plan import Output
 from dsl.text import tree as ast
 from dsl.text.heads import ArrayParameter, KernelHead
 from dsl.text.program import Program
+from dsl.text.tree import names_in
 from dsl.values.facts import ArrayFacts
 from lowering.location import TileError, closest
 from lowering.types import DTYPES, DType
@@ -145,7 +146,7 @@ def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
     for node in ast.walk(program.kernels[kernel].body):
         if isinstance(node, ast.Assign):
             parts = [t for t in node.targets if is_part(t)]
-            written |= {t.value.id for t in parts}
+            written |= {name for t in node.targets if isinstance(t, ast.Index) for name in names_in(t.value)}
             targets |= {*parts} if node.op is None else set()
         elif isinstance(node, ast.Call):
             name = node.function.id if isinstance(node.function, ast.Name) else ""
@@ -155,7 +156,7 @@ def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
             read |= whole
             if name == "store" or name.startswith("atomic"):
                 stored = arguments if name != "store" else node.args[:1]
-                written |= {a.value.id for a in stored if is_part(a)}
+                written |= {name for a in stored if isinstance(a, ast.Index) for name in names_in(a.value)}
                 targets |= {*stored} if name == "store" else set()
         elif is_part(node) and node not in targets:
             read.add(node.value.id)

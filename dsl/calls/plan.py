@@ -110,6 +110,8 @@ class BoundPlan:
         self.plan, self.program, self.outputs = plan, function.module.program, outputs
         self.shares = any(isinstance(a, Workspace) for step in plan.steps for a in step.arguments)
         self.kernels = kernels or [function.module.variant(step.request) for step in plan.steps]
+        self.may_overlap = any(kernel.header.overlaps for kernel in self.kernels)
+        self._in_turn: list[Any] | None = None  # the kernels as `launch` takes them, known once it has
         self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # (parameter, as planned, memory) by identity
         for output in outputs:
             self.check_output(output.name)
@@ -125,24 +127,35 @@ class BoundPlan:
 
     def launch(self, given: Mapping[str, Any]) -> None:
         arguments = [self.arguments(step, given) for step in self.plan.steps]
-        with self.call() if self.shares else nullcontext():
-            for kernel, values in zip(self.kernels, arguments, strict=True):
+        if self._in_turn is None:
+            self._in_turn = self.in_turn(arguments)
+        with self.call() if self.shares or self.may_overlap else nullcontext():
+            for kernel, values in zip(self._in_turn, arguments, strict=True):
                 kernel(*values)
 
+    def in_turn(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
+        """The kernels for launches of a call with these arguments, one right behind the other: those that may start
+        before the one in front of them has ended do so."""
+        turns = zip(self.kernels, overlaps(self.kernels, arguments), strict=True)
+        return [kernel.overlapping if does else kernel for kernel, does in turns]
+
     @contextmanager
-    def call(self) -> Iterator[None]:
-        """Around the launches of one call, once their arguments are made: what it may read and leave in workspaces.
+    def call(self, may_overlap: bool | None = None) -> Iterator[None]:
+        """Around the launches of one call, once their arguments are made: what it may read and leave in workspaces, and
+        what those touch that overlap; `may_overlap` says whether some do, if other kernels than these are launched.
 
         Workspaces in host memory are checked: FindingError. After a call that failed new ones are made, since a zeroed
         one may hold what its kernels have not taken back.
         """
+        from runtime.emulation import overlapping
         from runtime.scratch import ScratchArray
 
         shared = [(name, w, made) for name, w, made in self.workspaces.values() if isinstance(made, ScratchArray)]
         for _, _, made in shared:
             made.scratch.begin()
         try:
-            yield
+            with overlapping() if may_overlap or (may_overlap is None and self.may_overlap) else nullcontext():
+                yield
             for name, workspace, made in shared:
                 if workspace.zero:
                     made.check_zero(name, workspace.text, workspace.location)
@@ -176,6 +189,13 @@ class BoundPlan:
                 known = self.workspaces[id(argument)] = (name, argument, allocate_workspace(argument, given))
             return known[2]
         return argument
+
+
+def overlaps(kernels: Sequence[Any], arguments: Sequence[Sequence[Any]]) -> list[bool]:
+    """Which of the launches of a call may start before the one in front of it has ended. That one must have blocks:
+    else what is in front is none of the call."""
+    pairs = zip(kernels, kernels[1:], arguments, strict=False)
+    return [False, *(kernel.header.overlaps and 0 not in before.grid(*values) for before, kernel, values in pairs)]
 
 
 def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:

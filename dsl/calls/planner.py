@@ -14,6 +14,7 @@ from typing import Any
 
 from dsl.calls.binding import Misfit, bind
 from dsl.calls.called import Called
+from dsl.calls.overlap import overlapping
 from dsl.calls.plan import FromCall, Plan, Step, Workspace
 from dsl.calls.tuned import (
     CallFacts,
@@ -396,7 +397,7 @@ class Planner:
                     self.assign(step, names, passed)
                 else:
                     made.append(self.step(step, names, passed, self.chosen[len(made)] if self.chosen else None))
-            self.made[id(line)] = made
+            self.made[id(line)] = overlapping(self.program, made) if self.target.number >= 90 else made
         return self.made[id(line)]
 
     # ---- one launch ----

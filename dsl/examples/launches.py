@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from dsl.calls.api import CompiledKernel, Module, ModuleFunction
-from dsl.calls.plan import BoundPlan, FromCall, Plan, Step
+from dsl.calls.plan import BoundPlan, FromCall, Plan, Step, overlaps
 from dsl.examples.bounds import bound_of
 from dsl.examples.contracts import JudgedContracts
 from dsl.examples.evidence import Evidence
@@ -33,11 +33,18 @@ MOST_KEPT = 1 << 28
 
 @dataclass(slots=True)
 class ExampleLaunch:
-    """One kernel of a plan: what was compiled, and what runs (an edited text may take its place)."""
+    """One kernel of a plan: what was compiled, and what runs (an edited text may take its place); whether it starts
+    before the launch in front of it has ended."""
 
     step: Step
     compiled: CompiledKernel
     kernel: Any
+    overlaps: bool = False
+
+    @property
+    def launched(self) -> Any:
+        """What is launched where the launches of the call stand one right behind the other."""
+        return self.kernel.overlapping if self.overlaps else self.kernel
 
     @property
     def names(self) -> list[str]:
@@ -56,7 +63,7 @@ class ExampleCall:
 
     def prepared(self) -> list[Any]:
         """Each kernel as a launch without arguments."""
-        return [launch.kernel.bind(*values) for launch, values in self.launches]
+        return [launch.launched.bind(*values) for launch, values in self.launches]
 
     def on_host(self) -> list[tuple[ExampleLaunch, list[Any]]]:
         """Its kernels with the arguments in host memory, workspaces of their own among them."""
@@ -96,10 +103,12 @@ class Launcher:
             has = ", ".join(self.edited)
             raise TileError("ptx", None, f"the PTX has the kernels {has}; this example launches {used}")
         arguments = [bound.arguments(launch.step, arrays) for launch in launches]
+        for launch, does in zip(launches, overlaps([each.kernel for each in launches], arguments), strict=True):
+            launch.overlaps = does
         call = ExampleCall(function, plan, given, list(zip(launches, arguments, strict=True)))
         self.calls.append(call)
         self.evidence = []
-        with bound.call():
+        with bound.call(any(launch.overlaps for launch in launches)):
             for launch, values in call.launches:
                 self.report.launches.append(self.run(plan, launch, values))
         if self.ordinal is not None:
@@ -122,14 +131,14 @@ class Launcher:
 
     def run(self, plan: Plan, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
         self.check_plugins(launch.step, launch.names, values)
-        report = run_kernel(launch.kernel, values, self.ordinal, self.settings, self.keep)
+        report = run_kernel(launch.launched, values, self.ordinal, self.settings, self.keep)
         if self.marked is not None and self.recorded is not None:
             report.timeline = self.marked.add(launch.kernel.header, report.grid, self.recorded).as_record()
         request = launch.step.request
         report.dims = {name: int(extent) for name, extent in request.dims.items()}
         report.types = dict(request.types)
         if self.settings.explain:
-            report.explanation = explanation(plan, launch.compiled)
+            report.explanation = explanation(plan, launch.compiled, launch.overlaps)
         if self.settings.contracts:
             self.evidence.append(self.evidence_of(launch, report))
         return report

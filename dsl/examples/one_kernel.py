@@ -112,14 +112,15 @@ def assembled(ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False,
     return figures
 
 
-def explanation(plan: Plan, kernel: CompiledKernel) -> Explanation:
-    """Why this variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by stage."""
+def explanation(plan: Plan, kernel: CompiledKernel, overlaps: bool) -> Explanation:
+    """Why this variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by stage.
+    overlaps: whether it may start before the launch in front of it has ended."""
     from dsl.kernels.stages import named_values
 
     compiled = kernel.compiled
     tiles = named_values(compiled.variant.function)
     return Explanation(
-        list(plan.reasons),
+        [*plan.reasons, *["it may start before the launch in front of it has ended"] * overlaps],
         dict(compiled.header.constants),
         [f"{require.text}  (line {require.line})" for require in compiled.header.requires],
         [[name, kind, layout] for _, name, kind, layout in tiles],

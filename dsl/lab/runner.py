@@ -151,7 +151,7 @@ class Runner:
 
         def launch() -> None:
             with ready.bound.call():
-                for kernel, values in zip(ready.bound.kernels, ready.arguments, strict=True):
+                for kernel, values in zip(ready.bound.in_turn(ready.arguments), ready.arguments, strict=True):
                     counts.add(whole_launch(kernel.run(*values, **options)))
                 raise_first(counts, kernel.header.label)
 
@@ -232,7 +232,8 @@ def raise_first(counts: Counts, label: str) -> None:
 
 def prepared(ready: Ready) -> Callable[[], None]:
     """All launches of a plan, with their arguments checked and packed."""
-    launches = [kernel.bind(*values) for kernel, values in zip(ready.bound.kernels, ready.arguments, strict=True)]
+    kernels = ready.bound.in_turn(ready.arguments)
+    launches = [kernel.bind(*values) for kernel, values in zip(kernels, ready.arguments, strict=True)]
     if len(launches) == 1:
         return launches[0]
 

@@ -1,0 +1,43 @@
+"""Which launches of a call may overlap, and what one may read while those in front of it still run.
+
+Each but the first may start before the one in front of it has ended (`lowering/passes/overlap.py` says where it waits).
+What stands ahead of the wait may read what no launch in front writes. That two names are not of one memory is known
+where one is a workspace of the call, or where the launch that writes takes both: such a launch is refused if they
+overlap. All launches in front count, as one may let the next one start while those in front of it still run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dsl.calls.called import tensors_used
+from dsl.calls.plan import Step, Workspace
+from dsl.text.program import Program
+
+
+def overlapping(program: Program, steps: Sequence[Step]) -> list[Step]:
+    """The launches of a call, each with what it is told of those around it."""
+    made = []
+    for at, step in enumerate(steps):
+        follows = tuple(_unwritten(program, step, steps[:at])) if at else None
+        made.append(replace(step, request=replace(step.request, follows=follows, leads=at + 1 < len(steps))))
+    return made
+
+
+def _unwritten(program: Program, step: Step, before: Sequence[Step]) -> Iterator[str]:
+    """The tensors of a launch that none of those before it writes, as far as the text tells."""
+    head = program.head(step.request.kernel)
+    for name, argument in zip(head.names, step.arguments, strict=True):
+        if name in head.arrays and argument is not None and all(_leaves(program, each, argument) for each in before):
+            yield name
+
+
+def _leaves(program: Program, step: Step, argument: Any) -> bool:
+    """Whether a launch certainly does not write an array."""
+    head = program.head(step.request.kernel)
+    written, _ = program.once(tensors_used, head.name)
+    given = [(n, a) for n, a in zip(head.names, step.arguments, strict=True) if n in head.arrays and a is not None]
+    is_apart = isinstance(argument, Workspace) or any(a == argument for _, a in given)
+    return all(a != argument and (is_apart or isinstance(a, Workspace)) for n, a in given if n in written)

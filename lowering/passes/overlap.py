@@ -39,11 +39,11 @@ def _wait(function: Function) -> list[Op]:
     body, follows = function.body, function.by_subject("follows", bool)
     early = {p.value for p in function.params if p.value is not None and p.name in follows}
     spots: dict[str, Spots] = {BEHIND: [], HEAD: [(body, 0)], ACCESS: list(_ahead_of_need(body, early))}
-    because = "it begins when the launch in front of it has ended, as any other does"
+    because = "what it does ahead of its first need of the launch in front, it does while that ends"
     costs = {option: _behind(body, spots[option]) for option in spots}
     unit = "operations behind the wait"
     chosen: Spots = function.choices.choose(
-        "overlap", START, spots, BEHIND, loc=function.loc, because=because, costs=costs, unit=unit
+        "overlap", START, spots, ACCESS, loc=function.loc, because=because, costs=costs, unit=unit
     )
     waits = []
     for block, at in chosen:
@@ -58,8 +58,8 @@ def _let_next_start(function: Function, waits: Collection[Op]) -> None:
     spots: dict[str, Spots] = {END: [], LOADS: [_behind_reads(function.body, waits)]}
     if not waits:  # else blocks of the next launch could take up room, and wait for this one to wait
         spots[HEAD] = [(function.body, 0)]
-    because = "blocks of the next launch find room as blocks of this one end"
-    chosen: Spots = function.choices.choose("overlap", NEXT, spots, END, loc=function.loc, because=because)
+    because, rule = "blocks of the next launch find room as blocks of this one end", LOADS if waits else HEAD
+    chosen: Spots = function.choices.choose("overlap", NEXT, spots, rule, loc=function.loc, because=because)
     for block, at in chosen:
         near = block.ops[at - 1].loc if at else None
         block.ops.insert(at, Op(OPS["let_next_start"], [], [], {}, (), near or function.loc))

@@ -102,9 +102,18 @@ def test_arrays_of_the_caller_may_share_memory_unless_one_launch_takes_both() ->
     bound.launch(given)  # `w` is `t` here: read ahead of the wait it would be a race
 
 
-def test_code_is_as_ever_where_no_option_is_taken() -> None:
+def test_the_rule_is_ahead_of_need_and_at_once() -> None:
+    """Where the one in front waits itself, behind its reads."""
     x, y = np.zeros(N, np.float32), np.zeros(N, np.float32)
-    module = dsl.parse(TEXT, device="emulator")
+    kernels = planned(dsl.parse(TEXT, device="emulator"), "chain", y, x)[0].kernels
+    assert [each.header.overlaps for each in kernels] == [False, True, True]
+    assert kernels[0].ptx.index(GO) < kernels[0].ptx.index("ld.global")
+    assert kernels[1].ptx.index("ld.global") < kernels[1].ptx.index(WAIT) < kernels[1].ptx.index(GO)
+
+
+def test_launches_in_order_have_the_code_of_kernels_that_are_called_alone() -> None:
+    x, y = np.zeros(N, np.float32), np.zeros(N, np.float32)
+    module = module_of(start="behind", next="end")
     for kernel in planned(module, "chain", y, x)[0].kernels:
         alone = module.compile(kernel.header.kernel, n=N)
         assert kernel.compiled.body == alone.compiled.body and kernel.header == alone.header
@@ -115,9 +124,9 @@ def test_code_is_as_ever_where_no_option_is_taken() -> None:
 def test_a_schedule_may_say_it_of_a_kernel_that_is_called_alone_too() -> None:
     said = "\nschedule s of second:\n    choose overlap.start: {}\n"
     x, y = np.zeros(N, np.float32), np.zeros(N, np.float32)
-    module = dsl.parse(TEXT + said.format("head"), device="emulator")
+    module = dsl.parse(TEXT + said.format("behind"), device="emulator")
     assert WAIT not in module.compile("second", n=N).ptx
-    assert [WAIT in each.ptx for each in planned(module, "chain", y, x)[0].kernels] == [False, True, False]
+    assert [WAIT in each.ptx for each in planned(module, "chain", y, x)[0].kernels] == [False, False, True]
     with pytest.raises(dsl.TileError, match="no option 'early' here"):
         dsl.parse(TEXT + said.format("early"), device="emulator").chain(y, x)
 

@@ -29,9 +29,11 @@ class Landing:
         self.number = 0
 
     def seen_by(self, stamps: Any) -> None:
-        fresh = stamps[~np.isin(threads_of(stamps), threads_of(self.waiters))]
-        self.waiters = np.concatenate([self.waiters, fresh])
-        if self.table is not None and len(fresh):
+        if self.table is None:
+            return  # no copy has come with it
+        fresh = stamps[~self.table.has_waited(self.number, threads_of(stamps))]
+        if len(fresh):
+            self.waiters = np.concatenate([self.waiters, fresh])
             self.table.seen_by(self.number, threads_of(fresh))
 
     def known(self, addresses: Any, g: Any, lanes: Any) -> Any:
@@ -74,6 +76,10 @@ class Landings:
                 self.blocks = np.concatenate([self.blocks, np.zeros_like(self.blocks)])
         own = units[self.copies[units] == number]
         self.landing[own] = landing.number
+
+    def has_waited(self, number: int, threads: Any) -> Any:
+        """For each thread, all of them of the block whose mbarrier it is."""
+        return self.waited[number, (threads % U(self.block_lanes)).astype(np.int64)]
 
     def seen_by(self, number: int, threads: Any) -> None:
         """All of them are of one block, as only those of its own block wait for an mbarrier."""

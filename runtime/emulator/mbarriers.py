@@ -124,23 +124,22 @@ class Mbarriers:
                 raise BadLanes(foreign)
         return place
 
-    def objects_at(
-        self, g: Any, memory: Space, address: Any, site: Site, own: bool = False
-    ) -> tuple[SpacePlace, list[int]]:
+    def objects_at(self, g: Any, memory: Space, address: Any, site: Site, own: bool = False) -> tuple[SpacePlace, Any]:
         """(place, numbers of the places) of valid objects; lanes that name none are reported."""
         place = self.place(g, memory, address, site, own)
         return place, self.valid(g, place, address, site)
 
-    def valid(self, g: Any, place: SpacePlace, address: Any, site: Site) -> list[int]:
-        """The numbers of the places, which have valid objects."""
-        keys: list[int] = place.index.tolist()
-        missing = [key not in self.objects for key in keys]
-        if any(missing):
-            lane = missing.index(True)
+    def valid(self, g: Any, place: SpacePlace, address: Any, site: Site) -> Any:
+        """[lanes] numbers of the places, which have valid objects."""
+        keys = place.index
+        none = [start for start, _ in runs(keys) if int(keys[start]) not in self.objects]
+        if none:
+            lane = none[0]
+            missing = np.isin(keys, keys[none])
             where = int(np.broadcast_to(address, g.n)[lane]) & ((1 << RANK_SHIFT) - 1)
             message = f"no mbarrier was initialised at shared address {where:#x}"
             g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
-            raise BadLanes(np.array(missing))
+            raise BadLanes(missing)
         return keys
 
     def touch(self, kind: int, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
@@ -172,7 +171,7 @@ class Mbarriers:
         place, keys = self.objects_at(g, memory, address, site, own=True)
         self.note_users(place, g, memory, site)
         self.touch(STRONG_WRITE, place, g, memory, site)
-        for lane, key in enumerate(keys):
+        for lane, key in enumerate(keys.tolist()):
             found = self.objects.pop(key, None)
             if found is not None and (found.deferred or found.loads or key in self.waiting):
                 is_early = found.deferred or found.loads
@@ -199,7 +198,7 @@ class Mbarriers:
         amounts = np.broadcast_to(amounts, g.n).astype(np.int64)
         self.check_range(amounts, 0, MOST, "{} bytes at an mbarrier", g, site)
         self.touch(STRONG_WRITE, place, g, memory, site)
-        for lane, (key, amount) in enumerate(zip(keys, amounts.tolist(), strict=True)):
+        for lane, (key, amount) in enumerate(zip(keys.tolist(), amounts.tolist(), strict=True)):
             found = self.objects[key]
             found.bytes += amount if expects else -amount
             if abs(found.bytes) > MOST:
@@ -243,8 +242,11 @@ class Mbarriers:
             found = self.objects[key]
             if self.wave.time is not None:
                 found.coming = max(found.coming, self.wave.time.behind(g.index()[lanes]))
-            known = [self.released(g, lanes, owner, reach, order) for reach in (BLOCK, CLUSTER, COPIES)]
-            for lane in lanes:
+            members, own = g.index()[lanes], owner[lanes]
+            known = [
+                self.released(members[own == (reach == BLOCK)], reach, order) for reach in (BLOCK, CLUSTER, COPIES)
+            ]
+            for lane in lanes.tolist():
                 state[lane] = found.state()
                 for reach, each in enumerate(known):
                     found.join(each, reach)
@@ -255,9 +257,8 @@ class Mbarriers:
                 self.advance(found)
         return state
 
-    def released(self, g: Any, lanes: list[int], owner: Any, reach: int, order: ArrivalOrder) -> Any:
-        """What those of the lanes publish whose block is the object's (`reach` BLOCK), or those of other blocks."""
-        members = g.index()[[lane for lane in lanes if owner[lane] == (reach == BLOCK)]]
+    def released(self, members: Any, reach: int, order: ArrivalOrder) -> Any:
+        """What these threads publish by arriving: of the object's block (`reach` BLOCK), or of other blocks."""
         narrow = order.reach == BLOCK and not order.relaxed
         if not len(members) or (not narrow if reach == COPIES else order.reach < reach):
             return None
@@ -290,13 +291,13 @@ class Mbarriers:
                 found.pending += len(lanes)
                 if found.pending > MOST:
                     message = f"{found.pending} arrivals are pending at an mbarrier, which can count {MOST}"
-                    g.launch.report(Kind.BARRIER_MISUSE, message, g, lanes[-1], site)
-            found.deferred.append(self.wave.copies.tracked(g, np.array(lanes), site))
+                    g.launch.report(Kind.BARRIER_MISUSE, message, g, int(lanes[-1]), site)
+            found.deferred.append(self.wave.copies.tracked(g, lanes, site))
             if key in self.waiting:
                 self.wave.wake_waiters()
 
-    def awaited(self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0) -> list[int]:
-        """The objects at which tensor copies are to arrive; the asynchronous proxy must know that they are valid.
+    def awaited(self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0) -> Any:
+        """[lanes] The objects at which tensor copies are to arrive, which the asynchronous proxy must know as valid.
 
         away: by lane, how many blocks further the object lies, at the same place there.
         """
@@ -371,23 +372,24 @@ class Mbarriers:
 
     # Waiting
 
-    def own_keys(self, g: Any, address: Any) -> list[int]:
-        """The places of objects that each lane's own block may hold; −1 where the address is of none."""
+    def own_keys(self, g: Any, address: Any) -> Any:
+        """[lanes] The places of objects that each lane's own block may hold; −1 where the address is of none."""
         memory = self.wave.space("shared")
         rank, offset = address >> RANK_SHIFT, address & ((1 << RANK_SHIFT) - 1)
         inside = (offset >= memory.start) & (offset + BYTES <= memory.end) & (offset % BYTES == 0)
         inside &= (rank == 0) | (rank == g.lane("rank").astype(np.int64) + 1)
-        return np.where(inside, (g.lane("slot") * memory.arena + offset) // BYTES, -1).tolist()
+        return np.where(inside, (g.lane("slot") * memory.arena + offset) // BYTES, -1)
 
     def ready(self, g: Any, keys: Any, state: Any, parity: bool) -> Any:
         """For each lane that would wait: may it go on?  Lanes whose wait means nothing go on, to be reported."""
         done = np.ones(g.n, bool)
-        for lane, key in enumerate(keys):
+        for start, end in runs(keys, state):
+            key, asked = int(keys[start]), int(state[start])
             found = self.objects.get(key)
-            if found is None or (not parity and wrong_state(found, int(state[lane]))):
+            if found is None or (not parity and wrong_state(found, asked)):
                 continue
-            if not self.is_complete(key, int(state[lane]), parity):
-                done[lane] = False
+            if not self.is_complete(key, asked, parity):
+                done[start:end] = False
                 self.waiting.add(key)
         return done
 
@@ -422,15 +424,15 @@ class Mbarriers:
         place, keys = self.objects_at(g, memory, address, site, own=True)
         self.touch(STRONG_READ, place, g, memory, site)
         done = np.zeros(g.n, bool)
-        for lane, key in enumerate(keys):
-            found = self.objects[key]
-            wrong = "" if parity else wrong_state(found, int(state[lane]))
+        for start, end in runs(keys, state):
+            key, asked = int(keys[start]), int(state[start])
+            wrong = "" if parity else wrong_state(self.objects[key], asked)
             if wrong:
-                g.launch.report(Kind.BARRIER_MISUSE, wrong, g, lane, site)
-            done[lane] = bool(wrong) or self.is_complete(key, int(state[lane]), parity)
+                g.launch.report(Kind.BARRIER_MISUSE, wrong, g, start, site)
+            done[start:end] = bool(wrong) or self.is_complete(key, asked, parity)
         index = g.index()
         stamps = g.stamps(site)
-        for key, lanes in teams([key if done[lane] else -1 for lane, key in enumerate(keys)]).items():
+        for key, lanes in teams(np.where(done, keys, -1)).items():
             if key < 0:
                 continue
             found = self.objects[key]
@@ -471,9 +473,19 @@ def wrong_state(found: Mbarrier, state: int) -> str:
     return ""
 
 
-def teams(keys: list[int]) -> dict[int, list[int]]:
+def runs(*columns: Any) -> list[tuple[int, int]]:
+    """(first, behind the last) of neighbouring lanes that are alike in all columns. What is asked of an object is asked
+    once for them: the second time changes nothing."""
+    changes = np.zeros(len(columns[0]) - 1, bool)
+    for column in columns:
+        changes |= column[1:] != column[:-1]
+    edges = (np.flatnonzero(changes) + 1).tolist()
+    return list(zip([0, *edges], [*edges, len(columns[0])], strict=True))
+
+
+def teams(keys: Any) -> dict[int, Any]:
     """The lanes of each object."""
-    found: dict[int, list[int]] = {}
-    for lane, key in enumerate(keys):
-        found.setdefault(key, []).append(lane)
-    return found
+    found: dict[int, list[Any]] = {}
+    for start, end in runs(keys):
+        found.setdefault(int(keys[start]), []).append(np.arange(start, end))
+    return {key: parts[0] if len(parts) == 1 else np.concatenate(parts) for key, parts in found.items()}

@@ -172,7 +172,7 @@ class TensorLoads:
     def __init__(self, wave: Any):
         self.wave = wave
 
-    def start(self, g: Any, site: Site, boxes: list[Box | Pixels], starts: Any, keys: list[int]) -> None:
+    def start(self, g: Any, site: Site, boxes: list[Box | Pixels], starts: Any, keys: Any) -> None:
         """Each lane copies a box of one map to its start, an offset in the wave's shared memory.
 
         keys: of their mbarriers.
@@ -196,7 +196,7 @@ class TensorLoads:
             own = int(starts[lane]), units[lane], int(numbers[lane])
             began = 0 if wave.time is None else wave.time.behind(part.index())
             load = TensorLoad(wave, part, site, boxes[lane], *own, source, began)
-            wave.mbarriers.await_copy(keys[lane], load)
+            wave.mbarriers.await_copy(int(keys[lane]), load)
 
 
 class SourceReading:

@@ -232,7 +232,7 @@ def try_wait(code: Code, ins: PtxInstruction) -> Op:
         return g.wave.mbarriers.ready(g, keys(v, g), np.broadcast_to(v[state], g.n), parity)
 
     def missing(v: Values, g: Any) -> str:
-        return g.wave.mbarriers.missing(keys(v, g)[0], int(v[state][0]), parity)
+        return g.wave.mbarriers.missing(int(keys(v, g)[0]), int(v[state][0]), parity)
 
     code.record.barrier = BarrierOperands("try_wait", aligned=False, ready=ready, missing=missing)
     return wait(code, ins, state_space(ins.opcode))

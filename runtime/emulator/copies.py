@@ -95,23 +95,22 @@ class Sources:
     def add(self, wave: Any, operation: Operation) -> None:
         self.operations[id(operation)] = (wave, operation)
         for _, place in operation.sources:
-            np.add.at(self.readers, place.units(self.granule).ravel(), ONE_READER)
+            np.add.at(self.readers, place.covered(self.granule), ONE_READER)
 
     def remove(self, operation: Operation) -> None:
         if self.operations.pop(id(operation), None) is not None:
             for _, place in operation.sources:
-                np.subtract.at(self.readers, place.units(self.granule).ravel(), ONE_READER)
+                np.subtract.at(self.readers, place.covered(self.granule), ONE_READER)
 
     def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
         """Reports a write to what a copy is still reading."""
         if not self.operations:
             return
-        units = place.units(self.granule)
-        met = self.readers[units] > 0
+        met = place.take(self.readers, self.granule) > 0
         if not met.any():
             return
-        lane = int(np.flatnonzero(met.any(1))[0])
-        unit = int(units[lane][met[lane]][0])
+        where = np.nonzero(met)
+        lane, unit = int(where[0][0]), int(place.granules(where, self.granule)[0])
         writer = f"written by {g.launch.who(int(g.lane('gid')[lane]), site.stamp)}"
         for wave, operation in self.operations.values():
             message = "the source of an asynchronous copy is written before the copy is complete"

@@ -291,29 +291,41 @@ def values_of_fragment(registers: Sequence[Array], rows: int, columns: int, dtyp
     return _operand(registers, "a", rows, columns, dtype, "")
 
 
+def products_by_tiles(a: Array, b: Array, which: Array) -> Array:
+    """[warps, rows, n]: of each warp's rows of A, [warps, rows, k], and its tile of B, which of [tiles, n, k].
+
+    Warps that share a tile, one behind the other, are one product.
+    """
+    warps, rows, k = a.shape
+    together = warps // len(b)
+    if (which == np.arange(warps) // together).all():
+        return (a.reshape(len(b), together * rows, k) @ b.swapaxes(1, 2)).reshape(warps, rows, -1)
+    return a @ b[which].swapaxes(1, 2)
+
+
 @np.errstate(all="ignore")
 def added(products: Array, start: Sequence[Array], keeps: Array, d_type: str, saturate: bool = False) -> list[Array]:
-    """`wgmma`: the registers of D, a warp's 16 rows and n columns. keeps: [warps], whether sums begin at `start`."""
+    """`wgmma`: the registers of D, each [warps, 32], of a warp's 16 rows and n columns. keeps: [warps], whether sums
+    begin at `start`.
+
+    Sums stay as registers have them, one register behind the other: products alone change places. Of each eight columns
+    a register has the row of four lanes or the one eight below, and each lane a pair of columns.
+    """
     per_word = 2 if d_type == "f16" else 1
-    words = _by_eights(np.stack([each.view(np.uint32) for each in start], axis=1), per_word)
-    keeps = keeps[:, None, None]
+    blocks = products.reshape(len(products), 2, 8, -1, 4, 2)  # half, row, eight columns, pair, of the pair
+    order = (3, 1, 0, 2, 4, 5) if per_word == 2 else (3, 1, 5, 0, 2, 4)
+    total = blocks.transpose(order).reshape(len(start), len(products), 32 * per_word)
+    words = np.stack([each.view(np.uint32) for each in start])
+    if not keeps.all():
+        words *= keeps[:, None].astype(np.uint32)
     if d_type == "s32":
-        before = np.where(keeps, words.view(np.int32), 0)
+        before = words.view(np.int32)
         if saturate:
-            d = np.clip(products.astype(np.int64) + before, -(2**31), 2**31 - 1).astype(np.int32)
+            d = np.clip(total.astype(np.int64) + before, -(2**31), 2**31 - 1).astype(np.int32)
         else:
-            d = products.astype(np.int64).astype(np.int32) + before
+            d = total.astype(np.int32)
+            d += before
     else:
-        before = np.where(keeps, to_f64(words.view(FORMATS[d_type].storage), d_type), 0.0)
-        d = canonicalise(nearest_of_f64(products + before, d_type), d_type)
-    found = np.ascontiguousarray(d).view(np.uint32)
-    blocks = found.reshape(len(found), 2, 8, -1, 4, 2 // per_word)  # half, row, eight columns, pair, of the pair
-    registers = blocks.transpose(0, 3, 1, 5, 2, 4).reshape(len(found), -1, 32)
-    return [registers[:, i] for i in range(registers.shape[1])]
-
-
-def _by_eights(registers: Array, per_word: int) -> Array:
-    """Registers of D, [warps, registers, 32], as [warps, 16, words]: of each eight columns the row of four lanes and
-    the one eight below, a pair of columns a lane."""
-    blocks = registers.reshape(len(registers), -1, 2, 2 // per_word, 8, 4)  # eight columns, half, of a pair, row, pair
-    return np.ascontiguousarray(blocks.transpose(0, 2, 4, 1, 5, 3)).reshape(len(registers), 16, -1)
+        total += words.view(FORMATS[d_type].storage)
+        d = canonicalise(nearest_of_f64(total, d_type), d_type)
+    return list(d.view(np.uint32))

@@ -8,6 +8,7 @@ one that multiplies, behind a barrier after the write. Four warps issue it toget
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,42 @@ CHUNK = 16
 """Bytes that products read at once."""
 
 
+@dataclass
+class TilePlace(SpacePlace):
+    """What products read: of each of some warps (numbers in the wave) a tile of [chunks], of which warps share some.
+
+    first: one of the warps of each distinct tile; which: the tile of each warp.
+    """
+
+    warps: Any = None
+    units_of_warps: Any = None
+    first: Any = None
+    which: Any = None
+
+    @classmethod
+    def of(cls, warps: Any, units: Any) -> TilePlace:
+        """units: [warps, chunks], numbers of chunks in the wave's shared memory. The first chunk tells tiles apart."""
+        _, first, which = np.unique(units[:, 0], return_index=True, return_inverse=True)
+        return cls(CHUNK, units.size, 0, units.reshape(-1), False, warps, units, first, which)
+
+    def covered(self, granule: int) -> Any:
+        return SpacePlace(CHUNK, 0, 0, self.units_of_warps[self.first].reshape(-1)).units(granule).reshape(-1)
+
+    def restricted(self, lanes: Any) -> TilePlace:
+        """Of whole warps, which wait together."""
+        chosen = np.unique(lanes // self.units_of_warps.shape[1])
+        return TilePlace.of(self.warps[chosen], self.units_of_warps[chosen])
+
+
 class Products(Copies):
-    """The products in flight of a wave. issued: a hash of what each warp has issued; sites: its last one."""
+    """The products in flight of a wave. issued: a hash of what each warp has issued; sites: its last one; places: where
+    operands lie, by descriptors."""
 
     def __init__(self, wave: Any):
         super().__init__(wave)
         self.issued = np.zeros(wave.lanes // 32, U)
         self.sites: dict[int, Site] = {}
+        self.places: dict[Any, tuple[TilePlace, list[SpacePlace]]] = {}
 
     def complete(self, operation: Operation) -> None:
         """Their warps have waited for these products."""
@@ -40,9 +70,9 @@ class Products(Copies):
         assert shadow is not None
         if shadow.readings is None:
             shadow.readings = Readings(self.wave)
-        now = self.wave.ordering.clock.now
-        for readers, place in operation.sources:
-            shadow.readings.add(operation.threads[readers], place, operation.site, now)
+        for _, place in operation.sources:
+            assert isinstance(place, TilePlace)
+            shadow.readings.add(place, operation.site, self.wave.ordering.clock.now)
 
     def note(self, g: Any, site: Site, operands: Any) -> None:
         """That these warps issue a product. operands: [warps], what is the same for all four."""
@@ -87,12 +117,12 @@ class Readings:
         self.stamps = np.zeros((wave.block_lanes // 32, len(memory.data) // CHUNK), U)
         self.warps: list[int] = []  # of a block, that have multiplied
 
-    def add(self, threads: Any, place: SpacePlace, site: Site, now: int) -> None:
-        """These threads' warps have read these chunks, and waited for it."""
-        warps = threads % self.wave.block_lanes >> 5
-        self.warps = sorted({*self.warps, *np.unique(warps).tolist()})
-        first = self.wave.constant("gid stamp")[threads & ~31]
-        self.stamps[warps, place.index] = first | U(now << TIME_SHIFT | site.stamp)
+    def add(self, place: TilePlace, site: Site, now: int) -> None:
+        """These warps have read these chunks, and waited for it."""
+        warps = place.warps % (self.wave.block_lanes // 32)
+        self.warps = sorted({*self.warps, *warps.tolist()})
+        stamps = self.wave.constant("gid stamp")[32 * place.warps] | U(now << TIME_SHIFT | site.stamp)
+        self.stamps[warps[:, None], place.units_of_warps] = stamps[:, None]
 
     def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
         """Reports a write by somebody who does not know of one of the warps that it has waited."""

@@ -112,6 +112,10 @@ class SpacePlace:
         index = self.start + np.arange(self.lanes) if self.index is None else self.index
         return index[:, None] * ratio + np.arange(ratio)
 
+    def covered(self, granule: int) -> Any:
+        """Numbers of the granules, each as often as it is asked again."""
+        return self.units(granule).reshape(-1)
+
     def restricted(self, lanes: Any) -> SpacePlace:
         index = self.start + lanes if self.index is None else self.index[lanes]
         return SpacePlace(self.size, len(lanes), 0, index)
@@ -214,6 +218,23 @@ class Shadow:
             self.note_by_warps(kind, place, column, limit, g, site)
         else:
             self.note(kind, place, column, limit, g, site, values)
+
+    def is_even(self, units: Any, size: int) -> bool:
+        """Is each row of units of `size` bytes in one state to those who read it, as the copy of a whole box leaves it?
+
+        It is not where it may depend on the address: among strong writes.
+        """
+        tables = [known for kind, known in self.records.items() if kind.base == PLAIN_WRITE]
+        if self.landings is not None:
+            tables.append(self.landings.landing)
+        tables += [table for table in (self.by_proxy, self.reserved) if table is not None]
+        ratio = size // self.granule
+        for table in tables:
+            met = table.reshape(-1, ratio)[units].reshape(len(units), -1)
+            if (met != met[:, :1]).any():
+                return False
+        strong = (known for kind, known in self.records.items() if kind.base == STRONG_WRITE)
+        return not any(known.reshape(-1, ratio)[units].any() for known in strong)
 
     def note_by_warps(self, kind: AccessKind, place: SpacePlace, column: Any, limit: Any, g: Any, site: Site) -> None:
         """A record for each warp, so that no stamp stands for threads of other warps."""

@@ -8,11 +8,11 @@ import numpy as np
 
 from .. import matrix
 from ..code import Code, Op, Values
-from ..descriptors import Pattern, Unfit, check_starts, pattern, rest_of, starts_of
+from ..descriptors import CHUNK, Pattern, Unfit, check_starts, pattern, rest_of, starts_of
 from ..findings import Kind, PtxError
-from ..products import GROUP
+from ..products import GROUP, TilePlace
 from ..reader import Integer, PtxInstruction, Vector
-from ..shadow import PLAIN_READ
+from ..shadow import PLAIN_READ, SpacePlace
 from ..spaces import BadLanes, SharedSpace
 from ..sums_in_flight import WarpgroupStep
 from .memory_access import vector_items
@@ -21,6 +21,8 @@ from .tensor import by_warps
 
 ROWS = 16
 """Of the 64 of a product, that each of its warps has the sums of."""
+MOST_PLACES = 64
+"""Kept by a wave: six slots of two operands of four instructions, and more."""
 
 
 @instruction("wgmma.fence", effect=True, sync="warp")
@@ -58,33 +60,69 @@ class DescribedOperand:
     def __init__(self, rows: int, own: int, k: int, type_name: str, across: bool, entry: int):
         self.rows, self.own, self.k, self.type, self.across, self.entry = rows, own, k, type_name, across, entry
 
-    def read(self, v: Values, g: Any, site: Any, sources: list[Any]) -> Any:
-        """[warps, own rows, k] values; adds what was read to the sources."""
+    def read(self, v: Values, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
+        """[tiles, own rows, k] values, and which of them each warp reads; adds what was read to the sources."""
         given = by_warps(v[self.entry], g)
         if (given != given[:, :1]).any():
             lane = int(np.flatnonzero((given != given[:, :1]).ravel())[0])
             g.launch.report(Kind.MISSING_LANE, "threads of a warp give different matrix descriptors", g, lane, site)
         descriptors = given[:, 0]
         rests = rest_of(descriptors)
-        warps = len(descriptors)
-        made = np.empty((warps, self.own, self.k), np.float32 if self.type in ("s8", "u8") else np.float64)
+        if (rests == rests[0]).all():
+            return self.part(descriptors, int(rests[0]), np.arange(len(descriptors)), g, site, sources)
+        which = np.empty(len(descriptors), np.int64)
+        made: list[Any] = []
         for rest in np.unique(rests):
             chosen = np.flatnonzero(rests == rest)
-            made[chosen] = self.part(descriptors[chosen], int(rest), chosen, g, site, sources)
-        return made
+            values, own = self.part(descriptors[chosen], int(rest), chosen, g, site, sources)
+            which[chosen] = own + sum(len(each) for each in made)
+            made.append(values)
+        return np.concatenate(made), which
 
-    def part(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any, sources: list[Any]) -> Any:
+    def part(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
         """Of the warps whose descriptors are alike but for the start."""
-        starts = starts_of(descriptors)
+        tile, places = self.places(descriptors, rest, chosen, g, site)
+        memory, lanes = g.wave.space("shared"), (32 * chosen[:, None] + np.arange(32)).ravel()
+        assert memory.shadow is not None
+        part = g if len(lanes) == g.n else g.part(lanes)
+        # Where all of a tile is of one copy, what holds for its first chunks holds for the others.
+        is_even = len(places) > 1 and memory.shadow.is_even(tile.units_of_warps[tile.first], CHUNK)
+        for place in places[:1] if is_even else places:
+            memory.shadow.access(PLAIN_READ, place, part, site, record=False)
+            g.launch.proxies.check(memory, place, part, site, "wgmma reads")
+        readers = 32 * chosen[:, None] + np.arange(tile.units_of_warps.shape[1]) % 32
+        sources.append((readers.ravel(), tile))
+        raw = memory.elements(np.uint64, 2)[tile.units_of_warps[tile.first]]
+        return self.values(raw), tile.which
+
+    def places(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any) -> tuple[TilePlace, list[SpacePlace]]:
+        """What these warps read, and what all lanes read at once, a chunk each, again and again. It is kept, as each
+        ring of tiles comes back to its slots."""
+        warps = g.index()[::32][chosen] // 32
+        kept, key = g.wave.products.places, (self, descriptors.tobytes(), warps.tobytes())
+        if key not in kept:
+            if len(kept) == MOST_PLACES:
+                kept.clear()
+            kept[key] = self.found_places(starts_of(descriptors), rest, warps, 32 * chosen, g, site)
+        return kept[key]
+
+    def found_places(
+        self, starts: Any, rest: int, warps: Any, first_lanes: Any, g: Any, site: Any
+    ) -> tuple[TilePlace, list[SpacePlace]]:
+        memory, slots = g.wave.space("shared"), warps * 32 // g.wave.block_lanes
+        assert isinstance(memory, SharedSpace)
         try:
             found = pattern(rest, self.rows, self.across)
             check_starts(starts, found.bits, self.across)
         except Unfit as reason:
             raise PtxError(f"an operand of a product {reason}", site.ptx_line) from None
-        chunks = self.chunks(found, (g.index()[::32][chosen] % g.wave.block_lanes) // 32 % GROUP)
-        addresses = found.addresses(starts, chunks)
-        raw = self.gathered(addresses, chosen, g, site, sources)
-        return self.values(raw)
+        addresses = found.addresses(starts, self.chunks(found, warps % (g.wave.block_lanes // 32) % GROUP))
+        part = g.part((first_lanes[:, None] + np.arange(32)).ravel())
+        places, count = [], addresses.shape[1]
+        for first in range(0, count, 32):
+            at = np.minimum(np.arange(first, first + 32), count - 1)
+            places.append(memory.place(addresses[:, at].ravel().astype(np.uint32), CHUNK, part, site, False, None))
+        return TilePlace.of(warps, (slots[:, None] * memory.arena + addresses) // CHUNK), places
 
     def chunks(self, found: Pattern, warp: Any) -> Any:
         """[warps, chunks] offsets of what each reads: of 64 rows its own."""
@@ -97,24 +135,8 @@ class DescribedOperand:
             parts = chunks.reshape(GROUP, -1)
         return parts[warp]
 
-    def gathered(self, addresses: Any, chosen: Any, g: Any, site: Any, sources: list[Any]) -> Any:
-        """[warps, chunks, 2] words of 64 bits. The lanes of a warp read a chunk each, again and again."""
-        memory = g.wave.space("shared")
-        assert isinstance(memory, SharedSpace) and memory.shadow is not None
-        warps, count = addresses.shape
-        lanes = (32 * chosen[:, None] + np.arange(32)).ravel()
-        part = g if len(lanes) == g.n else g.part(lanes)
-        raw = np.empty((warps, count, 2), np.uint64)
-        for first in range(0, count, 32):
-            at = np.minimum(np.arange(first, first + 32), count - 1)
-            place = memory.place(addresses[:, at].ravel().astype(np.uint32), 16, part, site, False, None)
-            memory.shadow.access(PLAIN_READ, place, part, site, record=False)
-            g.launch.proxies.check(memory, place, part, site, "wgmma reads")
-            sources.append((lanes, place))
-            raw[:, at] = memory.load(place, np.uint64, 2).reshape(warps, 32, 2)
-        return raw
-
     def values(self, raw: Any) -> Any:
+        """[tiles, chunks, 2] words of 64 bits as numbers, [tiles, own rows, k]."""
         words = np.ascontiguousarray(raw).view(np.uint32).reshape(len(raw), -1)
         if not self.across:
             return matrix.values_of(words.reshape(len(raw), self.own, -1), self.type)
@@ -143,7 +165,7 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
     b_entry = code.read(ins.operands[2], "u64")
     right = DescribedOperand(n, n, k, b_type, b_across, b_entry)
     adds, negated = code.predicate(ins.operands[3])
-    signs = [-1 if sign == -1 else 1 for sign in (rest[:2] or [1, 1])]
+    subtracts = rest[:2] in ([1, -1], [-1, 1])
     site = code.site
     names = [getattr(item, "name", "") for item in items]
     code.record.product = WarpgroupStep(
@@ -160,14 +182,15 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
             if left is None:
                 a = matrix.values_of_fragment([by_warps(v[entry], g) for entry in a_registers], ROWS, k, a_type)
             else:
-                a = left.read(v, g, site, sources)
+                tiles, which = left.read(v, g, site, sources)
+                a = tiles[which]
             b = right.read(v, g, site, sources)
         except BadLanes:
             return  # reported; the sums stay as they are
         g.wave.products.start(g, site, g.wave.space("shared"), None, g.wave.space("shared"), sources)
         keep = by_warps(v[adds], g)[:, 0]
         keep = ~keep if negated else keep
-        products = (signs[0] * signs[1] * a) @ b.swapaxes(1, 2)
+        products = matrix.products_by_tiles(-a if subtracts else a, *b)
         found = matrix.added(products, [by_warps(v[entry], g) for entry in start], keep, d_type, saturate)
         for entry, values in zip(sums, found, strict=True):
             v[entry][...] = values.reshape(-1).view(v[entry].dtype)

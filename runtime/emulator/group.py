@@ -23,6 +23,7 @@ class Lanes:
         self.launch = wave.launch
         self.ordering = wave.ordering
         self.threads = threads
+        self.each = 1  # so many neighbours are one thread
         self.n = wave.lanes if threads is None else len(threads)
         self.fetched: dict[str, Any] = {}
         self.limit_version = -1
@@ -128,6 +129,12 @@ class Lanes:
     def part(self, lanes: Any) -> Lanes:
         """Some lanes (positions in the group) by themselves."""
         return Lanes(self.wave, self.index()[lanes])
+
+    def repeated(self, each: int) -> Lanes:
+        """Each lane so many times, one behind the other: for what a thread does to many places at once."""
+        found = Lanes(self.wave, np.repeat(self.index(), each))
+        found.each = each
+        return found
 
     def run_on(self, lanes: Any, op: Any, values: Any, entries: list[int], written: list[int]) -> None:
         """Runs an operation for some lanes (positions in the group), on copies of its operands."""

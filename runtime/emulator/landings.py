@@ -36,16 +36,6 @@ class Landing:
             self.waiters = np.concatenate([self.waiters, fresh])
             self.table.seen_by(self.number, threads_of(fresh))
 
-    def known(self, addresses: Any, g: Any, lanes: Any) -> Any:
-        """For lanes (positions in the group): is a wait of theirs, or one ordered before, among the waiters?"""
-        known = np.isin(g.lane("gid")[lanes], threads_of(self.waiters))
-        for stamp in self.waiters:
-            rest = np.flatnonzero(~known)
-            if not len(rest):
-                break
-            known[rest] = g.ordering.ordered(np.full(len(rest), stamp), addresses[rest], g, lanes[rest])
-        return known
-
 
 class Landings:
     """For each granule of a shadow: the copy that last filled it, and its landing (0: none)."""
@@ -99,13 +89,16 @@ class Landings:
         return known
 
     def known_by_order(self, which: Any, addresses: Any, g: Any, lanes: Any) -> Any:
-        """The same of lanes that have not waited themselves: each lane is asked once for each landing."""
-        pairs = which.astype(np.int64) * g.n + lanes
-        asked, first, back = np.unique(pairs, return_index=True, return_inverse=True)
-        found = np.zeros(len(asked), bool)
-        landing = which[first]
-        for number in np.unique(landing).tolist():
-            chosen = np.flatnonzero(landing == number)
-            at = first[chosen]
-            found[chosen] = self.list[number - 1].known(addresses[at], g, lanes[at])
+        """The same of lanes that have not waited themselves: is a wait ordered before what they do? Each lane is asked
+        once for each landing, of one waiter after another, and mostly knows of the first."""
+        asked, first, back = np.unique(which.astype(np.int64) * g.n + lanes, return_index=True, return_inverse=True)
+        waiters = [self.list[number - 1].waiters for number in which[first].tolist()]
+        found, count = np.zeros(len(asked), bool), 0
+        rest = [each for each, stamps in enumerate(waiters) if len(stamps)]
+        while rest:
+            at = first[rest]
+            stamps = np.array([waiters[each][count] for each in rest], U)
+            found[rest] = g.ordering.ordered(stamps, addresses[at], g, lanes[at])
+            count += 1
+            rest = [each for each in rest if not found[each] and len(waiters[each]) > count]
         return found[back]

@@ -125,32 +125,29 @@ class Readings:
         self.stamps[warps[:, None], place.units_of_warps] = stamps[:, None]
 
     def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports a write by somebody who does not know of one of the warps that it has waited."""
-        chunks = place.widened(CHUNK) if place.size < CHUNK else place
-        for warp in self.warps:
-            met = chunks.take(self.stamps[warp], CHUNK)
-            if met.ndim == 2:
-                met = met.max(1)
-            asked = np.flatnonzero(met >= g.limit() if g.wave.cluster == 1 else met)
-            asked = asked[met[asked] != 0]
-            if len(asked):
-                self.check_warp(met, asked, g, site)
+        """Reports a write by somebody who does not know of one of the warps that it has waited.
 
-    def check_warp(self, met: Any, asked: Any, g: Any, site: Site) -> None:
-        """The latest wait of a warp is asked for, once for each lane that writes: it came behind all others."""
-        lanes, group = np.unique(g.index()[asked], return_inverse=True)
-        stamps = np.zeros(len(lanes), U)
-        np.maximum.at(stamps, group, met[asked])
-        position = np.zeros(len(lanes), np.int64)
-        position[group] = asked
-        every = np.repeat(stamps, 32) + np.tile(np.arange(32, dtype=U) << U(THREAD_SHIFT), len(lanes))
-        known = g.ordering.ordered(every, np.zeros(len(every), np.int64), g, np.repeat(position, 32))
+        Of what a lane writes, a warp's latest wait is asked for: it came behind all others.
+        """
+        chunks = place.widened(CHUNK) if place.size < CHUNK else place
+        boxes = g.n // g.each
+        met = [chunks.take(self.stamps[warp], CHUNK).reshape(boxes, -1).max(1) for warp in self.warps]
+        latest = np.stack(met)
+        asked = latest >= g.limit()[:: g.each] if g.wave.cluster == 1 else latest != 0
+        asked &= latest != 0
+        if asked.any():
+            self.check_waits(latest[asked], np.nonzero(asked)[1] * g.each, g, site)
+
+    def check_waits(self, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
+        """Does each of these lanes (positions in the group) know of any lane of a warp that it has waited?"""
+        every = np.repeat(stamps, 32) + np.tile(np.arange(32, dtype=U) << U(THREAD_SHIFT), len(stamps))
+        known = g.ordering.ordered(every, np.zeros(len(every), np.int64), g, np.repeat(lanes, 32))
         unknown = np.flatnonzero(~known.reshape(-1, 32).any(1))
         if len(unknown):
             stamp = int(stamps[unknown[0]])
             reader = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
             message = "writes shared memory that a product has read, with nothing behind its wait to order the two"
-            g.launch.report(Kind.RACE, message, g, int(position[unknown[0]]), site, f"read by {reader}")
+            g.launch.report(Kind.RACE, message, g, int(lanes[unknown[0]]), site, f"read by {reader}")
 
 
 class ProxyFences:

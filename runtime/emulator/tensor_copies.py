@@ -179,7 +179,7 @@ class TensorLoads:
         """
         wave, memory = self.wave, self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
-        rows = g.part(np.repeat(np.arange(g.n), place.lanes // g.n))
+        rows = g.repeated(place.lanes // g.n)
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy writes")
         with wave.ordering.of_copies():
             memory.shadow.start_copy(place, rows, site, by_proxy=True)
@@ -213,7 +213,7 @@ class SourceReading:
         if not can_be_written(device, box) and device.overlap is None:
             return
         place = global_place(device, box)
-        lanes = part.part(np.zeros(place.lanes, np.int64))
+        lanes = part.repeated(place.lanes)
         device.seen(place, lanes, site, False)
         if not can_be_written(device, box):
             return
@@ -272,7 +272,7 @@ class TensorStores(Copies):
         memory = self.wave.space("shared")
         place = shared_place(starts, placed.box_bytes)
         each = place.lanes // g.n
-        rows = g.part(np.repeat(np.arange(g.n), each))
+        rows = g.repeated(each)
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy reads")
         memory.shadow.access(PLAIN_READ, place, rows, site, record=False)
         for lane in range(g.n):
@@ -287,7 +287,7 @@ class TensorStores(Copies):
             if not is_allocated(device, box, part, site, True):
                 return
             target = global_place(device, box)
-            lanes = part.part(np.zeros(target.lanes, np.int64))
+            lanes = part.repeated(target.lanes)
             device.seen(target, lanes, site, True)
             part.launch.global_proxies.check(device, target, lanes, site, "a tensor copy writes")
             device.shadow.start_copy(target, lanes, site, by_proxy=True)

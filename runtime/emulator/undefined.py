@@ -67,10 +67,24 @@ def uses_of(ins: PtxInstruction, name: str) -> bool:
 
 @dataclass
 class UndefinedTable:
-    """Of each register and thread the bits that are undefined, and the register (from 1) that they come from."""
+    """Of each register and thread the bits that are undefined, and the register (from 1) that they come from; of each
+    register and warp, whether any thread has such bits."""
 
     bits: Any
     origins: Any
+    in_warps: Any
+
+    def is_known(self, rows: Any, g: Any) -> bool:
+        """Are these registers written, for all threads of the group's warps?"""
+        if g.threads is None:
+            return not self.in_warps[rows].any()
+        return not self.in_warps[rows[:, None], g.warp_rows()[0]].any()
+
+    def put(self, row: int, at: Any, bits: Any, origins: Any, g: Any) -> None:
+        self.bits[row, at] = bits
+        self.origins[row, at] = origins
+        warps = slice(None) if g.threads is None else g.warp_rows()[0]
+        self.in_warps[row, warps] = self.bits[row].reshape(-1, 32)[warps].any(1)
 
 
 class Undefined:
@@ -89,7 +103,8 @@ class Undefined:
     def table(self, lanes: int) -> UndefinedTable:
         """At the start: nobody has written any."""
         origins = np.arange(1, len(self.names) + 1, dtype=ORIGIN)
-        return UndefinedTable(*(np.repeat(column[:, None], lanes, axis=1) for column in (self.ones, origins)))
+        bits, of = (np.repeat(column[:, None], lanes, axis=1) for column in (self.ones, origins))
+        return UndefinedTable(bits, of, np.ones((len(self.names), lanes // 32), bool))
 
     # Which registers
 
@@ -190,9 +205,13 @@ class Undefined:
         adds, unless = adds_where(step) if asked else (None, False)
         looked = [(self.row[name], Bits(bits)) for name, bits in matter.items()]
         flow = self.flow(step) if targets and passes_on(step) else None
+        touched = [self.row[name] for name in (*step.uses, *matter, *targets, step.guard) if name in self.row]
+        rows = np.array(sorted(set(touched)))
 
         def run(v: Values, g: Any) -> None:
             table = g.wave.undefined
+            if table.is_known(rows, g):
+                return  # as nearly always: what comes of it is known, too
             at = slice(None) if g.threads is None else g.threads
             active = None if guard is None or v[guard] is None else np.broadcast_to(v[guard] ^ negated, g.n)
             unsure = None if guard_row is None else np.array(table.origins[guard_row, at])
@@ -225,8 +244,7 @@ class Undefined:
                 if unsure is not None:
                     new = new | if_any(unsure) & self.ones[row]
                     found = np.maximum(found, unsure)
-                table.bits[row, at] = new
-                table.origins[row, at] = found
+                table.put(row, at, new, found, g)
 
         return run
 

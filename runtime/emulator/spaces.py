@@ -279,7 +279,7 @@ class SharedSpace(Space):
         rows, by_warp = g.by_warp(offsets), g.by_warp(lines)
         phases = by_warp.reshape(-1, phase_lanes(size))
         if not (phases == phases[:, :1]).all():
-            counters.shared_wavefronts += copy_wavefronts(rows, by_warp, size) - shared_wavefronts(rows, size)[0]
+            counters.shared_wavefronts += g.launch.patterns.more_of_copies(rows, by_warp, size)
 
 
 class LocalSpace(Space):
@@ -307,6 +307,7 @@ class PatternCache:
 
     def __init__(self) -> None:
         self.found: dict[tuple[int, bytes], tuple[int, int]] = {}
+        self.copies: dict[tuple[int, bytes, bytes], int] = {}
 
     def wavefronts(self, g: Any, offsets: Any, size: int) -> tuple[int, int]:
         blocks, lanes = g.full_blocks()
@@ -324,4 +325,16 @@ class PatternCache:
             if len(self.found) > 4096:
                 self.found.clear()
             known = self.found[key] = shared_wavefronts(rows, size)
+        return known
+
+    def more_of_copies(self, rows: Any, lines: Any, size: int) -> int:
+        """The passes of a copy that an access to the same rows does not take. Of the lines of global memory it matters
+        how far they are from each other: a loop that goes along them has one or two patterns."""
+        near = np.where(lines < 0, 1, lines - lines.max())
+        key = (size, rows.tobytes(), near.tobytes())
+        known = self.copies.get(key)
+        if known is None:
+            if len(self.copies) > 4096:
+                self.copies.clear()
+            known = self.copies[key] = copy_wavefronts(rows, lines, size) - shared_wavefronts(rows, size)[0]
         return known

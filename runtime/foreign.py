@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from runtime.errors import LaunchError
 from runtime.frameworks import describe
 from runtime.header import Argument
 from runtime.signature import EntrySignature, SignatureParameter, addresses_in, signatures, target_of
-from runtime.tensor_map import MAP_BYTES, SWIZZLES, TensorMap, box_fault, of_array
+from runtime.tensor_map import MAP_BYTES, MAP_TYPES, SWIZZLES, TensorMap, box_fault, of_array
 
 if TYPE_CHECKING:
     from runtime.cuda.module import Attributes
@@ -61,7 +61,8 @@ class MapOf:
         axes = tuple(reversed(range(len(self.box))))
         if fault := box_fault(self.box[-1] * array.itemsize, self.swizzle):
             raise LaunchError("shape", f"the box of {name} {fault}")
-        return of_array(array, Argument("map", name, axes=axes, box=self.box[::-1], swizzle=self.swizzle))
+        found = of_array(array, Argument("map", name, axes=axes, box=self.box[::-1], swizzle=self.swizzle))
+        return replace(found, type=array.dtype if array.dtype in MAP_TYPES else "")
 
 
 @dataclass(slots=True)

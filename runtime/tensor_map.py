@@ -31,6 +31,8 @@ CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
 """Axes of a map with a window → the least and the most that its corners are."""
 MOST_OF_STEP = 8
 """Elements from one pixel to the next along a spatial axis."""
+MAP_TYPES = {"u8", "u16", "u32", "u64", "s32", "s64", "f16", "bf16", "f32", "f64"}
+"""Types of elements that a map may say; those of others are bits."""
 SWIZZLES = (0, 32, 64, 128)
 """Bytes of a row of the box within which 16-byte pieces change places; none for 0."""
 
@@ -57,6 +59,7 @@ class TensorMap:
     swizzle: 0, or the 32, 64 or 128 bytes of a row of the box within which 16-byte pieces change places.
     window: of a map for im2col copies of 3 to 5 axes: channels, one to three spatial ones, images. Then box is
     (channels, pixels), and pixels are those of the window one after the other, through images, too.
+    type: one of MAP_TYPES, which reductions ask for; empty for bits, which copies move.
     """
 
     element_bytes: int
@@ -65,6 +68,7 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int = 0
     window: Window | None = None
+    type: str = ""
 
     @property
     def span(self) -> int:

@@ -12,6 +12,8 @@ from runtime.tensor_map import MAP_PIECE, TensorMap
 
 DATA_TYPES = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
 """Bytes of an element → the driver's word: a copy moves bits, and fills with zeros, which all types have as 0 bits."""
+TYPES = {"s32": "INT32", "s64": "INT64", "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64"}
+"""Those that a map may say and that are not bits."""
 SMALL = 1 << 17
 """Bytes of an array below which drivers up to FAULTY set a bit that does not belong there."""
 FAULTY = 13010
@@ -62,7 +64,7 @@ def _encoded(context: Context, tensor_map: TensorMap, pointer: int) -> Any:
         parts += (_numbers((1, *window.steps, 1)),)
     return context.call(
         encode,
-        _word("DataType", DATA_TYPES[tensor_map.element_bytes]),
+        _word("DataType", TYPES.get(tensor_map.type) or DATA_TYPES[tensor_map.element_bytes]),
         rank,
         pointer,
         [cuda.cuuint64_t(extent) for extent in tensor_map.extents],

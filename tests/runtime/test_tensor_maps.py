@@ -379,6 +379,12 @@ def test_what_the_driver_is_told(cuda: FakeCuda, size: int) -> None:
     assert told[7:] == ("INTERLEAVE_NONE", "SWIZZLE_64B", "L2_PROMOTION_L2_128B", "FLOAT_OOB_FILL_NONE")
 
 
+@pytest.mark.parametrize(("kind", "word"), [("bf16", "BFLOAT16"), ("u16", "UINT16"), ("", "UINT16")])
+def test_the_driver_is_told_the_type_of_elements(cuda: FakeCuda, kind: str, word: str) -> None:
+    encode(cuda.kernel()._loaded[0].context, TensorMap(2, (40, 30), (128,), (32, 10), 64, type=kind), POINTER)
+    assert cuda.driver.encoded[0][0] == f"DATA_TYPE_{word}"
+
+
 @pytest.mark.parametrize("rank", [3, 4, 5])
 def test_what_the_driver_is_told_of_a_window(cuda: FakeCuda, rank: int) -> None:
     context, spatial = cuda.kernel()._loaded[0].context, rank - 2

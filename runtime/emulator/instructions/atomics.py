@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .. import numerics
 from ..code import DTYPES, Code, Op, Site, Values
 from ..reader import Operand, PtxInstruction, Register, Vector
+from ..reductions import OPERATIONS, performer
 from ..shadow import STRONG_WRITE, SpacePlace
 from ..spaces import Space
 from .memory_access import VECTORS, access, state_space, strong_access
 from .registry import instruction
-
-
-def exchange(old: Any, b: Any) -> Any:
-    return b
-
-
-def increment(old: Any, b: Any) -> Any:
-    return np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1))
-
-
-def decrement(old: Any, b: Any) -> Any:
-    return np.where((old == 0) | (old > b), b, old - old.dtype.type(1))
-
-
-OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "exch": exchange,
-    "inc": increment,
-    "dec": decrement,
-}
 
 
 @instruction("atom", effect=True, counts="atomics")
@@ -163,57 +136,3 @@ class Element:
         if late is not None:
             g.wave.observe_late(place, g, memory, strong, late)
         g.wave.modify(place, g, memory, order, wrote, strong)
-
-
-def performer(name: str, type_name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """One operation on values, and a function (cells, index, values, new, wants_old) that does operations on memory,
-    one after another in lane order."""
-    step = packed_step(type_name) if type_name in {"f16x2", "bf16x2", "bf16"} else OPERATIONS.get(name, exchange)
-    is_integer_add = name == "add" and type_name[0] in "su"
-    unordered = isinstance(step, np.ufunc) and not type_name.startswith("bf16")
-
-    def perform(cells: Any, index: Any, values: Any, new: Any, wants_old: bool) -> Any:
-        if not len(index):
-            return np.empty(0, cells.dtype)
-        if not wants_old and unordered:
-            step.at(cells, index, values)  # type: ignore[attr-defined]
-            return None
-        order = np.argsort(index, kind="stable")
-        ordered = index[order]
-        fresh = np.ones(len(index), bool)
-        fresh[1:] = ordered[1:] != ordered[:-1]
-        starts = np.flatnonzero(fresh)
-        old = np.empty(len(index), cells.dtype)
-        if is_integer_add:
-            summed = np.cumsum(values[order], dtype=cells.dtype)
-            before = summed - values[order]
-            first = np.repeat(before[starts], np.diff(np.append(starts, len(index))))
-            old[order] = cells[ordered] + (before - first)
-            np.add.at(cells, index, values)
-            return old
-        rank = np.arange(len(index)) - np.repeat(starts, np.diff(np.append(starts, len(index))))
-        by_rank = np.argsort(rank, kind="stable")
-        bounds = np.searchsorted(rank[by_rank], np.arange(int(rank.max(initial=-1)) + 2))
-        for low, high in itertools.pairwise(bounds):
-            lanes = order[by_rank[low:high]]
-            found = cells[index[lanes]]
-            old[lanes] = found
-            if new is not None:
-                cells[index[lanes]] = np.where(found == values[lanes], new[lanes], found)
-            else:
-                cells[index[lanes]] = step(found, values[lanes])
-        return old
-
-    return step, perform
-
-
-def packed_step(type_name: str) -> Callable[[Any, Any], Any]:
-    """add of f16x2, bf16x2 and bf16."""
-    element = type_name.removesuffix("x2")
-    dtype = DTYPES[element]
-
-    def step(old: Any, b: Any) -> Any:
-        total = numerics.add(np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(b).view(dtype), element)
-        return total.view(old.dtype)
-
-    return step

@@ -21,6 +21,7 @@ from .delays import Delays
 from .findings import EmulatorError, Finding, Kind, LaunchRefusedError, Location
 from .legal import check_module
 from .limits import MOST_LOCAL, MOST_SHARED
+from .map_proxy import MapProxy
 from .memory import GLOBAL_WINDOW, SHARED_START, EmulatedAllocation, Memory
 from .origins import Origins, Writers, writers_of
 from .overlap import Overlap, Touched
@@ -34,7 +35,7 @@ from .shadow import Shadow
 from .spaces import GlobalSpace, PatternCache, Space
 from .spinning import Spins
 from .stamps import SITE_MASK, THREAD_BITS, Clock, threads_of
-from .tensor_maps import element_bytes_of
+from .tensor_maps import element_bytes_of, element_sizes
 from .wave import Wave, WaveRegisters
 
 MOST_THREADS = 1024  # of a block
@@ -153,6 +154,11 @@ class RunningLaunch:
         return ProxyFences(self.blocks * self.block_lanes)
 
     @cached_property
+    def map_proxy(self) -> MapProxy:
+        """What its threads have released and acquired of tensor maps in global memory."""
+        return MapProxy(self)
+
+    @cached_property
     def init_fences(self) -> ProxyFences:
         """When its threads have fenced the mbarriers that they have initialised."""
         return ProxyFences(self.blocks * self.block_lanes)
@@ -250,7 +256,10 @@ class RunningLaunch:
 
     def map_granules(self, arguments: list[bytes]) -> list[int]:
         """Of the tensors that copies may move parts of, the bytes of an element."""
-        return [size for data in arguments if (size := element_bytes_of(data))]
+        found = {size for data in arguments if (size := element_bytes_of(data))}
+        if self.program.reads_maps:
+            found |= self.program.element_sizes | element_sizes(self.memory.data[: self.memory.top].tobytes())
+        return sorted(found)
 
     def written_allocations(self, image: bytes, offsets: dict[str, int]) -> set[int]:
         """Start addresses of the allocations that global stores may go to."""

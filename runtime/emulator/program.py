@@ -41,6 +41,7 @@ from .reader import (
 )
 from .step import RegisterStep
 from .sums_in_flight import check_sums
+from .tensor_maps import TYPES, bytes_of_type
 from .undefined import Undefined, step_of
 
 # Bytes of one kernel (CUDA C++ guide, compute capability).
@@ -137,21 +138,13 @@ class EmulatedProgram:
         self.reads_clocks = any(self.code.uses[name] for name in CLOCKS)
         self.special_entries = [each for each in enumerate(self.code.entries) if each[1].kind in ("special", "symbol")]
         self.granules = self.smallest_accesses(body)
+        self.reads_maps, self.element_sizes = maps_in_memory(body)
         self.stored_through = stored_through(body, self.function, inliner.registers)
-        self.tracks_copies = any(
-            isinstance(item, PtxInstruction)
-            and (item.opcode[:3] == ("cp", "async", "mbarrier") or "mbarrier::complete_tx::bytes" in item.opcode)
-            for item in body
-        )
-        self.relaxes = any(
-            isinstance(item, PtxInstruction)
-            and {"mbarrier", "cluster"} & set(item.opcode[:2])
-            and "relaxed" in item.opcode
-            for item in body
-        )
-        self.has_mbarriers = any(isinstance(item, PtxInstruction) and item.opcode[0] == "mbarrier" for item in body)
-        self.needs_clocks = self.has_partial_synchronisation(body)
         opcodes = [item.opcode for item in body if isinstance(item, PtxInstruction)]
+        self.tracks_copies = any(map(is_tracked, opcodes))
+        self.relaxes = any({"mbarrier", "cluster"} & {*each[:2]} and "relaxed" in each for each in opcodes)
+        self.has_mbarriers = any(each[0] == "mbarrier" for each in opcodes)
+        self.needs_clocks = self.has_partial_synchronisation(body)
         self.has_chains = any(map(orders_memory, opcodes))
         self.names_narrow_scopes = any(map(names_narrow_scope, opcodes))
         self.waits_for_memory = any(
@@ -433,6 +426,11 @@ def can_wait(ins: PtxInstruction, uses: Counter[str]) -> bool:
     return ins.opcode[:2] == ("mbarrier", "test_wait") or (ins.opcode[0] == "ld" and bool(strong & set(ins.opcode)))
 
 
+def is_tracked(opcode: tuple[str, ...]) -> bool:
+    """Is this a copy, or an arrival of copies, at an mbarrier?"""
+    return opcode[:3] == ("cp", "async", "mbarrier") or "mbarrier::complete_tx::bytes" in opcode
+
+
 def orders_memory(opcode: tuple[str, ...]) -> bool:
     """Is this a fence, or does it release or acquire?"""
     return opcode[0] in {"fence", "membar"} or not {"acquire", "release", "acq_rel"}.isdisjoint(opcode)
@@ -440,7 +438,7 @@ def orders_memory(opcode: tuple[str, ...]) -> bool:
 
 def names_narrow_scope(opcode: tuple[str, ...]) -> bool:
     """Is this a strong operation or a fence for fewer threads than those of the device?"""
-    return opcode[0] in {"ld", "st", "atom", "red", "fence", "membar"} and scope_of(opcode) != GPU
+    return opcode[0] in {"ld", "st", "atom", "red", "fence", "membar", "tensormap"} and scope_of(opcode) != GPU
 
 
 def access_bytes(ins: PtxInstruction) -> int | None:
@@ -459,6 +457,18 @@ def access_bytes(ins: PtxInstruction) -> int | None:
     if root == "mbarrier":
         return 8
     return None
+
+
+def maps_in_memory(body: list[PtxInstruction | Label]) -> tuple[bool, set[int]]:
+    """Does the text acquire tensor maps that lie in memory, and to elements of how many bytes does it change some?"""
+    instructions = [item for item in body if isinstance(item, PtxInstruction)]
+    acquires = any("tensormap::generic" in ins.opcode and "acquire" in ins.opcode for ins in instructions)
+    values = [
+        ins.operands[1]
+        for ins in instructions
+        if ins.opcode[:2] == ("tensormap", "replace") and "elemtype" in ins.opcode
+    ]
+    return acquires, {bytes_of_type(TYPES[value.value]) for value in values if isinstance(value, Integer)}
 
 
 def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:

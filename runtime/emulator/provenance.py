@@ -22,7 +22,7 @@ from .reader import (
 )
 
 ANYWHERE = "anywhere"
-STORES = {"st", "atom", "red"}
+STORES = {"st", "atom", "red", "tensormap"}
 PRIVATE = {"shared", "local", "param", "const"}
 
 
@@ -53,11 +53,14 @@ def stored_through(
     """Parameters and variables (or `ANYWHERE`) that the addresses of global stores may come from, and these stores."""
     parameters = {variable.name for variable in function.params}
     instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
+    makes_maps = any("tensormap::generic" in ins.opcode and "acquire" in ins.opcode for ins in instructions)
     stores = []
     for ins in instructions:
         if is_global_store(ins):
             address = next(operand for operand in ins.operands if isinstance(operand, PtxAddress | TensorAddress))
-            stores.append((ins, names_in(address)))
+            # What a map in memory says comes from anywhere.
+            anywhere = makes_maps and isinstance(address, TensorAddress)
+            stores.append((ins, [ANYWHERE] if anywhere else names_in(address)))
     sources = sources_of_addresses(instructions, [name for _, names in stores for name in names], parameters, registers)
     known: dict[str, set[str]] = {name: set() for name in sources}
     changed = True
@@ -99,7 +102,7 @@ def sources_of_addresses(
 def is_global_store(ins: PtxInstruction) -> bool:
     if ins.opcode[:4] == ("cp", "async", "bulk", "tensor"):
         return isinstance(ins.operands[0], TensorAddress)
-    if ins.opcode[:4] == ("cp", "async", "bulk", "global"):
+    if ins.opcode[:4] == ("cp", "async", "bulk", "global") or ins.opcode[:2] == ("tensormap", "cp_fenceproxy"):
         return True
     return ins.opcode[0] in STORES and not spaces_of(ins) & PRIVATE
 

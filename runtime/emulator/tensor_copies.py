@@ -26,7 +26,8 @@ from .memory import GLOBAL_WINDOW
 from .shadow import PLAIN_READ, SpacePlace
 from .spaces import GlobalSpace
 from .stamps import U
-from .tensor_maps import UNIT, PlacedMap
+from .tensor_maps import ALIGNMENT as MAP_ALIGNMENT
+from .tensor_maps import BYTES, UNIT, PlacedMap
 
 ALIGNMENT = 128
 """Of a box in shared memory."""
@@ -172,10 +173,12 @@ class TensorLoads:
     def __init__(self, wave: Any):
         self.wave = wave
 
-    def start(self, g: Any, site: Site, boxes: list[Box | Pixels], starts: Any, keys: Any) -> None:
+    def start(
+        self, g: Any, site: Site, boxes: list[Box | Pixels], starts: Any, keys: Any, map_at: int | None = None
+    ) -> None:
         """Each lane copies a box of one map to its start, an offset in the wave's shared memory.
 
-        keys: of their mbarriers.
+        keys: of their mbarriers; map_at: the offset of a map in memory that may be written.
         """
         wave, memory = self.wave, self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
@@ -190,7 +193,7 @@ class TensorLoads:
         units = units.reshape(g.n, -1)
         for lane in range(g.n):
             part = g.part(np.array([lane]))
-            source = SourceReading(part, site, boxes[lane])
+            source = SourceReading(part, site, boxes[lane], map_at)
             if source.is_bad:
                 continue
             own = int(starts[lane]), units[lane], int(numbers[lane])
@@ -202,28 +205,34 @@ class TensorLoads:
 class SourceReading:
     """What a copy reads of global memory: nobody may write there while it is in flight."""
 
-    def __init__(self, part: Any, site: Site, box: Box | Pixels):
+    def __init__(self, part: Any, site: Site, box: Box | Pixels | None, map_at: int | None = None):
+        """box: None for what goes out; map_at: the offset of a map that may be written."""
         self.operation: Operation | None = None
         self.device = device = part.wave.space("global")
         assert isinstance(device, GlobalSpace) and device.shadow is not None
-        self.is_bad = not box.is_empty and not is_allocated(device, box, part, site, False)
-        if self.is_bad or box.is_empty:
+        if box is not None and box.is_empty:
+            box = None
+        self.is_bad = box is not None and not is_allocated(device, box, part, site, False)
+        places = [] if map_at is None else [map_place(map_at)]
+        if self.is_bad:
             return
-        count_sectors(device, box, part, site, False)
-        if not can_be_written(device, box) and device.overlap is None:
+        if box is not None:
+            count_sectors(device, box, part, site, False)
+        for place in places:
+            device.seen(place, part.repeated(place.lanes), site, False)
+        if box is not None and (can_be_written(device, box) or device.overlap is not None):
+            place = global_place(device, box)
+            lanes = part.repeated(place.lanes)
+            device.seen(place, lanes, site, False)
+            if can_be_written(device, box):
+                part.launch.global_proxies.check(device, place, lanes, site, "a tensor copy reads")
+                device.shadow.access(PLAIN_READ, place, lanes, site, record=False)
+                places.append(place)
+        if not places:
             return
-        place = global_place(device, box)
-        lanes = part.repeated(place.lanes)
-        device.seen(place, lanes, site, False)
-        if not can_be_written(device, box):
-            return
-        part.launch.global_proxies.check(device, place, lanes, site, "a tensor copy reads")
-        device.shadow.access(PLAIN_READ, place, lanes, site, record=False)
-        thread = part.index()
-        readers = np.zeros(place.lanes, np.int64)
         stamps = part.lane("gid stamp") | U(site.stamp)
-        zero = np.zeros(1, np.int64)
-        self.operation = Operation(site, thread, zero, zero, device, place, device, [(readers, place)], stamps)
+        zero, sources = np.zeros(1, np.int64), [(np.zeros(place.lanes, np.int64), place) for place in places]
+        self.operation = Operation(site, part.index(), zero, zero, device, places[0], device, sources, stamps)
         sources_of(device).add(part.wave, self.operation)
 
     def end(self) -> None:
@@ -264,10 +273,19 @@ class TensorLoad:
         landings.land(self.units, self.number, landing)
 
 
+@dataclass
+class OperationOut(Operation):
+    """A copy out of shared memory. map: its reading of one that lies in memory."""
+
+    map: SourceReading | None = None
+
+
 class TensorStores(Copies):
     """The copies out of the shared memory of a wave, each an operation of its own. Groups count by thread."""
 
-    def store(self, g: Any, site: Site, placed: PlacedMap, corners: Any, starts: Any) -> None:
+    def store(
+        self, g: Any, site: Site, placed: PlacedMap, corners: Any, starts: Any, map_at: int | None = None
+    ) -> None:
         """Each lane copies the box that begins at its start, as `TensorLoads` does into shared memory."""
         memory = self.wave.space("shared")
         place = shared_place(starts, placed.box_bytes)
@@ -278,9 +296,9 @@ class TensorStores(Copies):
         for lane in range(g.n):
             part = g.part(np.array([lane]))
             own = place.restricted(np.arange(lane * each, lane * each + each))
-            self.store_box(part, site, box_at(placed, corners[lane].tolist()), int(starts[lane]), own)
+            self.store_box(part, site, box_at(placed, corners[lane].tolist()), int(starts[lane]), own, map_at)
 
-    def store_box(self, part: Any, site: Site, box: Box, start: int, source: SpacePlace) -> None:
+    def store_box(self, part: Any, site: Site, box: Box, start: int, source: SpacePlace, map_at: int | None) -> None:
         memory, device = self.wave.space("shared"), self.wave.space("global")
         target = None
         if not box.is_empty:
@@ -298,8 +316,8 @@ class TensorStores(Copies):
         self.made += 1
         stamps = part.lane("gid stamp") | U(site.stamp)
         readers, number = np.zeros(source.lanes, np.int64), np.array([self.made])
-        groups = self.open[part.index()]
-        self.begin(Operation(site, part.index(), groups, number, device, target, memory, [(readers, source)], stamps))
+        out = site, part.index(), self.open[part.index()], number, device, target, memory, [(readers, source)], stamps
+        self.begin(OperationOut(*out, SourceReading(part, site, None, map_at)))
 
     def wait_for_reads(self, g: Any, allowed: int) -> None:
         """`wait_group.read`: what all but the latest groups read may be written again by those who know of this."""
@@ -317,6 +335,8 @@ class TensorStores(Copies):
             part = self.wave.lanes_at(operation.threads[readers])
             shadow.access(PLAIN_READ, place, part, operation.site)
         operation.sources = []
+        assert isinstance(operation, OperationOut) and operation.map is not None
+        operation.map.end()
 
     def complete(self, operation: Operation) -> None:
         self.read(operation)
@@ -332,6 +352,13 @@ class TensorStores(Copies):
                 part = self.wave.lanes_at(operation.threads)
                 self.wave.launch.report(Kind.SOURCE_CHANGED, message, part, 0, operation.site)
             self.released(operation)
+            assert isinstance(operation, OperationOut) and operation.map is not None
+            operation.map.end()
+
+
+def map_place(offset: int) -> SpacePlace:
+    """Where a map lies in global memory."""
+    return SpacePlace(MAP_ALIGNMENT, BYTES // MAP_ALIGNMENT, offset // MAP_ALIGNMENT)
 
 
 def count_sectors(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, write: bool) -> None:

@@ -22,6 +22,16 @@ MOST_SPATIAL = MOST_AXES - 2
 LAYOUT = struct.Struct(f"<8sQ{MOST_AXES}Q{MOST_AXES - 1}Q{MOST_AXES}IBBBB")
 WINDOW = struct.Struct(f"<{MOST_SPATIAL}h{MOST_SPATIAL}h{MOST_SPATIAL}B")
 """Behind it: lower and upper corners and steps, of a map that has a window."""
+STEPS = struct.Struct(f"<{MOST_AXES}B")
+"""Behind it, of any other map: elements from one that a copy takes to the next along each axis."""
+TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz")
+"""Of elements, by what `tensormap.replace` calls them (PTX ISA, "Tensormap new_val validity")."""
+BITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+"""What elements of so many bytes are where nobody says more."""
+SWIZZLES = (0, 32, 64, 128)
+NO_TYPE = 1 << 7
+"""Added to the bytes of an element that no type has."""
+INTERLEAVE_SHIFT, FILL_SHIFT = 1, 3
 UNIT = 16
 """Bytes that addresses, distances and rows of a box are multiples of."""
 MOST_BOX = 256
@@ -59,6 +69,8 @@ class AnyTensorMap(Protocol):
     def swizzle(self) -> int: ...
     @property
     def window(self) -> AnyWindow | None: ...
+    @property
+    def type(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -72,7 +84,10 @@ class DecodedWindow:
 
 @dataclass(frozen=True)
 class DecodedMap:
-    """Extents and box innermost first, strides in bytes of axes 1 and on; box of a window: (channels, pixels)."""
+    """Extents and box innermost first, strides in bytes of axes 1 and on; box of a window: (channels, pixels).
+
+    steps, interleave and fill are what `tensormap.replace` may make other than one, none and zeros.
+    """
 
     element_bytes: int
     extents: tuple[int, ...]
@@ -80,6 +95,10 @@ class DecodedMap:
     box: tuple[int, ...]
     swizzle: int
     window: DecodedWindow | None
+    type: str = ""
+    steps: tuple[int, ...] = ()
+    interleave: int = 0
+    fill: int = 0
 
 
 class NoMap(Exception):
@@ -143,14 +162,67 @@ def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
         *filled(tensor_map.strides, MOST_AXES - 1),
         *filled(tensor_map.box, MOST_AXES),
         rank,
-        tensor_map.element_bytes,
+        element_code(tensor_map),
         tensor_map.swizzle,
         tensor_map.window is not None,
     )
     if (window := tensor_map.window) is not None:
         numbers = (filled(each, MOST_SPATIAL) for each in (window.lower, window.upper, window.steps))
         data += WINDOW.pack(*(number for each in numbers for number in each))
+    else:
+        data += STEPS.pack(*[1] * MOST_AXES)
     return data.ljust(BYTES, b"\0")
+
+
+def element_code(tensor_map: AnyTensorMap) -> int:
+    name = tensor_map.type or BITS.get(tensor_map.element_bytes, "")
+    return TYPES.index(name) if name else NO_TYPE | tensor_map.element_bytes
+
+
+def bytes_of_type(name: str) -> int:
+    bits = int("".join(filter(str.isdigit, name.removesuffix(".ftz"))))
+    return 4 if name.startswith("tf32") else bits // 8
+
+
+def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
+    """What `tensormap.replace` makes of a map; raises NoMap for what is none, or one of another mode.
+
+    value: as the instruction has it, without a sign. What no device takes is told where the map is used.
+    """
+    numbers, rest = list(LAYOUT.unpack(data[: LAYOUT.size])), bytearray(data[LAYOUT.size :])
+    if numbers[0] != MAGIC:
+        raise NoMap("holds no tensor map that the emulator has made (what a driver makes cannot be read)")
+    if numbers[-1] & 1:
+        raise NoMap("holds a map with a window, and the fields of tiled ones alone can be replaced")
+    if field == "element_stride":
+        rest[ordinal] = min(value, 255)
+        return data[: LAYOUT.size] + bytes(rest)
+    if field == "interleave_layout":
+        numbers[-1] = numbers[-1] & ~(3 << INTERLEAVE_SHIFT) | value << INTERLEAVE_SHIFT
+    elif field == "fill_mode":
+        numbers[-1] = numbers[-1] & ~(1 << FILL_SHIFT) | value << FILL_SHIFT
+    else:
+        first, new = {
+            "global_address": (1, value),
+            "global_dim": (2, value),
+            "global_stride": (2 + MOST_AXES, value),
+            "box_dim": (1 + 2 * MOST_AXES, value),
+            "rank": (1 + 3 * MOST_AXES, min(value + 1, 255)),
+            "elemtype": (2 + 3 * MOST_AXES, value),
+            "swizzle_mode": (3 + 3 * MOST_AXES, SWIZZLES[value % len(SWIZZLES)]),
+        }[field]
+        numbers[first + ordinal] = new
+    return LAYOUT.pack(*numbers) + bytes(rest)
+
+
+def element_sizes(image: bytes) -> set[int]:
+    """Bytes of the elements of all maps that lie in memory at multiples of 64."""
+    sizes, at = set(), image.find(MAGIC)
+    while at >= 0:
+        if at % ALIGNMENT == 0:
+            sizes.add(element_bytes_of(image[at : at + BYTES]))
+        at = image.find(MAGIC, at + 1)
+    return sizes - {0}
 
 
 def element_bytes_of(data: bytes) -> int:
@@ -168,14 +240,33 @@ def decode(data: bytes) -> PlacedMap:
         raise NoMap("holds no tensor map that the emulator has made (what a driver makes cannot be read)")
     fields = LAYOUT.unpack(data[: LAYOUT.size])
     _, address, *numbers = fields
-    rank, element_bytes, swizzle, has_window = numbers[-4:]
+    rank, code, swizzle, flags = numbers[-4:]
+    has_window = bool(flags & 1)
+    if not 1 <= rank <= MOST_AXES:
+        raise NoMap(f"holds a tensor map that no device takes: it has {rank} axes, not 1 to {MOST_AXES}")
     extents, strides, box = numbers[:rank], numbers[5 : 4 + rank], numbers[9 : 9 + (2 if has_window else rank)]
     window = decoded_window(data, rank) if has_window else None
-    found = DecodedMap(element_bytes, tuple(extents), tuple(strides), tuple(box), swizzle, window)
+    type_name = TYPES[code] if code < len(TYPES) else ""
+    size = bytes_of_type(type_name) if type_name else code & ~NO_TYPE
+    steps = () if has_window else STEPS.unpack_from(data, LAYOUT.size)[:rank]
+    layout = flags >> INTERLEAVE_SHIFT & 3, flags >> FILL_SHIFT & 1
+    found = DecodedMap(size, tuple(extents), tuple(strides), tuple(box), swizzle, window, type_name, steps, *layout)
     fault = fault_of(found, address)
     if fault:
         raise NoMap(f"holds a tensor map that no device takes: {fault}")
+    if unknown := unknown_of(found):
+        raise NoMap(f"holds a tensor map with {unknown}, which the emulator does not know")
     return PlacedMap(found, address)
+
+
+def unknown_of(found: DecodedMap) -> str:
+    """What a device takes of a map and is not done here; empty where all is. The step of axis 0 counts with an
+    interleaved layout alone (CUDA driver API, "cuTensorMapEncodeTiled")."""
+    if found.interleave:
+        return f"a layout of {16 * found.interleave} bytes interleaved"
+    if any(step != 1 for step in found.steps[1:]):
+        return f"the element strides {found.steps}"
+    return "a fill of NaN" if found.fill else ""
 
 
 def decoded_window(data: bytes, rank: int) -> DecodedWindow:

@@ -1,4 +1,4 @@
-"""cp.async.bulk.tensor and the groups of its copies (PTX ISA, "Data Movement and Conversion Instructions")."""
+"""cp.async.bulk.tensor and the groups of its copies (PTX ISA 9.7.9.27)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from ..spaces import BadLanes, SharedSpace
 from ..tensor_copies import ALIGNMENT, Box, Pixels, box_at, pixels_at
 from ..tensor_maps import ALIGNMENT as MAP_ALIGNMENT
 from ..tensor_maps import BYTES, CORNER_BITS, UNIT, NoMap, PlacedMap, decode
+from .memory_access import nothing
 from .registry import instruction
 
 
 @instruction("cp.async.bulk", effect=True)
 def bulk(code: Code, ins: PtxInstruction) -> Op:
     word = ins.opcode[3]
+    if word == "prefetch":
+        return nothing
     if word == "commit_group":
         return lambda v, g: g.wave.stores.commit(g)
     if word == "wait_group":
@@ -54,14 +57,15 @@ class TensorOperands:
             self.offsets = [code.read(item, "u16") for item in offsets.items]
         self.site = code.site
 
-    def maps(self, v: Values, g: Any) -> list[tuple[PlacedMap, Any]]:
-        """Each map, and the lanes that name it; lanes that name none are reported."""
+    def maps(self, v: Values, g: Any) -> list[tuple[PlacedMap, int | None, Any]]:
+        """Each map, its offset in global memory if it may be written there, and the lanes that name it; lanes that
+        name none are reported."""
         addresses = np.broadcast_to(v[self.map], g.n)
         found = []
         for address in np.unique(addresses).tolist():
             lanes = np.flatnonzero(addresses == address)
             try:
-                placed = decode(self.bytes_at(address, g))
+                placed, offset = self.found_at(address, g.part(lanes))
                 if placed.rank != len(self.coordinates):
                     raise NoMap(f"holds a map of {placed.rank} axes, for a copy of {len(self.coordinates)}")
                 if placed.map.window is None and self.offsets is not None:
@@ -72,18 +76,22 @@ class TensorOperands:
                 message = f"the address {address:#x} {reason}"
                 g.launch.report(Kind.TENSOR_MAP, message, g, int(lanes[0]), self.site)
                 continue
-            found.append((placed, lanes))
+            found.append((placed, offset, lanes))
         return found
 
-    def bytes_at(self, address: int, g: Any) -> bytes:
-        """Of a kernel's parameter: a map in memory would need fences of its own."""
+    def found_at(self, address: int, g: Any) -> tuple[PlacedMap, int | None]:
+        """A map. In memory that may be written these lanes must have acquired it (`map_proxy.py`)."""
         allocation = g.launch.memory.find(address)
-        if allocation is None or allocation is not g.launch.parameter_memory:
-            raise NoMap("is that of no parameter of the kernel, where the emulator reads maps alone")
+        if allocation is None:
+            raise NoMap("is neither that of a parameter of the kernel nor one of global or constant memory")
         if address % MAP_ALIGNMENT or address + BYTES > allocation.end:
             raise NoMap(f"is no multiple of {MAP_ALIGNMENT}, or begins less than {BYTES} bytes before the last one")
         start = address - GLOBAL_WINDOW
-        return bytes(g.launch.memory.data[start : start + BYTES])
+        placed = decode(bytes(g.launch.memory.data[start : start + BYTES]))
+        if allocation.read_only:
+            return placed, None
+        g.launch.map_proxy.check_use(address, g, self.site)
+        return placed, start
 
     def corners(self, v: Values, g: Any) -> Any:
         """[lanes, axes]"""
@@ -170,7 +178,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
         memory = g.wave.space("shared")
         corners, offsets = operands.corners(v, g), operands.taps(v, g)
         addresses, barriers = (shared_addresses(v, g, each) for each in (operands.shared, barrier))
-        for placed, lanes in operands.maps(v, g):
+        for placed, map_at, lanes in operands.maps(v, g):
             part = g.part(lanes)
             try:
                 boxes = operands.boxes(placed, corners[lanes], offsets[lanes], part)
@@ -184,7 +192,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
                 keys = g.wave.mbarriers.awaited(part, memory, barriers[lanes], site, away)
             except BadLanes:
                 continue  # reported; the copies of this map are not made
-            g.wave.loads.start(part, site, boxes, starts, keys)
+            g.wave.loads.start(part, site, boxes, starts, keys, map_at)
 
     return run
 
@@ -208,13 +216,13 @@ def store(code: Code, ins: PtxInstruction) -> Op:
 
     def run(v: Values, g: Any) -> None:
         corners, addresses = operands.corners(v, g), shared_addresses(v, g, operands.shared)
-        for placed, lanes in operands.maps(v, g):
+        for placed, map_at, lanes in operands.maps(v, g):
             part = g.part(lanes)
             try:
                 operands.check_corners(placed, corners[lanes], part)
                 starts = operands.starts(addresses[lanes], part, placed.box_bytes, False)
             except BadLanes:
                 continue  # reported; the copies of this map are not made
-            g.wave.stores.store(part, site, placed, corners[lanes], starts)
+            g.wave.stores.store(part, site, placed, corners[lanes], starts, map_at)
 
     return run

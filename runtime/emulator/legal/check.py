@@ -189,6 +189,8 @@ def check_instruction(ins: PtxInstruction, scope: RegisterScope, module: PtxModu
     forms = forms_of(usual_order(ins))
     if not forms:
         known = table().forms.get(ins.opcode[0], [])
+        if ins.opcode[0] == "multimem":
+            raise error("multimem is for the memory of several devices, and the emulator has one")
         if not known:
             raise PtxError(f"unknown instruction `{ins}`", ins.ptx_line)
         raise error(f"{ins.name} is no form that the emulator knows; {known_forms(known, ins.opcode)}")

@@ -24,6 +24,9 @@ MACROS = {
     "TILEDALL": "{.tile}.mbarrier::complete_tx::bytes.[multicast::cluster]",
     "IM2COLALL": ".im2col.mbarrier::complete_tx::bytes.[multicast::cluster]",
     "BULK": "cp.async.bulk.tensor",
+    "COPYMAP": "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic",
+    "FIELD": "tensormap.replace.tile",
+    "MAPSPACE": "{.[global shared::cta]}.b1024",
     "COUNTS": ",".join(map(str, range(24, 257, 8))),
     "F8": "[e4m3 e5m2]",
     "SCOPES": "{.[cta cluster gpu sys]}",
@@ -132,10 +135,13 @@ discard{.global}.L2 : @ #128 : sm_80 7.4
 createpolicy.fractional.[L2::evict_last L2::evict_normal].b64 : =i64 ?fraction : sm_80 7.4
 createpolicy.fractional.[L2::evict_first L2::evict_unchanged].b64 : =i64 ?fraction : sm_80 7.4
 membar.[cta gl sys] :
+membar.proxy.alias : : sm_60 7.5
 fence{.[sc acq_rel]}.[$SCOPE] : : sm_70 6.0
 fence.[acquire release].[$SCOPE] : : sm_90 8.6
 fence.mbarrier_init.release.cluster : : sm_90 8.0
 fence.proxy.alias : : sm_70 7.5
+fence.proxy.tensormap::generic.release.[$SCOPE] : : sm_90 8.3
+fence.proxy.tensormap::generic.acquire.[$SCOPE] : @ #128 : sm_90 8.3
 fence.proxy.[async async.global async.shared::cta async.shared::cluster] : : sm_90 8.0
 """
 
@@ -155,7 +161,19 @@ cp.async.bulk.tensor$PIXELS.shared::cluster.global$IM2COL$CACHE : @shared @tenso
 $BULK$PIXELS.shared::cluster.global$IM2COLALL$CACHE : @shared @tensor*D @shared offsets*D u16 P?u64 : sm_90 8.0
 cp.async.bulk.tensor$PIXELS.shared::cta.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.6
 cp.async.bulk.tensor$BOX.global.shared::cta{.tile}.bulk_group$CACHE : @tensor*D @shared P?u64 : sm_90 8.0
+cp.async.bulk.prefetch.tensor$BOX.L2.global{.tile}$CACHE : @tensor*D P?u64 : sm_90 8.0
+cp.async.bulk.prefetch.tensor$PIXELS.L2.global.im2col$CACHE : @tensor*D offsets*D P?u64 : sm_90 8.0
+cp.async.bulk.prefetch.L2.global$CACHE : @global u32 P?u64 : sm_90 8.0
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes$CACHE : @shared @global u32 @shared P?u64 : sm_90 8.0
+$FIELD.global_address$MAPSPACE.b64 : @ b64 : sm_90a 8.3
+$FIELD.rank$MAPSPACE.b32 : @ b32 : sm_90a 8.3
+$FIELD.[box_dim global_dim element_stride]$MAPSPACE.b32 : @ #0..4 b32 : sm_90a 8.3
+$FIELD.global_stride$MAPSPACE.b64 : @ #0..3 b64 : sm_90a 8.3
+$FIELD.elemtype$MAPSPACE.b32 : @ #0..12 : sm_90a 8.3
+$FIELD.interleave_layout$MAPSPACE.b32 : @ #0..2 : sm_90a 8.3
+$FIELD.swizzle_mode$MAPSPACE.b32 : @ #0..3 : sm_90a 8.3
+$FIELD.fill_mode$MAPSPACE.b32 : @ #0..1 : sm_90a 8.3
+$COPYMAP.release.[$SCOPE].sync.aligned : @global @shared #128 : sm_90 8.3
 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes$CACHE : @shared @global u32 @shared P?u64 : sm_90 8.6
 cp.async.bulk.global.shared::cta.bulk_group$CACHE : @global @shared u32 P?u64 : sm_90 8.0
 cp.async.bulk.commit_group : : sm_90 8.0

@@ -97,6 +97,10 @@ cp.async.ca.shared.global [%r2], [%rd3], 8, 9;           the constant 9 is not i
 cp.async.ca.shared.global [%r2], [%rd3], 16, %rd10;      does not fit
 cp.async.ca.global.shared [%r2], [%rd3], 16;             no form
 cp.async.ca.shared.global [%r2], [buffer], 16;           lies in .shared
+fence.proxy.tensormap::generic.acquire.gpu [%rd0], 64;   the constant 64 is not 128
+tensormap.replace.tile.rank.b1024.b32 [%rd0], 1;         it needs .target sm_90a
+tensormap.replace.tile.swizzle_atomicity.b1024.b32 [%rd0], 0;  no form
+multimem.red.relaxed.gpu.global.add.u32 [%rd0], %r1;     multimem is for the memory of several devices
 lop3.b32 %r10, %r11, %r12, %r13;                         it takes 5 operands, not 4
 bfe.u32 %r10, %r11, 300, 5;                              the constant 300 is not in 0 to 255
 bra.foo NEAR;                                            no form
@@ -283,6 +287,15 @@ def test_instructions_need_their_target_and_version() -> None:
         relaxed = kernel(f"mbarrier.{name}.relaxed.cta.shared.b64 %rd10, [%r2], 2;").replace("8.6", "8.5")
         with pytest.raises(PtxError, match=r"8\.6 or later"):
             program_of(relaxed, "kernel")
+    for line, version in (
+        ("cp.async.bulk.prefetch.L2.global [%rd0], 16;", "8.0"),
+        ("fence.proxy.tensormap::generic.release.cta;", "8.3"),
+    ):
+        program_of(kernel(line).replace("8.6", version), "kernel")
+        with pytest.raises(PtxError, match=rf"{re.escape(version)} or later"):
+            program_of(kernel(line).replace("8.6", "7.8"), "kernel")
+        with pytest.raises(PtxError, match="sm_90 or later"):
+            program_of(kernel(line).replace("sm_90", "sm_89"), "kernel")
     with pytest.raises(PtxError, match="sm_90a"):
         program_of(kernel("setmaxnreg.inc.sync.aligned.u32 64;"), "kernel")
 

@@ -180,7 +180,7 @@ FAULTS: dict[str, CopyFault] = faults_of_copies(BASE.size, AGAIN) | {
         {"map": "mov.b64 %rd1, map;\ncvta.param.u64 %rd1, %rd1;\nadd.u64 %rd1, %rd1, 8;"},
         Kind.TENSOR_MAP, "multiple of 64",
     ),
-    "an array in place of its map": ({"map": "ld.param.u64 %rd1, [out];"}, Kind.TENSOR_MAP, "no parameter"),
+    "an array in place of its map": ({"map": "ld.param.u64 %rd1, [out];"}, Kind.TENSOR_MAP, "holds no tensor map"),
     "a map of two axes for a copy of one": (
         {"load": LOAD.format(rank=1, to="shared::cta", tile="", hint=""), "corner": "{0}"},
         Kind.TENSOR_MAP, "a map of 2 axes, for a copy of 1",

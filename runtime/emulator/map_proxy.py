@@ -1,0 +1,170 @@
+"""Tensor maps in global memory: who has made what is written there known to the copies that read them.
+
+Copies read maps by a proxy of their own. A map that ordinary stores have changed (`tensormap.replace` is one) has to be
+released by a `fence.proxy.tensormap::generic.release`, behind the write, or by the `tensormap.cp_fenceproxy` that wrote
+it; a `fence.proxy.tensormap::generic.acquire` of its address has to come behind that, and before the copy. One thread
+needs both for its own map, too. A map that was there before the launch has to be acquired as well (PTX ISA 8.9.4: this
+proxy alone is not acquired where a kernel starts). Parameters and constants need none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .code import Site
+from .findings import Kind
+from .memory import GLOBAL_WINDOW
+from .shadow import WRITES
+from .stamps import LAST_TIME, SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of
+from .tensor_maps import BYTES
+
+NEVER = U((1 << 64) - 1)
+"""No stamp of a write."""
+
+
+@dataclass(frozen=True)
+class MapRelease:
+    """A release of what a thread has written and what barriers had made known to it by then.
+
+    whole_warp: by all lanes of its warp together. row: times of the threads of its cluster, where they have clocks.
+    """
+
+    thread: int
+    time: int
+    scope: int
+    block_since: int
+    warp_since: int
+    row: Any
+    whole_warp: bool = False
+
+    def covers(self, write: int, block_lanes: int) -> bool:
+        """Is the write of this stamp before it?"""
+        thread, time = int(threads_of(U(write))), write >> TIME_SHIFT
+        if time == LAST_TIME:
+            return False
+        in_warp = thread >> 5 == self.thread >> 5
+        if thread == self.thread or (in_warp and self.whole_warp):
+            return time <= self.time
+        if time < self.block_since and thread // block_lanes == self.thread // block_lanes:
+            return True
+        if in_warp and time < self.warp_since:
+            return True
+        if self.row is None:
+            return False
+        size = len(self.row)
+        return thread // size == self.thread // size and time <= int(self.row[thread % size])
+
+
+@dataclass(frozen=True)
+class MapAcquire:
+    """What a thread has acquired of a map: the last writes to it then, NEVER where nobody had released them."""
+
+    time: int
+    writes: Any
+
+
+class MapProxy:
+    """What the threads of a launch have released and acquired."""
+
+    def __init__(self, launch: Any):
+        self.launch = launch
+        # Of each cluster, the last one of each of its threads and scope.
+        self.releases: dict[int, dict[tuple[int, int], MapRelease]] = {}
+        self.copied: dict[int, dict[int, MapRelease]] = {}  # those of `tensormap.cp_fenceproxy`, by address and warp
+        self.acquired: dict[int, dict[int, MapAcquire]] = {}  # by address and thread
+
+    # Fences
+
+    def release(self, g: Any, scope: int) -> None:
+        time = self.launch.clock.tick()
+        for lane in range(g.n):
+            found = self.made(g, lane, time, scope)
+            known = self.releases.setdefault(found.thread // g.ordering.cluster_lanes, {})
+            known[found.thread, scope] = found
+
+    def release_copy(self, g: Any, lane: int, address: int, scope: int) -> None:
+        """A warp has copied a map to this address; its lowest lane stands for all of them."""
+        found = self.made(g, lane, self.launch.clock.tick(), scope, whole_warp=True)
+        self.copied.setdefault(address, {})[found.thread >> 5] = found
+
+    def made(self, g: Any, lane: int, time: int, scope: int, whole_warp: bool = False) -> MapRelease:
+        ordering, position = g.ordering, int(g.index()[lane])
+        since = int(ordering.block_since[position // ordering.block_lanes]), int(ordering.warp_since[position >> 5])
+        row = ordering.row(position).copy() if ordering.vector else None
+        return MapRelease(int(g.lane("gid")[lane]), time, scope, *since, row, whole_warp)
+
+    def acquire(self, g: Any, addresses: Any, scope: int) -> None:
+        """Each lane acquires what is known to it to be released at its address."""
+        time = self.launch.clock.tick()
+        for lane, address in enumerate(addresses.tolist()):
+            writes = self.writes_at(address)
+            for write in np.unique(writes[writes != 0]).tolist():
+                if not self.is_released(write, address, g, lane, scope):
+                    writes[writes == U(write)] = NEVER
+            self.acquired.setdefault(address, {})[int(g.lane("gid")[lane])] = MapAcquire(time, writes)
+
+    def is_released(self, write: int, address: int, g: Any, lane: int, scope: int) -> bool:
+        """Is there a release of the write before this lane, with scopes that include both?"""
+        cluster = self.releases.get(int(threads_of(U(write))) // g.ordering.cluster_lanes, {})
+        for found in (*self.copied.get(address, {}).values(), *cluster.values()):
+            if not found.covers(write, g.wave.block_lanes) or not self.is_before(found, g, lane):
+                continue
+            if self.includes(found, g, lane, min(scope, found.scope)):
+                return True
+        return False
+
+    def includes(self, found: MapRelease, g: Any, lane: int, scope: int) -> bool:
+        causality, size = g.wave.causality, g.wave.block_lanes
+        return bool(causality.includes(found.thread // size, scope, int(g.lane("gid")[lane]) // size))
+
+    def is_before(self, found: MapRelease, g: Any, lane: int) -> bool:
+        mine = int(g.lane("gid")[lane])
+        in_warp = found.whole_warp and found.thread >> 5 == mine >> 5
+        return in_warp or bool(ordered([found.thread], [found.time], g, lane)[0])
+
+    # Uses
+
+    def writes_at(self, address: int) -> Any:
+        """The last write to each granule of a map, 0 where there is none in this launch."""
+        shadow = self.launch.device.shadow
+        first, count = (address - GLOBAL_WINDOW) // shadow.granule, BYTES // shadow.granule
+        found = np.zeros(count, U)
+        for kind, record in shadow.records.items():
+            if kind.base in WRITES:
+                np.maximum(found, record[first : first + count], out=found)
+        return found
+
+    def check_use(self, address: int, g: Any, site: Site) -> None:
+        """Reports the first lane that uses what it has not acquired."""
+        writes, acquired = self.writes_at(address), self.acquired.get(address, {})
+        for lane in range(g.n):
+            own = acquired.get(int(g.lane("gid")[lane]))
+            if own is not None and (own.writes == writes).all():
+                continue
+            others = list(acquired.items())
+            times = [each.time for _, each in others]
+            before = ordered([thread for thread, _ in others], times, g, lane)
+            known = [each for (_, each), is_before in zip(others, before, strict=True) if is_before]
+            if any((each.writes == writes).all() for each in known):
+                continue
+            message = "a tensor copy reads a map in global memory with no fence.proxy.tensormap::generic.acquire before"
+            if known:
+                message = (
+                    "a tensor copy reads a map that was changed with no fence.proxy.tensormap::generic.release behind "
+                    "the change, or no acquire behind that"
+                )
+            author = None
+            if writes.any():
+                stamp = int(writes.max())
+                author = f"written by {g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)}"
+            g.launch.report(Kind.RACE, message, g, lane, site, author)
+            return
+
+
+def ordered(threads: list[int], at: list[int], g: Any, lane: int) -> Any:
+    """Is what each thread did at a time before what the lane does now?"""
+    stamps = np.array(threads, U) << U(THREAD_SHIFT) | np.array(at, U) << U(TIME_SHIFT)
+    return g.ordering.ordered(stamps, np.zeros(len(stamps), np.int64), g, np.full(len(stamps), lane))

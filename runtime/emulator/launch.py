@@ -362,6 +362,8 @@ class RunningLaunch:
                 if not self.active:
                     self.admit()
                 self.rotate()
+        if self.device.shadow is not None and self.device.shadow.reductions is not None:
+            self.device.shadow.reductions.end_launch(self.clock.now)
         self.end_scratch()
 
     def admit(self) -> None:

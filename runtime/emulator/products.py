@@ -181,7 +181,7 @@ class ProxyFences:
         shadow = memory.shadow
         assert shadow is not None
         for kind, record in shadow.records.items():
-            if kind.base not in (PLAIN_WRITE, STRONG_WRITE):
+            if kind.base not in (PLAIN_WRITE, STRONG_WRITE) or kind.proxy:
                 continue
             met = place.take(record, shadow.granule)
             if kind.base == PLAIN_WRITE and shadow.by_proxy is not None:

@@ -369,7 +369,7 @@ class EmulatedProgram:
             named = {space.split("::")[0] for space in item.opcode} & {"global", "shared", "local", "param", "const"}
             if item.opcode[0] in {"ldmatrix", "stmatrix", "mbarrier"}:
                 named = {"shared"}
-            if item.opcode[:2] == ("cp", "async"):
+            if item.opcode[:2] in {("cp", "async"), ("cp", "reduce")}:
                 named = {"global", "shared"}
             for space in named or set(smallest):
                 if space in smallest:
@@ -456,6 +456,8 @@ def access_bytes(ins: PtxInstruction) -> int | None:
         return getattr(ins.operands[2], "value", 16)
     if root == "mbarrier":
         return 8
+    if ins.opcode[:4] == ("cp", "reduce", "async", "bulk") and ins.opcode[4] != "tensor":
+        return TYPE_BYTES.get(ins.opcode[-1], 1)
     return None
 
 

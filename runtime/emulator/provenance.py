@@ -100,9 +100,10 @@ def sources_of_addresses(
 
 
 def is_global_store(ins: PtxInstruction) -> bool:
-    if ins.opcode[:4] == ("cp", "async", "bulk", "tensor"):
+    words = tuple(word for word in ins.opcode[:5] if word != "reduce")[:4]
+    if words == ("cp", "async", "bulk", "tensor"):
         return isinstance(ins.operands[0], TensorAddress)
-    if ins.opcode[:4] == ("cp", "async", "bulk", "global") or ins.opcode[:2] == ("tensormap", "cp_fenceproxy"):
+    if words == ("cp", "async", "bulk", "global") or ins.opcode[:2] == ("tensormap", "cp_fenceproxy"):
         return True
     return ins.opcode[0] in STORES and not spaces_of(ins) & PRIVATE
 

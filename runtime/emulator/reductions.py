@@ -1,4 +1,4 @@
-"""What reductions do to elements of memory, one after another."""
+"""What reductions do to elements of memory, one after another: `atom` and `red`, and bulk copies that reduce."""
 
 from __future__ import annotations
 
@@ -94,3 +94,50 @@ def packed_step(type_name: str) -> Callable[[Any, Any], Any]:
         return total.view(old.dtype)
 
     return step
+
+
+HALVES = {"f16", "bf16"}
+INTEGERS = {"u32", "s32", "u64", "s64"}
+OF_TYPES = {
+    "add": {"u32", "s32", "u64", "f16", "bf16", "f32"},
+    **dict.fromkeys(("min", "max"), INTEGERS | HALVES),
+    "inc": {"u32"},
+    "dec": {"u32"},
+    **dict.fromkeys(("and", "or", "xor"), INTEGERS),
+}
+"""Operation of a tensor's reduction → types of its elements (PTX ISA, "cp.reduce.async.bulk.tensor")."""
+
+
+class BulkReduction:
+    """What a bulk copy that reduces does to each of its elements, with one of its source."""
+
+    def __init__(self, name: str, type_name: str):
+        self.name, self.type = name, type_name
+        self.dtype = np.dtype(DTYPES[type_name])
+        self.perform = in_turn(name, type_name, bulk_step(name, type_name))
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def apply(self, data: Any, offsets: Any, source: Any) -> None:
+        """Reduces the elements at these offsets of bytes by as many of the source, both in bytes."""
+        values = np.ascontiguousarray(source).reshape(-1).view(self.dtype)
+        self.perform(data.view(self.dtype), offsets // self.size, values, None, False)
+
+
+def reduction_of(opcode: tuple[str, ...]) -> BulkReduction | None:
+    """What an opcode that ends with its type asks for; None where it names no operation."""
+    name = next((word for word in opcode if word in OF_TYPES), "")
+    return BulkReduction(name, opcode[-1]) if name else None
+
+
+def bulk_step(name: str, type_name: str) -> Callable[[Any, Any], Any]:
+    """Sums of f32 flush subnormals, as the ISA says of those that there are; other floats keep them."""
+    if name == "add" and type_name in {"f16", "bf16", "f32"}:
+        return lambda old, b: numerics.add(old, b, type_name, ftz=type_name == "f32")
+    if name in {"min", "max"} and type_name in HALVES:
+        extreme = numerics.minimum if name == "min" else numerics.maximum
+        return lambda old, b: extreme(old, b, type_name)
+    return OPERATIONS[name]

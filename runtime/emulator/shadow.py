@@ -59,13 +59,15 @@ WRITES = {PLAIN_WRITE, STRONG_WRITE}
 class AccessKind(NamedTuple):
     """What a record is of: a kind above, and for strong accesses their scope and the size of an element.
 
-    warp: of its block, where each has a record of its own.
+    warp: of its block, where each has a record of its own. proxy: is it of the asynchronous one? Strong accesses by two
+    proxies are not morally strong (PTX ISA 8.7.1).
     """
 
     base: int
     scope: int = GPU
     size: int = 0
     warp: int = -1
+    proxy: bool = False
 
 
 @dataclass
@@ -157,6 +159,7 @@ class Shadow:
         self.unwritten: Any = None  # [granules] of global memory that nobody has written (`scratch.py`)
         self.reserved: Any = None  # [granules]: part of a valid mbarrier
         self.sources: Any = None  # what asynchronous copies are reading (`copies.py`)
+        self.reductions: Any = None  # what asynchronous reductions are changing (`reductions_in_flight.py`)
         self.landings: Any = None  # copies that mbarriers complete (`landings.py`)
         self.by_warps = False  # are plain reads kept for each warp of a block by itself?
         self.readings: Any = None  # what products have read (`products.py`)
@@ -168,10 +171,10 @@ class Shadow:
             found = self.records[kind] = np.zeros(self.count, U)
         return found
 
-    def kind_of(self, base: int, strong: Strong | None) -> AccessKind:
+    def kind_of(self, base: int, strong: Strong | None, by_proxy: bool = False) -> AccessKind:
         if strong is None:
             return AccessKind(base)
-        return AccessKind(base, GPU if self.private else strong.scope, strong.size)
+        return AccessKind(base, GPU if self.private else strong.scope, strong.size, proxy=by_proxy)
 
     # Accesses
 
@@ -185,11 +188,15 @@ class Shadow:
         read_modify: bool = False,
         record: bool = True,
         values: Any = None,
+        by_proxy: bool = False,
     ) -> None:
-        """Checks an access against the records that it can race with, then records it. values: that a store writes."""
-        kind = self.kind_of(base, strong)
+        """Checks an access against the records that it can race with, then records it. values: that a store writes;
+        by_proxy: of a strong access, is it made by the asynchronous proxy?"""
+        kind = self.kind_of(base, strong, by_proxy)
         if self.reserved is not None:
             self.check_reserved(base, place, g, site)
+        if self.reductions is not None:
+            self.reductions.check(kind, place, g, site)
         if self.sources is not None and base in (PLAIN_WRITE, STRONG_WRITE):
             self.sources.check_write(place, g, site)
         if self.readings is not None and base in WRITES:
@@ -314,7 +321,8 @@ class Shadow:
             return
         found, units = met[suspect], place.granules(where, self.granule)
         both_strong = other.base not in CHECKED[kind.base]
-        scope = min(kind.scope, other.scope) if both_strong and kind.size == other.size else None
+        agree = both_strong and (kind.size, kind.proxy) == (other.size, other.proxy)
+        scope = min(kind.scope, other.scope) if agree else None
         ok, culprits = self.ordered(other, units, found, g, where[0], scope)
         bad = np.flatnonzero(~ok)
         if len(bad):
@@ -405,9 +413,8 @@ class Shadow:
             return
         words, reason = WORDS[other.base], "with nothing to order the two"
         if kind.size and other.size:
-            reason = (
-                "of another size, " + reason if kind.size != other.size else "in a scope without the other, " + reason
-            )
+            apart = "of another size" if kind.size != other.size else "in a scope without the other"
+            reason = f"{'by another proxy' if kind.proxy != other.proxy else apart}, {reason}"
         message = f"{verb} {self.name} memory that another thread has {words}, {reason}"
         if (kind.base, other.base) in NOTED:
             message += "; what is read is only a guess that atom.cas checks"

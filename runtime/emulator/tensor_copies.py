@@ -18,13 +18,17 @@ from typing import Any
 
 import numpy as np
 
+from .causality import Strong
 from .code import Site
 from .copies import Copies, Operation, Sources, landings_of
 from .findings import Kind
+from .knowledge import CLUSTER, GPU
 from .landings import Landing
 from .memory import GLOBAL_WINDOW
-from .shadow import PLAIN_READ, SpacePlace
-from .spaces import GlobalSpace
+from .reductions import BulkReduction
+from .reductions_in_flight import ReductionInFlight, ReductionsInFlight
+from .shadow import PLAIN_READ, STRONG_WRITE, SpacePlace
+from .spaces import GlobalSpace, Space
 from .stamps import U
 from .tensor_maps import ALIGNMENT as MAP_ALIGNMENT
 from .tensor_maps import BYTES, UNIT, PlacedMap
@@ -72,6 +76,14 @@ class Box:
     def put_into(self, data: Any, source: Any) -> None:
         """Fills the bytes of a box from those of global memory."""
         self.seen_in_box(data)[...] = self.seen_in(source)
+
+    def put_out(self, target: Any, data: Any) -> None:
+        """Fills global memory from the bytes of a box."""
+        self.seen_in(target)[...] = self.seen_in_box(data)
+
+    def taken_from(self, data: Any) -> Any:
+        """[rows, bytes] of the bytes of a box, as `rows` has them."""
+        return self.seen_in_box(data).reshape(-1, self.row_bytes)
 
     def seen_in_box(self, data: Any) -> Any:
         """The same of the bytes of the whole box, row after row."""
@@ -130,6 +142,16 @@ class Pixels:
         rows = np.lib.stride_tricks.as_strided(source, (len(source) - self.row_bytes + 1, self.row_bytes), (1, 1))
         at = slice(self.before * size, self.before * size + self.row_bytes)
         data.reshape(box[1], box[0] * size)[self.numbers, at] = rows[self.starts]
+
+    def put_out(self, target: Any, data: Any) -> None:
+        """Fills global memory from the bytes of a box."""
+        target[self.starts[:, None] + np.arange(self.row_bytes)] = self.taken_from(data)
+
+    def taken_from(self, data: Any) -> Any:
+        """[rows, bytes] of the bytes of a box, as `rows` has them."""
+        box, size = self.placed.map.box, self.placed.map.element_bytes
+        at = slice(self.before * size, self.before * size + self.row_bytes)
+        return data.reshape(box[1], box[0] * size)[self.numbers, at]
 
 
 def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixels:
@@ -275,20 +297,28 @@ class TensorLoad:
 
 @dataclass
 class OperationOut(Operation):
-    """A copy out of shared memory. map: its reading of one that lies in memory."""
+    """A copy out of shared memory. map: its reading of one that lies in memory; reduction: none of a plain copy."""
 
     map: SourceReading | None = None
+    reduction: ReductionInFlight | None = None
 
 
 class TensorStores(Copies):
     """The copies out of the shared memory of a wave, each an operation of its own. Groups count by thread."""
 
     def store(
-        self, g: Any, site: Site, placed: PlacedMap, corners: Any, starts: Any, map_at: int | None = None
+        self,
+        g: Any,
+        site: Site,
+        boxes: list[Box | Pixels],
+        starts: Any,
+        reduction: BulkReduction | None = None,
+        map_at: int | None = None,
     ) -> None:
-        """Each lane copies the box that begins at its start, as `TensorLoads` does into shared memory."""
+        """Each lane copies the box of one map that begins at its start, as `TensorLoads` does into shared memory; with
+        a reduction, its elements reduce those that are there."""
         memory = self.wave.space("shared")
-        place = shared_place(starts, placed.box_bytes)
+        place = shared_place(starts, boxes[0].placed.box_bytes)
         each = place.lanes // g.n
         rows = g.repeated(each)
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy reads")
@@ -296,28 +326,43 @@ class TensorStores(Copies):
         for lane in range(g.n):
             part = g.part(np.array([lane]))
             own = place.restricted(np.arange(lane * each, lane * each + each))
-            self.store_box(part, site, box_at(placed, corners[lane].tolist()), int(starts[lane]), own, map_at)
+            self.store_box(part, site, boxes[lane], int(starts[lane]), own, reduction, map_at)
 
-    def store_box(self, part: Any, site: Site, box: Box, start: int, source: SpacePlace, map_at: int | None) -> None:
+    def store_box(
+        self,
+        part: Any,
+        site: Site,
+        box: Box | Pixels,
+        start: int,
+        source: SpacePlace,
+        reduction: BulkReduction | None,
+        map_at: int | None,
+    ) -> None:
         memory, device = self.wave.space("shared"), self.wave.space("global")
-        target = None
+        target, pending = None, None
         if not box.is_empty:
             if not is_allocated(device, box, part, site, True):
                 return
             target = global_place(device, box)
             lanes = part.repeated(target.lanes)
             device.seen(target, lanes, site, True)
-            part.launch.global_proxies.check(device, target, lanes, site, "a tensor copy writes")
-            device.shadow.start_copy(target, lanes, site, by_proxy=True)
+            does = "a tensor copy writes" if reduction is None else "a reduction in bulk changes"
+            part.launch.global_proxies.check(device, target, lanes, site, does)
             data = memory.data.reshape(-1, UNIT)[pieces(box.placed, start)].reshape(-1)
-            box.seen_in(device.data)[...] = box.seen_in_box(data)
+            if reduction is None:
+                device.shadow.start_copy(target, lanes, site, by_proxy=True)
+                box.put_out(device.data, data)
+            else:
+                pending = start_reduction(device, target, lanes, site, reduction)
+                elements = box.rows()[:, None] + np.arange(0, box.row_bytes, reduction.size)
+                reduction.apply(device.data, elements.reshape(-1), box.taken_from(data))
             count_sectors(device, box, part, site, True)
             device.changes += 1
         self.made += 1
         stamps = part.lane("gid stamp") | U(site.stamp)
         readers, number = np.zeros(source.lanes, np.int64), np.array([self.made])
         out = site, part.index(), self.open[part.index()], number, device, target, memory, [(readers, source)], stamps
-        self.begin(OperationOut(*out, SourceReading(part, site, None, map_at)))
+        self.begin(OperationOut(*out, SourceReading(part, site, None, map_at), pending))
 
     def wait_for_reads(self, g: Any, allowed: int) -> None:
         """`wait_group.read`: what all but the latest groups read may be written again by those who know of this."""
@@ -340,9 +385,15 @@ class TensorStores(Copies):
 
     def complete(self, operation: Operation) -> None:
         self.read(operation)
-        if operation.target is not None:
-            assert operation.memory.shadow is not None
-            operation.memory.shadow.finish_copy(operation.target, operation.stamps, self.wave.ordering.clock.now)
+        target, shadow = operation.target, operation.memory.shadow
+        assert isinstance(operation, OperationOut) and shadow is not None
+        if target is None:
+            return
+        if operation.reduction is None:
+            shadow.finish_copy(target, operation.stamps, self.wave.ordering.clock.now)
+        else:
+            lanes = self.wave.lanes_at(np.repeat(operation.threads, target.lanes))
+            shadow.reductions.complete(operation.reduction, target, lanes, operation.site)
 
     def end(self) -> None:
         """The wave has ended: what its copies read must have stayed until they had read it."""
@@ -354,6 +405,19 @@ class TensorStores(Copies):
             self.released(operation)
             assert isinstance(operation, OperationOut) and operation.map is not None
             operation.map.end()
+
+
+def start_reduction(
+    memory: Space, place: SpacePlace, g: Any, site: Site, reduction: BulkReduction, by_proxy: bool = True
+) -> ReductionInFlight:
+    """The lanes begin to reduce what must be free for that."""
+    shadow = memory.shadow
+    assert shadow is not None
+    if shadow.reductions is None:
+        shadow.reductions = ReductionsInFlight(shadow)
+    strong = Strong(GPU if by_proxy else CLUSTER, reduction.size, observes=False)
+    shadow.access(STRONG_WRITE, place, g, site, strong, read_modify=True, record=False, by_proxy=by_proxy)
+    return shadow.reductions.begin(shadow.kind_of(STRONG_WRITE, strong, by_proxy), place, g, site)
 
 
 def map_place(offset: int) -> SpacePlace:

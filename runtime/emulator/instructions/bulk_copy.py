@@ -1,4 +1,5 @@
-"""cp.async.bulk of plain ranges of memory: a tensor copy of one row, whose map is made of its operands."""
+"""cp.async.bulk and cp.reduce.async.bulk of plain ranges of global memory: tensor copies of one row, whose map is made
+of their operands."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from ..code import Code, Op, Values
 from ..findings import Kind
 from ..memory import RANK_SHIFT
 from ..reader import Operand, PtxInstruction
+from ..reductions import reduction_of
 from ..spaces import BadLanes, SharedSpace
 from ..tensor_copies import box_at
 from ..tensor_maps import UNIT, DecodedMap, PlacedMap
@@ -81,13 +83,14 @@ def load(code: Code, ins: PtxInstruction) -> Op:
     return run
 
 
-@instruction("cp.async.bulk.global", effect=True)
+@instruction("cp.async.bulk.global", "cp.reduce.async.bulk.global", effect=True)
 def store(code: Code, ins: PtxInstruction) -> Op:
     """`[dst], [src], size`"""
     operands, site = BulkOperands(code, ins.operands[0], ins.operands[1], ins.operands[2]), code.site
+    reduction = reduction_of(ins.opcode)
 
     def run(v: Values, g: Any) -> None:
         for _, placed, part, start in operands.ranges(v, g, False):
-            g.wave.stores.store(part, site, placed, np.zeros((1, 1), np.int64), start)
+            g.wave.stores.store(part, site, [box_at(placed, [0])], start, reduction)
 
     return run

@@ -1,4 +1,4 @@
-"""cp.async.bulk.tensor and the groups of its copies (PTX ISA 9.7.9.27)."""
+"""cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and the groups of their copies (PTX ISA 9.7.9.27)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ..code import Code, Op, Site, Values
 from ..findings import Kind
 from ..memory import GLOBAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
 from ..reader import Integer, Operand, PtxInstruction, TensorAddress, Vector
+from ..reductions import OF_TYPES, BulkReduction
 from ..spaces import BadLanes, SharedSpace
 from ..tensor_copies import ALIGNMENT, Box, Pixels, box_at, pixels_at
 from ..tensor_maps import ALIGNMENT as MAP_ALIGNMENT
@@ -45,13 +46,17 @@ def shared_addresses(v: Values, g: Any, operand: tuple[int, int]) -> Any:
 class TensorOperands:
     """The operands that copies in both directions have: a part of a tensor, and an address in shared memory."""
 
-    def __init__(self, code: Code, tensor: Operand, shared: Operand, offsets: Operand | None = None):
-        """offsets: of an im2col copy, which takes maps with a window alone."""
+    def __init__(
+        self, code: Code, tensor: Operand, shared: Operand, offsets: Operand | None = None, of_pixels: bool = False
+    ):
+        """offsets: of an im2col copy into shared memory. of_pixels: of one out of it, which has none; both take maps
+        with a window alone."""
         assert isinstance(tensor, TensorAddress)
+        self.of_pixels = of_pixels or offsets is not None
         self.map, _ = code.address(tensor.map)
         self.coordinates = [code.read(item, "s32") for item in tensor.coordinates.items]
         self.shared = code.address(shared)
-        self.offsets: list[int] | None = None
+        self.offsets: list[int] = []
         if offsets is not None:
             assert isinstance(offsets, Vector)
             self.offsets = [code.read(item, "u16") for item in offsets.items]
@@ -68,9 +73,9 @@ class TensorOperands:
                 placed, offset = self.found_at(address, g.part(lanes))
                 if placed.rank != len(self.coordinates):
                     raise NoMap(f"holds a map of {placed.rank} axes, for a copy of {len(self.coordinates)}")
-                if placed.map.window is None and self.offsets is not None:
+                if placed.map.window is None and self.of_pixels:
                     raise NoMap("holds a map without a window, for an im2col copy")
-                if placed.map.window is not None and self.offsets is None:
+                if placed.map.window is not None and not self.of_pixels:
                     raise NoMap("holds a map with a window, which im2col copies alone take")
             except NoMap as reason:
                 message = f"the address {address:#x} {reason}"
@@ -98,9 +103,10 @@ class TensorOperands:
         return np.stack([np.broadcast_to(v[each], g.n) for each in self.coordinates], 1)
 
     def taps(self, v: Values, g: Any) -> Any:
-        """[lanes, spatial axes]: the offsets of an im2col copy; none of another."""
-        offsets = [np.broadcast_to(v[each], g.n) for each in self.offsets or ()]
-        return np.stack(offsets, 1) if offsets else np.zeros((g.n, 0), np.uint16)
+        """[lanes, spatial axes]: the offsets of an im2col copy, zeros of one out of shared memory; none of another."""
+        offsets = [np.broadcast_to(v[each], g.n) for each in self.offsets]
+        none = max(len(self.coordinates) - 2, 0) if self.of_pixels else 0
+        return np.stack(offsets, 1) if offsets else np.zeros((g.n, none), np.uint16)
 
     def check_corners(self, placed: PlacedMap, corners: Any, g: Any) -> None:
         """A box begins at a multiple of 16 bytes of a row: elsewhere an H100 refuses the instruction, which no manual
@@ -210,19 +216,41 @@ def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
     return lanes, ranks
 
 
+@instruction("cp.reduce.async.bulk.tensor", effect=True)
 def store(code: Code, ins: PtxInstruction) -> Op:
-    """`[map, {coordinates}], [src]`: what lies outside of the array is not written."""
-    operands, site = TensorOperands(code, ins.operands[0], ins.operands[1]), code.site
+    """`[map, {coordinates}], [src]`: what lies outside of the array is not written.
+
+    Of a reduction the map says which type the elements have.
+    """
+    of_pixels = "im2col_no_offs" in ins.opcode
+    operands, site = TensorOperands(code, ins.operands[0], ins.operands[1], of_pixels=of_pixels), code.site
+    name = next((word for word in ins.opcode if word in OF_TYPES), "") if ins.opcode[1] == "reduce" else ""
 
     def run(v: Values, g: Any) -> None:
-        corners, addresses = operands.corners(v, g), shared_addresses(v, g, operands.shared)
+        corners, taps, addresses = operands.corners(v, g), operands.taps(v, g), shared_addresses(v, g, operands.shared)
         for placed, map_at, lanes in operands.maps(v, g):
-            part = g.part(lanes)
+            part, reduction = g.part(lanes), None
+            if name:
+                reduction = reduction_of_map(name, placed, part, site)
+                if reduction is None:
+                    continue
             try:
-                operands.check_corners(placed, corners[lanes], part)
+                boxes = operands.boxes(placed, corners[lanes], taps[lanes], part)
                 starts = operands.starts(addresses[lanes], part, placed.box_bytes, False)
             except BadLanes:
                 continue  # reported; the copies of this map are not made
-            g.wave.stores.store(part, site, placed, corners[lanes], starts, map_at)
+            g.wave.stores.store(part, site, boxes, starts, reduction, map_at)
 
     return run
+
+
+def reduction_of_map(name: str, placed: PlacedMap, g: Any, site: Site) -> BulkReduction | None:
+    """None where the elements have no such reduction, which is reported."""
+    named = placed.map.type
+    if named.removesuffix(".ftz") in OF_TYPES[name]:
+        return BulkReduction(name, named.removesuffix(".ftz"))
+    message = (
+        f"a map of .{named or 'bits'}, whose elements have no .{name}; those of {', '.join(sorted(OF_TYPES[name]))} do"
+    )
+    g.launch.report(Kind.TENSOR_MAP, message, g, 0, site)
+    return None

@@ -24,7 +24,11 @@ MACROS = {
     "TILEDALL": "{.tile}.mbarrier::complete_tx::bytes.[multicast::cluster]",
     "IM2COLALL": ".im2col.mbarrier::complete_tx::bytes.[multicast::cluster]",
     "BULK": "cp.async.bulk.tensor",
+    "OPERATION": "add min max inc dec and or xor",
+    "REDUCE": "cp.reduce.async.bulk",
+    "UNSHIFTED": ".im2col_no_offs.bulk_group{.P[L2::cache_hint]}",
     "COPYMAP": "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic",
+    "TOGLOBAL": ".global.shared::cta.bulk_group{.P[L2::cache_hint]}",
     "FIELD": "tensormap.replace.tile",
     "MAPSPACE": "{.[global shared::cta]}.b1024",
     "COUNTS": ",".join(map(str, range(24, 257, 8))),
@@ -161,10 +165,18 @@ cp.async.bulk.tensor$PIXELS.shared::cluster.global$IM2COL$CACHE : @shared @tenso
 $BULK$PIXELS.shared::cluster.global$IM2COLALL$CACHE : @shared @tensor*D @shared offsets*D u16 P?u64 : sm_90 8.0
 cp.async.bulk.tensor$PIXELS.shared::cta.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.6
 cp.async.bulk.tensor$BOX.global.shared::cta{.tile}.bulk_group$CACHE : @tensor*D @shared P?u64 : sm_90 8.0
+cp.async.bulk.tensor$PIXELS.global.shared::cta$UNSHIFTED : @tensor*D @shared P?u64 : sm_90 8.0
+$REDUCE.tensor$BOX.global.shared::cta.[$OPERATION]{.tile}.bulk_group$CACHE : @tensor*D @shared P?u64 : sm_90 8.0
+$REDUCE.tensor$PIXELS.global.shared::cta.[$OPERATION]$UNSHIFTED : @tensor*D @shared P?u64 : sm_90 8.0
 cp.async.bulk.prefetch.tensor$BOX.L2.global{.tile}$CACHE : @tensor*D P?u64 : sm_90 8.0
 cp.async.bulk.prefetch.tensor$PIXELS.L2.global.im2col$CACHE : @tensor*D offsets*D P?u64 : sm_90 8.0
 cp.async.bulk.prefetch.L2.global$CACHE : @global u32 P?u64 : sm_90 8.0
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes$CACHE : @shared @global u32 @shared P?u64 : sm_90 8.0
+$REDUCE$TOGLOBAL.add.[u32 s32 u64 f32 f64] : @global @shared u32 P?u64 : sm_90 8.0
+$REDUCE$TOGLOBAL.add.noftz.[f16 bf16] : @global @shared u32 P?u64 : sm_90 8.0
+$REDUCE$TOGLOBAL.[min max].[u32 s32 u64 s64 f16 bf16] : @global @shared u32 P?u64 : sm_90 8.0
+$REDUCE$TOGLOBAL.[inc dec].u32 : @global @shared u32 P?u64 : sm_90 8.0
+$REDUCE$TOGLOBAL.[and or xor].[b32 b64] : @global @shared u32 P?u64 : sm_90 8.0
 $FIELD.global_address$MAPSPACE.b64 : @ b64 : sm_90a 8.3
 $FIELD.rank$MAPSPACE.b32 : @ b32 : sm_90a 8.3
 $FIELD.[box_dim global_dim element_stride]$MAPSPACE.b32 : @ #0..4 b32 : sm_90a 8.3

@@ -97,6 +97,12 @@ cp.async.ca.shared.global [%r2], [%rd3], 8, 9;           the constant 9 is not i
 cp.async.ca.shared.global [%r2], [%rd3], 16, %rd10;      does not fit
 cp.async.ca.global.shared [%r2], [%rd3], 16;             no form
 cp.async.ca.shared.global [%r2], [buffer], 16;           lies in .shared
+cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f16 [%rd0], [%r2], 16;  no form
+cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f32 [%rd0], [%r2], 16;  no form
+cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s64 [%rd0], [%r2], 16;  no form
+cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd0], [%r2], 16, %rd0;  it takes 3 operands, not 4
+cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.im2col_no_offs.bulk_group [%rd0, {%r0, %r0}], [%r2];  no form
+cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd0], [%r2], 16, %h1;  no form
 fence.proxy.tensormap::generic.acquire.gpu [%rd0], 64;   the constant 64 is not 128
 tensormap.replace.tile.rank.b1024.b32 [%rd0], 1;         it needs .target sm_90a
 tensormap.replace.tile.swizzle_atomicity.b1024.b32 [%rd0], 0;  no form
@@ -287,7 +293,9 @@ def test_instructions_need_their_target_and_version() -> None:
         relaxed = kernel(f"mbarrier.{name}.relaxed.cta.shared.b64 %rd10, [%r2], 2;").replace("8.6", "8.5")
         with pytest.raises(PtxError, match=r"8\.6 or later"):
             program_of(relaxed, "kernel")
+    bulk = "[%rd0], [%r2], 16;"
     for line, version in (
+        (f"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 {bulk}", "8.0"),
         ("cp.async.bulk.prefetch.L2.global [%rd0], 16;", "8.0"),
         ("fence.proxy.tensormap::generic.release.cta;", "8.3"),
     ):

@@ -343,14 +343,15 @@ STORED = """
 {then}"""
 
 
-def test_a_box_goes_out_by_a_map_that_was_made(device: str) -> None:
+@pytest.mark.parametrize("reduces", [False, True])
+def test_a_box_goes_out_by_a_map_that_was_made(reduces: bool, device: str) -> None:
     """What came from one array goes to another; 20 of 64 rows are there."""
-    name = "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group"
+    name = f"cp.{'reduce.' * reduces}async.bulk.tensor.2d.global.shared::cta{'.xor' * reduces}.bulk_group"
     text = text_of({"use": "[%rd14, {0, 8}]", "known": "mov.b64 %rd14, map;\ncvta.param.u64 %rd14, %rd14;",
                     "then": STORED.format(store=name, read="", then="")})  # fmt: skip
     array, other = (each.view(np.uint32) for each in (arrays()[1].copy(), arrays()[1].copy()[::-1].copy()))
     wanted = other.copy()
-    wanted[16:20] = array[8:12]
+    wanted[16:20] = array[8:12] ^ other[16:20] if reduces else array[8:12]
     launched(text, [MapOf(array, (8, 32), 128), other, np.zeros(128, np.uint8), np.zeros(SIZE, np.uint8)], device)
     np.testing.assert_array_equal(other, wanted)
 

@@ -170,13 +170,13 @@ $REDUCE.tensor$BOX.global.shared::cta.[$OPERATION]{.tile}.bulk_group$CACHE : @te
 $REDUCE.tensor$PIXELS.global.shared::cta.[$OPERATION]$UNSHIFTED : @tensor*D @shared P?u64 : sm_90 8.0
 cp.async.bulk.prefetch.tensor$BOX.L2.global{.tile}$CACHE : @tensor*D P?u64 : sm_90 8.0
 cp.async.bulk.prefetch.tensor$PIXELS.L2.global.im2col$CACHE : @tensor*D offsets*D P?u64 : sm_90 8.0
-cp.async.bulk.prefetch.L2.global$CACHE : @global u32 P?u64 : sm_90 8.0
-cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes$CACHE : @shared @global u32 @shared P?u64 : sm_90 8.0
-$REDUCE$TOGLOBAL.add.[u32 s32 u64 f32 f64] : @global @shared u32 P?u64 : sm_90 8.0
-$REDUCE$TOGLOBAL.add.noftz.[f16 bf16] : @global @shared u32 P?u64 : sm_90 8.0
-$REDUCE$TOGLOBAL.[min max].[u32 s32 u64 s64 f16 bf16] : @global @shared u32 P?u64 : sm_90 8.0
-$REDUCE$TOGLOBAL.[inc dec].u32 : @global @shared u32 P?u64 : sm_90 8.0
-$REDUCE$TOGLOBAL.[and or xor].[b32 b64] : @global @shared u32 P?u64 : sm_90 8.0
+cp.async.bulk.prefetch.L2.global$CACHE : @global bulk P?u64 : sm_90 8.0
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes$CACHE : @shared @global bulk @shared P?u64 : sm_90 8.0
+$REDUCE$TOGLOBAL.add.[u32 s32 u64 f32 f64] : @global @shared bulk P?u64 : sm_90 8.0
+$REDUCE$TOGLOBAL.add.noftz.[f16 bf16] : @global @shared bulk P?u64 : sm_90 8.0
+$REDUCE$TOGLOBAL.[min max].[u32 s32 u64 s64 f16 bf16] : @global @shared bulk P?u64 : sm_90 8.0
+$REDUCE$TOGLOBAL.[inc dec].u32 : @global @shared bulk P?u64 : sm_90 8.0
+$REDUCE$TOGLOBAL.[and or xor].[b32 b64] : @global @shared bulk P?u64 : sm_90 8.0
 $FIELD.global_address$MAPSPACE.b64 : @ b64 : sm_90a 8.3
 $FIELD.rank$MAPSPACE.b32 : @ b32 : sm_90a 8.3
 $FIELD.[box_dim global_dim element_stride]$MAPSPACE.b32 : @ #0..4 b32 : sm_90a 8.3
@@ -186,8 +186,8 @@ $FIELD.interleave_layout$MAPSPACE.b32 : @ #0..2 : sm_90a 8.3
 $FIELD.swizzle_mode$MAPSPACE.b32 : @ #0..3 : sm_90a 8.3
 $FIELD.fill_mode$MAPSPACE.b32 : @ #0..1 : sm_90a 8.3
 $COPYMAP.release.[$SCOPE].sync.aligned : @global @shared #128 : sm_90 8.3
-cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes$CACHE : @shared @global u32 @shared P?u64 : sm_90 8.6
-cp.async.bulk.global.shared::cta.bulk_group$CACHE : @global @shared u32 P?u64 : sm_90 8.0
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes$CACHE : @shared @global bulk @shared P?u64 : sm_90 8.6
+cp.async.bulk.global.shared::cta.bulk_group$CACHE : @global @shared bulk P?u64 : sm_90 8.0
 cp.async.bulk.commit_group : : sm_90 8.0
 cp.async.bulk.wait_group{.read} : #0..2147483647 : sm_90 8.0
 mbarrier.init$SHARED.b64 : @ count : sm_80 7.0

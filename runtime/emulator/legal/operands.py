@@ -29,6 +29,7 @@ BYTES = {
 VECTOR_SPECIALS = {f"%{name}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid")}
 HALVES = {"f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "tf32", "e4m3x2", "e5m2x2"}  # take registers only
 MOST_COUNT = (1 << 20) - 1  # of an mbarrier (PTX ISA 9.7.13.15.2)
+MOST_BULK = (1 << 20) - 16  # bytes of a copy that an mbarrier can count, in sixteens
 INTEGERS = {"i32", "i64"}  # of either sign, or bits
 
 
@@ -130,13 +131,9 @@ def check_slot(
         if kind == "arrivals" and isinstance(operand, Integer) and not operand.value:
             raise FormMismatch("an arrival says how many threads the barrier has, and 0 are none")
         check_source(operand, "u32", OperandSlot("u32"), scope)
-    elif kind == "count":
-        if isinstance(operand, Integer) and not 0 < operand.value <= MOST_COUNT:
-            raise FormMismatch(f"an mbarrier counts 1 to {MOST_COUNT} arrivals, not {operand}")
-        check_source(operand, "u32", OperandSlot("u32"), scope)
-    elif kind == "parity":
+    elif kind in {"count", "bulk", "parity"}:
         if isinstance(operand, Integer):
-            check_constant(operand, "0,1")
+            check_number(operand, kind)
         check_source(operand, "u32", OperandSlot("u32"), scope)
     elif kind == "fraction":
         if isinstance(operand, Float) and not 0 < operand.value <= 1:
@@ -157,6 +154,16 @@ def check_slot(
             check_source(operand, "u32", OperandSlot("u32"), scope)
     else:
         check_value(operand, slot, kind, words, scope)
+
+
+def check_number(operand: Integer, kind: str) -> None:
+    """A constant that is an operand of 32 bits: arrivals, bytes of a copy in bulk or a parity."""
+    if kind == "count" and not 0 < operand.value <= MOST_COUNT:
+        raise FormMismatch(f"an mbarrier counts 1 to {MOST_COUNT} arrivals, not {operand}")
+    if kind == "bulk" and (operand.value % 16 or not 0 <= operand.value <= MOST_BULK):
+        raise FormMismatch(f"a copy in bulk has a multiple of 16 bytes from 0 to {MOST_BULK}, not {operand}")
+    if kind == "parity":
+        check_constant(operand, "0,1")
 
 
 def check_value(operand: Operand, slot: OperandSlot, kind: str, words: dict[str, str], scope: RegisterScope) -> None:

@@ -37,7 +37,7 @@ def copied(parts: dict[str, str]) -> str:
     @%p3 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], %r11;
     @%p3 {given["load"]} {given["there"]}, {given["from"]}, %r11, [%r10]{given["rest"]};
     {wait_for("WAIT", "%r10", "0")}
-    @%p3 {STORE} {given["to"]}, {given["there"]}, {given["size"]};
+    @%p3 {STORE} {given["to"]}, {given["there"]}, %r11;
     @%p3 cp.async.bulk.commit_group;
     @%p3 cp.async.bulk.wait_group 0;
     """

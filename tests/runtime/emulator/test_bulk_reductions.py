@@ -163,11 +163,12 @@ def faulty(parts: dict[str, str], block: int = 64, grid: int = 1) -> list[Any]:
     body = f"""
     setp.eq.u32 %p3, %r0, 0;
     setp.eq.u32 %p4, %r0, 32;
+    mov.u32 %r11, {given["size"]};
     {given["before"]}
     st.shared.u32 [%r3], %r0;
     {given["fence"]}
     bar.sync 0;
-    @%p3 {REDUCE}.add.{given["type"]} {given["to"]}, {given["from"]}, {given["size"]};
+    @%p3 {REDUCE}.add.{given["type"]} {given["to"]}, {given["from"]}, %r11;
     @%p3 cp.async.bulk.commit_group;
     {given["wait"]}
     {given["after"]}

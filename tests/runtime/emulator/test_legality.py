@@ -103,6 +103,8 @@ cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s64 [%rd0], [%r2], 16;  n
 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd0], [%r2], 16, %rd0;  it takes 3 operands, not 4
 cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.im2col_no_offs.bulk_group [%rd0, {%r0, %r0}], [%r2];  no form
 cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd0], [%r2], 16, %h1;  no form
+cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r2], 24;  a multiple of 16 bytes from 0 to 1048560, not 24
+cp.async.bulk.prefetch.L2.global [%rd0], 1048576;        a multiple of 16 bytes from 0 to 1048560, not 1048576
 fence.proxy.tensormap::generic.acquire.gpu [%rd0], 64;   the constant 64 is not 128
 tensormap.replace.tile.rank.b1024.b32 [%rd0], 1;         it needs .target sm_90a
 tensormap.replace.tile.swizzle_atomicity.b1024.b32 [%rd0], 0;  no form
